@@ -143,6 +143,9 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is exported
     from interleave.pictures import read_picture as read_picture
     from interleave.runs.branch import branch_run as branch_run
     from interleave.runs.decisions import (
+        change_generator as change_generator,
+    )
+    from interleave.runs.decisions import (
         choose_attempt as choose_attempt,
     )
     from interleave.runs.decisions import (
@@ -252,7 +255,7 @@ _MODULES = {
         "stream_resume",
     ),
     "runs.branch": ("branch_run",),
-    "runs.decisions": ("choose_attempt", "redraw_step", "release_plan", "undo_decision"),
+    "runs.decisions": ("change_generator", "choose_attempt", "redraw_step", "release_plan", "undo_decision"),
     "runs.event_lines": ("EventLine", "read_event_line"),
     "runs.record": ("RunRecord", "comparable", "read_record"),
     "runs.run": ("Event", "RunResult", "ShownStep"),

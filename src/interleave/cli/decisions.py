@@ -15,13 +15,15 @@ DECISIONS = {
     "approve": "--approve",
     "plan": "--plan",
 }
+CHANGE = "generator"
+"""`--generator` without another decision is one itself: that is what draws the rest."""
 DETAILS = {
     "prompt": ("--prompt", ("from_step", "branch_from")),
     "seed": ("--seed", ("from_step", "branch_from")),
-    "generator": ("--generator", ("from_step", "branch_from")),
+    "generator": ("--generator", ("from_step", "branch_from", CHANGE)),
     "only_step": ("--only-step", ("from_step", "choose")),
     "out": ("--out", ("branch_from",)),
-    "by": ("--by", tuple(DECISIONS)),
+    "by": ("--by", (*DECISIONS, CHANGE)),
 }
 """Options that say more about a decision, and the decisions that they go with."""
 
@@ -51,10 +53,10 @@ class Wishes:
             raise ConfigurationError(
                 f"{DECISIONS[made[0]]} and {DECISIONS[made[1]]} are two decisions: make one after the other"
             )
-        decision = made[0] if made else None
+        decision = made[0] if made else CHANGE if self.generator is not None else None
         for name, (option, goes_with) in DETAILS.items():
             if self._is_given(name) and decision not in goes_with:
-                needed = " or ".join(DECISIONS[each] for each in goes_with)
+                needed = " or ".join(DECISIONS[each] for each in goes_with if each != CHANGE)
                 raise ConfigurationError(f"{option} goes with {needed}")
         return decision
 
@@ -67,7 +69,13 @@ def carry_out(run: Path, wishes: Wishes) -> Path:
     """Record the decision among the options, if any; returns the folder to continue."""
     from interleave.cli.request_input import read_plan_file
     from interleave.runs.branch import branch_run
-    from interleave.runs.decisions import choose_attempt, redraw_step, release_plan, undo_decision
+    from interleave.runs.decisions import (
+        change_generator,
+        choose_attempt,
+        redraw_step,
+        release_plan,
+        undo_decision,
+    )
 
     decision, by = wishes.decision, wishes.by
     if wishes.from_step is not None:
@@ -98,6 +106,8 @@ def carry_out(run: Path, wishes: Wishes) -> Path:
             by=by,
         )
         return wishes.out
+    elif decision == CHANGE and wishes.generator is not None:
+        change_generator(run, wishes.generator, by=by)
     elif decision is not None:
         release_plan(run, read_plan_file(wishes.plan)[0] if wishes.plan is not None else None, by=by)
     return run

@@ -23,7 +23,11 @@ Prompt = Annotated[str | None, typer.Option("--prompt", help="With a redrawn ste
 StepSeed = Annotated[int | None, typer.Option("--seed", help="With a redrawn step: its random seed.")]
 StepGenerator = Annotated[
     str | None,
-    typer.Option("--generator", metavar="SPEC", help="With a redrawn step: the model that draws it."),
+    typer.Option(
+        "--generator",
+        metavar="SPEC",
+        help="The model that draws all that is left; with a redrawn step: that step.",
+    ),
 ]
 OnlyStep = Annotated[bool, typer.Option("--only-step", help="Keep the pictures of all later steps.")]
 Choose = Annotated[
@@ -33,7 +37,7 @@ BranchFrom = Annotated[
     int | None,
     typer.Option("--branch-from", metavar="N", help="Copy the run to --out DIR and redraw it from step N."),
 ]
-Undo = Annotated[bool, typer.Option("--undo", help="Undo the last redraw or choice.")]
+Undo = Annotated[bool, typer.Option("--undo", help="Undo the last of these decisions about steps.")]
 By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who decides; recorded with the decision.")]
 BranchFolder = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="With --branch-from: the new run folder.")
@@ -66,8 +70,9 @@ def resume(
 ) -> int:
     """Continue a run; everything but the limits is taken from its folder.
 
-    One decision of yours may come first: release a held plan, redraw a step, choose another attempt, undo
-    that, or branch off into another folder. It is recorded, and only what is new is paid for.
+    One decision of yours may come first: release a held plan, redraw a step, choose another attempt, have the
+    rest drawn by another generator, undo that, or branch off into another folder. It is recorded, and only
+    what is new is paid for.
 
     A folder may come from anyone: keys, files and code that it asks for are refused unless you --allow them.
     """

@@ -152,6 +152,8 @@ def describe_entry(entry: Entry) -> Iterator[str]:
             yield f"decided: step {entry.step} is drawn again"
         case journal.AttemptChosen():
             yield f"decided: attempt {entry.attempt} of step {entry.step} is shown"
+        case journal.GeneratorChanged():
+            yield f"decided: from step {entry.step} on {entry.generator.shown} draws"
         case journal.Undone():
             yield "decided: the last decision is undone"
         case journal.Branched():

@@ -59,6 +59,7 @@ def render_document(folder: Path, record: RunRecord) -> str:
         assets=record.plan.assets if record.plan else (),
         worst_drift=max((step.drift.outside for step in record.steps if step.drift), default=0.0),
         rollbacks=[each for each in record.decisions if each.cause == "rollback"],
+        redrawn_anew=[each for each in record.decisions if each.cause == "drift"],
         prompt_changes=prompt_changes,
         folder=FOLDER,
     )

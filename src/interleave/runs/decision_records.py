@@ -7,14 +7,22 @@ from typing import Any, Literal
 from pydantic import Field
 
 from interleave.config.run_config import RoleConfig
-from interleave.runs.journal import AttemptChosen, Branched, Cause, DecisionLine, PlanReleased, RedrawDecided
+from interleave.runs.journal import (
+    AttemptChosen,
+    Branched,
+    Cause,
+    DecisionLine,
+    GeneratorChanged,
+    PlanReleased,
+    RedrawDecided,
+)
 from interleave.types import Value
 
 
 class DecisionRecord(Value):
     """One thing that a person decided."""
 
-    kind: Literal["plan", "redraw", "choice", "branch"]
+    kind: Literal["plan", "redraw", "choice", "generator", "branch"]
     step: int | None = None
     attempt: int | None = None
     """The attempt that was chosen."""
@@ -44,6 +52,8 @@ def records_of(line: DecisionLine) -> list[DecisionRecord]:
         case AttemptChosen():
             said |= {"attempt": line.attempt}
             return [DecisionRecord(kind="choice", step=line.step, kept=line.keep, **said)]
+        case GeneratorChanged():
+            return [DecisionRecord(kind="generator", step=line.step, generator=line.generator, **said)]
         case Branched():
             return [DecisionRecord(kind="branch", step=line.step, parent=line.parent, **said)]
     return []

@@ -19,11 +19,13 @@ from interleave.backends.registry import check_generator, note_for, refuse_undra
 from interleave.config.run_config import RoleConfig
 from interleave.errors import FolderInUse, InputError, RunError
 from interleave.redaction import secret_in
+from interleave.runs.agent_fit import unfit_agents
 from interleave.runs.folder import open_journal
 from interleave.runs.journal import (
     AttemptChosen,
     DecisionLine,
     Entry,
+    GeneratorChanged,
     Journal,
     PlanReleased,
     RedrawDecided,
@@ -92,8 +94,13 @@ def choose_attempt(
     return _decided(Path(folder), lambda run: choice_line(run, step, attempt, only_step=only_step, by=by))
 
 
+def change_generator(folder: str | Path, generator: str, *, by: str = "") -> RunRecord:
+    """Have all steps that are not finished yet drawn by another generator."""
+    return _decided(Path(folder), lambda run: change_line(run, generator, by=by))
+
+
 def undo_decision(folder: str | Path, *, by: str = "") -> RunRecord:
-    """Undo the last redraw or choice that still holds; undone again, the one before it."""
+    """Undo the last decision about steps that still holds; undone again, the one before it."""
     return _decided(Path(folder), lambda run: undo_line(run, by=by))
 
 
@@ -145,10 +152,48 @@ def choice_line(
     return AttemptChosen(step=step, attempt=attempt, keep=keep, by=by)
 
 
+def change_line(run: DecidedRun, generator: str, *, by: str = "") -> GeneratorChanged:
+    """The checked decision to draw all that is left by another generator."""
+    _refuse_undecidable(run)
+    check_generator(generator)
+    other = _other_generator(run, generator)
+    steering, last = run.steering, run.steering.decisions[-1] if run.steering.decisions else None
+    under_way = isinstance(last, GeneratorChanged) and run.record.status != "done"
+    if under_way and isinstance(last, GeneratorChanged) and last.generator.identity == other.identity:
+        return last
+    left = sorted(steering.drawable() - steering.finished - steering.chosen.keys())
+    if not left:
+        raise RunError(
+            f"no step of {run.folder} is left to draw: to draw steps again name the first one, "
+            f"with --from-step N --generator {generator}"
+        )
+    now = {(steering.generator_of(step) or run.record.config.generator).identity for step in left}
+    if now == {other.identity}:
+        raise InputError(f"what is left of {run.folder} is drawn by {generator!r} already")
+    _refuse_prompts(run, [steering.revised(steering.planned(step)).prompt or "" for step in left], other)
+    done = tuple(sorted(step for step in steering.drawable() if step > left[0] and step not in left))
+    return GeneratorChanged(step=left[0], done=done, generator=other, by=by)
+
+
+def _other_generator(run: DecidedRun, spec: str) -> RoleConfig:
+    """The generator of a spec; refused where the run's critic knows other pictures only."""
+    other, config = RoleConfig(spec=spec, note=note_for(spec, role="generator")), run.record.config
+    asked = {role: each for role, each in config.asked.items() if role != "generator"}
+    unfit = [role for role in unfit_agents({**asked, "generator": other}) if role != "planner"]
+    if unfit and not unfit_agents({**asked, "generator": config.generator}):
+        raise InputError(
+            f"the critic {config.critic.shown!r} of this run was not made for the pictures of {spec!r}, so "
+            "its verdicts would mean nothing: start a new run with a critic that knows them"
+        )
+    return other
+
+
 def undo_line(run: DecidedRun, *, by: str = "") -> Undone:
     """The checked decision to undo the last one that still holds."""
     if not run.steering.decisions:
-        raise InputError(f"nothing is left to undo in {run.folder}: no redraw and no choice holds")
+        raise InputError(
+            f"nothing is left to undo in {run.folder}: no redraw, no choice and no other generator holds"
+        )
     return Undone(by=by)
 
 
@@ -168,7 +213,8 @@ def redraw_line(
     if generator is not None:
         check_generator(generator)
         other = RoleConfig(spec=generator, note=note_for(generator, role="generator"))
-        if other.identity == run.record.config.generator.identity:
+        changed = any(isinstance(each, GeneratorChanged) for each in run.steering.decisions)
+        if other.identity == run.record.config.generator.identity and not changed:
             other = None
     _refuse_prompts(run, [prompt] if prompt is not None else [], other or run.record.config.generator)
     try:
@@ -187,18 +233,23 @@ def redraw_line(
 def drawn_step(run: DecidedRun, number: int, *, wants_prompt: bool = False) -> StepRecord:
     """The record of a step about which something can be decided; raises with the reason where nothing can."""
     steps = {step.plan.number: step for step in run.record.steps}
-    if not steps:
-        raise RunError(f"{run.folder} has no plan yet: continue it with 'interleave resume {run.folder}'")
-    if run.steering.holds_plan:
-        raise RunError(
-            f"the plan of {run.folder} waits for approval: release it first, with --approve or --plan FILE"
-        )
+    _refuse_undecidable(run)
     if number not in steps:
         raise InputError(f"there is no step {number}: the plan has steps {min(steps)} to {max(steps)}")
     if steps[number].plan.prompt is None:
         more = ", so it takes no prompt" if wants_prompt else ""
         raise InputError(f"step {number} is text only and has no picture{more}")
     return steps[number]
+
+
+def _refuse_undecidable(run: DecidedRun) -> None:
+    """Refuse decisions about the steps of a plan that is not there yet, or not approved."""
+    if not run.record.steps:
+        raise RunError(f"{run.folder} has no plan yet: continue it with 'interleave resume {run.folder}'")
+    if run.steering.holds_plan:
+        raise RunError(
+            f"the plan of {run.folder} waits for approval: release it first, with --approve or --plan FILE"
+        )
 
 
 def _decided(folder: Path, line: Callable[[DecidedRun], DecisionLine]) -> RunRecord:

@@ -129,13 +129,15 @@ class DecidedLine(_JournalLine):
     """A person decided something; the steps that it changes are finished anew after it."""
 
     event: Literal["decided"] = "decided"
-    decision: Literal["redraw_decided", "attempt_chosen", "undone", "branched"]
+    decision: Literal["redraw_decided", "attempt_chosen", "generator_changed", "undone", "branched"]
     step: int | None = None
     """None for an undo."""
     attempt: int | None = None
     """The attempt that was chosen."""
     prompt: str | None = None
     """What a redrawn step is to show, where that was given."""
+    generator: str | None = None
+    """What draws the step, or all that is left, from here on, where that was given."""
     by: str
     """Who decided, where that was given."""
 
@@ -282,9 +284,17 @@ class EventLines:
                 image_of_step = self._images.get((entry.step, entry.attempt or 0))
                 text = self._texts.get(entry.step, "")
                 yield StepFinishedLine(**place, **fields, image=image_of_step, text=text)
-            case journal.RedrawDecided() | journal.AttemptChosen() | journal.Undone() | journal.Branched():
+            case (
+                journal.RedrawDecided()
+                | journal.AttemptChosen()
+                | journal.GeneratorChanged()
+                | journal.Undone()
+                | journal.Branched()
+            ):
                 said = entry.model_dump(include={"step", "attempt", "prompt", "by"})
-                yield DecidedLine(**place, decision=entry.event, **said)
+                generator = getattr(entry, "generator", None)
+                shown = generator.shown if generator else None
+                yield DecidedLine(**place, decision=entry.event, generator=shown, **said)
             case journal.Called() | journal.CallFailed():
                 yield from self._call(entry, place)
 

@@ -229,8 +229,23 @@ class AttemptChosen(StepDecision):
     attempt: int
 
 
+class GeneratorChanged(DecisionLine):
+    """A person wants all that is not finished yet drawn by another generator."""
+
+    event: Literal["generator_changed"] = "generator_changed"
+    step: int
+    """The first step that it is about."""
+    done: tuple[int, ...] = ()
+    """Later steps that were finished already, and stay as they are."""
+    generator: RoleConfig
+
+    def covers(self, step: int) -> bool:
+        """Whether a step is drawn by it."""
+        return step >= self.step and step not in self.done
+
+
 class Undone(DecisionLine):
-    """The last decision about a step that still held no longer holds."""
+    """The last decision about steps that still held no longer holds."""
 
     event: Literal["undone"] = "undone"
 
@@ -275,6 +290,7 @@ Entry = Annotated[
     | PlanReleased
     | RedrawDecided
     | AttemptChosen
+    | GeneratorChanged
     | Undone
     | Branched
     | Ended,

@@ -179,6 +179,11 @@ class RunRecord(Value):
         return tuple(dict.fromkeys(generator for generator in held if generator is not None))
 
     @property
+    def generator_changes(self) -> tuple[DecisionRecord, ...]:
+        """The decisions to have the rest drawn by another generator that still hold."""
+        return tuple(each for each in self.decisions if each.kind == "generator" and not each.undone)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What readers must be told about the models, without repeats."""
         own = (generator.note for generator in self.step_generators if generator.note)
@@ -308,7 +313,7 @@ class _Folding:
     def _note_undone(self) -> None:
         for place in reversed(range(len(self.decisions))):
             decision = self.decisions[place]
-            if decision.kind in ("redraw", "choice") and not decision.undone:
+            if decision.kind in ("redraw", "choice", "generator") and not decision.undone:
                 self.decisions[place] = decision.model_copy(update={"undone": True})
                 return
 

@@ -20,6 +20,7 @@ from interleave.runs.journal import (
     Branched,
     Drawn,
     Entry,
+    GeneratorChanged,
     Planned,
     PlanReleased,
     RedrawDecided,
@@ -30,7 +31,7 @@ from interleave.runs.journal import (
 from interleave.sources import SourcePictures, steps_that_follow
 from interleave.types import Plan, PlanStep
 
-Decision = RedrawDecided | AttemptChosen
+Decision = RedrawDecided | AttemptChosen | GeneratorChanged
 _ANY_NUMBER_OF_SOURCES = GeneratorCapabilities(max_sources=sys.maxsize)
 
 
@@ -85,6 +86,8 @@ class Steering:
         """Those of `chosen` that were kept, not chosen, when a step before them changed."""
         self.by_run: set[int] = set()
         """The steps about which the run decided last, not a person."""
+        self.finished: set[int] = set()
+        """The steps whose pictures nothing has changed since they were finished."""
         self._drawn_under: dict[tuple[int, int], RedrawDecided | None] = {}
         self._images: dict[tuple[int, int], str] = {}
         self._shown: dict[int, str] = {}
@@ -96,16 +99,19 @@ class Steering:
                 self._images[entry.step, entry.attempt] = entry.image
                 self._drawn_under[entry.step, entry.attempt] = self.redraws.get(entry.step)
             case StepFinished(attempt=int(attempt)):
+                self.finished.add(entry.step)
                 self._shown[entry.step] = self._images.get((entry.step, attempt), "")
             case Planned():
                 self.plan = entry.plan
             case PlanReleased():
                 self.plan = self.released = entry.plan
                 self.holds_plan = False
-            case RedrawDecided() | AttemptChosen():
+            case RedrawDecided() | AttemptChosen() | GeneratorChanged():
+                self.finished -= self._changed_by(entry)
                 self.decisions.append(entry)
                 return self._settle(entry.step)
             case Undone() if self.decisions:
+                self.finished -= self._changed_by(self.decisions[-1])
                 return self._settle(self.decisions.pop().step)
         return None
 
@@ -114,7 +120,9 @@ class Steering:
         match entry:
             case PlanReleased() if self._images:
                 return "pictures of another plan were drawn before it"
-            case RedrawDecided() | AttemptChosen() | Branched() if entry.step not in self._drawable():
+            case RedrawDecided() | AttemptChosen() | GeneratorChanged() | Branched() if (
+                entry.step not in self.drawable()
+            ):
                 return f"the plan has no step {entry.step} with a picture"
             case AttemptChosen() if (entry.step, entry.attempt) not in self._images:
                 return f"attempt {entry.attempt} of step {entry.step} was never drawn"
@@ -144,15 +152,26 @@ class Steering:
         return self.config.seed if redraw is None else redraw.seed
 
     def generator_of(self, step: int) -> RoleConfig | None:
-        """The generator that a person wants for a step; None: the run's own."""
-        redraw = self.redraws.get(step)
-        return None if redraw is None else redraw.generator
+        """The generator that a person wants for a step, the last that was named; None: the run's own."""
+        own = self.redraws.get(step)
+        for decision in reversed(self.decisions):
+            is_about_it = isinstance(decision, GeneratorChanged) and decision.covers(step)
+            if not isinstance(decision, AttemptChosen) and (is_about_it or decision is own):
+                if decision.generator is None:
+                    continue
+                return None if self._is_own(decision.generator) else decision.generator
+        return None
+
+    def _is_own(self, generator: RoleConfig) -> bool:
+        return generator.identity == self.config.generator.identity
 
     @property
     def generators(self) -> tuple[RoleConfig, ...]:
         """The generators besides the run's own that steps may still be drawn by, without repeats."""
-        wanted = (redraw.generator for step, redraw in self.redraws.items() if step not in self.chosen)
-        return tuple(dict.fromkeys(generator for generator in wanted if generator is not None))
+        wanted = [redraw.generator for step, redraw in self.redraws.items() if step not in self.chosen]
+        wanted += [each.generator for each in self.decisions if isinstance(each, GeneratorChanged)]
+        others = (each for each in wanted if each is not None and not self._is_own(each))
+        return tuple(dict.fromkeys(others))
 
     def key_of(self, planned: PlanStep) -> TakeKey:
         """The take that a step's next attempt would belong to; the steps before it are finished."""
@@ -178,7 +197,15 @@ class Steering:
             self.plan, self.config.sources, step, anchor_every=anchors, anew=self.anew - {step}
         )
 
-    def _drawable(self) -> set[int]:
+    def _changed_by(self, decision: Decision) -> set[int]:
+        """The steps whose pictures change when a decision comes or goes."""
+        if isinstance(decision, GeneratorChanged):
+            steps = {step for step in self.drawable() if decision.covers(step)}
+            return steps.union(*map(self.followers_of, steps))
+        return {decision.step, *(self.followers_of(decision.step) - decision.keep.keys())}
+
+    def drawable(self) -> set[int]:
+        """The steps that have a picture."""
         steps = self.plan.steps if self.plan else ()
         return {step.number for step in steps if step.prompt is not None}
 
@@ -206,6 +233,8 @@ class Steering:
         self._shown = {number: image for number, image in self._shown.items() if number < step}
         self.redraws, self.chosen, self.kept, self.by_run = {}, {}, set(), set()
         for decision in self.decisions:
+            if isinstance(decision, GeneratorChanged):
+                continue  # nothing that was shown changes
             by_choice = self.chosen.keys() - self.kept
             if isinstance(decision, RedrawDecided):
                 self.redraws[decision.step] = decision

@@ -78,7 +78,7 @@ class Step(Value):
 class Decision(Value):
     """What a person decided."""
 
-    kind: Literal["plan", "redraw", "choice", "branch"]
+    kind: Literal["plan", "redraw", "choice", "generator", "branch"]
     step: int | None
     attempt: int | None
     prompt: str | None
@@ -87,7 +87,7 @@ class Decision(Value):
     by: str
     time: float
     undone: bool
-    cause: Literal["rollback", "audit"] | None = None
+    cause: Literal["rollback", "drift", "audit"] | None = None
     """Why the run decided it itself; null for a person's decision."""
 
 
