@@ -13,6 +13,7 @@ import interleave
 
 PUBLIC = [
     "branch_run",
+    "change_generator",
     "choose_attempt",
     "redraw_step",
     "release_plan",

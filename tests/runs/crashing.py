@@ -44,6 +44,10 @@ class Order:
     """Whether the system can swap two names in one step."""
     kill_at_call: int | None = None
     """Kill at the so-maniest call of a function of Python, in whatever thread."""
+    kill_at_line: int | None = None
+    """Kill when the so-maniest line has been added to the journal, and handed to the system."""
+    story: str = ""
+    """A long document of this kind, instead of the request."""
 
 
 class CrashServer:
@@ -131,6 +135,11 @@ def _child(order: Order) -> None:
             os.dup2(2, 1)  # standard output is for exit statuses
             status = run_command(order.arguments)
             return
+        if order.kill_at_line is not None:
+            _kill_at_line(order.kill_at_line)
+        if order.story:
+            status = 0 if _tell(order) == "done" else 3
+            return
         if order.kill_at_call is not None:
             _kill_at_call(order.kill_at_call)
         run = interleave.generate(REQUEST, out=order.folder, generator="solid?size=64")
@@ -169,6 +178,27 @@ def _kill_at_call(at: int) -> None:
 
     threading.setprofile(counted)
     sys.setprofile(counted)
+
+
+def _kill_at_line(at: int) -> None:
+    from interleave.runs.journal import Journal
+
+    lines, append = count(1), Journal.append
+
+    def counted(self: Any, entry: Any) -> None:
+        append(self, entry)
+        if next(lines) == at:
+            self.write()
+            _die()
+
+    Journal.append = counted  # type: ignore[method-assign]
+
+
+def _tell(order: Order) -> str:
+    from crash_stories import tell
+
+    ledger, write = os.open(order.ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), os.write
+    return tell(order.folder, order.story, lambda call: write(ledger, f"{call}\n".encode()))
 
 
 def _keep_ledger(path: Path, *, with_fingerprints: bool) -> None:
