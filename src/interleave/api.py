@@ -82,6 +82,8 @@ class RunOptions(PlanOptions, LimitOptions, total=False):
     generator: str | ImageGenerator | None
     plan: Plan | None
     """A plan to draw; no planner is asked."""
+    chapter_steps: int | None
+    """Write the plan in chapters of at most so many steps, each when the one before it is drawn."""
     max_attempts: int | None
     sources: str | None
     """`previous` or `history`: the pictures a step starts from."""

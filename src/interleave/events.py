@@ -14,9 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan is complete; nothing has been drawn yet."""
+    """The plan is complete, and nothing has been drawn yet; or another chapter of it is."""
 
     plan: Plan
+    drawn: int = 0
+    """The number of its steps that were planned before and are drawn."""
+
+    @property
+    def new_steps(self) -> tuple[PlanStep, ...]:
+        """The steps that are to be drawn now."""
+        return self.plan.steps[self.drawn :]
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from interleave.agents.chapters import chapters
 from interleave.agents.critic import Critic, critic_input
 from interleave.agents.planner import Planner
 from interleave.at_once import MayBegin, as_needed
 from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.config.run_config import Rules
-from interleave.events import Attempt, Drawn, Event, Judged, Planned, StepFinished
+from interleave.events import Attempt, Drawn, Event, Judged, StepFinished
 from interleave.needs import in_line
 from interleave.sources import SourcePictures, pictures_of
 from interleave.types import Outcome, PlanStep, Request, Slot, Verdict
@@ -61,20 +62,23 @@ async def interleave(
 
     Steps that do not need each other are drawn at once; those that may not begin are left out.
     """
-    plan = await planner.plan(request)
     pictures = pictures_of(request, rules, generator.capabilities)
-    pictures.check_plan(plan)
-    yield Planned(plan)
 
     def draw(planned: PlanStep) -> AsyncGenerator[Event]:
         take = take_of(planned) if take_of else Take(planned, rules.seed)
         return draw_step(take, pictures, generator=generator, critic=critic, rules=rules)
 
-    needs = pictures.needs_of(plan)
-    order = in_line(needs) if rules.in_line else needs
-    async with aclosing(as_needed(plan.steps, order, draw, may_begin)) as events:
-        async for event in events:
-            yield event
+    async with aclosing(chapters(planner, request, pictures)) as plans:
+        async for planned in plans:  # one, unless the plan is written in chapters
+            pictures.check_plan(planned.plan)
+            yield planned
+            needs = pictures.needs_of(planned.plan)
+            order = in_line(needs) if rules.in_line else needs
+            async with aclosing(as_needed(planned.new_steps, order, draw, may_begin)) as events:
+                async for event in events:
+                    yield event
+            if not may_begin(frozenset()):
+                return
 
 
 async def draw_step(

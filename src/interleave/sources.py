@@ -66,6 +66,7 @@ class SourcePictures(Generic[T]):
         self._assets: tuple[Asset, ...] = ()
         self._anchor_every = anchor_every
         self._sheet_of = sheet_of
+        self._added: set[int] = set()
         self._chains: dict[int, tuple[int, ...]] = {}
         """The steps whose pictures each step starts from by the run's rule, oldest first."""
         self._anchored: set[int] = set()
@@ -73,6 +74,7 @@ class SourcePictures(Generic[T]):
     def add(self, step: int, image: T) -> None:
         """Add the picture of a step; pictures that no later step can start from are dropped."""
         self._by_step[step] = image
+        self._added.add(step)
         if step == self._first_drawn and not self._given:
             self._first = image
         for number in {*self._chains.get(step, ()), step}:
@@ -135,7 +137,10 @@ class SourcePictures(Generic[T]):
         return {name: picture for name, picture in pictures.items() if picture is not None}
 
     def check_plan(self, plan: Plan) -> None:
-        """Note which pictures the plan refers to, and refuse a plan that this generator cannot draw."""
+        """Note which pictures the plan refers to, and refuse a plan that this generator cannot draw.
+
+        A plan in chapters is checked again with each of them.
+        """
         self._assets = (*plan.assets, *_only_given(self._given_assets, plan.assets))
         self._first_drawn = next((step.number for step in plan.steps if step.prompt is not None), None)
         self._anchored = anchored_steps(plan, self._anchor_every)
@@ -159,12 +164,29 @@ class SourcePictures(Generic[T]):
                 )
 
     def _count_uses(self, plan: Plan) -> None:
-        """Count how often each picture is still started from."""
-        kept = {number for step in plan.steps for number in step.sources or ()}
+        """Count how often each picture is still started from, and drop those that never are.
+
+        Another chapter may start from any picture of the one before it.
+        """
+        left = [step for step in plan.steps if step.prompt is not None and step.number not in self._added]
+        kept = {number for step in left for number in step.sources or ()}
         kept |= {asset.step for asset in plan.assets if asset.step is not None}
-        drawn = (step.number for step in plan.steps if step.prompt is not None)
-        later = Counter(number for step in drawn for number in self._chains[step])
-        self._uses = later + Counter(kept)
+        kept |= self._used_by_another_chapter(plan) if plan.goes_on else set()
+        self._uses = Counter(number for step in left for number in self._chains[step.number]) + Counter(kept)
+        self._by_step = {step: image for step, image in self._by_step.items() if self._uses[step]}
+
+    def _used_by_another_chapter(self, plan: Plan) -> set[int]:
+        """The steps whose pictures a chapter that is not planned yet may start from."""
+        every = self._rule is SourceRule.HISTORY or plan.chapter is None
+        first = 0 if every or plan.chapter is None else plan.chapter.first
+        latest = [step.number for step in plan.steps if step.number >= first]
+        return {*latest, *(number for step in latest for number in self._chains[step])}
+
+    @property
+    def latest(self) -> tuple[T, ...]:
+        """The picture of the last step that has one, or the user's own last one."""
+        last = max(self._by_step, default=None)
+        return self._given[-1:] if last is None else (self._by_step[last],)
 
     def needs_of(self, plan: Plan) -> dict[int, frozenset[int]]:
         """The steps that must be finished before each step of a checked plan begins."""

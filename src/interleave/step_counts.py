@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+_CHAPTER_PLACE = re.compile(r"\bPlan chapter (\d{1,6}): at most (\d{1,6}) steps, numbered from (\d{1,7})\.")
 # fmt: off
 _WORDS = [
     "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
@@ -159,3 +160,14 @@ def _value(number: str) -> int:
     if number.isdecimal():
         return int(number)
     return sum(_NUMBER_WORDS[word] for word in number.split("-"))
+
+
+def chapter_place(chapter: int, first: int, most: int) -> str:
+    """Which chapter of a plan a planner is asked for, in words that `read_chapter_place` finds again."""
+    return f"Plan chapter {chapter}: at most {most} steps, numbered from {first}."
+
+
+def read_chapter_place(text: str) -> tuple[int, int, int] | None:
+    """The chapter, its first step and the most steps that it may have, where a text says so."""
+    found = _CHAPTER_PLACE.search(text)
+    return (int(found[1]), int(found[3]), int(found[2])) if found else None

@@ -215,13 +215,37 @@ class PlanStep(Value):
         return self
 
 
+class Chapter(Value):
+    """How far a plan has come that is written in chapters, one after another."""
+
+    number: int = Field(ge=1)
+    """The last chapter that was planned."""
+    first: int = Field(default=1, ge=1)
+    """The number of its first step."""
+    summary: Prose = ""
+    """What has happened up to its end, for the planner of the next one."""
+    is_last: bool = False
+    """Whether the document ends with it."""
+
+
 class Plan(Value):
-    """The whole answer, planned before the first picture is drawn."""
+    """The whole answer, planned before the first picture is drawn; or its chapters so far."""
 
     steps: tuple[PlanStep, ...] = Field(min_length=1)
     reasoning: Annotated[str, AfterValidator(_storable)] = ""
     """The planner's reasoning, where its reply has any."""
     assets: tuple[Asset, ...] = Field(default=(), exclude_if=operator.not_)
+    chapter: Chapter | None = WRITTEN_IF_GIVEN
+    """Where the plan is written in chapters: how far it has come."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another chapter is to be planned."""
+        return self.chapter is not None and not self.chapter.is_last
+
+    def continued(self, steps: tuple[PlanStep, ...], assets: tuple[Asset, ...], chapter: Chapter) -> Plan:
+        """The plan with another chapter; `assets` are all so far."""
+        return Plan(steps=(*self.steps, *steps), reasoning=self.reasoning, assets=assets, chapter=chapter)
 
     @model_validator(mode="after")
     def assets_are_known(self) -> Plan:

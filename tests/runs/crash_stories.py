@@ -32,6 +32,7 @@ REMEDIES = {
     "audit": "audit=2",
     "anchors": "anchor=2",
     "drift": "drift=2",
+    "chapters": "rollback=3",
     "all": "rollback=3,drift=2,audit=2,anchor=3",
 }
 
@@ -89,7 +90,11 @@ class Critic:
 def tell(folder: str, kind: str, note: Callable[[str], None]) -> str:
     """Make or continue the document of a kind; returns how it ended."""
     models: dict[str, Any] = {"generator": Painter(note), "critic": Critic(note)}
+    if kind == "chapters":
+        models |= {"planner": "scripted", "chapter_steps": 3}
+    else:
+        models["plan"] = plan()
     told = interleave.generate(
-        "a story", out=Path(folder), plan=plan(), max_attempts=1, remedies=REMEDIES[kind], **models
+        "a story in 7 pictures", out=Path(folder), max_attempts=1, remedies=REMEDIES[kind], **models
     )
     return told.status

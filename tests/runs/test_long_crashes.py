@@ -12,7 +12,7 @@ from crash_stories import REMEDIES
 from crashing import KILLED, CrashServer, ledger_of
 
 import interleave
-from interleave.runs.journal import Drawn, Judged, RedrawDecided, read_journal
+from interleave.runs.journal import ChapterPlanned, Drawn, Judged, RedrawDecided, Replied, read_journal
 from interleave.runs.record import picture_names
 from interleave.runs.store import PictureStore
 
@@ -37,8 +37,11 @@ def results_in(folder: Path) -> set[str]:
     if not (folder / "journal.jsonl").exists():
         return set()
     entries = read_journal(folder)
+    asked = {f"planner:{each.call}" for each in entries if isinstance(each, Replied)}
     drawn = {f"generator:{each.step}:{each.attempt}" for each in entries if isinstance(each, Drawn)}
-    return drawn | {f"critic:{each.step}:{each.attempt}" for each in entries if isinstance(each, Judged)}
+    return (
+        asked | drawn | {f"critic:{each.step}:{each.attempt}" for each in entries if isinstance(each, Judged)}
+    )
 
 
 def killed_everywhere(
@@ -75,6 +78,8 @@ def test_the_stories_are_about_what_they_say(server: CrashServer, tmp_path: Path
         (tmp_path / kind).mkdir()
         assert told(server, tmp_path / kind, kind) == 0
         entries = read_journal(tmp_path / kind / "run")
+        chapters = sum(isinstance(each, ChapterPlanned) for each in entries)
+        assert chapters == (2 if kind == "chapters" else 0)
         causes[kind] = {each.cause for each in entries if isinstance(each, RedrawDecided)}
     assert causes["rollback"] == {"rollback"}
     assert causes["audit"] == {"audit"}
@@ -82,8 +87,11 @@ def test_the_stories_are_about_what_they_say(server: CrashServer, tmp_path: Path
     assert causes["all"] == {"rollback", "drift", "audit"}
 
 
-def test_a_long_document_killed_after_some_lines_of_its_journal(server: CrashServer, tmp_path: Path) -> None:
-    assert killed_everywhere(server, tmp_path, "all", every=9) > 5
+@pytest.mark.parametrize("kind", ["all", "chapters"])
+def test_a_long_document_killed_after_some_lines_of_its_journal(
+    server: CrashServer, tmp_path: Path, kind: str
+) -> None:
+    assert killed_everywhere(server, tmp_path, kind, every=11) > 3
 
 
 @pytest.mark.slow

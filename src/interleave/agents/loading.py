@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from interleave.agents.annotator import Annotator, VlmAnnotator
 from interleave.agents.auditor import Auditor, CriticAsAuditor, VlmAuditor
+from interleave.agents.chapters import ChapterPlanner, VlmChapterPlanner
 from interleave.agents.critic import Critic, VlmCritic
 from interleave.agents.planner import Planner, VlmPlanner
 from interleave.agents.prompts import PromptPack
@@ -56,10 +57,32 @@ class LoadedAgent(Generic[A]):
         return self.vlm.capabilities.typical_price if self.vlm else None
 
 
-def planner_from(backend: Any, pack: PromptPack, *, max_steps: int) -> LoadedAgent[Planner]:
-    """A planner from a vision-language model, or from an object that plans by itself."""
+def planner_from(
+    backend: Any, pack: PromptPack, *, max_steps: int, chapter_steps: int | None = None
+) -> LoadedAgent[Planner]:
+    """A planner from a vision-language model, or from an object that plans by itself.
+
+    With `chapter_steps` it writes its plan in chapters of at most so many steps.
+    """
+    if chapter_steps is not None:
+        return _chapter_planner_from(backend, pack, max_steps, chapter_steps)
     check = getattr(backend, "plan_check", None)
     return _loaded(backend, lambda vlm: VlmPlanner(vlm, pack, max_steps=max_steps, check=check))
+
+
+def _chapter_planner_from(
+    backend: Any, pack: PromptPack, max_steps: int, chapter_steps: int
+) -> LoadedAgent[Planner]:
+    can = pack.description.chapters if is_prompted(backend) else isinstance(backend, ChapterPlanner)
+    if not can:
+        raise ConfigurationError(
+            f"--chapter-steps {chapter_steps}: this planner writes whole plans only: use a general model as "
+            "planner (--planner SPEC), or leave the option out"
+        )
+    return _loaded(
+        backend,
+        lambda vlm: VlmChapterPlanner(vlm, pack, max_steps=max_steps, chapter_steps=chapter_steps),
+    )
 
 
 def critic_from(backend: Any, pack: PromptPack, *, strict: float | None = None) -> LoadedAgent[Critic]:

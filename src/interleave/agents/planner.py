@@ -105,7 +105,12 @@ def named_steps(request: Request) -> int | None:
 def planner_messages(request: Request, pack: PromptPack) -> tuple[Message, ...]:
     """The planner's messages; built only here, for inference, data and training."""
     prompt = "planner_interleaved" if request.pictures else "planner_text"
-    return pack.messages(prompt, {"request": (*_one_part_a_line(request.parts), *_asset_parts(request))})
+    return pack.messages(prompt, {"request": request_parts(request)})
+
+
+def request_parts(request: Request) -> tuple[Part, ...]:
+    """A request as a planner reads it."""
+    return (*_one_part_a_line(request.parts), *_asset_parts(request))
 
 
 def _asset_parts(request: Request) -> Iterator[Part]:

@@ -20,7 +20,7 @@ from interleave.agents.inner_quotes import escape_inner_quotes
 from interleave.agents.literals import MAX_CHARACTERS, find_objects, read_literal
 from interleave.backends.protocols import Reply
 from interleave.errors import ReplyError, UnreadableLiteral
-from interleave.types import Asset, Finding, Outcome, Plan, PlanStep, SheetSegment, Verdict
+from interleave.types import Asset, Chapter, Finding, Outcome, Plan, PlanStep, SheetSegment, Verdict
 
 T = TypeVar("T")
 
@@ -101,6 +101,17 @@ def plan_schema(max_steps: int) -> dict[str, Any]:
 def parse_plan(reply: Reply | str) -> Plan:
     """The plan in a planner's reply."""
     return _parse(reply, PLAN_KEYS, _plan)
+
+
+def chapter_schema(max_steps: int) -> dict[str, Any]:
+    """The JSON schema of a chapter with at most so many steps."""
+    steps = {"type": "array", "items": _STEP_SCHEMA, "maxItems": max_steps}
+    return _object_schema(summary=_TEXT, finished={"type": "boolean"}, execution_plan=steps)
+
+
+def parse_chapter(reply: Reply | str, before: Plan | None = None) -> Plan:
+    """The plan with the chapter in a planner's reply, after those before it; only the last may be empty."""
+    return _parse(reply, PLAN_KEYS, lambda value, thinking: _chapter(value, thinking, before))
 
 
 def parse_verdict(reply: Reply | str) -> Verdict:
@@ -270,6 +281,15 @@ def _split(text: str) -> tuple[str, int]:
 
 def _plan(value: Any, thinking: str) -> Plan:
     plan = _object(value, "a plan")
+    planned = _listed_steps(plan)
+    assets = _assets(plan.get(ASSETS_KEY))
+    renumbered = _without_gaps(planned)
+    places = {old.number: new.number for old, new in zip(planned, renumbered, strict=True)}
+    moved = tuple(each.model_copy(update={"step": places.get(each.step or 0, each.step)}) for each in assets)
+    return Plan(steps=renumbered, reasoning=thinking, assets=moved)
+
+
+def _listed_steps(plan: Mapping[str, Any]) -> list[PlanStep]:
     steps = plan.get(PLAN_KEYS[0])
     if not isinstance(steps, list):
         raise UnreadableLiteral(f'the answer must be one object with a list under "{PLAN_KEYS[0]}"')
@@ -278,12 +298,47 @@ def _plan(value: Any, thinking: str) -> Plan:
     numbered = [_object(step, f"step {position}") for position, step in enumerate(steps, start=1)]
     if not any("step_number" in step for step in numbered):
         numbered = [{**step, "step_number": position} for position, step in enumerate(numbered, start=1)]
-    planned = [_step(step) for step in numbered]
-    assets = _assets(plan.get(ASSETS_KEY))
-    renumbered = _without_gaps(planned)
-    places = {old.number: new.number for old, new in zip(planned, renumbered, strict=True)}
-    moved = tuple(each.model_copy(update={"step": places.get(each.step or 0, each.step)}) for each in assets)
-    return Plan(steps=renumbered, reasoning=thinking, assets=moved)
+    return [_step(step) for step in numbered]
+
+
+def _chapter(value: Any, thinking: str, before: Plan | None) -> Plan:
+    fields = _object(value, "a chapter")
+    finished = fields.get("finished", False)
+    if isinstance(finished, str):
+        finished = _TRUTHS.get(finished.strip().lower())
+    if not isinstance(finished, bool):
+        raise UnreadableLiteral('"finished" must be true or false')
+    summary = _text(fields, "summary", 0) or ""
+    number = before.chapter.number + 1 if before and before.chapter else 1
+    chapter = Chapter(number=number, summary=summary, is_last=finished)
+    if before is None:
+        plan = _plan(value, thinking)
+        began = chapter.model_copy(update={"first": plan.steps[0].number})
+        return plan.model_copy(update={"chapter": began})
+    known = {asset.name.lower() for asset in before.assets}
+    if fields.get(PLAN_KEYS[0]) == [] and finished:
+        return before.continued((), before.assets, chapter)
+    first = before.steps[-1].number + 1
+    chapter = chapter.model_copy(update={"first": first})
+    steps = _moved_to(first, _without_gaps(_listed_steps(fields), earlier=first - 1))
+    new = tuple(asset for asset in _assets(fields.get(ASSETS_KEY)) if asset.name.lower() not in known)
+    return before.continued(steps, (*before.assets, *new), chapter)
+
+
+def _moved_to(first: int, steps: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
+    """Steps numbered from this one on; those that they name are moved with them, or are earlier ones."""
+    move = first - steps[0].number
+    own = {step.number for step in steps}
+
+    def moved(numbers: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        return None if numbers is None else tuple(n + move if n in own else n for n in numbers)
+
+    return tuple(
+        step.model_copy(
+            update={"number": step.number + move, "sources": moved(step.sources), "needs": moved(step.needs)}
+        )
+        for step in steps
+    )
 
 
 def _assets(value: Any) -> tuple[Asset, ...]:
@@ -302,12 +357,16 @@ def _assets(value: Any) -> tuple[Asset, ...]:
     return tuple(assets)
 
 
-def _without_gaps(steps: Sequence[PlanStep]) -> tuple[PlanStep, ...]:
-    """The steps numbered one after another, where their own numbers only leave some out."""
+def _without_gaps(steps: Sequence[PlanStep], earlier: int = 0) -> tuple[PlanStep, ...]:
+    """The steps numbered one after another, where their own numbers only leave some out.
+
+    Steps up to `earlier` were planned before, and may be named.
+    """
     numbers = [step.number for step in steps]
     if numbers[-1] - numbers[0] == len(numbers) - 1 or any(a >= b for a, b in pairwise(numbers)):
         return tuple(steps)  # there is no gap, or no order: `Plan` refuses the latter
-    renumbered = {number: numbers[0] + position for position, number in enumerate(numbers)}
+    renumbered = {number: number for number in range(1, earlier + 1)}
+    renumbered |= {number: numbers[0] + position for position, number in enumerate(numbers)}
     named = {number for step in steps for number in (*(step.sources or ()), *(step.needs or ()))}
     if unknown := named - renumbered.keys():
         raise UnreadableLiteral(f"a step starts from step {min(unknown)}, and the plan has no such step")

@@ -41,6 +41,14 @@ PlanFile = Annotated[
 MaxAttempts = Annotated[
     int | None, typer.Option(help="The most attempts per step. [default: the profile's, 5]")
 ]
+ChapterSteps = Annotated[
+    int | None,
+    typer.Option(
+        "--chapter-steps",
+        metavar="N",
+        help="Plan in chapters of at most N steps, each when the one before it is drawn.",
+    ),
+]
 MaxSteps = Annotated[
     int | None, typer.Option(help="The most steps a plan may have. [default: the profile's, 50]")
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
@@ -47,9 +48,9 @@ class PlainProgress:
 
     def show(self, event: Event) -> None:
         match event:
-            case events.Planned(plan=plan):
-                self.say(f"plan: {count(len(plan.steps), 'step')}")
-                for step in plan.steps:
+            case events.Planned(plan=plan, new_steps=new):
+                self.say(f"{_what_is_planned(plan).lower()}: {count(len(new), 'step')}")
+                for step in new:
                     self.say(f"  {step.number}  {one_line(step.text or step.prompt or '')}")
             case events.Drawn(slot=slot):
                 self.say(f"step {slot.step}, attempt {slot.attempt}: drawn")
@@ -84,10 +85,11 @@ class LiveProgress:
 
     def show(self, event: Event) -> None:
         match event:
-            case events.Planned(plan=plan):
+            case events.Planned(plan=plan, new_steps=new):
                 self.steps = plan.steps
-                self._print_plan(plan)
-                self._live(self._line(plan.steps[0], "drawing…"))
+                self._print_plan(_what_is_planned(plan), new)
+                if new:
+                    self._live(self._line(new[0], "drawing…"))
             case events.Drawn(slot=slot):
                 self._live(self._line(self._step(slot.step), f"judging attempt {slot.attempt}…"))
             case events.Judged(slot=slot, verdict=verdict):
@@ -112,9 +114,9 @@ class LiveProgress:
             self.status.stop()
             self.status = None
 
-    def _print_plan(self, plan: Plan) -> None:
-        self.console.print(Text(f"Plan: {count(len(plan.steps), 'step')}", style="bold"))
-        for step in plan.steps:
+    def _print_plan(self, what: str, steps: Sequence[PlanStep]) -> None:
+        self.console.print(Text(f"{what}: {count(len(steps), 'step')}", style="bold"))
+        for step in steps:
             words = one_line(step.text or step.prompt or "", self.console.width - 8)
             self.console.print(Text(f"{step.number:>4}  {words}", style="dim"))
 
@@ -134,6 +136,10 @@ class LiveProgress:
             self.status.start()
         else:
             self.status.update(message)
+
+
+def _what_is_planned(plan: Plan) -> str:
+    return f"Chapter {plan.chapter.number}" if plan.chapter else "Plan"
 
 
 def _ending(event: events.StepFinished) -> str:

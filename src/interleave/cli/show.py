@@ -136,6 +136,8 @@ def describe_entry(entry: Entry) -> Iterator[str]:
             yield f"plan: {count(len(plan.steps), 'step')}"
             for step in plan.steps:
                 yield f"  {step.number}  {one_line(step.text or step.prompt or '')}"
+        case journal.ChapterPlanned(chapter=chapter, steps=steps):
+            yield f"chapter {chapter.number}: {count(len(steps), 'step')}"
         case journal.Drawn():
             yield f"step {entry.step}, attempt {entry.attempt}: drawn in {entry.seconds:.1f} s"
         case journal.Judged(verdict=verdict):

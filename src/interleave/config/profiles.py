@@ -75,6 +75,8 @@ class Profile(Value):
     max_steps: int = Field(default=50, ge=1, le=10_000)
     sources: SourceRule = SourceRule.PREVIOUS
     choose: Choice = DEFAULT_CHOICE
+    chapter_steps: int | None = Field(default=None, ge=1, le=1000)
+    """The most steps of a chapter, where the plan is written in chapters."""
     remedies: str = ""
     """What is done against drift, as `--remedies` takes it."""
 

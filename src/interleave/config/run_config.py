@@ -176,6 +176,8 @@ class RunConfig(Value):
     seed: int = Field(default=0, ge=0, lt=2**63)
     sources: SourceRule = SourceRule.PREVIOUS
     choose: Choice = DEFAULT_CHOICE
+    chapter_steps: int | None = Field(default=None, ge=1, le=1000, exclude_if=lambda value: value is None)
+    """The most steps of a chapter, where the plan is written in chapters."""
     plan: Plan | None = None
     """The plan, where the user gave it and no planner is asked."""
     remedies: Remedies = Field(default=NO_REMEDIES, exclude_if=lambda value: value == NO_REMEDIES)

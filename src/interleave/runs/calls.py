@@ -15,6 +15,7 @@ from typing import TypeVar
 from PIL.Image import Image
 
 from interleave.agents.auditor import AUDIT_ATTEMPTS, Auditor, Document
+from interleave.agents.chapters import ChapterPlanner, StorySoFar
 from interleave.agents.critic import Critic, CriticInput
 from interleave.agents.loading import auditor_from
 from interleave.agents.planner import GivenPlan, Planner
@@ -75,7 +76,8 @@ class CallRunner:
             return planner.agent
         if planner.vlm is None:
             return JournalledPlanner(planner.agent, self)
-        return planner.with_calls_through(lambda vlm: JournalledVlm("planner", vlm, self))
+        asked = planner.with_calls_through(lambda vlm: JournalledVlm("planner", vlm, self))
+        return ReplayedChapters(asked, self.replay) if isinstance(asked, ChapterPlanner) else asked
 
     def generator(self, name: str, steering: Steering, remedies: Remedies = NO_REMEDIES) -> ImageGenerator:
         """The generator of the run, journalled; its name goes into the metadata of pictures."""
@@ -174,7 +176,10 @@ class JournalledVlm:
         replay, place = self.runner.replay, (sampling.slot.step, sampling.slot.attempt)
         self.turns[place] += 1
         fingerprint = fingerprint_of_messages(messages)
-        stored = replay.reply(self.role, sampling.slot, self.turns[place])
+        if self.role == "planner" and sampling.slot.attempt:  # a chapter: its question follows from pictures
+            stored = replay.reply_to(self.role, sampling.slot, fingerprint)
+        else:
+            stored = replay.reply(self.role, sampling.slot, self.turns[place])
         if stored is not None and replay.answers(stored, fingerprint):
             return _reply_of(stored)
         slot = replace(sampling.slot, call=replay.number_of(stored, self.role, sampling.slot))
@@ -318,6 +323,37 @@ class JournalledPlanner:
             deadline=VLM_DEADLINE_SECONDS,
         )
         return made
+
+    async def next_chapter(self, story: StorySoFar) -> Plan:
+        if (stored := self.runner.replay.chapters.get(story.chapter)) is not None:
+            return stored.after(story.plan)
+        planner = self._planner
+        if not isinstance(planner, ChapterPlanner):
+            raise AssertionError("only planners that can are asked for chapters")
+        made, _ = await self.runner.run(
+            "planner",
+            Slot(attempt=story.chapter, call=len(self.runner.replay.chapters) + 2),
+            lambda: planner.next_chapter(story),
+            kind=Plan,
+            price=None,
+            deadline=VLM_DEADLINE_SECONDS,
+        )
+        return made
+
+
+class ReplayedChapters:
+    """A planner whose chapters are asked for once: what a person changes later does not change the plan."""
+
+    def __init__(self, planner: ChapterPlanner, replay: Replay) -> None:
+        self._planner = planner
+        self._replay = replay
+
+    async def plan(self, request: Request) -> Plan:
+        return await self._planner.plan(request)
+
+    async def next_chapter(self, story: StorySoFar) -> Plan:
+        stored = self._replay.chapters.get(story.chapter)
+        return await self._planner.next_chapter(story) if stored is None else stored.after(story.plan)
 
 
 class JournalledCritic:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,7 +23,7 @@ from interleave.runs import journal
 from interleave.runs.error_report import ErrorReport
 from interleave.runs.journal import Entry, Role
 from interleave.runs.summary import RunSummary, image_path
-from interleave.types import Outcome, Value
+from interleave.types import Outcome, PlanStep, Value
 from interleave.validation_errors import first_problem
 
 VERSION = 1
@@ -79,7 +79,7 @@ class PlannedStep(Value):
 
 
 class PlannedLine(_JournalLine):
-    """The plan is complete."""
+    """The plan is complete; of a plan in chapters, all chapters so far."""
 
     event: Literal["planned"] = "planned"
     steps: tuple[PlannedStep, ...]
@@ -247,6 +247,7 @@ class EventLines:
         self._place: dict[str, Any] = {"run": str(folder), "id": id_}
         self._tries: Counter[tuple[str, int]] = Counter()
         self._texts: dict[int, str] = {}
+        self._steps: list[PlannedStep] = []
         self._images: dict[tuple[int, int], str] = {}
 
     def started(self, start: journal.Started, *, continued: bool) -> StartedLine:
@@ -267,12 +268,11 @@ class EventLines:
         place = {**self._place, "time": entry.time, "replayed": replayed}
         match entry:
             case journal.Planned(plan=plan) | journal.PlanReleased(plan=plan):
-                self._texts = {step.number: step.text for step in plan.steps}
-                steps = [
-                    PlannedStep(number=step.number, name=step.name, text=step.text, prompt=step.prompt)
-                    for step in plan.steps
-                ]
-                yield PlannedLine(**place, steps=tuple(steps))
+                self._texts.clear()
+                self._steps = []
+                yield self._planned(plan.steps, place)
+            case journal.ChapterPlanned(steps=steps):
+                yield self._planned(steps, place)
             case journal.Drawn():
                 image = self._images[entry.step, entry.attempt] = image_path(entry.image)
                 fields = entry.model_dump(include={"step", "attempt", "prompt", "seed", "cost", "seconds"})
@@ -297,6 +297,15 @@ class EventLines:
                 yield DecidedLine(**place, decision=entry.event, generator=shown, **said)
             case journal.Called() | journal.CallFailed():
                 yield from self._call(entry, place)
+
+    def _planned(self, steps: Sequence[PlanStep], place: dict[str, Any]) -> PlannedLine:
+        """The plan so far, with these steps added."""
+        self._texts |= {step.number: step.text for step in steps}
+        self._steps += [
+            PlannedStep(number=step.number, name=step.name, text=step.text, prompt=step.prompt)
+            for step in steps
+        ]
+        return PlannedLine(**place, steps=tuple(self._steps))
 
     def _call(self, entry: journal.Called | journal.CallFailed, place: dict[str, Any]) -> Iterator[EventLine]:
         call = (entry.role, entry.call)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import logging
+import operator
 import os
 import re
 import threading
@@ -36,7 +37,17 @@ from interleave.redaction import redacted_model
 from interleave.runs.digest_chain import DigestChain, JournalPosition, last_digest
 from interleave.runs.journal_files import FILE_NAME, journal_path
 from interleave.runs.lease import Lease
-from interleave.types import WRITTEN_IF_GIVEN, Finding, Plan, Prose, Value, Verdict
+from interleave.types import (
+    WRITTEN_IF_GIVEN,
+    Asset,
+    Chapter,
+    Finding,
+    Plan,
+    PlanStep,
+    Prose,
+    Value,
+    Verdict,
+)
 
 log = logging.getLogger(__name__)
 
@@ -154,6 +165,20 @@ class Drawn(CallLine):
 class Planned(Line):
     event: Literal["planned"] = "planned"
     plan: Plan
+
+
+class ChapterPlanned(Line):
+    """Another chapter of a plan that is written in chapters; the first one is `planned`."""
+
+    event: Literal["chapter_planned"] = "chapter_planned"
+    chapter: Chapter
+    steps: tuple[PlanStep, ...] = ()
+    assets: tuple[Asset, ...] = Field(default=(), exclude_if=operator.not_)
+    """All assets so far."""
+
+    def after(self, plan: Plan) -> Plan:
+        """The plan with this chapter."""
+        return plan.continued(self.steps, self.assets, self.chapter)
 
 
 class Judged(Line):
@@ -284,6 +309,7 @@ Entry = Annotated[
     | Replied
     | Drawn
     | Planned
+    | ChapterPlanned
     | Judged
     | StepFinished
     | Audited

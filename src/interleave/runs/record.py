@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from interleave.runs.journal import (
     Branched,
     Called,
     CallFailed,
+    ChapterPlanned,
     Continued,
     DecisionLine,
     Drawn,
@@ -271,6 +272,8 @@ class _Folding:
                 return "the run has started before"
             case Replied() | Drawn() | CallFailed() if (entry.role, entry.call) not in self.called:
                 return f"call {entry.call} of the {entry.role} was never announced"
+            case ChapterPlanned() if self.plan is None or not self.plan.goes_on:
+                return "the plan does not go on"
             case Drawn() if entry.step not in self.planned:
                 return f"the plan has no step {entry.step}"
             case StepFinished(attempt=None):
@@ -340,6 +343,9 @@ class _Folding:
             case Planned() | PlanReleased():
                 self.plan = entry.plan
                 self.planned = {step.number for step in entry.plan.steps}
+            case ChapterPlanned() if self.plan is not None:
+                self.plan = entry.after(self.plan)
+                self.planned |= {step.number for step in entry.steps}
             case Branched():  # what the other run paid is counted there
                 self.called.clear()
                 self.costs.clear()
@@ -366,7 +372,6 @@ class _Folding:
         self.session_seconds += entry.seconds
 
     def record(self, position: JournalPosition) -> RunRecord:
-        plan_replies = self.replies.get(("planner", 0, 0), [])
         known = [cost for cost in self.costs if cost is not None]
         return RunRecord(
             software=self.start.software,
@@ -380,15 +385,21 @@ class _Folding:
             cost=round(sum(known), 6) if known else None,
             seconds=round(self.seconds + self.session_seconds, 3),
             started=self.start.time,
-            planner_bad_replies=tuple(
-                reply.text for reply in (plan_replies[:-1] if self.plan else plan_replies)
-            ),
+            planner_bad_replies=tuple(self._planner_bad_replies()),
             errors=tuple(self.errors),
             assets=self.start.assets,
             audits=tuple(self.audits),
             decisions=tuple(self.decisions),
             journal=position,
         )
+
+    def _planner_bad_replies(self) -> Iterator[str]:
+        """Replies of the planner that no plan and no chapter followed from."""
+        planned = self.plan.chapter.number if self.plan and self.plan.chapter else int(self.plan is not None)
+        for (role, _, attempt), replies in self.replies.items():
+            if role == "planner":
+                used = max(attempt, 1) <= planned
+                yield from (reply.text for reply in (replies[:-1] if used else replies))
 
     def _plan_in_effect(self) -> Plan | None:
         if self.plan is None or self.steering is None:

@@ -21,6 +21,7 @@ from interleave.runs.journal import (
     Branched,
     Called,
     CallLine,
+    ChapterPlanned,
     Drawn,
     Ended,
     Entry,
@@ -45,6 +46,8 @@ class Replay:
     """By role, step and attempt, then by the number of the call, in order."""
     drawings: dict[tuple[int, int], Drawn] = field(default_factory=dict)
     plan: Plan | None = None
+    chapters: dict[int, ChapterPlanned] = field(default_factory=dict)
+    """Further chapters of the plan, by their numbers."""
     released: Plan | None = None
     """The plan that a person released: no planner is asked."""
     verdicts: dict[tuple[int, int], Verdict] = field(default_factory=dict)
@@ -64,6 +67,11 @@ class Replay:
         """The reply to the so-maniest question about an attempt, if the journal has it."""
         replies = list(self.replies.get((role, slot.step, slot.attempt), {}).values())
         return replies[turn - 1] if turn <= len(replies) else None
+
+    def reply_to(self, role: str, slot: Slot, fingerprint: str) -> Replied | None:
+        """The reply to this very question, if the journal has it."""
+        replies = self.replies.get((role, slot.step, slot.attempt), {}).values()
+        return next((each for each in replies if each.fingerprint == fingerprint), None)
 
     def number_of(self, stored: Replied | Drawn | None, role: str, slot: Slot) -> int:
         """The number of a call that has to be made: a new one, or that of the call which it repeats."""
@@ -106,14 +114,18 @@ class Replay:
                     replay._count(entry)
                 case Planned():
                     replay.plan = entry.plan
+                case ChapterPlanned(chapter=chapter):
+                    replay.chapters[chapter.number] = entry
                 case PlanReleased():
                     replay.released = entry.plan
                 case Judged():
                     replay.verdicts[entry.step, entry.attempt] = entry.verdict
                 case Audited():
                     replay.audits += 1
-                case Ended(unreadable_plan=True):
+                case Ended(unreadable_plan=True) if replay.plan is None:
                     replay.unreadable_plans = plans
+                case Ended(unreadable_plan=True):  # of a chapter
+                    replay.replies.pop(("planner", 0, len(replay.chapters) + 2), None)
         return replay
 
     def _count(self, entry: CallLine) -> None:
@@ -131,7 +143,7 @@ class EventLog:
         for entry, _, changed_from in replayed(entries):
             if changed_from is not None:
                 self._forget_from(changed_from)
-            if isinstance(entry, Planned | Judged | StepFinished):
+            if isinstance(entry, Planned | ChapterPlanned | Judged | StepFinished):
                 self._written[_key(entry)] = entry
             elif isinstance(entry, PlanReleased):
                 released = Planned(plan=entry.plan)
@@ -171,6 +183,8 @@ class EventLog:
 def _line_of(event: events.Event) -> Line | None:
     """The journal line of an event; a drawing is journalled with the call that made it."""
     match event:
+        case events.Planned(plan=plan) if plan.chapter is not None and plan.chapter.number > 1:
+            return lines.ChapterPlanned(chapter=plan.chapter, steps=event.new_steps, assets=plan.assets)
         case events.Planned(plan=plan):
             return lines.Planned(plan=plan)
         case events.Judged(slot=slot, verdict=verdict):
@@ -191,6 +205,8 @@ def _key(line: Line) -> EventKey:
             return ("judged", step, attempt)
         case lines.StepFinished(step=step):
             return ("step_finished", step, 0)
+        case lines.ChapterPlanned(chapter=chapter):
+            return ("planned", chapter.number, 0)
     return ("planned", 0, 0)
 
 

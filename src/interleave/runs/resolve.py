@@ -58,6 +58,7 @@ class Choices:
     plan: Plan | None = None
     max_attempts: int | None = None
     max_steps: int | None = None
+    chapter_steps: int | None = None
     sources: str | None = None
     choose: str | None = None
     remedies: str | None = None
@@ -85,6 +86,8 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
 
     With `only_plans` no critic is asked, so the prompts need not suit the profile's, and nothing is drawn.
     """
+    if chosen.plan and chosen.chapter_steps is not None:
+        raise ConfigurationError("--chapter-steps is for a planner, and with --plan none is asked: drop one")
     profile = load_profile(chosen.profile)
     planner, critic, generator = map(_spec_or_object, (chosen.planner, chosen.critic, chosen.generator))
     asked = GivenPlan(chosen.plan) if chosen.plan else planner  # with a plan, no planner is asked
@@ -100,6 +103,7 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
         "prompts": PackConfig(name=pack.name, version=pack.description.version, digest=pack.digest),
         "max_attempts": _first(chosen.max_attempts, profile.max_attempts),
         "max_steps": _first(chosen.max_steps, profile.max_steps),
+        "chapter_steps": None if chosen.plan else _first(chosen.chapter_steps, profile.chapter_steps),
         "sources": _first(chosen.sources, profile.sources),
         "choose": _first(chosen.choose, profile.choose),
         "remedies": parse_remedies(_first(chosen.remedies, profile.remedies)),
@@ -196,7 +200,7 @@ def load_models(
     """
     planner = GivenPlan(config.plan) if config.plan else load_agent(chosen.planner, config.planner, "planner")
     return Models(
-        planner=planner_from(planner, pack, max_steps=config.max_steps),
+        planner=planner_from(planner, pack, max_steps=config.max_steps, chapter_steps=config.chapter_steps),
         critic=critic_from(
             load_agent(chosen.critic, config.critic, "critic"), pack, strict=strictness(config.critic)
         ),

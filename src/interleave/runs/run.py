@@ -21,6 +21,7 @@ from interleave.config.run_config import Limits, RunConfig
 from interleave.drift.measures import StepDrift, step_drift
 from interleave.errors import (
     BackendError,
+    ConfigurationError,
     InterleaveError,
     LimitReached,
     ReplyError,
@@ -177,6 +178,11 @@ class Run:
         With `hold_plan` a new run ends with its plan, which a person then releases. With a lease the run is
         taken over from the holder of an earlier one.
         """
+        if hold_plan and config.chapter_steps is not None:
+            raise ConfigurationError(
+                "a plan in chapters is not there before the first picture, so it cannot be held: "
+                "drop --hold-plan or --chapter-steps"
+            )
         models = None if _is_done(folder, request, config, redraw=redraw) else load_models()
         if models is not None:
             refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
@@ -280,8 +286,8 @@ class Run:
     def _is_shown(self, event: events.Event) -> bool:
         """Whether an event is news: after a decision of its own the run goes over all steps again."""
         match event:
-            case events.Planned():
-                return self._changed_from == 0
+            case events.Planned(new_steps=new):
+                return self._changed_from == 0 or any(step.number >= self._changed_from for step in new)
             case events.StepFinished(step=step):
                 return step.number >= self._changed_from
         return event.slot.step >= self._changed_from
@@ -339,7 +345,8 @@ class Run:
         if line is None:
             return
         self.journal.append(line)
-        agent = models.planner if isinstance(line, lines.Planned) else models.critic
+        is_plan = isinstance(line, lines.Planned | lines.ChapterPlanned)
+        agent = models.planner if is_plan else models.critic
         if agent.vlm is None and not isinstance(line, lines.StepFinished):
             await models.disk.sync(self.journal)
 

@@ -18,6 +18,7 @@ from interleave.errors import RunError
 from interleave.runs.journal import (
     AttemptChosen,
     Branched,
+    ChapterPlanned,
     Drawn,
     Entry,
     GeneratorChanged,
@@ -103,6 +104,8 @@ class Steering:
                 self._shown[entry.step] = self._images.get((entry.step, attempt), "")
             case Planned():
                 self.plan = entry.plan
+            case ChapterPlanned() if self.plan is not None:
+                self.plan = entry.after(self.plan)
             case PlanReleased():
                 self.plan = self.released = entry.plan
                 self.holds_plan = False

@@ -36,9 +36,10 @@ PROMPTS: Mapping[str, frozenset[str]] = {
     "scorer_quality": frozenset({"after"}),
     "reask": frozenset({"problem"}),
     "auditor": frozenset({"document"}),
+    "planner_chapter": frozenset({"request", "place", "story"}),
 }
 """Every prompt of a run, with the slots that it must have."""
-LATER = frozenset({"auditor"})
+LATER = frozenset({"auditor", "planner_chapter"})
 """Prompts that older packs lack: they have those of the default pack, which are then not part of the digest,
 so that a run which was started before there were any can be continued."""
 
@@ -81,6 +82,8 @@ class PackDescription(Value):
     which may also be JSON. None: as the pack that it extends, else JSON."""
     audits: Literal["document", "pictures"] = "document"
     """How its critic looks at a finished document: at all of it at once, or picture by picture."""
+    chapters: bool = True
+    """Whether its planner can be asked for a plan in chapters, in the words of the default pack."""
     single_frames: int | None = Field(default=None, ge=2)
     """For models that cannot read contact sheets: how many frames of a film they are shown at once, each as a
     picture of its own. None: contact sheets."""

@@ -2,7 +2,8 @@
 
 `scripted:PATH` answers the n-th call of its role in a run with line n of a JSONL file
 (`{"text": …, "finish_reason": …}`). `scripted` alone follows a rule: as planner it makes as many steps as the
-request names, else four; as critic it rejects every first attempt of an even step.
+request names, else four, in chapters where it is asked for those; as critic it rejects every first attempt of
+an even step.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from interleave.backends.protocols import Message, Reply, Sampling, Token, VlmCa
 from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import BackendError, ConfigurationError
 from interleave.files import read_bytes, why
-from interleave.step_counts import asking_text, first_number, named_step_count
+from interleave.step_counts import asking_text, first_number, named_step_count, read_chapter_place
 from interleave.text import one_line
 from interleave.types import Part, Text, Value
 from interleave.validation_errors import first_problem
@@ -83,7 +84,11 @@ class ScriptedVlm:
 
 
 def _plan(parts: Sequence[Part]) -> str:
+    """A plan; where a chapter is asked for, that chapter."""
     texts = [part.text if isinstance(part, Text) else None for part in parts]
+    place = next((found for text in texts if text and (found := read_chapter_place(text))), None)
+    if place is not None:
+        texts = _before_place(texts)
     request = "\n".join(text for text in texts if text is not None)  # pictures separate words
     asking = asking_text(texts)
     count = named_step_count(asking) or _counted(asking) or DEFAULT_STEPS
@@ -98,7 +103,28 @@ def _plan(parts: Sequence[Part]) -> str:
         }
         for number in range(1, count + 1)
     ]
-    return _answer(f"The request becomes {count} parts.", {"execution_plan": steps})
+    if place is None:
+        return _answer(f"The request becomes {count} parts.", {"execution_plan": steps})
+    _, first, most = place
+    last = min(first + most - 1, count)
+    return _answer(
+        f"The request becomes {count} parts.",
+        {
+            "summary": f"Parts 1 to {last} of {count} are there.",
+            "finished": last == count,
+            "execution_plan": steps[first - 1 : last],
+        },
+    )
+
+
+def _before_place(texts: Sequence[str | None]) -> list[str | None]:
+    """The texts of a request, without the words about the chapter that follow it."""
+    found: list[str | None] = []
+    for text in texts:
+        if text and (place := text.find("Plan chapter ")) >= 0 and read_chapter_place(text[place:]):
+            return [*found, text[:place].strip()]
+        found.append(text)
+    return found
 
 
 def _counted(request: str) -> int | None:

@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from interleave.runs.journal import Called, Continued, Drawn, Entry, Replied, Started, StepFinished
+from interleave.runs.journal import (
+    Called,
+    ChapterPlanned,
+    Continued,
+    Drawn,
+    Entry,
+    Planned,
+    Replied,
+    Started,
+    StepFinished,
+)
 from interleave.runs.record import RunRecord
 from interleave.runs.record import fold as fold_record
 from interleave.service.documents.facts import picture_url, response_object
@@ -71,17 +81,23 @@ class JobEvents:
 class JournalFold:
     """The journal itself as events, one a line, without what only a replay needs: for pages that show a run.
 
-    A kind of line that is added to journals is passed on without a change here.
+    A kind of line that is added to journals is passed on without a change here. Another chapter of a plan is
+    told as the plan with it, so that readers need not put it together.
     """
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self._number = 0
+        self._plan: Plan | None = None
 
     def begin(self) -> list[Event]:
         return [self._event("job.queued")]
 
     def add(self, entry: Entry) -> list[Event]:
+        self._plan = getattr(entry, "plan", None) or self._plan
+        if isinstance(entry, ChapterPlanned) and self._plan is not None:
+            self._plan = entry.after(self._plan)
+            entry = Planned(time=entry.time, plan=self._plan)
         fields = entry.model_dump(mode="json", exclude={"event", "fingerprint", "tokens"})
         if isinstance(entry, Drawn):
             fields["picture"] = picture_url(self.job.id, entry.image)
@@ -128,6 +144,8 @@ class ResponseFold:
         """The events of a line of the journal."""
         if isinstance(plan := getattr(entry, "plan", None), Plan):  # planned, or planned anew
             self._steps = {step.number: step for step in plan.steps}
+        if isinstance(entry, ChapterPlanned):
+            self._steps |= {step.number: step for step in entry.steps}
         match entry:
             case Started() | Continued() if not self._in_progress:
                 self._in_progress = True
