@@ -1,9 +1,9 @@
 """What hundreds of steps cost: journal, memory and time per step, at once, in chapters, and taken up again.
 
 Run with: python perf/long_runs.py [500]
-The miniature's world draws by rule and its oracle judges, so the time is that of the run itself and of drawing,
-judging, measuring and storing a picture of 256 pixels. Each kind runs in a process of its own. Time is that of
-the processor, which does not depend on what else the machine does.
+The miniature's world draws by rule and its oracle judges, so the time is that of the run itself and of
+drawing, judging, measuring and storing a picture of 256 pixels. Each kind runs in a process of its own. Time
+is that of the processor, which does not depend on what else the machine does.
 """
 
 from __future__ import annotations

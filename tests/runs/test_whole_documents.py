@@ -23,6 +23,7 @@ from interleave.backends.protocols import (
     Sampling,
     VlmCapabilities,
 )
+from interleave.data.trajectories import Trajectory, read_trajectory
 from interleave.errors import ReplyError, RunError
 from interleave.runs.journal import RedrawDecided, StepFinished, Undone, read_journal
 from interleave.runs.record import comparable, read_record
@@ -130,11 +131,69 @@ def test_another_way_that_is_no_better_is_undone(tmp_path: Path) -> None:
     assert step.shown in (1, 2)  # a picture from before the rollback
 
 
-def test_a_step_whose_picture_moved_too_far_counts_as_refused(tmp_path: Path) -> None:
-    run(tmp_path / "run", Critic(), remedies="rollback=1,drift=0.001")
+def test_a_step_without_a_scene_whose_picture_moved_too_far_counts_as_refused(tmp_path: Path) -> None:
+    plain = Plan(steps=tuple(step.model_copy(update={"scene": None}) for step in story(4).steps))
+    run(tmp_path / "run", Critic(), painter=Fading(3), plan=plain, remedies="rollback=1,drift=2")
     drifts = [line.drift for line in read_journal(tmp_path / "run") if isinstance(line, StepFinished)]
-    assert any(drift is not None and drift.outside > 0.001 for drift in drifts)
-    assert len(redraws(tmp_path / "run")) == 1
+    assert any(drift is not None and drift.outside > 2 for drift in drifts)
+    assert redraws(tmp_path / "run") == [("rollback", 3)]
+
+
+class Fading(Painter):
+    """Adds a dot to the picture before it; at some steps the rest gets lighter, too."""
+
+    def __init__(self, *fades_at: int) -> None:
+        super().__init__()
+        self.fading = fades_at
+
+    async def generate(self, request: ImageRequest) -> Image.Image:
+        self.asked.append(request)
+        if not request.sources:
+            return Image.new("RGB", (32, 32), (40, 90, 140))
+        picture = request.sources[-1].copy()
+        if request.slot.step in self.fading:
+            picture = picture.point(lambda level: level + 8)
+        picture.paste((250, 0, request.seed % 200), (4 * request.slot.step, 8, 4 * request.slot.step + 4, 12))
+        return picture
+
+
+def test_a_step_whose_picture_moved_too_far_is_drawn_anew_from_its_scene_once(tmp_path: Path) -> None:
+    painter = run(tmp_path / "run", Critic(), painter=Fading(3), remedies="drift=2")
+    assert redraws(tmp_path / "run") == [("drift", 3)]
+    assert [asked.prompt for asked in painter.asked] == [
+        "part 1",
+        "part 2",
+        "part 3",
+        "all of part 3",
+        "part 4",
+    ]
+    assert [len(asked.sources) for asked in painter.asked] == [0, 1, 1, 0, 1]
+    record = read_record(tmp_path / "run")
+    assert [step.anew for step in record.steps] == [False, False, True, False]
+    assert [len(step.attempts) for step in record.steps] == [1, 1, 2, 1]  # step 4 was not drawn before
+    assert all(step.by_hand is None for step in record.steps)
+    assert "Drew step 3 anew" in (tmp_path / "run" / "document.html").read_text("utf-8")
+    trajectory = read_trajectory(tmp_path, "run")
+    assert isinstance(trajectory, Trajectory)
+    superseded, shown = record.steps[2].attempts
+    assert trajectory.critic_input(record.steps[2], shown).planned_prompt == "all of part 3"
+    assert trajectory.critic_input(record.steps[2], superseded).planned_prompt == "part 3"
+    assert len(trajectory.sources_of(record.steps[2], superseded)) == 1
+
+
+def test_a_picture_drawn_anew_that_the_critic_refuses_is_taken_back(tmp_path: Path) -> None:
+    class Attached(Critic):
+        async def judge(self, seen: CriticInput) -> Verdict:
+            refused = seen.planned_prompt.startswith("all of")
+            outcome = Outcome.REJECTED if refused else Outcome.ACCEPTED
+            return Verdict(outcome=outcome, confidence=0.1 if refused else 0.9)
+
+    run(tmp_path / "run", Attached(), painter=Fading(3), remedies="drift=2,rollback=2")
+    assert redraws(tmp_path / "run") == [("drift", 3)]
+    assert sum(isinstance(entry, Undone) for entry in read_journal(tmp_path / "run")) == 1
+    step = read_record(tmp_path / "run").steps[2]
+    assert (step.shown, step.anew, step.forced) == (1, False, False)
+    assert len(step.attempts) == 3
 
 
 @pytest.mark.parametrize("after", range(1, 7))
