@@ -71,6 +71,12 @@ _STEP_SCHEMA = _object_schema(
     prompt=_TEXT_OR_NULL,
     auxiliary_text=_TEXT_OR_NULL,
 )
+_CHAPTER_STEP_SCHEMA = _object_schema(
+    **_STEP_SCHEMA["properties"],
+    scene=_TEXT_OR_NULL,
+    needs={"type": ["array", "null"], "items": {"type": "integer"}},
+)
+_ASSET_NAME = {"type": "string", "maxLength": 60}
 VERDICT_SCHEMA = _object_schema(previous_step_success={"type": "boolean"}, refine_prompt=_TEXT)
 MARKS_SCHEMA = _object_schema(
     score={"type": "array", "items": {"type": "number"}, "maxItems": 2}, reasoning=_TEXT
@@ -105,8 +111,14 @@ def parse_plan(reply: Reply | str) -> Plan:
 
 def chapter_schema(max_steps: int) -> dict[str, Any]:
     """The JSON schema of a chapter with at most so many steps."""
-    steps = {"type": "array", "items": _STEP_SCHEMA, "maxItems": max_steps}
-    return _object_schema(summary=_TEXT, finished={"type": "boolean"}, execution_plan=steps)
+    steps = {"type": "array", "items": _CHAPTER_STEP_SCHEMA, "maxItems": max_steps}
+    assets = {"type": "array", "items": _object_schema(name=_ASSET_NAME, description=_TEXT)}
+    return _object_schema(
+        summary={"type": "string", "maxLength": 2 * MAX_TEXT - 1},
+        finished={"type": "boolean"},
+        assets=assets,
+        execution_plan=steps,
+    )
 
 
 def parse_chapter(reply: Reply | str, before: Plan | None = None) -> Plan:

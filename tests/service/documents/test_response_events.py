@@ -14,6 +14,7 @@ from interleave.runs.journal import Ended, Entry, read_journal
 from interleave.runs.record import fold as fold_record
 from interleave.service.documents.events import Event, JournalFold, ResponseFold, StoredPicture, folded
 from interleave.service.documents.jobs import Job, new_job_id
+from interleave.types import Plan, PlanStep
 
 ASKED = "Show how a frog grows up, in four pictures"
 
@@ -143,3 +144,32 @@ def test_G12_the_lines_of_the_journal_are_streamed_too(tmp_path: Path) -> None:
         for garbage in ("x", "-5", "1e3", "9" * 50):
             whole = running.http.get(f"/v1/documents/{id_}/events", headers={"Last-Event-ID": garbage}).text
             assert whole == text
+
+
+def test_items_are_in_the_order_of_the_plan_whichever_step_begins_first(tmp_path: Path, job: Job) -> None:
+    needs: tuple[tuple[int, ...], ...] = ((), (1,), (2,), (), (4,))
+    steps = tuple(
+        PlanStep(number=number, caption=f"part {number}", prompt=None if number == 3 else "draw", needs=each)
+        for number, each in enumerate(needs, start=1)
+    )
+    plan = Plan(steps=steps)
+    api.generate("x", out=tmp_path / "run", plan=plan, generator="solid?size=64", critic="none")
+    entries = read_journal(tmp_path / "run")
+    begun = [entry.step for entry in entries if entry.event == "called"]
+    assert begun != sorted(begun)
+    fold, events = folded(job, entries)
+    assert [int(item["id"].rpartition("_")[2]) for item in fold.items] == [1, 1, 2, 2, 3, 4, 4, 5, 5]
+    added = [event["output_index"] for event in events if event["type"] == "response.output_item.added"]
+    assert added == list(range(9))
+    assert all(item["status"] == "completed" for item in fold.items)
+
+
+def test_another_chapter_is_told_as_the_plan_with_it(tmp_path: Path, job: Job) -> None:
+    models: dict[str, Any] = {"planner": "scripted", "critic": "scripted", "generator": "solid?size=64"}
+    api.generate("A frog in 5 pictures", out=tmp_path / "run", chapter_steps=2, **models)
+    entries = read_journal(tmp_path / "run")
+    told = JournalFold(job)
+    plans = [event["plan"] for entry in entries for event in told.add(entry) if event["type"] == "planned"]
+    assert [len(plan["steps"]) for plan in plans] == [2, 4, 5]
+    fold, _ = folded(job, entries)
+    assert sum(item["type"] == "image_generation_call" for item in fold.items) == 5

@@ -27,6 +27,8 @@ def command_line(job: Job, record: RunRecord | None, profile: str | None) -> str
             words += [f"--{role}", getattr(config, role).identity]
         words += ["--prompts", config.prompts.name]
     words += ["--max-attempts", str(config.max_attempts), "--sources", config.sources.value]
+    if config.chapter_steps is not None:
+        words += ["--chapter-steps", str(config.chapter_steps)]
     if config.choose != DEFAULT_CHOICE:
         words += ["--choose", config.choose]
     return shlex.join([*words, "--seed", str(config.seed)])
