@@ -209,3 +209,22 @@ def test_an_old_plan_cannot_be_continued_with_other_needs(tmp_path: Path) -> Non
     run(tmp_path / "run", Painter())
     with pytest.raises(RunError, match="plan"):
         run(tmp_path / "run", Painter(), plan=plan_of([None] * 7))
+
+
+def test_needs_move_with_the_steps_of_an_edited_plan() -> None:
+    from interleave.errors import InputError
+    from interleave.runs.plan_file import numbered_steps
+
+    edited = [{"number": 3, "needs": []}, {"number": 1, "needs": [3]}, {"number": 9, "needs": [1]}]
+    assert [step["needs"] for step in numbered_steps(edited, 1)] == [[], [1], [2]]
+    with pytest.raises(InputError, match="needs step 7"):
+        numbered_steps([{"number": 1, "needs": [7]}], 1)
+
+
+def test_a_planner_can_say_what_steps_need() -> None:
+    from interleave.agents.replies import parse_plan, render_plan
+
+    plan = plan_of(NEEDS)
+    assert parse_plan(render_plan(plan)) == plan
+    steps = '{"step_number": 2, "prompt": "a"}, {"step_number": 5, "prompt": "b", "needs": [2]}'
+    assert parse_plan(f'{{"execution_plan": [{steps}]}}').steps[1].needs == (2,)
