@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -228,3 +229,36 @@ def test_a_planner_can_say_what_steps_need() -> None:
     assert parse_plan(render_plan(plan)) == plan
     steps = '{"step_number": 2, "prompt": "a"}, {"step_number": 5, "prompt": "b", "needs": [2]}'
     assert parse_plan(f'{{"execution_plan": [{steps}]}}').steps[1].needs == (2,)
+
+
+def any_run_of(rng: random.Random, folder: Path) -> None:
+    """A random plan with random refusals, drawn in two orders, then cut and continued: always the same end."""
+    needs: list[tuple[int, ...] | None] = []
+    for number in range(1, rng.randint(3, 8) + 1):
+        some = tuple(sorted(rng.sample(range(1, number), min(number - 1, rng.randint(1, 2)))))
+        needs.append(rng.choice([None, (), some, some]))
+    refuses = {rng.randint(1, len(needs)): rng.choice([1, 2, 3, 99]) for _ in range(rng.randint(0, 3))}
+    remedies = rng.choice(["none", "rollback=3", "rollback=3,anchor=2", "rollback=2,drift=0.5", "drift=0.5"])
+    options: dict[str, Any] = {"remedies": remedies, "sources": rng.choice(["previous", "history"])}
+    options["plan"] = plan_of(needs, scenes=True)
+    ends = []
+    for name in ("one", "other"):
+        run(folder / name, Painter(rng.randint(0, 10)), refuses, **options)
+        ends.append(comparable(folder / name))
+    journal = folder / "other" / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[: rng.randint(1, len(lines) - 1)]))
+    (folder / "other" / "run.json").unlink()
+    run(folder / "other", Painter(rng.randint(0, 10)), refuses, **options)
+    assert [*ends, comparable(folder / "other")] == [ends[0]] * 3, (needs, refuses, options)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_plan_ends_the_same_in_any_order_and_after_any_cut(tmp_path: Path, seed: int) -> None:
+    any_run_of(random.Random(seed), tmp_path)
+
+
+@pytest.mark.slow
+def test_many_plans_end_the_same_in_any_order_and_after_any_cut(tmp_path: Path) -> None:
+    for seed in range(4, 60):
+        any_run_of(random.Random(seed), tmp_path / str(seed))
