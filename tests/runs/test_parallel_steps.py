@@ -232,7 +232,7 @@ def test_a_planner_can_say_what_steps_need() -> None:
 
 
 def any_run_of(rng: random.Random, folder: Path) -> None:
-    """A random plan with random refusals, drawn in two orders, then cut and continued: always the same end."""
+    """A random plan with random refusals, drawn in two orders, cut and continued: always the same end."""
     needs: list[tuple[int, ...] | None] = []
     for number in range(1, rng.randint(3, 8) + 1):
         some = tuple(sorted(rng.sample(range(1, number), min(number - 1, rng.randint(1, 2)))))
