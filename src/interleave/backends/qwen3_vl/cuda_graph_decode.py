@@ -31,6 +31,7 @@ from interleave.backends.qwen3_vl.decoder_layer import (
     rms_norm,
     update_adapters,
 )
+from interleave.backends.qwen3_vl.kept_prefixes import KeptPrefixes
 from interleave.backends.qwen3_vl.prefill import KvCache, prefill
 from interleave.backends.qwen3_vl.token_choice import RandomChoice, greedy
 
@@ -161,11 +162,13 @@ class CudaGraphDecoder:
         self._pool: Any = None
         """The memory pool that all graphs of this model share."""
         self._capture_stream: Any = None
+        self._kept = KeptPrefixes(model.device)
         self._kernels_work = True
         """Whether the kernels for a single row have not failed yet."""
 
     def free_memory(self) -> None:
-        """Drop the KV cache and all graphs."""
+        """Drop the KV cache, all graphs, and what was kept of prompts."""
+        self._kept.clear()
         self._kv_memory, self._states, self._steps, self._pool = [], {}, {}, None
 
     def update_adapters(self) -> None:
@@ -184,12 +187,14 @@ class CudaGraphDecoder:
         compiled: bool,
         choice: RandomChoice | None = None,
         copies: int = 1,
+        reuse: bool = False,
     ) -> list[Generated]:
         """Replies to left-padded prompts; `pictures` says how many each of them shows.
 
         Each prompt has as many replies as `copies`, one after another, and as many token budgets. Without a
         `choice` the most likely token follows; a `choice` draws, by torch's generator of random numbers for
-        the CPU. Tokens after one of `eos_ids` or beyond a row's token budget are meaningless.
+        the CPU. Tokens after one of `eos_ids` or beyond a row's token budget are meaningless. `reuse`: what
+        was read of a prompt is kept for others that begin alike, and used where one before began so.
         """
         prompts = inputs["attention_mask"].sum(dim=1).tolist()
         lengths = [length for length in prompts for _ in range(copies)]
@@ -199,7 +204,16 @@ class CudaGraphDecoder:
         replies = [Generated([], []) for _ in lengths]
         _append(
             replies,
-            *self._prefill(inputs, pictures, prompts, self._kv_cache(rows, blocks), state, choice, copies),
+            *self._prefill(
+                inputs,
+                pictures,
+                prompts,
+                self._kv_cache(rows, blocks),
+                state,
+                choice,
+                copies,
+                self._kept if reuse else None,
+            ),
         )
         step = self._decode_step(rows, blocks, compiled, choice)
         longest = max(lengths)
@@ -228,12 +242,13 @@ class CudaGraphDecoder:
         state: DecodeState,
         choice: RandomChoice | None,
         copies: int,
+        kept: KeptPrefixes | None,
     ) -> tuple[Tensor, Tensor]:
         """Prefill the prompts and set the state; returns every reply's first token and its probability."""
         # Adapters may be in float32 beside matrices in half precision: autocast lets them meet.
         half = self.adapted and self.model.dtype is torch.bfloat16
         with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=half):
-            filled = prefill(self.model, inputs, pictures, lengths, kv_cache, copies)
+            filled = prefill(self.model, inputs, pictures, lengths, kv_cache, copies, kept)
         logits = filled.logits.repeat_interleave(copies, dim=0)
         if choice is not None:
             _draw_uniform(state.uniform[:1], len(logits))
