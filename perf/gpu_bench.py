@@ -30,6 +30,8 @@ class Bench:
     dtype: torch.dtype
     tokens: int
     rows: list[dict[str, Any]] = field(default_factory=list)
+    within: float | None = None
+    """Gigabytes of the device that may be used, where not all."""
 
     def note(self, what: str, **figures: Any) -> None:
         rounded = {

@@ -79,6 +79,9 @@ class KeptLatents:
         """How often some were used."""
         self._kept: OrderedDict[bytes, Any] = OrderedDict()
 
+    def clear(self) -> None:
+        self._kept.clear()
+
     def get(self, key: bytes) -> Any | None:
         if key not in self._kept:
             return None
