@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu_bench import GB, PROMPT, STEPS, Bench
+from gpu_bench import GB, PLAN, PROMPT, STEPS, Bench
 from gpu_command import KLEIN, measure_profile_run
 from gpu_limits import Limits, drawing_work, limits_of, measure_ceilings
 from gpu_loading import load_from_files
@@ -49,7 +49,7 @@ from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.local.batching import BatchQueue
 from interleave.backends.local.pipelines import CallSettings
 from interleave.backends.protocols import ImageRequest, Sampling
-from interleave.backends.tiny.vlms import PLAN, split_into_distinct
+from interleave.backends.tiny.vlms import split_into_distinct
 from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm
 from interleave.config.specs import Spec
 from interleave.types import Outcome, Picture, Request, Text
@@ -249,6 +249,34 @@ def measure_alone(bench: Bench, limits: Limits, models: Ours, way: Way) -> None:
     )
 
 
+def measure_drafts(bench: Bench, models: Ours) -> None:
+    """A verdict with drafts and without. Random weights repeat nothing: what is seen is what drafts cost."""
+    drafted = TransformersVlm(
+        spec=Spec("transformers", QWEN),
+        options=vlm_options(bench).model_copy(update={"drafts": bench.options.drafts}),
+        loaded=models.critic.loaded,
+    )
+    messages = critic_messages(
+        critic_input(PROMPT, PROMPT, (bench.picture(7),), bench.picture(8)), load_pack("default")
+    )
+    replies, times = [], []
+    for vlm in (models.critic, drafted):
+        for _ in range(3):  # the first captures a step, and reads the question
+            started = time.perf_counter()
+            reply = asyncio.run(vlm.complete(messages, Sampling(max_tokens=2 * bench.tokens)))
+            seconds = time.perf_counter() - started
+        replies.append(reply)
+        times.append(seconds)
+    bench.note(
+        "drafts",
+        length=bench.options.drafts,
+        without=times[0],
+        with_drafts=times[1],
+        same_text=replies[0].text == replies[1].text,
+        tokens=(replies[1].usage or {}).get("completion_tokens"),
+    )
+
+
 def measure_trajectories(
     bench: Bench,
     limits: Limits,
@@ -261,9 +289,9 @@ def measure_trajectories(
 ) -> None:
     """So many trajectories at once, as `generate_many` runs them, journal and pictures on disk.
 
-    `planned`: the planner is asked, and plans two steps.
+    `planned`: the planner is asked, and plans one step.
     """
-    steps = 2 if planned else bench.options.steps
+    steps = 1 if planned else bench.options.steps
     if bench.options.warm_up and not planned:
         asyncio.run(_warm_up(bench, models, count))
     bench.memory()
@@ -497,7 +525,9 @@ def _measure_way(
             )
         for together in _numbers(options.judge_parts) if judging else []:
             _tried(bench, lambda n=together: measure_judging(bench, models.critic, n))
-    for together in _numbers(options.kernels) if options.kernels else []:
+    if options.drafts and judging:
+        _tried(bench, lambda: measure_drafts(bench, models))
+    for together in _numbers(options.kernels) if options.kernels and counts else []:
         _tried(bench, lambda n=together: measure_kernels(bench, models.generator, n, _how_drawn(models, way)))
     reference = _reference_rate(bench)
     for number in counts:
@@ -536,6 +566,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     sections.add_argument("--trajectories", metavar="N,N", help="ours, so many at once, e.g. 1,8,32")
     sections.add_argument("--loading", action="store_true", help="the models loaded from files in memory")
     sections.add_argument("--kernels", metavar="N,N", help="what the device does while so many are drawn")
+    sections.add_argument("--drafts", type=int, metavar="N", help="a verdict with drafts of so many tokens")
     sections.add_argument("--planned", type=int, metavar="N", help="so many trajectories, the planner asked")
     sections.add_argument("--profile-run", action="store_true", help="the whole command")
     sections.add_argument("--table", type=Path, metavar="FILE", help="print results as a table instead")
@@ -578,7 +609,17 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--keep-runs", type=Path, metavar="DIR", help="copy the run folders of the command here"
     )
     options = parser.parse_args(arguments)
-    wanted = ("reference", "loading", "alone", "parts", "kernels", "trajectories", "planned", "profile_run")
+    wanted = (
+        "reference",
+        "loading",
+        "alone",
+        "parts",
+        "drafts",
+        "kernels",
+        "trajectories",
+        "planned",
+        "profile_run",
+    )
     wanted += ("table",)
     if not any(getattr(options, section) for section in wanted):
         parser.error("say what is to be measured, as in --reference --alone --trajectories 1,8,32")

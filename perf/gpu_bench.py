@@ -18,6 +18,11 @@ from random_models import Size
 STEPS = 4
 PROMPT = "the frog has grown hind legs; keep the pond, the light and the style as they are"
 GB = 1e9
+PLAN = (
+    "<think>One step.</think><answer>{'execution_plan': [{'step_number': 1, "
+    "'instruction': 'A pond lies still', 'prompt': 'a green pond, watercolour'}]}</answer>"
+)
+"""What a planner says that is asked."""
 
 
 @dataclass

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu_bench import GB, Bench
+from gpu_bench import GB, PLAN, Bench
 from gpu_command import CRITIC, KLEIN, PLANNER
 from random_models import fill_randomly, folder_of, verdict, write_hub
 
 from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.local.checkpoints import Source
-from interleave.backends.tiny.vlms import PLAN, split_into_distinct
+from interleave.backends.tiny.vlms import split_into_distinct
 from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm, load_shared
 from interleave.config.specs import Spec
 

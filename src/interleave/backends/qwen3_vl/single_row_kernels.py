@@ -31,7 +31,7 @@ HOPPER = (9, 0)
 
 Shape = tuple[int, int]
 """Rows of a matrix that a program multiplies, and its warps."""
-SHAPES: dict[str, Shape] = {"qkv": (4, 4), "out": (4, 4), "gated": (2, 4), "down": (2, 8), "head": (4, 4)}
+SHAPES: dict[str, Shape] = {"qkv": (4, 8), "out": (4, 8), "gated": (2, 8), "down": (2, 8), "head": (4, 8)}
 
 
 @triton.jit
