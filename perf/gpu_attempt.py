@@ -249,34 +249,6 @@ def measure_alone(bench: Bench, limits: Limits, models: Ours, way: Way) -> None:
     )
 
 
-def measure_drafts(bench: Bench, models: Ours) -> None:
-    """A verdict with drafts and without. Random weights repeat nothing: what is seen is what drafts cost."""
-    drafted = TransformersVlm(
-        spec=Spec("transformers", QWEN),
-        options=vlm_options(bench).model_copy(update={"drafts": bench.options.drafts}),
-        loaded=models.critic.loaded,
-    )
-    messages = critic_messages(
-        critic_input(PROMPT, PROMPT, (bench.picture(7),), bench.picture(8)), load_pack("default")
-    )
-    replies, times = [], []
-    for vlm in (models.critic, drafted):
-        for _ in range(3):  # the first captures a step, and reads the question
-            started = time.perf_counter()
-            reply = asyncio.run(vlm.complete(messages, Sampling(max_tokens=2 * bench.tokens)))
-            seconds = time.perf_counter() - started
-        replies.append(reply)
-        times.append(seconds)
-    bench.note(
-        "drafts",
-        length=bench.options.drafts,
-        without=times[0],
-        with_drafts=times[1],
-        same_text=replies[0].text == replies[1].text,
-        tokens=(replies[1].usage or {}).get("completion_tokens"),
-    )
-
-
 def measure_trajectories(
     bench: Bench,
     limits: Limits,
@@ -525,8 +497,6 @@ def _measure_way(
             )
         for together in _numbers(options.judge_parts) if judging else []:
             _tried(bench, lambda n=together: measure_judging(bench, models.critic, n))
-    if options.drafts and judging:
-        _tried(bench, lambda: measure_drafts(bench, models))
     for together in _numbers(options.kernels) if options.kernels and counts else []:
         _tried(bench, lambda n=together: measure_kernels(bench, models.generator, n, _how_drawn(models, way)))
     reference = _reference_rate(bench)
@@ -566,7 +536,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     sections.add_argument("--trajectories", metavar="N,N", help="ours, so many at once, e.g. 1,8,32")
     sections.add_argument("--loading", action="store_true", help="the models loaded from files in memory")
     sections.add_argument("--kernels", metavar="N,N", help="what the device does while so many are drawn")
-    sections.add_argument("--drafts", type=int, metavar="N", help="a verdict with drafts of so many tokens")
     sections.add_argument("--planned", type=int, metavar="N", help="so many trajectories, the planner asked")
     sections.add_argument("--profile-run", action="store_true", help="the whole command")
     sections.add_argument("--table", type=Path, metavar="FILE", help="print results as a table instead")

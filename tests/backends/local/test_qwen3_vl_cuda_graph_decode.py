@@ -17,7 +17,6 @@ from PIL import Image
 from interleave.backends.local.decoding import CompletionRequest, Decoder
 from interleave.backends.protocols import Message, Reply
 from interleave.backends.qwen3_vl import cuda_graph_decode, kept_prefixes, prefill
-from interleave.backends.qwen3_vl.drafts import Drafts, kept_of
 from interleave.backends.registry import load_vlm
 from interleave.errors import BackendError
 from interleave.types import Picture, Text
@@ -50,7 +49,7 @@ def on_cpu(toy_vlm: ToyVlm) -> Decoder:
     return load(toy_vlm(None), "cpu")
 
 
-def ask(decoder: Decoder, specs: Specs, **how: bool | float | int) -> list[Reply]:
+def ask(decoder: Decoder, specs: Specs, **how: bool | float) -> list[Reply]:
     requests = [
         CompletionRequest(
             (Message("user", (*(_picture(number) for number in range(pictures)), Text(words))),),
@@ -291,43 +290,3 @@ def test_prompts_with_fewer_than_two_pictures_have_no_prefix(on_cpu: Decoder) ->
     on_cpu._graph_decoder._kept.clear()
     assert all(map(same, ask(on_cpu, MIXED[1:], static=True, reuse=True), ask(on_cpu, MIXED[1:])))
     assert not len(on_cpu._graph_decoder._kept)
-
-
-REPEATING: Specs = [("one two three one two three one two " * 3, 1, 60)]
-
-
-@pytest.mark.parametrize("drafts", [1, 3, 7])
-@pytest.mark.parametrize("specs", [MIXED[:1], MIXED[1:2], REPEATING])
-def test_drafts_change_no_token(on_cpu: Decoder, specs: Specs, drafts: int) -> None:
-    assert all(map(same, ask(on_cpu, specs, static=True, drafts=drafts), ask(on_cpu, specs)))
-
-
-def test_drafts_take_fewer_steps_and_may_outgrow_the_kv_cache(
-    on_cpu: Decoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cuda_graph_decode, "BLOCK_SIZE", 16)
-    monkeypatch.setattr(cuda_graph_decode, "BLOCK_MULTIPLE", 1)
-    decoder = cuda_graph_decode.CudaGraphDecoder(on_cpu.model)
-    monkeypatch.setattr(on_cpu, "_graph_decoder", decoder)
-    blocks: list[int] = []
-    decode = decoder._decode_draft
-
-    def counted(state: object, kv_cache: prefill.KvCache, kernels: object) -> None:
-        blocks.append(kv_cache[0][0].shape[2])
-        decode(state, kv_cache, kernels)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(decoder, "_decode_draft", counted)
-    (drafted,) = ask(on_cpu, REPEATING, static=True, drafts=3)
-    assert same(drafted, ask(on_cpu, REPEATING)[0])
-    assert len(set(blocks)) > 1, "no cache has grown"
-    assert len(blocks) < 59, "no draft was kept"
-
-
-def test_a_draft_is_what_followed_the_longest_run_of_last_tokens() -> None:
-    drafts = Drafts([1, 2, 3, 4, 9, 2, 3, 7, 1, 2, 3])
-    assert drafts.guess(2) == [4, 9], "1 2 3 is longer than 2 3"
-    drafts.extend([8])
-    assert drafts.guess(3) == []
-    drafts.extend([2, 3])
-    assert drafts.guess(3) == [8, 2, 3]
-    assert kept_of([8, 2, 3], [8, 2, 5, 6]) == 2

@@ -1,4 +1,4 @@
-"""The kernels for a single row compute what `decode_layer` computes, and drafts to the last digit."""
+"""The kernels for a single row compute what `decode_layer` computes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHECK = Path(__file__).with_name("single_row_check.py")
     importlib.util.find_spec("triton") is None,
     reason="does not apply: no Triton, which comes with torch for CUDA",
 )
-def test_kernels_compute_a_layer_and_drafts_change_no_digit() -> None:
+def test_kernels_compute_a_layer_and_the_logits() -> None:
     ran = subprocess.run(
         [sys.executable, str(CHECK)],
         env={**os.environ, "TRITON_INTERPRET": "1"},  # read when Triton is imported

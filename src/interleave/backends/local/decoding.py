@@ -64,8 +64,6 @@ class CompletionRequest:
     """and with a compiled step."""
     reuse: bool = False
     """Whether what was read of a prompt before may be used for one that begins alike."""
-    drafts: int = 0
-    """How many tokens are guessed ahead of a reply that is decoded alone."""
 
     @property
     def batch_key(self) -> tuple[object, ...]:
@@ -78,7 +76,6 @@ class CompletionRequest:
             self.static,
             self.compiled,
             self.reuse,
-            self.drafts,
         )
 
 
@@ -167,7 +164,6 @@ class Decoder:
                 eos_ids=self.eos_ids,
                 compiled=first.compiled,
                 reuse=first.reuse,
-                drafts=first.drafts,
             )
         except RuntimeError as error:
             if is_out_of_memory(error):

@@ -26,13 +26,11 @@ from interleave.backends.qwen3_vl.decoder_layer import (
     LoraWeights,
     compiled_layer,
     decode_layer,
-    draft_layer,
     layer_weights,
     linear_modules,
     rms_norm,
     update_adapters,
 )
-from interleave.backends.qwen3_vl.drafts import Drafts, DraftState, kept_of
 from interleave.backends.qwen3_vl.kept_prefixes import KeptPrefixes
 from interleave.backends.qwen3_vl.prefill import KvCache, prefill
 from interleave.backends.qwen3_vl.token_choice import RandomChoice, greedy
@@ -102,10 +100,6 @@ class DecodeState:
         """The tensors that a step reads and then moves on."""
         return self.token, self.cache_position, self.rope_position, self.step
 
-    def reset(self) -> None:
-        """Count steps from the beginning."""
-        self.step.zero_()
-
 
 def supports(model: Any) -> bool:
     """Whether a model is a Qwen3-VL of the library, with no part replaced."""
@@ -137,13 +131,13 @@ def can_capture(device: torch.device) -> bool:
     return str(device.type) == "cuda"
 
 
-def single_row_kernels(weights: LayerWeights, head: Tensor, keys: Tensor, draft: int = 1) -> Any | None:
+def single_row_kernels(weights: LayerWeights, head: Tensor, keys: Tensor) -> Any | None:
     """The class of the kernels for a single row; None without Triton, or for a model they cannot compute."""
     if len(keys) > 1 or importlib.util.find_spec("triton") is None:
         return None
     from interleave.backends.qwen3_vl import single_row_kernels as kernels
 
-    return kernels.SingleRow if kernels.supports(weights, head, keys, draft) else None
+    return kernels.SingleRow if kernels.supports(weights, head, keys) else None
 
 
 def is_greedy(settings: Any) -> bool:
@@ -165,8 +159,6 @@ class CudaGraphDecoder:
         self._states: dict[int, DecodeState] = {}
         self._steps: dict[tuple[int, int, bool, RandomChoice | None], Callable[[], None]] = {}
         """By rows, blocks, whether compiled, and how tokens are chosen."""
-        self._draft_steps: dict[tuple[int, int], tuple[DraftState, Callable[[], None]]] = {}
-        """Of a single row, by tokens and blocks."""
         self._pool: Any = None
         """The memory pool that all graphs of this model share."""
         self._capture_stream: Any = None
@@ -177,11 +169,7 @@ class CudaGraphDecoder:
     def free_memory(self) -> None:
         """Drop the KV cache, all graphs, and what was kept of prompts."""
         self._kept.clear()
-        self._kv_memory, self._states = [], {}
-        self._drop_graphs()
-
-    def _drop_graphs(self) -> None:
-        self._steps, self._draft_steps, self._pool = {}, {}, None
+        self._kv_memory, self._states, self._steps, self._pool = [], {}, {}, None
 
     def update_adapters(self) -> None:
         """Decode with the adapters as they are now; the weights themselves are read in place."""
@@ -200,15 +188,13 @@ class CudaGraphDecoder:
         choice: RandomChoice | None = None,
         copies: int = 1,
         reuse: bool = False,
-        drafts: int = 0,
     ) -> list[Generated]:
         """Replies to left-padded prompts; `pictures` says how many each of them shows.
 
         Each prompt has as many replies as `copies`, one after another, and as many token budgets. Without a
         `choice` the most likely token follows; a `choice` draws, by torch's generator of random numbers for
         the CPU. Tokens after one of `eos_ids` or beyond a row's token budget are meaningless. `reuse`: what
-        was read of a prompt is kept for others that begin alike, and used where one before began so. A
-        single greedy reply is decoded with `drafts` of so many tokens.
+        was read of a prompt is kept for others that begin alike, and used where one before began so.
         """
         prompts = inputs["attention_mask"].sum(dim=1).tolist()
         lengths = [length for length in prompts for _ in range(copies)]
@@ -229,24 +215,16 @@ class CudaGraphDecoder:
                 self._kept if reuse else None,
             ),
         )
-
-        def ended() -> bool:
-            return all(
-                len(reply.ids) >= budget or cancelled(row) or not eos_ids.isdisjoint(reply.ids)
-                for row, (reply, budget) in enumerate(zip(replies, token_budgets, strict=True))
-            )
-
-        if drafts and len(lengths) == 1 and choice is None:
-            read = Drafts(inputs["input_ids"][0, -lengths[0] :].tolist())
-            self._decode_drafted(replies[0], read, int(state.rope_position[0]), ended, drafts, compiled)
-            return replies
         step = self._decode_step(rows, blocks, compiled, choice)
         longest = max(lengths)
-        while not ended():
+        while not all(
+            len(reply.ids) >= budget or cancelled(row) or not eos_ids.isdisjoint(reply.ids)
+            for row, (reply, budget) in enumerate(zip(replies, token_budgets, strict=True))
+        ):
             if longest + SYNC_EVERY > blocks * BLOCK_SIZE:
                 blocks = self._grow_kv_cache(rows, blocks)
                 step = self._decode_step(rows, blocks, compiled, choice)
-            state.reset()
+            state.step.zero_()
             if choice is not None:
                 _draw_uniform(state.uniform, len(replies))
             for _ in range(SYNC_EVERY):
@@ -254,87 +232,6 @@ class CudaGraphDecoder:
             longest += SYNC_EVERY
             _append(replies, state.ids, state.probs)
         return replies
-
-    def _decode_drafted(
-        self,
-        reply: Generated,
-        read: Drafts,
-        rope_position: int,
-        ended: Callable[[], bool],
-        drafts: int,
-        compiled: bool,
-    ) -> None:
-        """Add to a reply, whose first token is known, until it has ended; `read` is its prompt."""
-        place, length = len(read.ids), drafts + 1
-        ahead = rope_position - place
-        blocks = _blocks_for(place + SYNC_EVERY)
-        read.extend(reply.ids)
-        state, step = self._draft_step(length, blocks, compiled)
-        while not ended():
-            if place + length > blocks * BLOCK_SIZE:
-                blocks = self._grow_kv_cache(1, blocks)
-                state, step = self._draft_step(length, blocks, compiled)
-            draft = read.guess(drafts)
-            state.write([reply.ids[-1], *draft], place, place + ahead)
-            step()
-            ids, probs = state.read()
-            kept = kept_of(draft, ids) + 1
-            reply.ids.extend(ids[:kept])
-            reply.probs.extend(probs[:kept])
-            read.extend(ids[:kept])
-            place += kept
-
-    def _draft_step(self, length: int, blocks: int, compiled: bool) -> tuple[DraftState, Callable[[], None]]:
-        """A function that decodes the tokens after each of so many, and what it reads and writes."""
-        found = self._draft_steps.get((length, blocks))
-        if found is None:
-            state, kv_cache = DraftState.zeros(length, self.model.device), self._kv_cache(1, blocks)
-            kernels = self._kernels(kv_cache, compiled, length)
-
-            def step() -> None:
-                self._decode_draft(state, kv_cache, kernels)
-
-            captured = can_capture(self.model.device)
-            found = state, self._capture(step, state) if captured else step
-            self._draft_steps[length, blocks] = found
-        return found
-
-    def _decode_draft(self, state: DraftState, kv_cache: KvCache, kernels: Any | None) -> None:
-        """Decode the token after each token of a draft, without a synchronization."""
-        text, length = self.text, len(state.ids)
-        single = None if kernels is None else kernels(self.layers[0], kv_cache[0][0], length)
-        hidden = torch.nn.functional.embedding(state.tokens, text.embed_tokens.weight)
-        positions = state.rope_position + torch.arange(length, device=hidden.device)
-        cosine, sine = text.rotary_emb(hidden[None], positions.expand(3, 1, -1))
-        for weights, (keys, values) in zip(self.layers, kv_cache, strict=True):
-            hidden = (single.layer if single else draft_layer)(
-                hidden,
-                weights,
-                keys,
-                values,
-                cosine[0],
-                sine[0],
-                state.cache_position,
-                None,
-                self.config.rms_norm_eps,
-            )
-        ids, probs = greedy(self._logits(hidden, single))
-        state.ids.copy_(ids)
-        state.probs.copy_(probs)
-
-    def _logits(self, hidden: Tensor, single: Any | None) -> Tensor:
-        """What the output layer makes of the last states, by the kernels for a single row or without."""
-        norm, head, eps = self.text.norm.weight, self.model.lm_head.weight, self.config.rms_norm_eps
-        if single is not None:
-            logits: Tensor = single.logits(hidden, norm, head, eps)
-            return logits
-        return torch.nn.functional.linear(rms_norm(hidden, norm, eps), head)
-
-    def _kernels(self, kv_cache: KvCache, compiled: bool, draft: int = 1) -> Any | None:
-        """The class of the kernels for a single row, where they are used."""
-        if not compiled or not self._kernels_work or not can_capture(self.model.device):
-            return None
-        return single_row_kernels(self.layers[0], self.model.lm_head.weight, kv_cache[0][0], draft)
 
     def _prefill(
         self,
@@ -368,8 +265,7 @@ class CudaGraphDecoder:
         shape = self._kv_shape(rows, blocks)
         size = shape.numel()
         if not self._kv_memory or self._kv_memory[0][0].numel() < size:
-            self._kv_memory = []
-            self._drop_graphs()  # they are bound to the old memory
+            self._kv_memory, self._steps, self._pool = [], {}, None  # graphs are bound to the old memory
             like = {"dtype": self.model.dtype, "device": self.model.device}
             self._kv_memory = [(torch.zeros(size, **like), torch.zeros(size, **like)) for _ in self.layers]
         return [(keys[:size].view(shape), values[:size].view(shape)) for keys, values in self._kv_memory]
@@ -382,7 +278,7 @@ class CudaGraphDecoder:
         more = blocks + BLOCK_MULTIPLE
         before, after = self._kv_shape(rows, blocks), self._kv_shape(rows, more)
         if self._kv_memory[0][0].numel() < after.numel():
-            self._drop_graphs()
+            self._steps, self._pool = {}, None
         for layer, (keys, values) in enumerate(self._kv_memory):  # one by one: two whole caches would not fit
             self._kv_memory[layer] = (_lengthened(keys, before, after), _lengthened(values, before, after))
         return more
@@ -402,12 +298,17 @@ class CudaGraphDecoder:
     ) -> Callable[[], None]:
         state, kv_cache = self._states[rows], self._kv_cache(rows, blocks)
         layer = compiled_layer() if compiled else decode_layer
-        kernels = self._kernels(kv_cache, compiled)
+        on_gpu = can_capture(state.token.device)
+        kernels = (
+            single_row_kernels(self.layers[0], self.model.lm_head.weight, kv_cache[0][0])
+            if on_gpu and compiled and self._kernels_work
+            else None
+        )
 
         def step() -> None:
             self._decode_token(state, kv_cache, layer, choice, kernels)
 
-        if not can_capture(state.token.device):
+        if not on_gpu:
             return step
         try:
             return self._capture(step, state)
@@ -423,14 +324,14 @@ class CudaGraphDecoder:
             )
             return self._decode_step(rows, blocks, False, choice)
 
-    def _capture(self, step: Callable[[], None], state: DecodeState | DraftState) -> Callable[[], None]:
+    def _capture(self, step: Callable[[], None], state: DecodeState) -> Callable[[], None]:
         """Capture a step as a CUDA graph; returns its replay, with the state as it was before."""
         before = [counter.clone() for counter in state.counters()]
         self._capture_stream = self._capture_stream or torch.cuda.Stream(self.model.device)
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         try:
-            state.reset()
+            state.step.zero_()
             self._capture_stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._capture_stream):
                 step()  # what a first run sets up must not be captured
@@ -463,12 +364,15 @@ class CudaGraphDecoder:
         hidden = torch.nn.functional.embedding(state.token, text.embed_tokens.weight)
         cosine, sine = text.rotary_emb(hidden, state.rope_position[None, :, None].expand(3, -1, -1))
         mask = None if single else _mask(state.cache_position, kv_cache[0][0].shape[2])
-        eps = self.config.rms_norm_eps
+        eps, head = self.config.rms_norm_eps, self.model.lm_head.weight
         for weights, (keys, values) in zip(self.layers, kv_cache, strict=True):
             hidden = (single.layer if single else layer)(
                 hidden, weights, keys, values, cosine[:, 0], sine[:, 0], state.cache_position, mask, eps
             )
-        logits = self._logits(hidden, single)
+        if single:
+            logits = single.logits(hidden, text.norm.weight, head, eps)
+        else:
+            logits = torch.nn.functional.linear(rms_norm(hidden, text.norm.weight, eps), head)
         token, prob = _choose(choice, logits, state.uniform.index_select(0, state.step)[0])
         state.ids.index_copy_(0, state.step, token[None])
         state.probs.index_copy_(0, state.step, prob[None])

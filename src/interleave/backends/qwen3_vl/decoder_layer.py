@@ -145,40 +145,6 @@ def decode_layer(
     return hidden + project(gated, weights.down)
 
 
-def draft_layer(
-    hidden: Tensor,
-    weights: LayerWeights,
-    keys: Tensor,
-    values: Tensor,
-    cosine: Tensor,
-    sine: Tensor,
-    cache_position: Tensor,
-    mask: Tensor | None,
-    eps: float,
-) -> Tensor:
-    """As `decode_layer`, for several tokens of a single row, the first of them at `cache_position`."""
-    _, heads, blocks, block_size, head_dim = keys.shape
-    tokens, capacity = len(hidden), blocks * block_size
-    normed = rms_norm(hidden, weights.input_norm, eps)
-    query = rms_norm(project(normed, weights.query).view(tokens, -1, head_dim), weights.query_norm, eps)
-    key = rms_norm(project(normed, weights.key).view(tokens, heads, head_dim), weights.key_norm, eps)
-    value = project(normed, weights.value).view(tokens, heads, head_dim)
-    query, key = apply_rope(query, cosine, sine), apply_rope(key, cosine, sine)
-    places = cache_position + torch.arange(tokens, device=hidden.device)
-    all_keys, all_values = keys.view(heads, capacity, head_dim), values.view(heads, capacity, head_dim)
-    all_keys[:, places] = key.transpose(0, 1)
-    all_values[:, places] = value.transpose(0, 1)
-    grouped = query.view(tokens, heads, -1, head_dim).permute(1, 2, 0, 3)
-    scores = torch.matmul(grouped, all_keys[:, None].transpose(-1, -2)).float() * head_dim**-0.5
-    later = torch.arange(capacity, device=hidden.device) > places[:, None]
-    exponentials = scores.masked_fill(later, -torch.inf).softmax(dim=-1)
-    attended = torch.matmul(exponentials.to(values.dtype), all_values[:, None]).permute(2, 0, 1, 3)
-    hidden = hidden + project(attended.reshape(tokens, -1), weights.out)
-    normed = rms_norm(hidden, weights.post_attention_norm, eps)
-    gated: Tensor = silu(project(normed, weights.gate)) * project(normed, weights.up)
-    return hidden + project(gated, weights.down)
-
-
 def rms_norm(states: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Root mean square normalization, computed in float32."""
     precise = states.float()

@@ -67,8 +67,7 @@ def _normalized(x, scales, eps, width: tl.constexpr, COLUMNS: tl.constexpr):  # 
 @triton.jit
 def _norm_product(  # type: ignore[no-untyped-def]
     x, norm, first, second, third, out, eps, ends_first: tl.constexpr, ends_second: tl.constexpr,
-    height: tl.constexpr, width: tl.constexpr, DRAFT: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
+    width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
     """The normalized input times up to three matrices, one result after another."""
     start = tl.program_id(0) * ROWS
@@ -81,16 +80,15 @@ def _norm_product(  # type: ignore[no-untyped-def]
     columns = tl.arange(0, COLUMNS)
     scales = tl.load(norm + columns, mask=columns < width, other=0.0)
     _before_input(AHEAD)
-    for token in tl.static_range(DRAFT):
-        states = _normalized(x + token * width, scales, eps, width, COLUMNS)
-        total = tl.sum(weights.to(tl.float32) * states[None, :], 1)
-        tl.store(out + token * height + start + tl.arange(0, ROWS), total.to(out.dtype.element_ty))
+    states = _normalized(x, scales, eps, width, COLUMNS)
+    total = tl.sum(weights.to(tl.float32) * states[None, :], 1)
+    tl.store(out + start + tl.arange(0, ROWS), total.to(out.dtype.element_ty))
 
 
 @triton.jit
 def _gated_product(  # type: ignore[no-untyped-def]
-    x, norm, gate, up, out, eps, height: tl.constexpr, width: tl.constexpr, DRAFT: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
+    x, norm, gate, up, out, eps,
+    width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
     """silu(gate · x) times (up · x), of the normalized input."""
     start = tl.program_id(0) * ROWS
@@ -99,52 +97,48 @@ def _gated_product(  # type: ignore[no-untyped-def]
     columns = tl.arange(0, COLUMNS)
     scales = tl.load(norm + columns, mask=columns < width, other=0.0)
     _before_input(AHEAD)
+    states = _normalized(x, scales, eps, width, COLUMNS)
     kind = out.dtype.element_ty
-    for token in tl.static_range(DRAFT):
-        states = _normalized(x + token * width, scales, eps, width, COLUMNS)
-        gated = tl.sum(gates.to(tl.float32) * states[None, :], 1).to(kind).to(tl.float32)
-        raised = tl.sum(ups.to(tl.float32) * states[None, :], 1).to(kind).to(tl.float32)
-        activated = (gated / (1.0 + tl.exp(-gated))).to(kind).to(tl.float32)
-        tl.store(out + token * height + start + tl.arange(0, ROWS), (activated * raised).to(kind))
+    gated = tl.sum(gates.to(tl.float32) * states[None, :], 1).to(kind).to(tl.float32)
+    raised = tl.sum(ups.to(tl.float32) * states[None, :], 1).to(kind).to(tl.float32)
+    activated = (gated / (1.0 + tl.exp(-gated))).to(kind).to(tl.float32)
+    tl.store(out + start + tl.arange(0, ROWS), (activated * raised).to(kind))
 
 
 @triton.jit
 def _added_product(  # type: ignore[no-untyped-def]
-    x, matrix, residual, out, height: tl.constexpr, width: tl.constexpr, DRAFT: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
+    x, matrix, residual, out,
+    width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
     """The residual plus the product of a matrix and the input."""
     start = tl.program_id(0) * ROWS
     weights = _tile(matrix, start, width, ROWS, COLUMNS)
     _before_input(AHEAD)
     columns = tl.arange(0, COLUMNS)
+    states = tl.load(x + columns, mask=columns < width, other=0.0).to(tl.float32)
     kind = out.dtype.element_ty
-    for token in tl.static_range(DRAFT):
-        states = tl.load(x + token * width + columns, mask=columns < width, other=0.0).to(tl.float32)
-        rows = token * height + start + tl.arange(0, ROWS)
-        before = tl.load(residual + rows).to(tl.float32)
-        product = tl.sum(weights.to(tl.float32) * states[None, :], 1).to(kind).to(tl.float32)
-        tl.store(out + rows, (before + product).to(kind))
+    rows = start + tl.arange(0, ROWS)
+    before = tl.load(residual + rows).to(tl.float32)
+    product = tl.sum(weights.to(tl.float32) * states[None, :], 1).to(kind).to(tl.float32)
+    tl.store(out + rows, (before + product).to(kind))
 
 
 @triton.jit
-def _turned(heads, inside, token, norm, cosine, sine, eps, HALF: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Both halves of some heads, normalized and with the rotary position of their token."""
-    low = tl.arange(0, HALF)[None, :]
-    one = tl.load(heads + low, mask=inside, other=0.0)
-    two = tl.load(heads + HALF + low, mask=inside, other=0.0)
+def _turned(one, two, norm, cosine, sine, eps, HALF: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Both halves of some heads, normalized and with their rotary position."""
+    low = tl.arange(0, HALF)
     kind = one.dtype
     first, second = one.to(tl.float32), two.to(tl.float32)
     squares = tl.sum(first * first, 1) + tl.sum(second * second, 1)
     scale = (1.0 / tl.sqrt(squares / (2 * HALF) + eps))[:, None]
-    norm_one, norm_two = tl.load(norm + low).to(tl.float32), tl.load(norm + HALF + low).to(tl.float32)
+    norm_one = tl.load(norm + low).to(tl.float32)[None, :]
+    norm_two = tl.load(norm + HALF + low).to(tl.float32)[None, :]
     first = ((first * scale).to(kind).to(tl.float32) * norm_one).to(kind).to(tl.float32)
     second = ((second * scale).to(kind).to(tl.float32) * norm_two).to(kind).to(tl.float32)
-    turn = token * (2 * HALF) + low
-    cosine_one = tl.load(cosine + turn, mask=inside, other=0.0).to(tl.float32)
-    cosine_two = tl.load(cosine + turn + HALF, mask=inside, other=0.0).to(tl.float32)
-    sine_one = tl.load(sine + turn, mask=inside, other=0.0).to(tl.float32)
-    sine_two = tl.load(sine + turn + HALF, mask=inside, other=0.0).to(tl.float32)
+    cosine_one = tl.load(cosine + low).to(tl.float32)[None, :]
+    cosine_two = tl.load(cosine + HALF + low).to(tl.float32)[None, :]
+    sine_one = tl.load(sine + low).to(tl.float32)[None, :]
+    sine_two = tl.load(sine + HALF + low).to(tl.float32)[None, :]
     return (
         (first * cosine_one - second * sine_one).to(kind),
         (second * cosine_two + first * sine_two).to(kind),
@@ -154,66 +148,63 @@ def _turned(heads, inside, token, norm, cosine, sine, eps, HALF: tl.constexpr): 
 @triton.jit
 def _attend(  # type: ignore[no-untyped-def]
     states, query_norm, key_norm, cosine, sine, keys, values, position, parts, peaks, sums, eps, capacity,
-    splits, HEADS: tl.constexpr, GROUP: tl.constexpr, DRAFT: tl.constexpr, QUERIES: tl.constexpr,
-    HALF: tl.constexpr, TOKENS: tl.constexpr, AHEAD: tl.constexpr,
+    splits, HEADS: tl.constexpr, GROUP: tl.constexpr, QUERIES: tl.constexpr, HALF: tl.constexpr,
+    TOKENS: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
-    """What the query heads of one group make of some of the tokens; the new tokens are stored on the way."""
+    """What the query heads of one group make of some of the tokens; the new token is stored on the way."""
     head, split = tl.program_id(0), tl.program_id(1)
     width: tl.constexpr = 2 * HALF
-    both: tl.constexpr = HEADS * GROUP * width
-    whole: tl.constexpr = both + 2 * HEADS * width
     now = tl.load(position)
     tokens = split * TOKENS + tl.arange(0, TOKENS)
     low, all_columns = tl.arange(0, HALF), tl.arange(0, width)
     base = head.to(tl.int64) * capacity * width
     halves = tokens[:, None] * width + low[None, :]
     wholes = tokens[:, None] * width + all_columns[None, :]
-    before = (tokens < now)[:, None]
+    before, is_new = (tokens < now)[:, None], (tokens == now)[:, None]
     one = tl.load(keys + base + halves, mask=before, other=0.0)
     two = tl.load(keys + base + halves + HALF, mask=before, other=0.0)
     seen = tl.load(values + base + wholes, mask=before, other=0.0)
     _before_input(AHEAD)
-    if split * TOKENS < now + DRAFT:
-        single = tl.arange(0, 1)[:, None]
-        for token in tl.static_range(DRAFT):
-            new = states + token * whole + both + head * width + single
-            new_one, new_two = _turned(new, single == 0, token, key_norm, cosine, sine, eps, HALF)
-            new_value = tl.load(new + HEADS * width + all_columns[None, :])
-            is_new = (tokens == now + token)[:, None]
-            one, two = tl.where(is_new, new_one, one), tl.where(is_new, new_two, two)
-            seen = tl.where(is_new, new_value, seen)
-        is_new = ((tokens >= now) & (tokens < now + DRAFT) & (tokens < capacity))[:, None]
+    if split * TOKENS <= now:
+        none = tl.arange(0, 1)[:, None]
+        new = states + (HEADS * GROUP + head) * width
+        new_one, new_two = _turned(
+            tl.load(new + none + low[None, :]), tl.load(new + none + HALF + low[None, :]),
+            key_norm, cosine, sine, eps, HALF,
+        )  # fmt: skip
+        new_value = tl.load(states + (HEADS * GROUP + HEADS + head) * width + none + all_columns[None, :])
+        one, two = tl.where(is_new, new_one, one), tl.where(is_new, new_two, two)
+        seen = tl.where(is_new, new_value, seen)
         tl.store(keys + base + halves, one, mask=is_new)
         tl.store(keys + base + halves + HALF, two, mask=is_new)
         tl.store(values + base + wholes, seen, mask=is_new)
-        queries = tl.arange(0, QUERIES)
-        token, member = queries // GROUP, head * GROUP + queries % GROUP
-        real = queries < GROUP * DRAFT
-        asked = states + (token * whole + member * width)[:, None]
+        members = tl.arange(0, QUERIES)
+        real = (members < GROUP)[:, None]
+        asked = states + (head * GROUP + members)[:, None] * width + low[None, :]
         query_one, query_two = _turned(
-            asked, real[:, None], token[:, None], query_norm, cosine, sine, eps, HALF
-        )
+            tl.load(asked, mask=real, other=0.0), tl.load(asked + HALF, mask=real, other=0.0),
+            query_norm, cosine, sine, eps, HALF,
+        )  # fmt: skip
         scores = tl.dot(query_one, tl.trans(one)) + tl.dot(query_two, tl.trans(two))
-        visible = tokens[None, :] <= now + token[:, None]
-        scores = tl.where(visible, scores * (width**-0.5), -1e30)
+        scores = tl.where((tokens <= now)[None, :], scores * (width**-0.5), -1e30)
         peak = tl.max(scores, 1)
         shares = tl.exp(scores - peak[:, None])
-        slots = (token * HEADS * GROUP + member) * splits + split
-        tl.store(peaks + slots, peak, mask=real)
-        tl.store(sums + slots, tl.sum(shares, 1), mask=real)
+        slots = (head * GROUP + members) * splits + split
+        tl.store(peaks + slots, peak, mask=members < GROUP)
+        tl.store(sums + slots, tl.sum(shares, 1), mask=members < GROUP)
         found = tl.dot(shares.to(seen.dtype), seen)
-        tl.store(parts + slots[:, None] * width + all_columns[None, :], found, mask=real[:, None])
+        tl.store(parts + slots[:, None] * width + all_columns[None, :], found, mask=real)
 
 
 @triton.jit
 def _joined(  # type: ignore[no-untyped-def]
-    parts, peaks, sums, position, out, splits, QUERY_HEADS: tl.constexpr,
+    parts, peaks, sums, position, out, splits,
     PADDED: tl.constexpr, WIDTH: tl.constexpr, TOKENS: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
     """The parts of one head's attention, put together."""
     query = tl.program_id(0)
     numbers = tl.arange(0, PADDED)
-    attended = numbers * TOKENS <= tl.load(position) + query // QUERY_HEADS
+    attended = numbers * TOKENS <= tl.load(position)
     slots = query * splits + numbers
     columns = tl.arange(0, WIDTH)
     places = slots[:, None] * WIDTH + columns[None, :]
@@ -227,11 +218,8 @@ def _joined(  # type: ignore[no-untyped-def]
     )
 
 
-def supports(weights: LayerWeights, head: Tensor, keys: Tensor, draft: int = 1) -> bool:
-    """Whether the kernels compute a layer of this shape: half precision, no adapter, whole tiles.
-
-    `draft` is how many tokens of the row are computed at once.
-    """
+def supports(weights: LayerWeights, head: Tensor, keys: Tensor) -> bool:
+    """Whether the kernels compute a layer of this shape: half precision, no adapter, whole tiles."""
     if not all(isinstance(each, Tensor) for each in weights) or keys.dtype not in HALF_PRECISION:
         return False
     kv_heads, head_dim = keys.shape[1], keys.shape[-1]
@@ -245,15 +233,14 @@ def supports(weights: LayerWeights, head: Tensor, keys: Tensor, draft: int = 1) 
     whole = all(height % SHAPES[name][0] == 0 for name, each in heights.items() for height in each)
     group = len(weights.query) // head_dim // kv_heads
     power_of_two = head_dim >= 2 * LEAST_SIDE and head_dim & (head_dim - 1) == 0
-    return whole and power_of_two and group * draft <= LEAST_SIDE
+    return whole and power_of_two and group <= LEAST_SIDE
 
 
 class SingleRow:
     """The buffers between the kernels. They are made anew for every token, so a graph has its own."""
 
-    def __init__(self, weights: LayerWeights, keys: Tensor, draft: int = 1) -> None:
+    def __init__(self, weights: LayerWeights, keys: Tensor) -> None:
         _, self.heads, blocks, block_size, self.width = keys.shape
-        self.draft = draft
         self.capacity = blocks * block_size
         self.splits = -(-self.capacity // TOKENS)
         self.queries = len(weights.query) // self.width
@@ -261,12 +248,12 @@ class SingleRow:
         self.ahead = keys.is_cuda and torch.cuda.get_device_capability(keys.device) >= HOPPER
         like: dict[str, Any] = {"device": keys.device, "dtype": keys.dtype}
         precise: dict[str, Any] = {"device": keys.device, "dtype": torch.float32}
-        self.states = torch.empty(draft, len(weights.query) + 2 * len(weights.key), **like)
-        self.attended = torch.empty(draft, len(weights.query), **like)
-        self.gated = torch.empty(draft, len(weights.gate), **like)
-        self.parts = torch.empty(draft * self.queries, self.splits, self.width, **precise)
-        self.peaks = torch.empty(draft * self.queries, self.splits, **precise)
-        self.sums = torch.empty(draft * self.queries, self.splits, **precise)
+        self.states = torch.empty(len(weights.query) + 2 * len(weights.key), **like)
+        self.attended = torch.empty(len(weights.query), **like)
+        self.gated = torch.empty(len(weights.gate), **like)
+        self.parts = torch.empty(self.queries, self.splits, self.width, **precise)
+        self.peaks = torch.empty(self.queries, self.splits, **precise)
+        self.sums = torch.empty(self.queries, self.splits, **precise)
 
     def layer(
         self,
@@ -280,7 +267,7 @@ class SingleRow:
         mask: Tensor | None,
         eps: float,
     ) -> Tensor:
-        """As `decode_layer`, for one row, or several tokens of one; the mask is not needed."""
+        """As `decode_layer`, for one row; the mask is not needed."""
         self._norm_product(
             "qkv", hidden, weights.input_norm, (weights.query, weights.key, weights.value), self.states, eps
         )
@@ -291,7 +278,7 @@ class SingleRow:
 
     def logits(self, hidden: Tensor, norm: Tensor, head: Tensor, eps: float) -> Tensor:
         """What the output layer makes of the normalized states."""
-        out = torch.empty(self.draft, len(head), device=hidden.device, dtype=hidden.dtype)
+        out = torch.empty(1, len(head), device=hidden.device, dtype=hidden.dtype)
         self._norm_product("head", hidden, norm, (head, head[:0], head[:0]), out, eps)
         return out
 
@@ -300,11 +287,11 @@ class SingleRow:
     ) -> None:
         first, second, third = matrices
         ends = (len(first), len(first) + len(second))
-        programs, settings = self._launch(name, out.shape[1], first.shape[1])
+        programs, settings = self._launch(name, out.numel(), first.shape[1])
         _norm_product[programs](x, norm, first, second, third, out, eps, *ends, **settings)
 
     def _gated_product(self, x: Tensor, weights: LayerWeights, eps: float) -> None:
-        programs, settings = self._launch("gated", self.gated.shape[1], x.shape[1])
+        programs, settings = self._launch("gated", self.gated.numel(), x.shape[-1])
         norm, gate, up = weights.post_attention_norm, weights.gate, weights.up
         _gated_product[programs](x, norm, gate, up, self.gated, eps, **settings)
 
@@ -327,21 +314,21 @@ class SingleRow:
         _attend[self.heads, self.splits](
             self.states, weights.query_norm, weights.key_norm, cosine, sine, keys, values, position,
             self.parts, self.peaks, self.sums, eps, self.capacity, self.splits,
-            HEADS=self.heads, GROUP=self.group, DRAFT=self.draft, QUERIES=LEAST_SIDE, HALF=self.width // 2,
-            TOKENS=TOKENS, AHEAD=self.ahead, num_warps=4, **self._pdl(),
+            HEADS=self.heads, GROUP=self.group, QUERIES=LEAST_SIDE, HALF=self.width // 2, TOKENS=TOKENS,
+            AHEAD=self.ahead, num_warps=4, **self._pdl(),
         )  # fmt: skip
-        _joined[(self.draft * self.queries,)](
+        padded = triton.next_power_of_2(self.splits)
+        _joined[(self.queries,)](
             self.parts, self.peaks, self.sums, position, self.attended, self.splits,
-            QUERY_HEADS=self.queries, PADDED=triton.next_power_of_2(self.splits), WIDTH=self.width,
-            TOKENS=TOKENS, AHEAD=self.ahead, num_warps=4, **self._pdl(),
+            PADDED=padded, WIDTH=self.width, TOKENS=TOKENS, AHEAD=self.ahead, num_warps=4, **self._pdl(),
         )  # fmt: skip
 
     def _launch(self, name: str, height: int, width: int) -> tuple[tuple[int], dict[str, Any]]:
         """The programs of a product, and how each works."""
         rows, warps = SHAPES[name]
         columns = triton.next_power_of_2(width)
-        settings = {"height": height, "width": width, "DRAFT": self.draft, "ROWS": rows, "COLUMNS": columns}
-        return (height // rows,), {**settings, "AHEAD": self.ahead, "num_warps": warps, **self._pdl()}
+        settings = {"width": width, "ROWS": rows, "COLUMNS": columns, "AHEAD": self.ahead}
+        return (height // rows,), {**settings, "num_warps": warps, **self._pdl()}
 
     def _pdl(self) -> dict[str, bool]:
         return {"launch_pdl": True} if self.ahead else {}

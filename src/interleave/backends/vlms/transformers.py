@@ -74,8 +74,6 @@ class TransformersVlm:
         reuse: bool | None = None
         """Whether what was read of a question is kept for others that begin alike; by default not with
         ?batch=1, where a call gives the same bits whatever came before it."""
-        drafts: int = Field(default=0, ge=0, le=15)
-        """How many tokens are guessed ahead of a reply that is decoded alone; the tokens stay the same."""
 
     def __init__(self, *, spec: Spec, options: Options, loaded: LoadedModel | None = None) -> None:
         """`loaded` is the model that the spec names, if it is in memory already; otherwise it is loaded."""
@@ -126,7 +124,6 @@ class TransformersVlm:
             max_pixels=self.options.max_pixels,
             static=self.static,
             compiled=self.compiled and self.static,
-            drafts=self.options.drafts,
             reuse=self.options.batch != 1 if self.options.reuse is None else self.options.reuse,
         )
 
