@@ -69,7 +69,9 @@ def load_from_files(bench: Bench, vlm_options: TransformersVlm.Options) -> Loade
     for model in (planner.decoder.model, critic.decoder.model):
         fill_randomly(model, bench.size, but=("lm_head", "embed_tokens"))
     for part in (generator.pipeline.transformer, generator.pipeline.text_encoder):
-        fill_randomly(part, bench.size)
+        for module in part.modules():  # as `build_klein` leaves them
+            if isinstance(module, torch.nn.Linear | torch.nn.Embedding):
+                module.reset_parameters()
     return LoadedModels(critic, planner, generator.pipeline)
 
 
