@@ -583,7 +583,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "loading",
         "alone",
         "parts",
-        "drafts",
         "kernels",
         "trajectories",
         "planned",

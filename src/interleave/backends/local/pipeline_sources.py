@@ -117,7 +117,9 @@ def _prepare_image_latents(
     return packed.to(device), position_ids.repeat(batch_size, 1, 1).to(device)
 
 
-def _latents_alone(pipeline: Any, images: list[Any], generator: Any, device: Any, dtype: Any) -> Any:
+def _latents_alone(
+    pipeline: Any, images: list[Any], generator: Any, device: Any, dtype: Any
+) -> tuple[Any, Any]:
     """The library's own latents; apart from those of batches, which differ in their last digits."""
     kept, key = pipeline.kept_latents, _digest(images, "alone")
     found = kept.get(key)
@@ -127,7 +129,8 @@ def _latents_alone(pipeline: Any, images: list[Any], generator: Any, device: Any
         floats = [_as_floats(image, device) for image in images]
         found = prepare(pipeline, images=floats, batch_size=1, generator=one, device=device, dtype=dtype)
         kept.keep(key, found)
-    return found
+    latents, position_ids = found
+    return latents, position_ids
 
 
 def _encoded(pipeline: Any, images: list[Any], device: Any, dtype: Any) -> Tensor:

@@ -45,7 +45,7 @@ class Kept:
 
     @property
     def size(self) -> int:
-        return sum(tensor.nbytes for pair in self.states for tensor in pair) + self.pixels.nbytes
+        return int(sum(tensor.nbytes for pair in self.states for tensor in pair) + self.pixels.nbytes)
 
 
 class KeptPrefixes:

@@ -88,7 +88,9 @@ def _read(
 def _after(prompt: dict[str, Tensor], positions: Tensor, length: int) -> tuple[dict[str, Tensor], Tensor]:
     """A prompt from its last picture on, which comes after so many tokens."""
     grid = prompt["image_grid_thw"][-1:]
-    rest = {name: prompt[name][:, length:] for name in ("input_ids", "mm_token_type_ids") if name in prompt}
+    rest: dict[str, Tensor] = {
+        name: prompt[name][:, length:] for name in ("input_ids", "mm_token_type_ids") if name in prompt
+    }
     pixels = prompt["pixel_values"][-int(grid.prod()) :]
     return {**rest, "pixel_values": pixels, "image_grid_thw": grid}, positions[:, :, length:]
 
@@ -118,7 +120,7 @@ def _prompts(
     inputs: dict[str, Tensor], pictures: Sequence[int], lengths: list[int]
 ) -> list[dict[str, Tensor]]:
     """Every prompt by itself, without padding."""
-    made = []
+    made: list[dict[str, Tensor]] = []
     for row in range(len(lengths)):
         chosen, shown, length = _selected(inputs, pictures, lengths, [row])
         made.extend(chunk for _, chunk in _chunks(chosen, shown, length))
@@ -136,7 +138,7 @@ def _selected(
         name: value[rows] for name, value in inputs.items() if name not in ("pixel_values", "image_grid_thw")
     }
     grids = inputs.get("image_grid_thw")
-    if grids is not None and sum(shown):
+    if grids is not None and any(shown):
         of_rows = grids.split(list(pictures))
         pixels = inputs["pixel_values"].split([int(grid.prod(dim=1).sum()) for grid in of_rows])
         chosen["image_grid_thw"] = torch.cat([of_rows[row] for row in rows])

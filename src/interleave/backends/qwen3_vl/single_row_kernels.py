@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import triton  # type: ignore[import-untyped]
-import triton.language as tl  # type: ignore[import-untyped]
+import triton
+import triton.language as tl
 from torch import Tensor
-from triton.language.extra.cuda import (  # type: ignore[import-untyped]
+from triton.language.extra.cuda import (
     gdc_launch_dependents,
     gdc_wait,
 )
@@ -35,7 +35,7 @@ SHAPES: dict[str, Shape] = {"qkv": (4, 8), "out": (4, 8), "gated": (2, 8), "down
 
 
 @triton.jit
-def _before_input(AHEAD: tl.constexpr):  # type: ignore[no-untyped-def]
+def _before_input(AHEAD: tl.constexpr):
     """Let the next kernel load its weights, and wait for what the kernel before has written."""
     if AHEAD:
         gdc_launch_dependents()
@@ -43,7 +43,7 @@ def _before_input(AHEAD: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _tile(matrix, start, width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
+def _tile(matrix, start, width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Some whole rows of a matrix, padded with zeros to a power of two."""
     columns = tl.arange(0, COLUMNS)
     places = tl.arange(0, ROWS)[:, None] * width + columns[None, :]
@@ -54,7 +54,7 @@ def _tile(matrix, start, width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.co
 
 
 @triton.jit
-def _normalized(x, scales, eps, width: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
+def _normalized(x, scales, eps, width: tl.constexpr, COLUMNS: tl.constexpr):
     """The normalized input of a product, rounded as the library rounds it."""
     columns = tl.arange(0, COLUMNS)
     states = tl.load(x + columns, mask=columns < width, other=0.0)
@@ -65,7 +65,7 @@ def _normalized(x, scales, eps, width: tl.constexpr, COLUMNS: tl.constexpr):  # 
 
 
 @triton.jit
-def _norm_product(  # type: ignore[no-untyped-def]
+def _norm_product(
     x, norm, first, second, third, out, eps, ends_first: tl.constexpr, ends_second: tl.constexpr,
     width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
@@ -86,7 +86,7 @@ def _norm_product(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _gated_product(  # type: ignore[no-untyped-def]
+def _gated_product(
     x, norm, gate, up, out, eps,
     width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
@@ -106,7 +106,7 @@ def _gated_product(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _added_product(  # type: ignore[no-untyped-def]
+def _added_product(
     x, matrix, residual, out,
     width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
@@ -124,7 +124,7 @@ def _added_product(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _turned(one, two, norm, cosine, sine, eps, HALF: tl.constexpr):  # type: ignore[no-untyped-def]
+def _turned(one, two, norm, cosine, sine, eps, HALF: tl.constexpr):
     """Both halves of some heads, normalized and with their rotary position."""
     low = tl.arange(0, HALF)
     kind = one.dtype
@@ -146,7 +146,7 @@ def _turned(one, two, norm, cosine, sine, eps, HALF: tl.constexpr):  # type: ign
 
 
 @triton.jit
-def _attend(  # type: ignore[no-untyped-def]
+def _attend(
     states, query_norm, key_norm, cosine, sine, keys, values, position, parts, peaks, sums, eps, capacity,
     splits, HEADS: tl.constexpr, GROUP: tl.constexpr, QUERIES: tl.constexpr, HALF: tl.constexpr,
     TOKENS: tl.constexpr, AHEAD: tl.constexpr,
@@ -197,7 +197,7 @@ def _attend(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _joined(  # type: ignore[no-untyped-def]
+def _joined(
     parts, peaks, sums, position, out, splits,
     PADDED: tl.constexpr, WIDTH: tl.constexpr, TOKENS: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
