@@ -2,7 +2,8 @@
 
     python perf/gpu_training.py --parts lora,full --profile --results results.json
     python perf/gpu_training.py --parts overfit,kill --results results.json
-    python perf/gpu_training.py --parts grpo,pool,rollouts,grpo80 --results results.json
+    python perf/gpu_training.py --parts grpo,grpo80,rollouts --grpo-steps 2 --results results.json
+    python perf/gpu_training.py --parts pool --grpo-steps 2 --servers 1 --results results.json
     python perf/gpu_training.py --toy                                    # all of it, small, anywhere
 
 The commands are the product's: `interleave train sft critic` and `interleave train grpo` with a recipe that

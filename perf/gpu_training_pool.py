@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 
 import torch
 from gpu_bench import Bench
@@ -58,11 +59,10 @@ def serving(bench: Bench, folder: Path, servers: int) -> Iterator[str]:
     plugin.mkdir(exist_ok=True)
     (plugin / "METADATA").write_text(METADATA)
     (plugin / "entry_points.txt").write_text(ENTRY_POINTS)
-    log = (folder / "servers.log").open("w")
     with ExitStack() as ending:
-        started = [_start(bench, folder, log) for _ in range(servers)]
+        log = ending.enter_context((folder / "servers.log").open("w"))
+        started = [ending.enter_context(_start(bench, folder, log)) for _ in range(servers)]
         for server in started:
-            ending.callback(server.wait, 30)
             ending.callback(server.terminate)
         urls = [_address(server) for server in started]
         try:
@@ -74,7 +74,7 @@ def serving(bench: Bench, folder: Path, servers: int) -> Iterator[str]:
         yield ",".join(urls)
 
 
-def _start(bench: Bench, folder: Path, log: object) -> subprocess.Popen[str]:
+def _start(bench: Bench, folder: Path, log: IO[str]) -> subprocess.Popen[str]:
     toy = "true" if bench.options.toy else "false"
     spec = f"made?toy={toy}&device={bench.device.type}&batch=4&compile=false"
     words = ["serve", "generator", "--generator", spec, "--port", "0", "--name", "klein"]
@@ -83,7 +83,7 @@ def _start(bench: Bench, folder: Path, log: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "interleave", *words],
         stdout=subprocess.PIPE,
-        stderr=log,  # type: ignore[arg-type]
+        stderr=log,
         text=True,
         env=environment,
     )
