@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy
@@ -237,15 +238,15 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
         copies = self._groups[0]
         shown = images or [None] * len(prompt_ids)
         pictures = [len(shown[place] or ()) for place in range(0, len(prompt_ids), copies)]
-        ended = self._begin_reward if self.early is not None and self.model.training else None
+        early = self.early if self.model.training else None
+        ended = partial(self._begin_reward, early) if early is not None else None
         return self.rollouts.answers(prompt_ids[::copies], fields, pictures, copies, ended), None
 
-    def _begin_reward(self, place: int, ids: list[int]) -> None:
+    def _begin_reward(self, reward: TrlReward, place: int, ids: list[int]) -> None:
         """Begin to draw for one answer; decoded as TRL does it, for whose reward function it will wait."""
-        assert self.early is not None
         (text,) = self.processing_class.batch_decode([ids], skip_special_tokens=True)
         row = self._inputs[place]
-        self.async_loop.call_soon_threadsafe(self.early.begin, row, text, self.state.global_step)
+        self.async_loop.call_soon_threadsafe(reward.begin, row, text, self.state.global_step)
 
     def _calculate_rewards(self, *arguments: Any) -> Any:
         self._rewards = self._timed("time/reward", super()._calculate_rewards, *arguments)
