@@ -72,6 +72,13 @@ class Bench:
         torch.cuda.reset_peak_memory_stats()
         return most
 
+    def card_memory(self) -> float:
+        """Gigabytes of the device that are taken now, by this and all other processes."""
+        if self.device.type != "cuda":
+            return 0.0
+        free, whole = torch.cuda.mem_get_info()
+        return (whole - free) / GB
+
     def free(self) -> None:
         """Give memory that nobody uses any more back to the device."""
         gc.collect()

@@ -23,7 +23,7 @@ from interleave.backends.local.processors import image_text_processor
 from interleave.backends.local.silence import quiet, quiet_diffusers
 from interleave.backends.tiny.vlms import split_into_distinct, tiny_tokenizer
 
-CERTAINTY = 30.0
+CERTAINTY = 80.0
 """How much likelier a piece is followed by the next one than by anything else, before the softmax."""
 SPREAD = 0.02
 PROMPTS = Path(__file__).parents[1] / "src" / "interleave" / "agents" / "prompts" / "default"

@@ -188,13 +188,15 @@ class CudaGraphDecoder:
         choice: RandomChoice | None = None,
         copies: int = 1,
         reuse: bool = False,
+        ended: Callable[[int, list[int]], None] | None = None,
     ) -> list[Generated]:
         """Replies to left-padded prompts; `pictures` says how many each of them shows.
 
         Each prompt has as many replies as `copies`, one after another, and as many token budgets. Without a
         `choice` the most likely token follows; a `choice` draws, by torch's generator of random numbers for
         the CPU. Tokens after one of `eos_ids` or beyond a row's token budget are meaningless. `reuse`: what
-        was read of a prompt is kept for others that begin alike, and used where one before began so.
+        was read of a prompt is kept for others that begin alike, and used where one before began so. `ended`
+        is told the row and the tokens of each reply as soon as it is over, while others are still written.
         """
         prompts = inputs["attention_mask"].sum(dim=1).tolist()
         lengths = [length for length in prompts for _ in range(copies)]
@@ -217,10 +219,16 @@ class CudaGraphDecoder:
         )
         step = self._decode_step(rows, blocks, compiled, choice)
         longest = max(lengths)
-        while not all(
-            len(reply.ids) >= budget or cancelled(row) or not eos_ids.isdisjoint(reply.ids)
-            for row, (reply, budget) in enumerate(zip(replies, token_budgets, strict=True))
-        ):
+
+        def is_over(row: int) -> bool:
+            ids = replies[row].ids
+            over = len(ids) >= token_budgets[row] or cancelled(row) or not eos_ids.isdisjoint(ids)
+            if over and ended is not None:
+                ended(row, ids)
+            return over
+
+        going = list(range(len(replies)))
+        while going := [row for row in going if not is_over(row)]:
             if longest + SYNC_EVERY > blocks * BLOCK_SIZE:
                 blocks = self._grow_kv_cache(rows, blocks)
                 step = self._decode_step(rows, blocks, compiled, choice)
