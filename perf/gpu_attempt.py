@@ -27,14 +27,16 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import torch
-from gpu_bench import GB, PROMPT, STEPS, Bench
+from gpu_bench import GB, PLAN, PROMPT, STEPS, Bench
 from gpu_command import KLEIN, measure_profile_run
 from gpu_limits import Limits, drawing_work, limits_of, measure_ceilings
-from gpu_parts import measure_drawing, measure_judging
+from gpu_loading import load_from_files
+from gpu_parts import measure_drawing, measure_judging, measure_kernels
 from gpu_table import table
 from PIL import Image
 from random_models import REAL, TOY, build_klein, build_vlm, verdict, with_kept_sources
@@ -47,7 +49,7 @@ from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.local.batching import BatchQueue
 from interleave.backends.local.pipelines import CallSettings
 from interleave.backends.protocols import ImageRequest, Sampling
-from interleave.backends.tiny.vlms import PLAN, split_into_distinct
+from interleave.backends.tiny.vlms import split_into_distinct
 from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm
 from interleave.config.specs import Spec
 from interleave.types import Outcome, Picture, Request, Text
@@ -139,7 +141,7 @@ def measure_reference(bench: Bench, limits: Limits, reference: Reference) -> Non
 class Ours:
     critic: TransformersVlm
     planner: TransformersVlm
-    """It is asked nothing, and takes its memory."""
+    """Where plans are given it is asked nothing, and takes its memory."""
     generator: DiffusersGenerator
 
 
@@ -160,20 +162,10 @@ WAYS = {"bf16": Way(), "kv": Way(kv=True), "fp8": Way(float8=True), "kv-fp8": Wa
 """In this order, because weights that have been rounded stay so."""
 
 
-def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any], klein: Any, way: Way) -> Ours:
+def ours(bench: Bench, critic: LoadedModel, planner: LoadedModel, klein: Any, way: Way) -> Ours:
     """The product's own classes around the models."""
-    options = bench.options
-    how: dict[str, Any] = {"device": bench.device.type}
-    if options.compile is not None:
-        how["compile"] = options.compile
-    elif bench.device.type == "cpu":
-        how["cache"] = "static"
     started = time.perf_counter()
-    made = Ours(
-        _vlm(critic, TransformersVlm.Options(batch=options.judge_together, **how)),
-        _vlm(planner, TransformersVlm.Options(batch=2, **how)),
-        drawer(bench, klein, way),
-    )
+    made = Ours(_vlm(bench, critic), _vlm(bench, planner), drawer(bench, klein, way))
     bench.note("prepared", seconds=time.perf_counter() - started, gigabytes=bench.memory())
     return made
 
@@ -195,34 +187,46 @@ def drawer(bench: Bench, klein: Any, way: Way) -> DiffusersGenerator:
     )
 
 
-def _vlm(parts: tuple[Any, Any], options: TransformersVlm.Options) -> TransformersVlm:
-    return TransformersVlm(spec=Spec("transformers", QWEN), options=options, loaded=LoadedModel(*parts))
+def vlm_options(bench: Bench) -> TransformersVlm.Options:
+    options = bench.options
+    how: dict[str, Any] = {"device": bench.device.type, "batch": options.judge_together}
+    if options.compile is not None:
+        how["compile"] = options.compile
+    elif bench.device.type == "cpu":
+        how["cache"] = "static"
+    return TransformersVlm.Options(**how)
+
+
+def _vlm(bench: Bench, loaded: LoadedModel) -> TransformersVlm:
+    return TransformersVlm(spec=Spec("transformers", QWEN), options=vlm_options(bench), loaded=loaded)
 
 
 def measure_alone(bench: Bench, limits: Limits, models: Ours, way: Way) -> None:
-    """One attempt, with no other under way."""
+    """One attempt, with no other under way: the first at a step, and another at the same step."""
     critic = VlmCritic(models.critic, load_pack("default"))
-    before = bench.picture()
     outcomes: set[Outcome] = set()
+    seeds = count(1)
 
-    async def attempt() -> tuple[float, float]:
+    async def attempt(before: Image.Image) -> tuple[float, float]:
         started = time.perf_counter()
-        after = await models.generator.generate(ImageRequest(PROMPT, 0, (before,)))
+        after = await models.generator.generate(ImageRequest(PROMPT, next(seeds), (before,)))
         drawn = time.perf_counter()
         judged = await critic.judge(critic_input(PROMPT, PROMPT, (before,), after))
         outcomes.add(judged.outcome)
         return drawn - started, time.perf_counter() - drawn
 
-    async def read() -> float:
-        """The question read, and a single token written."""
+    async def read(before: Image.Image) -> float:
+        """A question never read before, and a single token written."""
         messages = critic_messages(critic_input(PROMPT, PROMPT, (before,), before), load_pack("default"))
         started = time.perf_counter()
         await models.critic.complete(messages, Sampling(max_tokens=1))
         return time.perf_counter() - started
 
-    first = [asyncio.run(attempt()) for _ in range(2)]
-    times = [asyncio.run(attempt()) for _ in range(bench.options.attempts)]
-    reading = statistics.median(asyncio.run(read()) for _ in range(3))
+    first = [asyncio.run(attempt(bench.picture())) for _ in range(2)]
+    number = bench.options.attempts
+    times = [asyncio.run(attempt(bench.picture(1000 + each))) for each in range(number)]
+    again = [asyncio.run(attempt(bench.picture(1000 + number - 1))) for _ in range(number)]
+    reading = statistics.median(asyncio.run(read(bench.picture(2000 + each))) for each in range(3))
     decoder = models.critic.loaded.decoder
     draw, judge = (statistics.median(part) for part in zip(*times, strict=True))
     bench.note(
@@ -230,12 +234,15 @@ def measure_alone(bench: Bench, limits: Limits, models: Ours, way: Way) -> None:
         draw=draw,
         judge=judge,
         attempt=draw + judge,
+        again=statistics.median(map(sum, again)),
+        again_judge=statistics.median(each[1] for each in again),
         limit=limits.alone(),
         read=reading,
         milliseconds_per_token=1000 * (judge - reading) / (bench.tokens - 1),
         outcomes=sorted(outcomes),
         remark=_how_drawn(models, way),
         first_attempts=[round(sum(each), 2) for each in first],
+        each=[[round(part, 3) for part in each] for each in times + again],
         stepped=decoder.has_graph_decoder,
         steps=sorted(decoder._graph_decoder._steps) if decoder._graph_decoder else [],
         gigabytes=bench.memory(),
@@ -243,15 +250,25 @@ def measure_alone(bench: Bench, limits: Limits, models: Ours, way: Way) -> None:
 
 
 def measure_trajectories(
-    bench: Bench, limits: Limits, models: Ours, way: Way, count: int, reference: float | None
+    bench: Bench,
+    limits: Limits,
+    models: Ours,
+    way: Way,
+    count: int,
+    reference: float | None,
+    *,
+    planned: bool = False,
 ) -> None:
-    """So many trajectories at once, as `generate_many` runs them, journal and pictures on disk."""
-    steps = bench.options.steps
-    if bench.options.warm_up:
+    """So many trajectories at once, as `generate_many` runs them, journal and pictures on disk.
+
+    `planned`: the planner is asked, and plans one step.
+    """
+    steps = 1 if planned else bench.options.steps
+    if bench.options.warm_up and not planned:
         asyncio.run(_warm_up(bench, models, count))
     bench.memory()
     with _watched(models.generator.queue) as drawing, _watched(models.critic.loaded.queue) as judging:
-        seconds = _run(bench, models, count, steps)
+        seconds = _run(bench, models, count, None if planned else steps)
     attempts = count * steps
     per_hour = 3600 * attempts / seconds
     bench.note(
@@ -269,7 +286,8 @@ def measure_trajectories(
         judging=judging.share(seconds),
         judged_together=judging.usual(),
         judged_at_most=models.critic.loaded.queue.batch_limit,
-        within=bench.options.memory,
+        within=bench.within,
+        planner_asked=planned,
         remark=_how_drawn(models, way),
         gigabytes=bench.memory(),
     )
@@ -291,7 +309,8 @@ async def _warm_up(bench: Bench, models: Ours, count: int) -> None:
     await asyncio.gather(*(critic.judge(seen) for _ in range(count)))
 
 
-def _run(bench: Bench, models: Ours, count: int, steps: int) -> float:
+def _run(bench: Bench, models: Ours, count: int, steps: int | None) -> float:
+    """Seconds for so many trajectories; without a number of steps the planner is asked."""
     requests = [
         Request((Text(f"Number {number}: how this goes on"), Picture(bench.picture(number))))
         for number in range(count)
@@ -303,8 +322,9 @@ def _run(bench: Bench, models: Ours, count: int, steps: int) -> float:
             out=Path(folder) / "many",
             concurrency=count,
             profile="klein",  # its models are replaced by those given
-            plan=plan_of(steps),
+            plan=None if steps is None else plan_of(steps),
             prompts="default",
+            planner=models.planner,
             critic=models.critic,
             generator=models.generator,
         )
@@ -354,17 +374,25 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SystemExit("there is no CUDA device here: --toy runs the same at toy size on any machine")
     if options.memory and device.type == "cuda":
-        whole = torch.cuda.get_device_properties(0).total_memory
-        torch.cuda.set_per_process_memory_fraction(min(1.0, options.memory * GB / whole))
+        _allow(options.memory)
     bench = Bench(
         options,
         size,
         device,
         torch.float32 if device.type == "cpu" else torch.bfloat16,
         options.tokens or (48 if options.toy else 300),
+        within=options.memory,
     )
     counts = _numbers(options.trajectories) if options.trajectories else []
-    if options.reference or options.alone or options.parts or counts:
+    if (
+        options.reference
+        or options.loading
+        or options.alone
+        or options.parts
+        or options.kernels
+        or options.planned
+        or counts
+    ):
         _measure_models(bench, counts)
         bench.free()
     if options.profile_run:
@@ -376,13 +404,15 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     return bench.rows
 
 
+def _allow(gigabytes: float) -> None:
+    """Let torch use so much of the device's memory and no more."""
+    whole = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, gigabytes * GB / whole))
+
+
 def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
     ceilings = measure_ceilings(bench)
-    started = time.perf_counter()
-    critic = build_vlm(bench.size, bench.device, bench.dtype, verdict(bench.tokens))
-    klein = build_klein(bench.size, bench.device, bench.dtype)
-    bench.settle()
-    bench.note("built", seconds=time.perf_counter() - started, gigabytes=bench.memory())
+    critic, klein, loaded = _models(bench)
     reference = Reference(bench, critic, klein)
     question = reference.inputs(bench.picture(), bench.picture())["input_ids"].shape[1]
     limits = limits_of(bench, ceilings, critic[0], drawing_work(bench, klein, kv=False), question)
@@ -392,9 +422,14 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
     }
     if bench.options.reference:
         measure_reference(bench, limits, reference)
-    if not (bench.options.alone or bench.options.parts or counts):
+    if not (
+        bench.options.alone or bench.options.parts or bench.options.kernels or bench.options.planned or counts
+    ):
         return
-    planner = build_vlm(bench.size, bench.device, bench.dtype, split_into_distinct(PLAN))
+    if loaded is None:
+        words = split_into_distinct(PLAN)
+        planner = LoadedModel(*build_vlm(bench.size, bench.device, bench.dtype, words))
+        loaded = (LoadedModel(*critic), planner)
     models: Ours | None = None
     latents = reference.draw(bench.picture(), "latent").float()
     for name, way in WAYS.items():
@@ -404,7 +439,7 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
         models = (
             replace(models, generator=drawer(bench, klein, way))
             if models
-            else ours(bench, critic, planner, klein, way)
+            else ours(bench, *loaded, klein, way)
         )
         together = bench.options.trajectories_by
         crowds = counts if together is None or name in together.split(",") else []
@@ -412,6 +447,40 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
         if way.float8 and not way.kv:
             rounded = reference.draw(bench.picture(), "latent").float()
             bench.note("latents", apart=float((rounded - latents).norm() / latents.norm()))
+        last = way
+    if bench.options.planned and models:
+        _measure_planned(bench, by_way[last], models, last)
+
+
+def _models(bench: Bench) -> tuple[tuple[Any, Any], Any, tuple[LoadedModel, LoadedModel] | None]:
+    """Critic and generator in memory; where they came from files, critic and planner as they were loaded."""
+    started = time.perf_counter()
+    if bench.options.loading:
+        if bench.options.reference:
+            raise SystemExit("--loading patches its models, and --reference needs them as they come")
+        made = load_from_files(bench, vlm_options(bench))
+        decoder = made.critic.decoder
+        return (decoder.model, decoder.processor), made.klein, (made.critic, made.planner)
+    critic = build_vlm(bench.size, bench.device, bench.dtype, verdict(bench.tokens))
+    klein = build_klein(bench.size, bench.device, bench.dtype)
+    bench.settle()
+    bench.note("built", seconds=time.perf_counter() - started, gigabytes=bench.memory())
+    return critic, klein, None
+
+
+def _measure_planned(bench: Bench, limits: Limits, models: Ours, way: Way) -> None:
+    """Trajectories whose planner is asked, last, because memory may be limited from here on."""
+    limit = bench.options.planned_memory
+    if limit:
+        bench.within = limit
+        for queue in (models.generator.queue, models.critic.loaded.queue, models.planner.loaded.queue):
+            queue._executor.submit(queue._free_memory).result()
+        bench.free()
+        if bench.device.type == "cuda":
+            _allow(limit)
+    number = bench.options.planned
+    rate = _reference_rate(bench)
+    _tried(bench, lambda: measure_trajectories(bench, limits, models, way, number, rate, planned=True))
 
 
 def _measure_way(
@@ -428,9 +497,11 @@ def _measure_way(
             )
         for together in _numbers(options.judge_parts) if judging else []:
             _tried(bench, lambda n=together: measure_judging(bench, models.critic, n))
+    for together in _numbers(options.kernels) if options.kernels and counts else []:
+        _tried(bench, lambda n=together: measure_kernels(bench, models.generator, n, _how_drawn(models, way)))
     reference = _reference_rate(bench)
-    for count in counts:
-        _tried(bench, lambda n=count: measure_trajectories(bench, limits, models, way, n, reference))
+    for number in counts:
+        _tried(bench, lambda n=number: measure_trajectories(bench, limits, models, way, n, reference))
 
 
 def _tried(bench: Bench, measure: Callable[[], None]) -> None:
@@ -463,6 +534,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     sections.add_argument("--alone", action="store_true", help="ours, one attempt")
     sections.add_argument("--parts", action="store_true", help="ours, where the time goes")
     sections.add_argument("--trajectories", metavar="N,N", help="ours, so many at once, e.g. 1,8,32")
+    sections.add_argument("--loading", action="store_true", help="the models loaded from files in memory")
+    sections.add_argument("--kernels", metavar="N,N", help="what the device does while so many are drawn")
+    sections.add_argument("--planned", type=int, metavar="N", help="so many trajectories, the planner asked")
     sections.add_argument("--profile-run", action="store_true", help="the whole command")
     sections.add_argument("--table", type=Path, metavar="FILE", help="print results as a table instead")
     parser.add_argument(
@@ -492,6 +566,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--compile", action=argparse.BooleanOptionalAction, default=None, help="critic and planner"
     )
     parser.add_argument("--memory", type=float, metavar="GB", help="use no more of the device's memory")
+    parser.add_argument(
+        "--planned-memory", type=float, metavar="GB", help="use no more of the device's memory for --planned"
+    )
     parser.add_argument("--requests", type=int, default=4, help="requests of the whole command [4]")
     parser.add_argument("--checkpoints", type=Path, metavar="DIR", help="where checkpoints are written")
     parser.add_argument(
@@ -501,7 +578,17 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--keep-runs", type=Path, metavar="DIR", help="copy the run folders of the command here"
     )
     options = parser.parse_args(arguments)
-    wanted = ("reference", "alone", "parts", "trajectories", "profile_run", "table")
+    wanted = (
+        "reference",
+        "loading",
+        "alone",
+        "parts",
+        "kernels",
+        "trajectories",
+        "planned",
+        "profile_run",
+    )
+    wanted += ("table",)
     if not any(getattr(options, section) for section in wanted):
         parser.error("say what is to be measured, as in --reference --alone --trajectories 1,8,32")
     return options

@@ -18,6 +18,11 @@ from random_models import Size
 STEPS = 4
 PROMPT = "the frog has grown hind legs; keep the pond, the light and the style as they are"
 GB = 1e9
+PLAN = (
+    "<think>One step.</think><answer>{'execution_plan': [{'step_number': 1, "
+    "'instruction': 'A pond lies still', 'prompt': 'a green pond, watercolour'}]}</answer>"
+)
+"""What a planner says that is asked."""
 
 
 @dataclass
@@ -30,6 +35,8 @@ class Bench:
     dtype: torch.dtype
     tokens: int
     rows: list[dict[str, Any]] = field(default_factory=list)
+    within: float | None = None
+    """Gigabytes of the device that may be used, where not all."""
 
     def note(self, what: str, **figures: Any) -> None:
         rounded = {
@@ -64,6 +71,13 @@ class Bench:
         most = torch.cuda.max_memory_reserved() / GB
         torch.cuda.reset_peak_memory_stats()
         return most
+
+    def card_memory(self) -> float:
+        """Gigabytes of the device that are taken now, by this and all other processes."""
+        if self.device.type != "cuda":
+            return 0.0
+        free, whole = torch.cuda.mem_get_info()
+        return (whole - free) / GB
 
     def free(self) -> None:
         """Give memory that nobody uses any more back to the device."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import torch
 from gpu_bench import PROMPT, Bench
 
 from interleave.agents.critic import critic_input, critic_messages
@@ -66,6 +67,56 @@ def measure_judging(bench: Bench, critic: TransformersVlm, together: int) -> Non
     _note(
         bench, "judging", together, whole, spent, milliseconds_per_token=1000 * writing / (bench.tokens - 1)
     )
+
+
+KERNELS = {
+    "products": ("gemm", "nvjet", "cutlass", "xmma", "scaled_mm"),
+    "attention": ("attention", "fmha", "flash", "sdpa"),
+    "convolutions": ("conv", "implicit", "winograd"),
+    "copies": ("memcpy", "memset"),
+}
+"""Words in the names of kernels, by what they do; all others are element-wise."""
+
+
+def measure_kernels(bench: Bench, generator: DiffusersGenerator, together: int, remark: str) -> None:
+    """What the device does while pictures are drawn together: seconds a picture, by kind of kernel."""
+    requests = [ImageRequest(PROMPT, seed, (bench.picture(3000 + seed),)) for seed in range(together)]
+
+    async def draw() -> None:
+        await asyncio.gather(*(generator.generate(request) for request in requests))
+
+    asyncio.run(draw())
+    generator.pipeline.kept_latents.clear()
+    whole = bench.seconds(lambda: asyncio.run(draw()))
+    generator.pipeline.kept_latents.clear()
+    kinds = torch.profiler.ProfilerActivity
+    device = kinds.CUDA if bench.device.type == "cuda" else kinds.CPU
+    with torch.profiler.profile(activities=[device]) as profile:
+        asyncio.run(draw())
+        bench.settle()
+    spent: dict[str, float] = defaultdict(float)
+    names: dict[str, float] = defaultdict(float)
+    for event in profile.events():
+        if event.device_type.name == bench.device.type.upper():
+            spent[_kind(event.name)] += event.device_time / 1e6 / together
+            names[event.name[:60]] += event.device_time / 1e6 / together
+    top = sorted(names.items(), key=lambda pair: -pair[1])[:12]
+    idle = whole / together - sum(spent.values())
+    bench.note(
+        "kernels",
+        together=together,
+        each=whole / together,
+        idle=idle,
+        **spent,
+        remark=remark,
+        top=[[name, round(seconds, 4)] for name, seconds in top],
+    )
+
+
+def _kind(kernel: str) -> str:
+    low = kernel.lower()
+    found = (kind for kind, words in KERNELS.items() if any(word in low for word in words))
+    return next(found, "elementwise")
 
 
 def _note(bench: Bench, what: str, together: int, whole: float, spent: dict[str, float], **more: Any) -> None:

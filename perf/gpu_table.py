@@ -25,23 +25,33 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             each = f"{row['milliseconds_per_token']:.1f} ms a token"
             lines.append(
                 f"| {name} | {row['attempt']:.2f} s | {row['limit']:.2f} s | draw {row['draw']:.2f} s, "
-                f"judge {row['judge']:.2f} s ({each}); {row['gigabytes']:.0f} GB |"
+                f"judge {row['judge']:.2f} s ({each}){_again(row)}; {row['gigabytes']:.0f} GB |"
             )
         elif kind == "trajectories":
             times = f", ×{row['times_reference']:.1f}" if row["times_reference"] else ""
             crowd = f"{row['trajectories']} trajector{'y' if row['trajectories'] == 1 else 'ies'}"
             within = f" within {row['within']:.0f} GB" if row.get("within") else ""
+            within += ", the planner asked" if row.get("planner_asked") else ""
             lines.append(
                 f"| attempts an hour, {crowd}{within}{_remark(row)} | "
                 f"{row['attempts_per_hour']:,.0f}{times} | {row['limit_per_hour']:,.0f} | "
                 f"drawing {row['drawing']:.0%} of the time, {row['drawn_together']:.1f} together; judging "
                 f"{row['judging']:.0%}, {row['judged_together']:.1f} together; {row['gigabytes']:.0f} GB |"
             )
+        elif kind == "loading":
+            lines.append(
+                f"| all weights from files in memory to the device | {row['seconds']:.1f} s | | "
+                f"{row['gigabytes']:.0f} GB, {row['gigabytes_per_second']:.1f} GB/s |"
+            )
         elif kind in ("drawing", "judging"):
             lines.append(_parts(row))
         elif kind == "profile-run":
             lines.append(_command(row))
     return "\n".join(lines)
+
+
+def _again(row: dict[str, Any]) -> str:
+    return f", another attempt at the step {row['again']:.2f} s" if "again" in row else ""
 
 
 def _command(row: dict[str, Any]) -> str:

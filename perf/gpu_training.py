@@ -2,7 +2,8 @@
 
     python perf/gpu_training.py --parts lora,full --profile --results results.json
     python perf/gpu_training.py --parts overfit,kill --results results.json
-    python perf/gpu_training.py --parts rollouts,grpo,grpo80 --results results.json
+    python perf/gpu_training.py --parts grpo,grpo80,rollouts --grpo-steps 2 --results results.json
+    python perf/gpu_training.py --parts pool --grpo-steps 2 --servers 1 --results results.json
     python perf/gpu_training.py --toy                                    # all of it, small, anywhere
 
 The commands are the product's: `interleave train sft critic` and `interleave train grpo` with a recipe that
@@ -35,6 +36,7 @@ from gpu_bench import GB, Bench
 from gpu_limits import measure_ceilings
 from gpu_training_flops import sft_flops
 from gpu_training_models import Makers, learner_for, write_model_settings
+from gpu_training_pool import serving
 from gpu_training_rows import write_critic_rows
 from gpu_training_watch import Watch
 from random_models import REAL, TOY
@@ -42,7 +44,7 @@ from random_models import REAL, TOY
 from interleave.cli.main import main as command
 from interleave.training import grpo, run, sft
 
-PARTS = ("lora", "full", "overfit", "rollouts", "grpo", "grpo80", "kill")
+PARTS = ("lora", "full", "overfit", "rollouts", "grpo", "pool", "grpo80", "kill")
 CHECKPOINTING = "model.gradient_checkpointing"
 ROWS_A_STEP = 8
 
@@ -76,6 +78,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--variants", default="", help="of SFT, by their numbers; all of them unless told")
     parser.add_argument("--prompts", type=int, default=4, help="of a step of GRPO, each with 8 answers")
     parser.add_argument("--grpo-steps", type=int, default=2)
+    parser.add_argument("--servers", type=int, default=1, help="that draw over HTTP in the part 'pool'")
+    parser.add_argument("--limit", type=int, default=0, help="seconds after which a part is given up")
     parser.add_argument("--profile", action="store_true", help="where the last step of each variant goes")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -100,7 +104,8 @@ def measured(bench: Bench, part: str, folder: Path) -> None:
     """One part; should it fail, the others are measured all the same."""
     started = time.perf_counter()
     try:
-        MEASURES[part](bench, folder)
+        with _limited(bench.options.limit):
+            MEASURES[part](bench, folder)
     except Exception as error:
         traceback.print_exc()
         bench.note("failed", part=part, error=f"{type(error).__name__}: {str(error)[:300]}")
@@ -108,6 +113,21 @@ def measured(bench: Bench, part: str, folder: Path) -> None:
         bench.note("failed", part=part, error=f"exit {error.code}")
     bench.free()
     bench.note("part", part=part, seconds=time.perf_counter() - started)
+
+
+@contextmanager
+def _limited(seconds: int) -> Iterator[None]:
+    """Give up after so many seconds; 0: never. A compilation may take longer than a machine is lent for."""
+
+    def give_up(*arguments: object) -> None:
+        raise TimeoutError(f"not done after {seconds} s")
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
 
 
 # Supervised fine-tuning
@@ -217,6 +237,8 @@ def measure_overfit(bench: Bench, folder: Path) -> None:
 
 # GRPO
 
+WIDE = {"training.device_batch": 2, CHECKPOINTING: False, "grpo.rollout_batch": 64}
+
 
 def measure_rollouts(bench: Bench, folder: Path) -> None:
     """Answers alone: ours by batch size, and the library's `generate` for comparison."""
@@ -231,9 +253,19 @@ def measure_grpo(bench: Bench, folder: Path) -> None:
     With `--prompts 4` one picture of four is wrong, so that a quarter of all answers draws another.
     """
     makers = Makers(bench, scorer=True)
-    settings = {"training.device_batch": 2, CHECKPOINTING: False, "grpo.rollout_batch": 64}
-    grpo_steps(bench, folder, makers, bench.options.prompts, bench.options.grpo_steps, settings)
+    grpo_steps(bench, folder, makers, bench.options.prompts, bench.options.grpo_steps, WIDE)
     makers.free()
+
+
+def measure_pool(bench: Bench, folder: Path) -> None:
+    """The same, the pictures drawn over HTTP by servers on the same device."""
+    started = time.perf_counter()
+    with serving(bench, folder, bench.options.servers) as pool:
+        bench.note("pool", servers=bench.options.servers, ready_after=time.perf_counter() - started)
+        makers = Makers(bench, scorer=True, pool=pool)
+        by = f"{bench.options.servers} over HTTP"
+        grpo_steps(bench, folder, makers, bench.options.prompts, bench.options.grpo_steps, WIDE, by=by)
+        makers.free()
 
 
 def measure_grpo80(bench: Bench, folder: Path) -> None:
@@ -257,6 +289,7 @@ def grpo_steps(
     steps: int,
     changes: dict[str, Any],
     given: float | None = None,
+    by: str = "this process",
 ) -> None:
     name = f"grpo-{time.time_ns()}"
     out, rows = folder / name, folder / f"{name}-rows"
@@ -277,7 +310,7 @@ def grpo_steps(
     job = {"task": "grpo", "out": str(out), "rows": str(rows), "settings": settings}
     with watch.watching(grpo, "add_callbacks"):
         train(bench, folder, {**job, "redraws": makers.redrawer()})
-    gigabytes, answers = bench.memory(), 8 * prompts
+    card, gigabytes, answers = bench.card_memory(), bench.memory(), 8 * prompts
     for number, line in enumerate(log_of(out)):
         tokens = line["num_tokens"] / (number + 1) / answers
         flops = sft_flops(bench.size, int(tokens), 2, answer=bench.tokens, adapter=True)
@@ -300,7 +333,9 @@ def grpo_steps(
             loss=line["loss"],
             gradient=line.get("grad_norm"),
             gigabytes=gigabytes,
+            card_gigabytes=card,
             memory_given=given,
+            drawn_by=by,
             checkpointing=settings[CHECKPOINTING],
             device_batch=settings["training.device_batch"],
             scorer="on the device" if makers.scorer else "elsewhere, taking no time",
@@ -419,6 +454,7 @@ MEASURES: dict[str, Callable[[Bench, Path], None]] = {
     "overfit": measure_overfit,
     "rollouts": measure_rollouts,
     "grpo": measure_grpo,
+    "pool": measure_pool,
     "grpo80": measure_grpo80,
     "kill": measure_kill,
 }

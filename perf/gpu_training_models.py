@@ -10,17 +10,18 @@ from typing import Any
 
 import torch
 from gpu_bench import Bench
+from gpu_training_pool import MadeGenerator
 from gpu_training_rows import KINDS
-from random_models import build_klein, build_vlm, refusals, write_settings
+from random_models import build_vlm, refusals, write_settings
 
 from interleave.agents.critic import CriticInput
 from interleave.agents.prompts import load_pack
 from interleave.agents.scorer import VlmScorer
 from interleave.backends.generators.diffusers import DiffusersGenerator
-from interleave.backends.local.pipelines import CallSettings
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.qwen3_vl.batched_vision import batch_vision
 from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
+from interleave.backends.registry import load_generator
 from interleave.backends.tiny.vlms import split_into_distinct
 from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm
 from interleave.config.specs import Spec
@@ -53,20 +54,17 @@ def write_model_settings(bench: Bench, folder: Path) -> None:
 class Makers:
     """Generator and scorer of a reward, and when they were at work."""
 
-    def __init__(self, bench: Bench, *, scorer: bool) -> None:
+    def __init__(self, bench: Bench, *, scorer: bool, pool: str | None = None) -> None:
+        """`pool` is the spec of servers that draw; without one, a model in this process does."""
         self.bench = bench
         self.spans: dict[str, list[tuple[float, float]]] = {"drawing": [], "scoring": []}
-        klein = build_klein(bench.size, bench.device, bench.dtype)
-        settings = CallSettings(
-            width=bench.size.side, height=bench.size.side, text_encoder_out_layers=bench.size.layers_shown
-        )
-        self.generator: Any = DiffusersGenerator(
-            spec=Spec("diffusers", "black-forest-labs/FLUX.2-klein-9B"),
-            options=DiffusersGenerator.Options(device=bench.device.type, batch=4, compile=False),
-            pipeline=klein,
-            settings=settings,
-        )
+        self.generator: Any = load_generator(pool) if pool else self._generator()
         self.scorer = self._scorer() if scorer else None
+
+    def _generator(self) -> DiffusersGenerator:
+        toy, device = self.bench.options.toy, self.bench.device.type
+        options = MadeGenerator.Options(toy=toy, device=device, batch=4, compile=False)
+        return MadeGenerator(spec=Spec("made"), options=options)
 
     def _scorer(self) -> VlmScorer:
         """A model of 8B that answers each question with the same marks."""

@@ -23,7 +23,7 @@ from interleave.backends.local.processors import image_text_processor
 from interleave.backends.local.silence import quiet, quiet_diffusers
 from interleave.backends.tiny.vlms import split_into_distinct, tiny_tokenizer
 
-CERTAINTY = 30.0
+CERTAINTY = 80.0
 """How much likelier a piece is followed by the next one than by anything else, before the softmax."""
 SPREAD = 0.02
 PROMPTS = Path(__file__).parents[1] / "src" / "interleave" / "agents" / "prompts" / "default"
@@ -179,14 +179,20 @@ def build_vlm(
     tokenizer = _tokenizer([text for piece in pieces for text in _texts(piece)])
     with _made_on(device, dtype):
         model = Qwen3VLForConditionalGeneration(_vlm_config(size, tokenizer)).eval()
+    fill_randomly(model, size)
     with torch.no_grad():
-        for name, weights in model.named_parameters():
-            if weights.ndim > 1:
-                weights.normal_(std=_spread(name, size))
         head, embedding = model.lm_head.weight, model.get_input_embeddings().weight
         _teach(embedding.data, head.data, _chain(tokenizer, pieces) if taught else [])
     _end_with(model.generation_config, tokenizer)
     return model, _processor(size, tokenizer)
+
+
+def fill_randomly(model: Any, size: Size, but: Sequence[str] = ()) -> None:
+    """Random numbers for all matrices of a model but those with such a word in their name."""
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if weights.ndim > 1 and not any(word in name for word in but):
+                weights.normal_(std=_spread(name, size))
 
 
 def write_settings(folder: Path, size: Size, pieces: Sequence[Piece]) -> None:
@@ -343,13 +349,17 @@ def _write_klein(folder: Path, size: Size, writer: Writer) -> None:
     (folder / SETTINGS_FILE).write_text(json.dumps(call))
 
 
-def _snapshot(home: Path, name: str) -> Path:
+def folder_of(home: Path, name: str) -> Path:
     """Where the files of a model on the Hub lie in its cache."""
-    model = home / "hub" / f"models--{name.replace('/', '--')}"
-    (model / "refs").mkdir(parents=True)
-    (model / "refs" / "main").write_text(REVISION)
-    folder = model / "snapshots" / REVISION
+    return home / "hub" / f"models--{name.replace('/', '--')}" / "snapshots" / REVISION
+
+
+def _snapshot(home: Path, name: str) -> Path:
+    folder = folder_of(home, name)
     folder.mkdir(parents=True)
+    refs = folder.parents[1] / "refs"
+    refs.mkdir()
+    (refs / "main").write_text(REVISION)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""GRPO over whole stories: trajectories as in use, their rewards, and that learning moves towards the better."""
+"""GRPO over whole stories: trajectories as in use, their rewards, and learning from them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def test_learning_makes_the_better_answer_likelier(tmp_path: Path) -> None:
     critic: Any = load_vlm(f"transformers:{folder}?dtype=float32&device=cpu", "critic")
     learner = Learner(critic.loaded.decoder, TrajectoryTraining(rate=1e-3))
     asked = (Message("user", (Text("Judge: a cat."),)),)
-    good, bad = (Lesson(asked, render_verdict(each), mark) for each, mark in ((ACCEPTED, 1.0), (REFUSED, -1.0)))
+    good, bad = (
+        Lesson(asked, render_verdict(each), mark) for each, mark in ((ACCEPTED, 1.0), (REFUSED, -1.0))
+    )
 
     def log_probability(lesson: Lesson) -> float:
         with torch.no_grad():

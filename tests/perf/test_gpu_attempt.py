@@ -46,3 +46,24 @@ def test_every_section_runs_at_toy_size(
     assert (whole["done"], whole["calls"], whole["documents"], whole["journals"]) == (2, 10, 2, 2)
     printed = capsys.readouterr().out
     assert "| attempts an hour, 3 trajectories" in printed and "--profile klein" in printed
+
+
+def test_models_from_files_and_a_planner_that_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import gpu_attempt
+
+    results = tmp_path / "results.json"
+    sections = ["--loading", "--alone", "--attempts", "1", "--kernels", "2", "--trajectories", "2"]
+    sections += ["--steps", "1", "--planned", "2"]
+    try:
+        gpu_attempt.main(["--toy", *sections, "--results", str(results)])
+    finally:
+        for path in BENCHMARKS.glob("*.py"):
+            sys.modules.pop(path.stem, None)
+    rows = {row["what"]: row for row in json.loads(results.read_text())}
+    assert rows["loading"]["seconds"] > 0 and rows["kernels"]["together"] == 2
+    assert rows["alone"]["outcomes"] == ["accepted"] and rows["alone"]["again"] > 0
+    assert rows["trajectories"]["planner_asked"] and rows["trajectories"]["attempts"] == 2
+    assert "the planner asked" in capsys.readouterr().out

@@ -27,7 +27,7 @@ def test_every_part_runs_at_toy_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
     results = tmp_path / "results.json"
     sizes = ["--variants", "1", "--steps", "2", "--rows", "8", "--tokens", "40", "--prompts", "2"]
     try:
-        gpu_training.main(["--toy", "--results", str(results), *sizes, "--grpo-steps", "1"])
+        gpu_training.main(["--toy", "--results", str(results), *sizes, "--grpo-steps", "1", "--servers", "2"])
     finally:
         for path in BENCHMARKS.glob("*.py"):
             sys.modules.pop(path.stem, None)
@@ -42,5 +42,7 @@ def test_every_part_runs_at_toy_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
     step = next(row for row in rows if row["what"] == "grpo step")
     assert step["answers"] == 16 and 0 < step["pictures"] <= 8 and step["gradient"] > 0
     assert step["drawing"] > 0 and step["scoring"] > 0 and step["update"] > 0
+    served = next(row for row in rows if row.get("drawn_by") == "2 over HTTP")
+    assert (served["pictures"], served["reward_mean"]) == (step["pictures"], step["reward_mean"])
     killed = by_name["kill -9"]
     assert killed["killed_by"] == -9 and killed["returned"] == 0 and killed["equal"]

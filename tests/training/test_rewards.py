@@ -552,3 +552,58 @@ def test_K02_skipped_groups_are_counted() -> None:
 def test_K04_equal_rewards_give_exactly_zero_and_are_counted(reward: float) -> None:
     assert group_advantages([reward] * 7 + [None]) == [0.0] * 7 + [None]
     assert equal_groups([reward] * 8 + [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], 8) == 1
+
+
+# --- begun while answers are still written
+
+
+def test_what_was_begun_is_neither_drawn_again_nor_counted_twice() -> None:
+    painter = Painter()
+    of = core(painter)
+    rows, replies = [sample(id="a"), sample(id="a"), sample(id="b")], [reject("x"), reject("y"), reject("x")]
+
+    async def early() -> Any:
+        for row, reply in zip(rows[:2], replies[:2], strict=True):
+            of.begin(row, reply, step=3)
+        await asyncio.sleep(0.01)
+        assert len(painter.asked) == 2, "drawn before anybody asks for the rewards"
+        return await of.score_all(rows, replies, step=3)
+
+    begun = asyncio.run(early())
+    plain = asyncio.run(core(Painter()).score_all(rows, replies, step=3))
+    assert len(painter.asked) == 3
+    assert [(each.total, each.case, each.from_cache) for each in begun] == [
+        (each.total, each.case, each.from_cache) for each in plain
+    ]
+
+
+def test_what_was_begun_and_is_not_asked_for_is_given_up() -> None:
+    async def hang(request: ImageRequest) -> None:
+        if request.prompt == "old":
+            await asyncio.sleep(100)
+
+    painter = Painter(hang)
+    of = core(painter)
+
+    async def early() -> None:
+        of.begin(sample(), reject("old"), step=1)
+        await asyncio.sleep(0.01)
+        await of.score_all([sample()], [reject("new")], step=2)
+        await asyncio.sleep(0.01)
+
+    asyncio.run(early())
+    assert painter.cancelled == 1
+
+
+def test_what_is_begun_keeps_to_the_limit_with_the_rest() -> None:
+    painter = Painter()
+    of = core(painter, concurrency=2)
+    rows, replies = [sample(id=str(number)) for number in range(6)], [reject("x")] * 6
+
+    async def early() -> None:
+        for row, reply in zip(rows[:3], replies[:3], strict=True):
+            of.begin(row, reply)
+        await of.score_all(rows, replies)
+
+    asyncio.run(early())
+    assert len(painter.asked) == 6 and painter.most_at_once == 2

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import threading
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from test_grpo import train
+from PIL import Image
+from test_grpo import Marker, Painter, always_refusing, train  # noqa: F401
 from test_sft import curve, same, stop_after, weights
 from transformers import AutoModelForImageTextToText
 
+from interleave.backends.protocols import ImageRequest
 from interleave.backends.qwen3_vl.cuda_graph_decode import supports
 from interleave.backends.qwen3_vl.token_choice import RandomChoice, inverse_cdf
 from interleave.errors import LimitReached
 from interleave.training.grpo import equal_runs
 from interleave.training.recipes import GrpoPart
+from interleave.training.rewards.redraws import Redrawer
 from interleave.training.rollouts import Rollouts, run_lengths
 
 PROMPTS = [[5, 6, 7, 8, 9], [11, 12, 13]]
@@ -103,6 +108,17 @@ def test_answers_follow_the_random_numbers_and_not_the_size_of_the_batch(adapted
     assert halves.answers(PROMPTS, {}, [0, 0], 3)[:3] == alone
 
 
+def test_each_answer_is_told_once_and_as_soon_as_it_is_written(adapted: Any) -> None:
+    told: list[tuple[int, list[int]]] = []
+    torch.manual_seed(4)
+    rollouts = rollouts_of(adapted, rollout_batch=3)
+    inputs, seen = rollouts._inputs, []
+    rollouts._inputs = lambda *a: seen.append(len(told)) or inputs(*a)  # type: ignore[method-assign]
+    answers = rollouts.answers(PROMPTS, {}, [0, 0], 3, lambda place, ids: told.append((place, ids)))
+    assert dict(told) == dict(enumerate(answers)) and len(told) == 6
+    assert seen == [0, 3], "those of the first batch before the second begins"
+
+
 def test_what_was_learned_since_is_in_the_next_answers(adapted: Any) -> None:
     rollouts = rollouts_of(adapted)
     rollouts.answers(PROMPTS, {}, [0, 0], 2)
@@ -123,6 +139,34 @@ def test_groups_are_found_where_rows_repeat() -> None:
     assert run_lengths("aabbb") == [2, 3]
     assert equal_runs([{"id": name} for name in "aabb"]) == [2, 2]
     assert equal_runs([{"id": name} for name in "aab"]) == [1, 1, 1], "a group is cut by processes"
+
+
+@pytest.mark.usefixtures("always_refusing")
+def test_rewards_begun_during_the_rollout_are_those_of_after_it(
+    toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawing = threading.Event()
+
+    class Noting(Painter):
+        async def generate(self, request: ImageRequest) -> Image.Image:
+            drawing.set()
+            return await super().generate(request)
+
+    ours = {"grpo__rollouts": "graphs", "grpo__rollout_batch": 4, "training__steps": 2}
+    train(toy, data, tmp_path / "after", Redrawer(Painter(), Marker()), **ours)
+    inputs, batches = Rollouts._inputs, count(1)
+
+    def second_waits(self: Rollouts, *arguments: Any) -> Any:
+        """The second batch of answers is written when something is being drawn for the first."""
+        assert next(batches) != 2 or drawing.wait(60)
+        return inputs(self, *arguments)
+
+    monkeypatch.setattr(Rollouts, "_inputs", second_waits)
+    redraws = Redrawer(Noting(), Marker())
+    train(toy, data, tmp_path / "during", redraws, reward__during_rollout=True, **ours)
+    assert next(batches) == 5
+    assert curve(tmp_path / "during") == curve(tmp_path / "after")
+    assert same(weights(tmp_path / "during"), weights(tmp_path / "after"))
 
 
 @pytest.mark.slow

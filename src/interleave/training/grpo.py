@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy
@@ -176,6 +177,7 @@ def grpo_trainer(
     trainer.keep = training.keep
     trainer.say = say
     reward.on_scored = trainer.note_scored
+    trainer.early = reward if recipe.reward.during_rollout else None
     trainer.monitor = monitor
     trainer.health = Health(recipe.reward.limits)
     trainer.page = SamplePage(output.folder, "Answers while learning by GRPO")
@@ -204,6 +206,10 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
     """Whether an adapter is trained."""
     rollouts: Rollouts | None = None
     """What writes the answers; None: the library."""
+    early: TrlReward | None = None
+    """The reward, where it begins while answers are still written."""
+    _inputs: Sequence[Any]
+    """The rows that are being answered."""
     _groups: list[int]
     """Of the rows of a generation, how many in a row are the same one."""
 
@@ -232,7 +238,15 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
         copies = self._groups[0]
         shown = images or [None] * len(prompt_ids)
         pictures = [len(shown[place] or ()) for place in range(0, len(prompt_ids), copies)]
-        return self.rollouts.answers(prompt_ids[::copies], fields, pictures, copies), None
+        early = self.early if self.model.training else None
+        ended = partial(self._begin_reward, early) if early is not None else None
+        return self.rollouts.answers(prompt_ids[::copies], fields, pictures, copies, ended), None
+
+    def _begin_reward(self, reward: TrlReward, place: int, ids: list[int]) -> None:
+        """Begin to draw for one answer; decoded as TRL does it, for whose reward function it will wait."""
+        (text,) = self.processing_class.batch_decode([ids], skip_special_tokens=True)
+        row = self._inputs[place]
+        self.async_loop.call_soon_threadsafe(reward.begin, row, text, self.state.global_step)
 
     def _calculate_rewards(self, *arguments: Any) -> Any:
         self._rewards = self._timed("time/reward", super()._calculate_rewards, *arguments)
@@ -241,7 +255,7 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         figures = {name: list(values) for name, values in self._metrics["train"].items()}
         self._before_step = (_rng_states(), self.state.num_input_tokens_seen, figures)
-        self._groups = equal_runs(inputs)
+        self._inputs, self._groups = inputs, equal_runs(inputs)
         output = super()._generate_and_score_completions(inputs)
         if not self.model.training:
             return output

@@ -140,6 +140,8 @@ class RewardPart(Weights):
     concurrency: int = Field(default=CONCURRENCY, ge=1, le=4096)
     deadline: float = Field(default=300.0, gt=0)
     """Seconds for drawing and scoring one sample."""
+    during_rollout: bool = False
+    """Draw for each answer as soon as it is written, while others still are: for generators elsewhere."""
     patience: float = Field(default=600.0, ge=0)
     """Seconds to wait, in all, while every reward of a step fails, before training stops."""
     most_failures: float = Field(default=MOST_FAILURES, ge=0, le=1)

@@ -9,7 +9,7 @@ Where a model or a setting is not supported, or weights are divided among proces
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +21,8 @@ from interleave.backends.qwen3_vl.cuda_graph_decode import CudaGraphDecoder, sup
 from interleave.backends.qwen3_vl.token_choice import RandomChoice
 from interleave.training.recipes import GrpoPart
 
+Ended = Callable[[int, list[int]], None]
+"""Told the place and the tokens of an answer as soon as it is written."""
 WHOLE_IN_EACH_PROCESS = ("NO", "MULTI_GPU", "MULTI_CPU")
 """Kinds of training, by the names of accelerate, in which each process has all weights."""
 
@@ -46,7 +48,12 @@ class Rollouts:
         self.compiled = model.device.type == "cuda" and is_large(model)
 
     def answers(
-        self, prompts: Sequence[Sequence[int]], fields: dict[str, Any], pictures: Sequence[int], copies: int
+        self,
+        prompts: Sequence[Sequence[int]],
+        fields: dict[str, Any],
+        pictures: Sequence[int],
+        copies: int,
+        ended: Ended | None = None,
     ) -> list[list[int]]:
         """`copies` answers to each prompt, one after another.
 
@@ -58,7 +65,7 @@ class Rollouts:
         try:
             with torch.no_grad():
                 self.decoder.update_adapters()
-                return self._decoded(prompts, fields, pictures, copies)
+                return self._decoded(prompts, fields, pictures, copies, ended)
         finally:
             model.train(was_training)
             # An update needs the memory of the KV cache more than captured graphs need to be kept.
@@ -66,7 +73,12 @@ class Rollouts:
             release_memory(model.device)
 
     def _decoded(
-        self, prompts: Sequence[Sequence[int]], fields: dict[str, Any], pictures: Sequence[int], copies: int
+        self,
+        prompts: Sequence[Sequence[int]],
+        fields: dict[str, Any],
+        pictures: Sequence[int],
+        copies: int,
+        ended: Ended | None,
     ) -> list[list[int]]:
         made: list[list[int]] = []
         at_once = max(1, self.settings.rollout_batch // copies)
@@ -82,9 +94,16 @@ class Rollouts:
                 compiled=self.compiled,
                 choice=self.choice,
                 copies=copies,
+                ended=self._told(ended, start * copies),
             )
             made.extend(self._ended(reply.ids) for reply in replies)
         return made
+
+    def _told(self, ended: Ended | None, first: int) -> Ended | None:
+        """The same for the rows of a batch, of which the first is the answer at this place."""
+        if ended is None:
+            return None
+        return lambda row, ids: ended(first + row, self._ended(ids))
 
     def _inputs(self, prompts: Sequence[Sequence[int]], fields: dict[str, Any]) -> dict[str, Tensor]:
         """A batch of prompts padded on the left, on the device."""

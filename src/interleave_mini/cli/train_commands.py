@@ -156,7 +156,9 @@ def trajectories(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained critic's folder.")],
     out: Annotated[Path, typer.Option(help="Where the model and the log go.")],
     minutes: Annotated[float, typer.Option(min=0, help="Ends after so long,")] = 8,
-    steps: Annotated[int | None, typer.Option(min=1, help="or after so many steps, if that is earlier.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="or after so many steps, if that is earlier.")
+    ] = None,
     reward: Annotated[
         str,
         typer.Option(

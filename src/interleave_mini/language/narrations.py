@@ -29,8 +29,8 @@ from interleave_mini.language.edits.plain import (
     thing_spoken_of,
 )
 from interleave_mini.language.gaps import AThing, ManyThings, SomeThings, kinds_of, usual
-from interleave_mini.language.own_steps import BEGINNING_GAPS, beginning
 from interleave_mini.language.natural_gaps import pattern, read, sample, write
+from interleave_mini.language.own_steps import BEGINNING_GAPS, beginning
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.phrasings import GapUse, Phrasing
 from interleave_mini.language.references import find
@@ -58,7 +58,7 @@ _OFTEN = {"add": 6, "remove": 3, "move": 4, "visit": 3, "paint": 2, "background"
 _LENGTHS = (1, 2, 2, 3, 3, 3, 4, 4, 5)
 WITH_OPENING, WITH_CLOSING, CHANGES_NOTHING = 0.2, 0.12, 0.18
 OF_ANIMALS, BY_NOUN_ALONE = 0.6, 0.6
-"""The shares of stories that begin with animals, and of things that are called "the dog", not "the brown dog"."""
+"""The shares of stories that begin with animals, and of things called "the dog", not "the brown dog"."""
 FULL_STOP, LOWER_CASE = 0.6, 0.12
 """The shares of sentences that end with a full stop alone, and of stories without capitals."""
 _PRONOUNS = ("it", "he", "she")
@@ -66,7 +66,7 @@ _SKY = {"the sun": "sun", "the moon": "moon", "the stars": "star"}
 _SKY_ORDER = (2, 1, 0)
 _MARKS = ".!?… "
 _TRIES = 60
-_ANIMALS = {
+_ANIMALS: dict[str, Any] = {
     "things": SomeThings(kinds_of("animal"), 1, 3),
     "thing": AThing(kinds_of("animal")),
     "many": ManyThings(kinds_of("animal")),
@@ -114,7 +114,8 @@ def _sample_beginning(rng: Random) -> tuple[str, Step]:
     gaps = dict.fromkeys(part.name for part in parts if isinstance(part, GapUse))
     of_animals = rng.random() < OF_ANIMALS
     values = {
-        name: sample((_ANIMALS.get(name) if of_animals else None) or BEGINNING_GAPS[name], rng) for name in gaps
+        name: sample((_ANIMALS.get(name) if of_animals else None) or BEGINNING_GAPS[name], rng)
+        for name in gaps
     }
     text = "".join(
         part if isinstance(part, str) else write(BEGINNING_GAPS[part.name], values[part.name], part.form, rng)
@@ -149,7 +150,9 @@ def _shortly(words: str, scene: Scene, rng: Random) -> str:
     if not words.startswith("the ") or rng.random() >= BY_NOUN_ALONE:
         return words
     nouns = [thing.noun for thing in scene.things.values()]
-    return next((f"the {noun}" for noun in nouns if words.endswith(f" {noun}") and nouns.count(noun) == 1), words)
+    return next(
+        (f"the {noun}" for noun in nouns if words.endswith(f" {noun}") and nouns.count(noun) == 1), words
+    )
 
 
 def _sample_events(rng: Random) -> _Events:

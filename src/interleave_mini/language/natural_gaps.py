@@ -221,7 +221,11 @@ def thing_in_words(thing: Thing, form: str, rng: Random) -> str:
 def _group_in_words(count: int, thing: Thing, rng: Random) -> str:
     if count == 1:
         says_one = rng.random() < SAYS_ONE
-        return f"{rng.choice(('one', '1'))} {thing_in_words(thing, 'bare', rng)}" if says_one else thing_in_words(thing, "", rng)
+        return (
+            f"{rng.choice(('one', '1'))} {thing_in_words(thing, 'bare', rng)}"
+            if says_one
+            else thing_in_words(thing, "", rng)
+        )
     return f"{number_in_words(count, rng)} {thing_in_words(thing, 'many', rng)}"
 
 

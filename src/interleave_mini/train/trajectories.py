@@ -96,9 +96,8 @@ def step_reward(attempts: Sequence[JudgedAttempt], place: int) -> float:
 
 def chosen(attempts: Sequence[JudgedAttempt]) -> JudgedAttempt:
     """The attempt that counts, as in use."""
-    best: JudgedAttempt | None = reduce(best_attempt, attempts, None)
-    assert best is not None  # a step has an attempt at least
-    return best
+    first, *others = attempts
+    return reduce(best_attempt, others, first)
 
 
 class Player:
@@ -128,7 +127,9 @@ class Player:
 
     async def _trajectory(self, number: int, story: Task, seed: int) -> Trajectory:
         made = Trajectory(number)
-        before = next((part.image for part in reversed(story.request().parts) if hasattr(part, "image")), None)
+        before = next(
+            (part.image for part in reversed(story.request().parts) if hasattr(part, "image")), None
+        )
         for place, step in enumerate(story.steps, start=1):
             made.steps.append(await self._step(step, before, Slot(place), _seed(seed, place)))
             before = chosen(made.steps[-1]).image

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from statistics import fmean, pstdev
@@ -60,7 +60,7 @@ class TrajectoryTraining:
     max_attempts: int = 3
     rate: float = 4e-5
     device_batch: int = 128
-    reward: TrajectoryReward = TrajectoryReward()
+    reward: TrajectoryReward = field(default_factory=TrajectoryReward)
 
 
 @dataclass(frozen=True)
@@ -89,18 +89,16 @@ def train_on_trajectories(
         raise ConfigurationError("trajectories of a story are compared: take at least 2 samples")
     where = f"&device={device}" if device else ""
     batch = settings.stories * settings.samples
-    critic: Any = load_vlm(
-        f"transformers:{model}?dtype=float32&compile=false&batch={batch}{where}", "critic"
-    )
-    player = Player(
-        critic, load_generator(generator), load_pack("mini"), max_attempts=settings.max_attempts
-    )
+    critic: Any = load_vlm(f"transformers:{model}?dtype=float32&compile=false&batch={batch}{where}", "critic")
+    player = Player(critic, load_generator(generator), load_pack("mini"), max_attempts=settings.max_attempts)
     learner = Learner(critic.loaded.decoder, settings)
     schedule, log, rng = TimedSchedule(minutes), Log(out / "log.jsonl"), Random(f"trajectories/{seed}")
     for step in schedule.steps():
         if step == steps:
             break
-        played = asyncio.run(player.play(_stories(settings.stories, rng), settings.samples, rng.getrandbits(31)))
+        played = asyncio.run(
+            player.play(_stories(settings.stories, rng), settings.samples, rng.getrandbits(31))
+        )
         made = schedule.spent
         learned = critic.loaded.executor.submit(
             learner.learn, lessons(played, settings), learning_rate(settings.rate, schedule.progress)
@@ -184,7 +182,9 @@ class Learner:
         self.parameters = [each for each in self.model.parameters() if each.is_floating_point()]
         for parameter in self.parameters:
             parameter.requires_grad_(True)
-        self.optimizer = torch.optim.AdamW(self.parameters, lr=settings.rate, betas=(0.9, 0.98), weight_decay=0)
+        self.optimizer = torch.optim.AdamW(
+            self.parameters, lr=settings.rate, betas=(0.9, 0.98), weight_decay=0
+        )
 
     def learn(self, some: Sequence[Lesson], rate: float) -> dict[str, float]:
         """One update. The verdicts are the model's own as it is, so that no ratio has to be clipped."""
@@ -229,7 +229,10 @@ class Learner:
         for name in ("mm_token_type_ids", "token_type_ids"):
             if name in inputs:
                 extended[name] = torch.zeros_like(answers["input_ids"])
-        whole = {**inputs, **{name: torch.cat([inputs[name], more], dim=1) for name, more in extended.items()}}
+        whole = {
+            **inputs,
+            **{name: torch.cat([inputs[name], more], dim=1) for name, more in extended.items()},
+        }
         logits = self.model(**whole, use_cache=False, logits_to_keep=count + 1).logits[:, :-1]
         log_probs = logits.float().log_softmax(dim=-1)
         chosen_ones = log_probs.gather(2, answers["input_ids"][..., None]).squeeze(2)

@@ -14,7 +14,14 @@ _SHORT = 3
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _TAILS = (
     *("at sunset", "in the morning", "on a sunny day", "at noon", "in the evening", "in spring", "today"),
-    *("in summer", "for my class", "for my daughter", "on a quiet day", "in a cartoon style", "in bright light"),
+    *(
+        "in summer",
+        "for my class",
+        "for my daughter",
+        "on a quiet day",
+        "in a cartoon style",
+        "in bright light",
+    ),
     *("very cute", "for a children's book", "photorealistic", "in high quality", "as simple as possible"),
 )
 """What people add about light, style and purpose; the world has one of each."""

@@ -12,6 +12,7 @@ from PIL import Image
 torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 
+from interleave.backends.local import pipeline_sources  # noqa: E402
 from interleave.backends.local.pipeline_sources import stack_sources  # noqa: E402
 
 
@@ -54,3 +55,37 @@ def test_sources_are_encoded_as_if_alone(pipelines: Any, each: int) -> None:
             assert torch.equal(position_ids[row : row + 1], alone_ids)
         single, _ = prepared(ours, pictures[:each], 1)
         assert torch.equal(single, prepared(own, pictures[:each], 1)[0])
+
+
+def test_the_latents_of_a_source_are_kept_for_the_next_attempt(
+    pipelines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, ours = pipelines
+    stack_sources(ours)
+    kept, encoded, encode = ours.kept_latents, [], ours._encode_vae_image
+
+    def counted(image: Any, generator: Any) -> Any:
+        encoded.append(len(image))
+        return encode(image, generator)
+
+    monkeypatch.setattr(ours, "_encode_vae_image", counted)
+
+    def prepared(*seeds: int) -> Any:
+        images = [ours.image_processor.preprocess(noise(seed), height=64, width=64) for seed in seeds]
+        return ours.prepare_image_latents(
+            images=images,
+            batch_size=len(seeds),
+            generator=None,
+            device=torch.device("cpu"),
+            dtype=torch.float32,
+        )[0]
+
+    with torch.inference_mode():
+        first, again = prepared(1), prepared(1)
+        assert torch.equal(first, again) and encoded == [1]
+        together, other = prepared(1, 2), prepared(3, 2)
+        assert encoded == [1, 2, 1], "a source of a batch was encoded again"
+        assert torch.equal(together[1], other[1])
+        monkeypatch.setattr(pipeline_sources, "MOST_KEPT", 1)
+        prepared(4)
+        assert len(kept._kept) == 1

@@ -16,7 +16,7 @@ from PIL import Image
 
 from interleave.backends.local.decoding import CompletionRequest, Decoder
 from interleave.backends.protocols import Message, Reply
-from interleave.backends.qwen3_vl import cuda_graph_decode, prefill
+from interleave.backends.qwen3_vl import cuda_graph_decode, kept_prefixes, prefill
 from interleave.backends.registry import load_vlm
 from interleave.errors import BackendError
 from interleave.types import Picture, Text
@@ -235,3 +235,58 @@ def test_compiled_steps_give_the_same_tokens(decoder: Decoder, caplog: pytest.Lo
         assert all(map(same, ask(decoder, specs, static=True, compiled=True), ask(decoder, specs)))
     said = [record for record in caplog.records if record.name.startswith("interleave")]
     assert not said, "steps were not compiled, or not captured"
+
+
+def attempts(decoder: Decoder, before: int, afters: Sequence[int], **how: bool) -> list[Reply | BackendError]:
+    """Verdicts on pictures that were drawn from the same one, in one batch."""
+    pair = [Picture(Image.new("RGB", (64, 64), (50 * number, 90, 200))) for number in (before, *afters)]
+    requests = [
+        CompletionRequest(
+            (Message("system", (Text("judge"),)), Message("user", (pair[0], after, Text(f"plan {before}")))),
+            24,
+            probabilities=True,
+            static=True,
+            **how,
+        )
+        for after in pair[1:]
+    ]
+    return decoder.complete(requests)
+
+
+def test_what_was_read_before_is_used_and_the_tokens_are_the_same(on_cpu: Decoder) -> None:
+    assert on_cpu._graph_decoder is not None
+    kept = on_cpu._graph_decoder._kept
+    kept.clear()
+    kept.found = 0
+    for before, afters in ((0, [1]), (0, [2]), (1, [2, 3]), (0, [3, 1]), (1, [4])):
+        with_reuse = attempts(on_cpu, before, afters, reuse=True)
+        assert all(map(same, with_reuse, attempts(on_cpu, before, afters)))  # type: ignore[arg-type]
+    assert kept.found == 1 + 2 + 1, "a prefix was read again"
+    assert len(kept) == 2
+    on_cpu.free_memory()
+    assert not len(kept)
+
+
+def test_kept_prefixes_are_bounded_and_equal_in_every_pixel(
+    on_cpu: Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert on_cpu._graph_decoder is not None
+    kept = on_cpu._graph_decoder._kept
+    kept.clear()
+    monkeypatch.setattr(kept_prefixes, "_checksum", lambda pixels: 7)
+    kept.found = 0
+    for before in (0, 1, 0):
+        assert all(
+            map(same, attempts(on_cpu, before, [2], reuse=True), attempts(on_cpu, before, [2]))  # type: ignore[arg-type]
+        )
+    assert kept.found == 0, "pictures with one checksum were taken for one another"
+    monkeypatch.setattr(kept, "limit", 1)
+    attempts(on_cpu, 3, [2], reuse=True)
+    assert not len(kept)
+
+
+def test_prompts_with_fewer_than_two_pictures_have_no_prefix(on_cpu: Decoder) -> None:
+    assert on_cpu._graph_decoder is not None
+    on_cpu._graph_decoder._kept.clear()
+    assert all(map(same, ask(on_cpu, MIXED[1:], static=True, reuse=True), ask(on_cpu, MIXED[1:])))
+    assert not len(on_cpu._graph_decoder._kept)

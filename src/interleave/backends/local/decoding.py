@@ -62,11 +62,21 @@ class CompletionRequest:
     """Whether to decode in a KV cache of fixed size,"""
     compiled: bool = False
     """and with a compiled step."""
+    reuse: bool = False
+    """Whether what was read of a prompt before may be used for one that begins alike."""
 
     @property
     def batch_key(self) -> tuple[object, ...]:
         """Requests with an equal key can be decoded in one batch."""
-        return (self.adapter, self.temperature, self.top_p, self.top_k, self.static, self.compiled)
+        return (
+            self.adapter,
+            self.temperature,
+            self.top_p,
+            self.top_k,
+            self.static,
+            self.compiled,
+            self.reuse,
+        )
 
 
 @dataclass(frozen=True)
@@ -153,6 +163,7 @@ class Decoder:
                 cancelled,
                 eos_ids=self.eos_ids,
                 compiled=first.compiled,
+                reuse=first.reuse,
             )
         except RuntimeError as error:
             if is_out_of_memory(error):

@@ -2,12 +2,14 @@
 
 FLUX.2 pipelines condition every prompt of a batch on all the sources they are given. `stack_sources` gives
 each prompt its own; the sources of all prompts must have the same sizes. They are encoded together, and moved
-to the device as uint8.
+to the device as uint8, and their latents are kept: every attempt at a step has the same source.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,8 @@ SIDE_MULTIPLE = 16
 """Sides are multiples of this: pipelines round others down, and a picture must have the size asked for."""
 MOST_ROUNDINGS = 20
 """The rounding of a size settles after a few turns."""
+MOST_KEPT = 64
+"""Sources whose latents are kept: a megabyte each, for a picture of 1024×1024."""
 PLAIN_SETTINGS = {"do_normalize": True, "do_binarize": False, "do_convert_grayscale": False}
 """Settings under which an image processor only maps a picture's bytes to floats from -1 to 1."""
 
@@ -89,9 +93,34 @@ def _rounded(size: Size, area: int, multiple: int) -> Size:
     return max(width, MIN_SIDE), max(height, MIN_SIDE)
 
 
+class KeptLatents:
+    """Latents of sources by their pixels, those unused for longest dropped first."""
+
+    def __init__(self) -> None:
+        self.found = 0
+        """How often some were used."""
+        self._kept: OrderedDict[bytes, Any] = OrderedDict()
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+    def get(self, key: bytes) -> Any | None:
+        if key not in self._kept:
+            return None
+        self._kept.move_to_end(key)
+        self.found += 1
+        return self._kept[key]
+
+    def keep(self, key: bytes, latents: Any) -> None:
+        self._kept[key] = latents
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+
+
 def stack_sources(pipeline: Any) -> None:
     """Patch a pipeline to take the sources of all prompts in one list, those of the first prompt first."""
     pipeline.prepare_image_latents = MethodType(_prepare_image_latents, pipeline)
+    pipeline.kept_latents = KeptLatents()
     processor = pipeline.image_processor
     if all(processor.config.get(name) is value for name, value in PLAIN_SETTINGS.items()):
         processor.preprocess = MethodType(_preprocess, processor)
@@ -101,22 +130,55 @@ def _prepare_image_latents(
     pipeline: Any, images: list[Any], batch_size: int, generator: Any, device: Any, dtype: Any
 ) -> tuple[Any, Any]:
     """Latents and position ids of the sources, those of each prompt in its own row."""
-    per_prompt = len(images) // batch_size
     if batch_size == 1:
-        floats = [_as_floats(image, device) for image in images]
-        one = generator[0] if isinstance(generator, list) else generator
-        prepare = type(pipeline).prepare_image_latents
-        return prepare(  # type: ignore[no-any-return]
-            pipeline, images=floats, batch_size=1, generator=one, device=device, dtype=dtype
-        )
-    # The latents are the mode of their distribution, so the generators are not used.
-    stacked = [
-        _as_floats(torch.cat(images[index::per_prompt]), device).to(dtype) for index in range(per_prompt)
-    ]
-    latents = [pipeline._encode_vae_image(sources, generator=None) for sources in stacked]
+        return _latents_alone(pipeline, images, generator, device, dtype)
+    per_prompt = len(images) // batch_size
+    latents = [_encoded(pipeline, images[index::per_prompt], device, dtype) for index in range(per_prompt)]
     position_ids = pipeline._prepare_image_ids([latent[:1] for latent in latents])
     packed = torch.cat([pipeline._pack_latents(latent) for latent in latents], dim=1)
     return packed.to(device), position_ids.repeat(batch_size, 1, 1).to(device)
+
+
+def _latents_alone(
+    pipeline: Any, images: list[Any], generator: Any, device: Any, dtype: Any
+) -> tuple[Any, Any]:
+    """The library's own latents; apart from those of batches, which differ in their last digits."""
+    kept, key = pipeline.kept_latents, _digest(images, "alone")
+    found = kept.get(key)
+    if found is None:
+        one = generator[0] if isinstance(generator, list) else generator
+        prepare = type(pipeline).prepare_image_latents
+        floats = [_as_floats(image, device) for image in images]
+        found = prepare(pipeline, images=floats, batch_size=1, generator=one, device=device, dtype=dtype)
+        kept.keep(key, found)
+    latents, position_ids = found
+    return latents, position_ids
+
+
+def _encoded(pipeline: Any, images: list[Any], device: Any, dtype: Any) -> Tensor:
+    """The latents of some sources, of which those that were not kept are encoded together."""
+    kept = pipeline.kept_latents
+    keys = [_digest([image], "together") for image in images]
+    found = {key: kept.get(key) for key in keys}
+    missing = {key: image for key, image in zip(keys, images, strict=True) if found[key] is None}
+    if missing:
+        # The latents are the mode of their distribution, so the generators are not used.
+        stacked = _as_floats(torch.cat(list(missing.values())), device).to(dtype)
+        latents = pipeline._encode_vae_image(stacked, generator=None)
+        for key, latent in zip(missing, latents.split(1), strict=True):
+            found[key] = latent
+            kept.keep(key, latent)
+    return torch.cat([found[key] for key in keys])
+
+
+def _digest(images: list[Any], how: str) -> bytes:
+    """Names pictures by their pixels."""
+    digest = hashlib.sha256(how.encode())
+    for image in images:
+        plain = image.cpu().contiguous()
+        digest.update(f"{plain.dtype} {tuple(plain.shape)}".encode())
+        digest.update(plain.view(torch.uint8).numpy())
+    return digest.digest()
 
 
 def _preprocess(processor: Any, image: Any, height: Any = None, width: Any = None, **options: Any) -> Any:

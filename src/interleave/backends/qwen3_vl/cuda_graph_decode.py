@@ -11,6 +11,7 @@ runs uncaptured.
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from interleave.backends.local.library_errors import is_out_of_memory
 from interleave.backends.qwen3_vl.decoder_layer import (
+    LayerWeights,
     LoraWeights,
     compiled_layer,
     decode_layer,
@@ -29,6 +31,7 @@ from interleave.backends.qwen3_vl.decoder_layer import (
     rms_norm,
     update_adapters,
 )
+from interleave.backends.qwen3_vl.kept_prefixes import KeptPrefixes
 from interleave.backends.qwen3_vl.prefill import KvCache, prefill
 from interleave.backends.qwen3_vl.token_choice import RandomChoice, greedy
 
@@ -128,6 +131,15 @@ def can_capture(device: torch.device) -> bool:
     return str(device.type) == "cuda"
 
 
+def single_row_kernels(weights: LayerWeights, head: Tensor, keys: Tensor) -> Any | None:
+    """The class of the kernels for a single row; None without Triton, or for a model they cannot compute."""
+    if len(keys) > 1 or importlib.util.find_spec("triton") is None:
+        return None
+    from interleave.backends.qwen3_vl import single_row_kernels as kernels
+
+    return kernels.SingleRow if kernels.supports(weights, head, keys) else None
+
+
 def is_greedy(settings: Any) -> bool:
     """Whether a model's generation settings leave the most likely token as the one that is chosen."""
     return all(getattr(settings, name, None) in values for name, values in NEUTRAL_SETTINGS.items())
@@ -150,9 +162,13 @@ class CudaGraphDecoder:
         self._pool: Any = None
         """The memory pool that all graphs of this model share."""
         self._capture_stream: Any = None
+        self._kept = KeptPrefixes(model.device)
+        self._kernels_work = True
+        """Whether the kernels for a single row have not failed yet."""
 
     def free_memory(self) -> None:
-        """Drop the KV cache and all graphs."""
+        """Drop the KV cache, all graphs, and what was kept of prompts."""
+        self._kept.clear()
         self._kv_memory, self._states, self._steps, self._pool = [], {}, {}, None
 
     def update_adapters(self) -> None:
@@ -171,12 +187,16 @@ class CudaGraphDecoder:
         compiled: bool,
         choice: RandomChoice | None = None,
         copies: int = 1,
+        reuse: bool = False,
+        ended: Callable[[int, list[int]], None] | None = None,
     ) -> list[Generated]:
         """Replies to left-padded prompts; `pictures` says how many each of them shows.
 
         Each prompt has as many replies as `copies`, one after another, and as many token budgets. Without a
         `choice` the most likely token follows; a `choice` draws, by torch's generator of random numbers for
-        the CPU. Tokens after one of `eos_ids` or beyond a row's token budget are meaningless.
+        the CPU. Tokens after one of `eos_ids` or beyond a row's token budget are meaningless. `reuse`: what
+        was read of a prompt is kept for others that begin alike, and used where one before began so. `ended`
+        is told the row and the tokens of each reply as soon as it is over, while others are still written.
         """
         prompts = inputs["attention_mask"].sum(dim=1).tolist()
         lengths = [length for length in prompts for _ in range(copies)]
@@ -186,14 +206,29 @@ class CudaGraphDecoder:
         replies = [Generated([], []) for _ in lengths]
         _append(
             replies,
-            *self._prefill(inputs, pictures, prompts, self._kv_cache(rows, blocks), state, choice, copies),
+            *self._prefill(
+                inputs,
+                pictures,
+                prompts,
+                self._kv_cache(rows, blocks),
+                state,
+                choice,
+                copies,
+                self._kept if reuse else None,
+            ),
         )
         step = self._decode_step(rows, blocks, compiled, choice)
         longest = max(lengths)
-        while not all(
-            len(reply.ids) >= budget or cancelled(row) or not eos_ids.isdisjoint(reply.ids)
-            for row, (reply, budget) in enumerate(zip(replies, token_budgets, strict=True))
-        ):
+
+        def is_over(row: int) -> bool:
+            ids = replies[row].ids
+            over = len(ids) >= token_budgets[row] or cancelled(row) or not eos_ids.isdisjoint(ids)
+            if over and ended is not None:
+                ended(row, ids)
+            return over
+
+        going = list(range(len(replies)))
+        while going := [row for row in going if not is_over(row)]:
             if longest + SYNC_EVERY > blocks * BLOCK_SIZE:
                 blocks = self._grow_kv_cache(rows, blocks)
                 step = self._decode_step(rows, blocks, compiled, choice)
@@ -215,12 +250,13 @@ class CudaGraphDecoder:
         state: DecodeState,
         choice: RandomChoice | None,
         copies: int,
+        kept: KeptPrefixes | None,
     ) -> tuple[Tensor, Tensor]:
         """Prefill the prompts and set the state; returns every reply's first token and its probability."""
         # Adapters may be in float32 beside matrices in half precision: autocast lets them meet.
         half = self.adapted and self.model.dtype is torch.bfloat16
         with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=half):
-            filled = prefill(self.model, inputs, pictures, lengths, kv_cache, copies)
+            filled = prefill(self.model, inputs, pictures, lengths, kv_cache, copies, kept)
         logits = filled.logits.repeat_interleave(copies, dim=0)
         if choice is not None:
             _draw_uniform(state.uniform[:1], len(logits))
@@ -270,17 +306,27 @@ class CudaGraphDecoder:
     ) -> Callable[[], None]:
         state, kv_cache = self._states[rows], self._kv_cache(rows, blocks)
         layer = compiled_layer() if compiled else decode_layer
+        on_gpu = can_capture(state.token.device)
+        kernels = (
+            single_row_kernels(self.layers[0], self.model.lm_head.weight, kv_cache[0][0])
+            if on_gpu and compiled and self._kernels_work
+            else None
+        )
 
         def step() -> None:
-            self._decode_token(state, kv_cache, layer, choice)
+            self._decode_token(state, kv_cache, layer, choice, kernels)
 
-        if not can_capture(state.token.device):
+        if not on_gpu:
             return step
         try:
             return self._capture(step, state)
         except Exception as error:
             if not compiled or is_out_of_memory(error):
                 raise
+            if kernels is not None:
+                log.warning("single replies are decoded without kernels of their own: %s", str(error)[:500])
+                self._kernels_work = False
+                return self._build_step(rows, blocks, compiled, choice)
             log.warning(
                 "the decode step cannot be compiled, and is captured uncompiled: %s", str(error)[:500]
             )
@@ -315,23 +361,26 @@ class CudaGraphDecoder:
         kv_cache: KvCache,
         layer: Callable[..., Tensor],
         choice: RandomChoice | None,
+        kernels: Any | None = None,
     ) -> None:
-        """Decode one token of every row, on the device, without a synchronization."""
+        """Decode one token of every row, on the device, without a synchronization.
+
+        `kernels` is the class of those for a single row, where they are used instead of `layer`.
+        """
         text = self.text
+        single = None if kernels is None else kernels(self.layers[0], kv_cache[0][0])
         hidden = torch.nn.functional.embedding(state.token, text.embed_tokens.weight)
         cosine, sine = text.rotary_emb(hidden, state.rope_position[None, :, None].expand(3, -1, -1))
-        rows, blocks = len(hidden), kv_cache[0][0].shape[2]
-        positions = torch.arange(blocks * BLOCK_SIZE, device=hidden.device)
-        mask = torch.zeros(rows, len(positions), device=hidden.device)
-        mask = mask.masked_fill(positions > state.cache_position[:, None], -torch.inf)
-        mask = mask.view(rows, blocks, BLOCK_SIZE)
-        eps = self.config.rms_norm_eps
+        mask = None if single else _mask(state.cache_position, kv_cache[0][0].shape[2])
+        eps, head = self.config.rms_norm_eps, self.model.lm_head.weight
         for weights, (keys, values) in zip(self.layers, kv_cache, strict=True):
-            hidden = layer(
+            hidden = (single.layer if single else layer)(
                 hidden, weights, keys, values, cosine[:, 0], sine[:, 0], state.cache_position, mask, eps
             )
-        hidden = rms_norm(hidden, text.norm.weight, eps)
-        logits = torch.nn.functional.linear(hidden, self.model.lm_head.weight)
+        if single:
+            logits = single.logits(hidden, text.norm.weight, head, eps)
+        else:
+            logits = torch.nn.functional.linear(rms_norm(hidden, text.norm.weight, eps), head)
         token, prob = _choose(choice, logits, state.uniform.index_select(0, state.step)[0])
         state.ids.index_copy_(0, state.step, token[None])
         state.probs.index_copy_(0, state.step, prob[None])
@@ -339,6 +388,14 @@ class CudaGraphDecoder:
         state.cache_position.add_(1)
         state.rope_position.add_(1)
         state.step.add_(1)
+
+
+def _mask(cache_position: Tensor, blocks: int) -> Tensor:
+    """What is added to the scores of every row: tokens after its last one are not attended to."""
+    positions = torch.arange(blocks * BLOCK_SIZE, device=cache_position.device)
+    mask = torch.zeros(len(cache_position), len(positions), device=cache_position.device)
+    mask = mask.masked_fill(positions > cache_position[:, None], -torch.inf)
+    return mask.view(-1, blocks, BLOCK_SIZE)
 
 
 def _choose(choice: RandomChoice | None, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:

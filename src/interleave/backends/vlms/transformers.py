@@ -71,6 +71,9 @@ class TransformersVlm:
         """Pictures with more pixels are scaled down to this."""
         cache: Literal["auto", "dynamic", "static"] = "auto"
         """Whether the KV cache has a fixed size; `auto`: where that makes decoding faster."""
+        reuse: bool | None = None
+        """Whether what was read of a question is kept for others that begin alike; by default not with
+        ?batch=1, where a call gives the same bits whatever came before it."""
 
     def __init__(self, *, spec: Spec, options: Options, loaded: LoadedModel | None = None) -> None:
         """`loaded` is the model that the spec names, if it is in memory already; otherwise it is loaded."""
@@ -121,6 +124,7 @@ class TransformersVlm:
             max_pixels=self.options.max_pixels,
             static=self.static,
             compiled=self.compiled and self.static,
+            reuse=self.options.batch != 1 if self.options.reuse is None else self.options.reuse,
         )
 
 

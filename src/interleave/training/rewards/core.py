@@ -20,6 +20,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from interleave.agents.literals import MAX_CHARACTERS, read_literal
 from interleave.agents.prompts import AnswerForm
@@ -60,21 +61,35 @@ class RewardCore:
         self.deadline = deadline
         self.seed = seed
         self.answers: AnswerForm = answers
+        self._begun: dict[tuple[str, str, int], list[asyncio.Task[Result]]] = {}
+        """Replies that are being scored before `score_all` asks for them, by row, reply and step."""
+        self._semaphore: asyncio.Semaphore | None = None
+        """Shared by what is begun and the call of `score_all` that follows."""
+
+    def begin(self, sample: Sample, completion: str, *, step: int = 0) -> None:
+        """Begin to score a reply that the next `score_all` will ask for; call it in the same event loop."""
+        self._semaphore = self._semaphore or asyncio.Semaphore(self.concurrency)
+        scoring = self.score(sample, completion, step=step, semaphore=self._semaphore)
+        key = (sample.id, completion, step)
+        self._begun.setdefault(key, []).append(asyncio.get_running_loop().create_task(scoring))
 
     async def score_all(
         self, samples: Sequence[Sample], completions: Sequence[str], *, step: int = 0
     ) -> list[Result]:
         """The results of many replies, in their order."""
-        semaphore = asyncio.Semaphore(self.concurrency)
-        pairs = zip(samples, completions, strict=True)
-        tasks = [
-            asyncio.create_task(self.score(sample, text, step=step, semaphore=semaphore))
-            for sample, text in pairs
-        ]
+        semaphore = self._semaphore or asyncio.Semaphore(self.concurrency)
+        begun, self._begun, self._semaphore = self._begun, {}, None
+        tasks: list[asyncio.Task[Result]] = []
+        for sample, text in zip(samples, completions, strict=True):
+            if waiting := begun.get((sample.id, text, step)):
+                tasks.append(waiting.pop(0))
+            else:
+                scoring = self.score(sample, text, step=step, semaphore=semaphore)
+                tasks.append(asyncio.create_task(scoring))
         try:
             return list(await asyncio.gather(*tasks))
         finally:
-            for task in tasks:
+            for task in (*tasks, *chain.from_iterable(begun.values())):
                 task.cancel()
 
     async def score(

@@ -95,6 +95,10 @@ class TrlReward:
             raise self.health.complaint(saved="Training goes on from its last checkpoint")
         return step
 
+    def begin(self, row: dict[str, Any], completion: str, step: int) -> None:
+        """Begin with the reward of one reply before all of a batch are there; in the loop of `reward`."""
+        self.core.begin(Sample.of_row(row), completion, step=step)
+
     async def _score_with_retries(
         self, samples: Sequence[Sample], completions: Sequence[str], step: int
     ) -> list[Result]:
