@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from interleave_mini.language import narrations
 from interleave_mini.language.narrations import read_narration, sample_narration
 from interleave_mini.world.kinds import KINDS
 
@@ -113,3 +114,15 @@ def test_narrations_are_the_same_in_every_process() -> None:
         for seed in ("1", "2")
     }
     assert len(texts) == 1
+
+
+@pytest.mark.parametrize("count", [40, 400])
+def test_a_sentence_of_many_parts_takes_no_more_time_than_a_short_one(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    look = narrations._read_event
+    monkeypatch.setattr(narrations, "_read_event", lambda *seen: looks.append(seen) or look(*seen))
+    assert read_narration("There was a cat. " + "the cat is happy and " * count + "the cat sleeps.") is None
+    assert read_narration("There was a cat. " + "The cat is happy. " * count + "Nothing.") is None
+    assert len(looks) < 100

@@ -7,7 +7,6 @@ were very happy.") and have no picture.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -66,6 +65,10 @@ _SKY = {"the sun": "sun", "the moon": "moon", "the stars": "star"}
 _SKY_ORDER = (2, 1, 0)
 _MARKS = ".!?… "
 _TRIES = 60
+_LONGEST_PART = 3
+"""One part of a sentence may have so many words such as "and", less one."""
+_MOST_PARTS, _MOST_SENTENCES = 12, 40
+"""Of a sentence, and of a text; longer ones are not read."""
 _ANIMALS: dict[str, Any] = {
     "things": SomeThings(kinds_of("animal"), 1, 3),
     "thing": AThing(kinds_of("animal")),
@@ -255,21 +258,24 @@ def read_narration(text: str) -> tuple[Step, ...] | None:
     flat = re.sub(rf"^(?:{_any_of(_OPENING)}) ", "", flat, count=1, flags=re.IGNORECASE)
     flat = re.sub(rf"(?<=[.!?]) (?:{_any_of(_CLOSING)})$", "", flat, count=1, flags=re.IGNORECASE)
     sentences = [piece for each in re.split(r"(?<=[.!?…]) ", flat) if (piece := each.strip(_MARKS))]
-    for begun in _cuts(sentences[0]) if sentences else ():
-        first = _read_beginning(begun[0])
+    if not 0 < len(sentences) <= _MOST_SENTENCES:
+        return None
+    for _, end in reversed(_pieces(sentences[0])[:_LONGEST_PART]):
+        first = _read_beginning(sentences[0][:end])
         if first is None:
             continue
         told = _Told([first], only_thing(first.scene))
-        if all(map(told.goes_on, [*begun[1:], *sentences[1:]])):
+        rest = _joint_within().sub("", sentences[0][end:], count=1)
+        if all(map(told.goes_on, [*([rest] if rest else []), *sentences[1:]])):
             return tuple(told.steps) if len(told.steps) > 1 else None
     return None
 
 
-def _cuts(sentence: str) -> Iterator[list[str]]:
-    """The whole sentence, then the sentence cut in two at every word that goes on with a story."""
-    yield [sentence]
-    for found in _joint_within().finditer(sentence):
-        yield [sentence[: found.start()], sentence[found.end() :]]
+def _pieces(sentence: str) -> list[tuple[int, int]]:
+    """Where the parts of a sentence begin and end, cut at every word that goes on with a story."""
+    joints = [(found.start(), found.end()) for found in _joint_within().finditer(sentence)]
+    begins, ends = [0, *(end for _, end in joints)], [*(start for start, _ in joints), len(sentence)]
+    return list(zip(begins, ends, strict=True))
 
 
 @dataclass
@@ -280,16 +286,22 @@ class _Told:
     spoken_of: int | None
 
     def goes_on(self, sentence: str) -> bool:
-        """Read what a sentence changes; False where it is not understood."""
-        for bare in dict.fromkeys((sentence, _joint_before().sub("", sentence, count=1))):
-            if self._happens(bare):
-                return True
-        for first, *rest in _cuts(sentence):
-            before = (list(self.steps), self.spoken_of)
-            if rest and self.goes_on(first) and self.goes_on(rest[0]):
-                return True
-            self.steps, self.spoken_of = before
-        return False
+        """Read what a sentence changes, its longest parts first; False where it is not understood."""
+        pieces, place = _pieces(sentence), 0
+        if len(pieces) > _MOST_PARTS:
+            return False
+        while place < len(pieces):
+            for last in range(min(place + _LONGEST_PART, len(pieces)), place, -1):
+                part = sentence[pieces[place][0] : pieces[last - 1][1]]
+                if self._is_read(part):
+                    place = last
+                    break
+            else:
+                return False
+        return True
+
+    def _is_read(self, part: str) -> bool:
+        return any(map(self._happens, dict.fromkeys((part, _joint_before().sub("", part, count=1)))))
 
     def _happens(self, sentence: str) -> bool:
         scene = self.steps[-1].scene
