@@ -12,7 +12,7 @@ from interleave.batches.requests import read_requests
 from interleave.cli.main import run
 from interleave.data.manifest import read_manifest
 from interleave_mini.language.splits import is_held_out_pair
-from interleave_mini.language.tasks import OWN_STEPS, SUITES, parse_task
+from interleave_mini.language.tasks import NARRATION, OWN_STEPS, SUITES, parse_task
 from interleave_mini.language.topics import DOMAINS
 from interleave_mini.requests import accept_request
 
@@ -41,13 +41,13 @@ def test_every_suite_has_its_share_and_rows_say_where_they_stand(corpus: Path) -
 
 def test_the_stories_and_any_first_part_of_them_are_even_over_domains_and_topics(tmp_path: Path) -> None:
     every = {(domain, topic.name) for domain, topics in DOMAINS.items() for topic in topics}
-    every.add((OWN_STEPS, OWN_STEPS))
+    every |= {(OWN_STEPS, OWN_STEPS), (NARRATION, NARRATION)}
     command = ["data", "prompts", "--source", "mini", "--suite", "story", "--items", str(2 * len(every))]
     assert run([*command, "--out", "r.jsonl"]) == 0
     keys = [(row["domain"], row["subcategory"]) for row in rows_of(tmp_path / "r.jsonl")]
     assert max(Counter(keys).values()) <= 3, "a topic that is rare among those drawn may come once"
     assert set(keys[: len(every)]) == every
-    assert {domain for domain, _ in keys[: len(DOMAINS) + 1]} == {*DOMAINS, OWN_STEPS}
+    assert {domain for domain, _ in keys[: len(DOMAINS) + 2]} == {*DOMAINS, OWN_STEPS, NARRATION}
 
 
 def test_suites_come_in_turn_and_take_different_topics_first(corpus: Path) -> None:

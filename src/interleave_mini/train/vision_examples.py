@@ -345,7 +345,12 @@ def _has(text: str, word: str) -> bool:
 
 def _with_word(text: str, word: str, others: Iterable[str], rng: Random) -> str:
     other = rng.choice([each for each in others if not _has(each, word)])  # no crescent moon for a moon
-    return re.sub(rf"\b{word}\b", other, text)
+    return re.sub(
+        rf"\b{word}\b",
+        lambda found: other.capitalize() if found[0][0].isupper() else other,
+        text,
+        flags=re.IGNORECASE,
+    )
 
 
 def _kinds_of(task: Task) -> set[str]:
