@@ -282,12 +282,7 @@ class JudgeSession:
 
     async def _ask(self, messages: tuple[Message, ...], question: Question) -> Reply:
         async def call() -> Reply:
-            expected = self.vlm.capabilities.typical_price or 0.0
-            self.meter.spend(expected)  # what is under way counts, or many at once would overrun the limit
-            try:
-                return await self.vlm.complete(messages, question.sampling)
-            finally:
-                self.meter.spend(-expected)
+            return await self.vlm.complete(messages, question.sampling)
 
         price = self.vlm.capabilities.typical_price
         deadline = self.vlm.capabilities.deadline or VLM_DEADLINE_SECONDS

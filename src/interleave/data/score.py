@@ -104,12 +104,7 @@ class VlmScorerClient:
         """Call the model once it has a free slot, within the limits and with retries."""
 
         async def call() -> Reply:
-            expected = self.vlm.capabilities.typical_price or 0.0
-            self.meter.spend(expected)  # calls in flight count, or concurrent calls would exceed the limit
-            try:
-                return await self.vlm.complete(messages, sampling)
-            finally:
-                self.meter.spend(-expected)
+            return await self.vlm.complete(messages, sampling)
 
         deadline = self.vlm.capabilities.deadline or VLM_DEADLINE_SECONDS
         reply = await self.retries.call(

@@ -31,8 +31,8 @@ class Meter:
         return time.monotonic() - self.started_at
 
     async def call(self, call: Callable[[], Awaitable[T]], *, price: float | None = None) -> T:
-        """Make a call within the limits."""
-        async with self.counted(price):
+        """Make a call within the limits. Its price is an expected one: what it cost is spent afterwards."""
+        async with self._under_way(price or 0.0):
             return await call()
 
     @asynccontextmanager
@@ -41,15 +41,21 @@ class Meter:
 
         Raises `LimitReached` where the limits do not allow it.
         """
-        self._refuse_beyond_limits(price or 0.0)
+        async with self._under_way(price or 0.0):
+            yield
+            self.cost += price or 0.0
+
+    @asynccontextmanager
+    async def _under_way(self, price: float) -> AsyncGenerator[None]:
+        """Count one call; its price is set aside meanwhile, or many at once would exceed the limit."""
+        self._refuse_beyond_limits(price)
         self.calls += 1
-        self.reserved += price or 0.0
+        self.reserved += price
         try:
             async with self._within_time():
                 yield
-            self.cost += price or 0.0
         finally:
-            self.reserved -= price or 0.0
+            self.reserved -= price
 
     @asynccontextmanager
     async def _within_time(self) -> AsyncGenerator[None]:
