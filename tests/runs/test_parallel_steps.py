@@ -178,14 +178,16 @@ def test_a_meter_counts_a_price_once_and_not_for_a_call_that_failed() -> None:
 
     async def calls() -> Meter:
         meter = Meter(Limits(max_cost=1.0))
-        await meter.call(lambda: asyncio.sleep(0), price=0.25)
+        async with meter.counted(0.25):
+            assert (meter.cost, meter.reserved) == (0.0, 0.25)
+        await meter.call(lambda: asyncio.sleep(0), price=0.5)  # expected only: its caller spends what it was
         with pytest.raises(ValueError, match="x"):
             async with meter.counted(0.25):
                 raise ValueError("x")
         return meter
 
     meter = asyncio.run(calls())
-    assert (meter.cost, meter.reserved, meter.calls) == (0.25, 0.0, 2)
+    assert (meter.cost, meter.reserved, meter.calls) == (0.25, 0.0, 3)
 
 
 def test_redraws_reach_only_the_steps_that_follow(tmp_path: Path) -> None:
