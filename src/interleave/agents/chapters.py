@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 TOLD_STEPS = 12
-"""So many of the last steps are told to the planner one by one; those before them by their summary."""
+"""The number of latest steps that the planner is given in full; earlier ones are in its summary."""
 SUMMARY_CHARACTERS = 4000
 """How much of a summary a planner is given: its end, where it is longer."""
 

@@ -28,8 +28,8 @@ from interleave_mini.language.edits.plain import (
     thing_spoken_of,
 )
 from interleave_mini.language.gaps import AThing, ManyThings, SomeThings, kinds_of, usual
-from interleave_mini.language.natural_gaps import pattern, read, sample, write
-from interleave_mini.language.own_steps import BEGINNING_GAPS, beginning
+from interleave_mini.language.natural_gaps import sample, write
+from interleave_mini.language.own_steps import BEGINNING_GAPS, beginning, read_beginning
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.phrasings import GapUse, Phrasing
 from interleave_mini.language.references import find
@@ -261,7 +261,7 @@ def read_narration(text: str) -> tuple[Step, ...] | None:
     if not 0 < len(sentences) <= _MOST_SENTENCES:
         return None
     for _, end in reversed(_pieces(sentences[0])[:_LONGEST_PART]):
-        first = _read_beginning(sentences[0][:end])
+        first = read_beginning(sentences[0][:end], _sections()[_BEGINNING])
         if first is None:
             continue
         told = _Told([first], only_thing(first.scene))
@@ -332,22 +332,6 @@ def _joint_before() -> re.Pattern[str]:
     """The same at the beginning of a sentence: "At last "."""
     joints = [each.text.removeprefix(". ") for each in _sections()[_JOINT] if each.text.startswith(".")]
     return re.compile(rf"^{one_of(joints)} ", re.IGNORECASE)
-
-
-def _read_beginning(sentence: str) -> Step | None:
-    for phrasing in _sections()[_BEGINNING]:
-        regex, uses = _compiled_beginning(phrasing)
-        if found := regex.fullmatch(sentence):
-            said = {
-                use.name: read(BEGINNING_GAPS[use.name], words, use.form)
-                for group, use in uses.items()
-                if (words := found[group]) is not None
-            }
-            try:
-                return beginning(**said)
-            except Impossible:
-                return None
-    return None
 
 
 def _read_event(sentence: str, scene: Scene, spoken_of: int | None) -> Operation | None:
@@ -421,13 +405,6 @@ def _sky_cell(scene: Scene) -> int:
 def _changes_nothing(sentence: str) -> bool:
     text = canonical(sentence)
     return any(_compiled_event(each)[0].fullmatch(text) for each in _sections()[_NOTHING])
-
-
-@cache
-def _compiled_beginning(phrasing: Phrasing) -> Any:
-    return Phrasing(phrasing.text.rstrip(_MARKS)).regex(
-        lambda use: pattern(BEGINNING_GAPS[use.name], use.form)
-    )
 
 
 @cache

@@ -57,7 +57,7 @@ WITH_ADJECTIVE, WITH_NAME = 0.08, 0.02
 WITH_SYNONYM, WITH_DIGIT, SAYS_ONE = 0.25, 0.4, 0.3
 COLOUR_AFTER_NOUN = 0.07
 WITHOUT_MIDDLE = 0.6
-"""The share of pictures of things in their places where nobody says that the one in the middle is there."""
+"""The share of placed pictures whose request leaves out the position of the thing in the middle."""
 GROUPS_ALIKE = 0.25
 TWO_ALIKE = 0.1
 """The share of pictures of several things with two of one kind, in different colours or sizes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -180,7 +180,7 @@ def _compiled(phrasing: Phrasing) -> Any:
 
 
 def _steps(clauses: list[str]) -> tuple[Step, ...] | None:
-    first = _read_beginning(clauses[0])
+    first = read_beginning(clauses[0])
     if first is None:
         return None
     steps, spoken_of = [first], only_thing(first.scene)
@@ -194,12 +194,15 @@ def _steps(clauses: list[str]) -> tuple[Step, ...] | None:
 
 
 @cache
-def _compiled_beginnings() -> tuple[tuple[re.Pattern[str], Mapping[str, GapUse]], ...]:
-    return tuple(each.regex(lambda use: pattern(BEGINNING_GAPS[use.name], use.form)) for each in _BEGINNINGS)
+def _compiled_beginning(phrasing: Phrasing) -> tuple[re.Pattern[str], Mapping[str, GapUse]]:
+    return Phrasing(phrasing.text.rstrip(_MARKS)).regex(
+        lambda use: pattern(BEGINNING_GAPS[use.name], use.form)
+    )
 
 
-def _read_beginning(clause: str) -> Step | None:
-    for regex, uses in _compiled_beginnings():
+def read_beginning(clause: str, phrasings: Sequence[Phrasing] = _BEGINNINGS) -> Step | None:
+    """The first step, from a clause in one of these phrasings; None when none matches."""
+    for regex, uses in map(_compiled_beginning, phrasings):
         if found := regex.fullmatch(clause):
             said = {
                 use.name: read(BEGINNING_GAPS[use.name], words, use.form)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 SHARE_OF_MEMORY = 32
-"""Prefixes take at most one part in so many of a device's memory: some 20 on an H200, of 220 MB each."""
+"""Prefixes take at most this fraction of the device's memory, as 1/N: about 20 of 220 MB on an H200."""
 BYTES_ON_CPU = 2**30
 WORD = 8
 """Bytes that are summed at once."""
