@@ -466,20 +466,23 @@ EDITING = {
 
 # Faults of the wire, each for any request
 
+CLOSING = {"Connection": "close"}
+"""The server hangs up after every fault; a client that was not told so may send its next request into that."""
+
 
 def status(code: int, body: Any = None, **headers: str) -> Fault:
     told = {"error": {"message": f"told {code}", "type": "some_error"}} if body is None else body
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
     async def fault(exchange: Exchange) -> None:
-        await exchange.send(Answer.of(told, code, **named))
+        await exchange.send(Answer.of(told, code, **CLOSING, **named))
 
     return fault
 
 
 def page(body: bytes, content_type: str, code: int = 200, **headers: str) -> Fault:
     async def fault(exchange: Exchange) -> None:
-        await exchange.send(Answer(body, code, {"Content-Type": content_type, **headers}))
+        await exchange.send(Answer(body, code, {"Content-Type": content_type, **CLOSING, **headers}))
 
     return fault
 
