@@ -26,6 +26,7 @@ from interleave_mini.language.vocabulary import (
     Unknown,
     corrected,
     corrections,
+    is_of_the_world,
     is_plural,
     other_language,
     unknown_words,
@@ -148,26 +149,30 @@ def _unknown_words_error(text: str, unknown: Sequence[Unknown]) -> InputError:
     shown = unknown[:MAX_SHOWN]
     words = ", ".join(f"“{one_line(each.word, MAX_WORD_LENGTH)}”{_nearest(each)}" for each in shown)
     more = f" and {len(unknown) - MAX_SHOWN} more" if len(unknown) > MAX_SHOWN else ""
-    return InputError(
-        f"the miniature does not know {words}{more}. "
-        f"It can do {_quoted(_instead(text, unknown))}. {REAL_MODELS}"
-    )
+    own = _with_neighbours(text, unknown)
+    instead = f"Try {_quoted(own)}" if own else f"It can do {_quoted(nearest_requests(text))}"
+    return InputError(f"the miniature does not know {words}{more}. {instead}. {REAL_MODELS}")
 
 
 def _nearest(unknown: Unknown) -> str:
     return f" (it has {listed([*unknown.nearest])})" if unknown.nearest else ""
 
 
-def _instead(text: str, unknown: Sequence[Unknown]) -> list[str]:
-    """Three requests that can be done: the person's own with neighbours for what is unknown, or others."""
+def _with_neighbours(text: str, unknown: Sequence[Unknown]) -> list[str]:
+    """The person's own request with neighbours for what is unknown, thrice.
+
+    Empty unless that makes sense and all its other words are of requests that the planner knows: a paper car
+    is as hard to fold as a paper crane.
+    """
+    if not all(each.replaceable for each in unknown) or len(text) > MAX_REQUEST_SHOWN:
+        return []
     own = []
-    if all(each.nearest for each in unknown) and len(text) <= MAX_REQUEST_SHOWN:
-        for turn in range(SHOWN):
-            said = text
-            for place, each in enumerate(unknown):
-                said = _replaced(said, each.word, each.nearest[(turn + place) % len(each.nearest)])
-            own.append(one_line(said, MAX_REQUEST_SHOWN))
-    return list(dict.fromkeys(own)) or nearest_requests(text)
+    for turn in range(SHOWN):
+        said = text
+        for place, each in enumerate(unknown):
+            said = _replaced(said, each.word, each.nearest[(turn + place) % len(each.nearest)])
+        own.append(one_line(said, MAX_REQUEST_SHOWN))
+    return list(dict.fromkeys(own)) if all(is_of_the_world(said) for said in own) else []
 
 
 def _replaced(text: str, word: str, near: str) -> str:

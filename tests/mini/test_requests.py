@@ -157,6 +157,30 @@ def test_a_request_in_another_language_is_refused_kindly() -> None:
         adapt_request(Request.of("カエルの成長を見せてください"), "mini")
 
 
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("A horse and a cow meet at the farm", "Try “A cat and a dog meet at the farm” or “"),
+        ("A small bear walks through the forest", "Try “A small cat walks through the forest” or “"),
+        ("how to fold a paper crane", "It can do “"),  # a paper car is as hard to fold
+        ("A girl in a yellow raincoat", "It can do “"),  # nobody walks about in a book
+    ],
+)
+def test_neighbours_stand_in_only_where_the_request_makes_sense_with_them(text: str, instead: str) -> None:
+    with pytest.raises(InputError) as caught:
+        accept_request(Request((Text(text),)), {})
+    assert instead in str(caught.value)
+
+
+def test_a_verb_is_not_the_thing_of_the_same_spelling() -> None:
+    accept_request(Request((Text("Three trees grow up and bear red apples."),)), {})
+
+
+def test_an_abbreviation_is_no_mistyped_word() -> None:
+    with pytest.raises(InputError, match="does not know “CPR”"):
+        accept_request(Request((Text("how to do CPR"),)), {})
+
+
 def test_a_foreign_picture_is_named() -> None:
     photo = Image.linear_gradient("L").convert("RGB")
     drawn = sample_task("edit", Random(1)).request().pictures[0]

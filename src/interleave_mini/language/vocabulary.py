@@ -11,7 +11,13 @@ from functools import cache
 from interleave_mini.language.distractors import WORDINGS
 from interleave_mini.language.edits import EDITS
 from interleave_mini.language.edits.edit import CATEGORIES
-from interleave_mini.language.lexicon import everyday_words, foreign_words, harmless_words, neighbours
+from interleave_mini.language.lexicon import (
+    everyday_words,
+    foreign_words,
+    harmless_words,
+    neighbours,
+    replaceable,
+)
 from interleave_mini.language.narrations import narration_lines
 from interleave_mini.language.riddles import RIDDLE_TOPICS, RIDDLES
 from interleave_mini.language.sentences import SPEECH
@@ -64,6 +70,8 @@ class Unknown:
     word: str
     nearest: tuple[str, ...] = ()
     """Nearest in meaning; empty where the meaning is not known."""
+    replaceable: bool = False
+    """Whether the request makes sense with the nearest in its place."""
 
 
 # Known words
@@ -140,7 +148,10 @@ def unknown_words(text: str, *, with_pictures: bool = True) -> list[Unknown]:
     asked = _GIVEN_STEP.sub("", text) if with_pictures else text
     found = {each.start(): each for each in (*_lacking(asked), *_never_seen(asked))}
     words = dict.fromkeys(found[start][0] for start in sorted(found))
-    return [Unknown(word, neighbours().get(_singular(word), ())) for word in words]
+    return [
+        Unknown(word, neighbours().get(_singular(word), ()), _singular(word) in replaceable())
+        for word in words
+    ]
 
 
 def _never_seen(text: str) -> Iterator[re.Match[str]]:
@@ -161,6 +172,12 @@ def is_known(word: str) -> bool:
     if len(parts) > 1 and all(part in known for part in parts):
         return True
     return word in known or bare in known or any(form in known for form in _base_forms(bare))
+
+
+def is_of_the_world(text: str) -> bool:
+    """Whether all words of a text are those of the requests that the planner was trained on."""
+    words = (word.lower().replace("’", "'") for word in _WORD.findall(text))
+    return all(word in vocabulary() or word.removesuffix("'s") in vocabulary() for word in words)
 
 
 @cache
@@ -192,7 +209,7 @@ def _lacking(text: str) -> Iterator[re.Match[str]]:
     """Words for what the world lacks where they are asked for: "a dragon", but not "my teacher"."""
     text = _known_phrases().sub(lambda found: "_" * len(found[0]), text)  # "an ice cream" asks for no ice
     for found in _asked_for().finditer(text):
-        if _singular(found["word"]) not in _spoken_of() and _in_riddles().isdisjoint(_contexts(found, text)):
+        if _named(found) not in _spoken_of() and _in_riddles().isdisjoint(_contexts(found, text)):
             yield from re.compile(re.escape(found["word"])).finditer(
                 text, found.start("word"), found.end("word")
             )
@@ -214,19 +231,27 @@ def _asked_for() -> re.Pattern[str]:
     )
     number = one_of((*NUMBERS[2:], *map(str, range(2, 10))))
     return re.compile(
-        rf"(?<!for )(?<!like )(?<!as )\b(?:an?|{number}|draw|show|paint|and|with) (?:{before} )*"
+        rf"(?<!for )(?<!like )(?<!as )\b(?:(?P<one>an?|{number})|draw|show|paint|and|with) (?:{before} )*"
         rf"(?P<word>{one_of((*words, *map(plural, words)))})\b",
         re.IGNORECASE,
     )
 
 
+def _named(found: re.Match[str]) -> tuple[str, bool]:
+    """A word for what the world lacks, and whether an article or a number makes it a thing.
+
+    "Trees grow up and bear apples" says nothing of "a bear".
+    """
+    return _singular(found["word"]), found["one"] is not None
+
+
 @cache
-def _spoken_of() -> frozenset[str]:
+def _spoken_of() -> frozenset[tuple[str, bool]]:
     """Words for what the world lacks that the voices and templates use as it is: "a bed of flowers"."""
     topics = [topic for topics in (*DOMAINS.values(), RIDDLE_TOPICS) for topic in topics]
     texts = [*voice_lines(), *(template for topic in topics for template in topic.templates)]
     texts += [template for edit in EDITS for template in edit.templates]
-    return frozenset(_singular(found["word"]) for text in texts for found in _asked_for().finditer(text))
+    return frozenset(_named(found) for text in texts for found in _asked_for().finditer(text))
 
 
 @cache
@@ -301,6 +326,8 @@ def corrections(text: str, *, with_pictures: bool = True) -> dict[str, str]:
     """Unknown words that are one known word mistyped, and that word."""
     found = {}
     for each in unknown_words(text, with_pictures=with_pictures)[:_MOST_TYPOS]:
+        if each.word.isupper() and not text.isupper():  # "CPR" is no mistyped car
+            continue
         if not each.nearest and len(each.word) <= _LONGEST_WORD and (right := _meant(each.word.lower())):
             found[each.word] = right.capitalize() if each.word[0].isupper() else right
     return found

@@ -8,6 +8,7 @@ to tell them from English with unknown words.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -15,12 +16,18 @@ from importlib.resources import files
 @cache
 def neighbours() -> dict[str, tuple[str, ...]]:
     """What the world lacks → what it has instead."""
-    found = {}
-    for line in _lines("neighbours.txt"):
-        known, _, unknown = line.partition("|")
-        for word in _listed(unknown):
-            found[word] = _listed(known)
-    return found
+    return {word: known for known, unknown, _ in _neighbour_lines() for word in unknown}
+
+
+@cache
+def replaceable() -> frozenset[str]:
+    """What the world lacks where a request makes sense with what it has instead."""
+    return frozenset(word for _, unknown, alike in _neighbour_lines() if alike for word in unknown)
+
+
+def _neighbour_lines() -> list[tuple[tuple[str, ...], tuple[str, ...], bool]]:
+    parts = (re.split(r"([|=])", line) for line in _lines("neighbours.txt"))
+    return [(_listed(known), _listed(unknown), sign == "=") for known, sign, unknown in parts]
 
 
 @cache
