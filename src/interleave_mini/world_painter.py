@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
+from typing import Literal
 
 from PIL import Image
 from pydantic import Field
@@ -23,10 +24,14 @@ class WorldPainter:
     class Options(BackendOptions):
         mistakes: float = Field(default=0.0, ge=0, le=1)
         """The share of pictures with a mistake made on purpose; half of it for exact prompts."""
+        of: Literal["thing", "picture"] = "thing"
+        """What is wrong then: one thing, as critics were trained to see, or everything in the picture."""
 
     def __init__(self, *, spec: Spec, options: Options) -> None:
         if spec.model or spec.base_url:
-            raise ConfigurationError(f"{str(spec)!r}: 'world' takes no model and no address, only ?mistakes=")
+            raise ConfigurationError(
+                f"{str(spec)!r}: 'world' takes no model and no address, only ?mistakes= and of="
+            )
         self.options = options
         self.capabilities = GeneratorCapabilities(
             max_sources=1, seeds=False, price_per_image=0.0, concurrency=options.concurrency
@@ -42,7 +47,7 @@ class WorldPainter:
         from interleave_mini.language.prompts import is_exact, literal_scene, parse_prompt
         from interleave_mini.reader import shared_batched_reader
         from interleave_mini.world import draw
-        from interleave_mini.world.mistakes import with_mistake
+        from interleave_mini.world.mistakes import with_mistake, with_mistake_of_the_picture
         from interleave_mini.world.operations import Impossible
 
         before = shared_batched_reader().read(request.sources[0]).scene if request.sources else None
@@ -52,4 +57,8 @@ class WorldPainter:
             scene = literal_scene(request.prompt, before)
         rng = Random(f"{request.seed}/{request.prompt}")
         share = self.options.mistakes * (0.5 if is_exact(request.prompt) else 1)
-        return draw(with_mistake(scene, rng, before) if rng.random() < share else scene)
+        if rng.random() >= share:
+            return draw(scene)
+        if self.options.of == "picture":
+            return draw(with_mistake_of_the_picture(scene, rng))
+        return draw(with_mistake(scene, rng, before))

@@ -467,7 +467,7 @@ EDITING = {
 # Faults of the wire, each for any request
 
 CLOSING = {"Connection": "close"}
-"""The server hangs up after every fault; a client that was not told so may send its next request into that."""
+"""The server hangs up after every fault: a client that was not told might send its next request into that."""
 
 
 def status(code: int, body: Any = None, **headers: str) -> Fault:

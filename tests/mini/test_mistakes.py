@@ -18,6 +18,7 @@ from interleave_mini.world.mistakes import (
     _permuted,
     _wrong_target,
     with_mistake,
+    with_mistake_of_the_picture,
     wrong_edit,
 )
 from interleave_mini.world.operations import Recolour, Remove, apply_all
@@ -111,3 +112,20 @@ def test_some_judgements_are_about_edits_of_the_wrong_thing() -> None:
             continue
         found += exercise.answer.count("instead of") >= 2 and before.background == shown.background
     assert found > 5
+
+
+def test_a_mistake_of_the_picture_changes_everything_in_one_way() -> None:
+    wrong = {with_mistake_of_the_picture(BEFORE, Random(seed)) for seed in range(80)}
+    mirrored, upside_down = (
+        Scene.of("night", {0: LARGE, 4: SMALL, 6: DOG}),
+        Scene.of("night", {6: LARGE, 4: SMALL, 0: DOG}),
+    )
+    sizes = Scene.of("night", {2: SMALL, 4: LARGE, 8: Thing("dog", "red", Size.SMALL)})
+    assert {mirrored, upside_down, sizes} < wrong
+    for other in wrong - {mirrored, upside_down, sizes}:
+        assert len({thing.colour for thing in other.things.values()}) == 1
+        assert [*other.things] == [*BEFORE.things]
+
+
+def test_an_empty_picture_has_no_such_mistake() -> None:
+    assert with_mistake_of_the_picture(Scene("night"), Random(0)) == Scene("night")

@@ -14,7 +14,7 @@ from random import Random
 
 from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS
 from interleave_mini.world.operations import ChangeBackground, Impossible, Operation, changes
-from interleave_mini.world.scene import CELLS, Scene, Size, Thing
+from interleave_mini.world.scene import CELLS, GRID, Scene, Size, Thing
 
 WRONG_EDIT_SHARE = 0.6
 """The share of mistakes that are wrong edits, where there was a picture before."""
@@ -105,6 +105,43 @@ _OF_A_THING: tuple[Callable[[Scene, Random], Scene], ...] = (
     _wrong_kind,
     _misplaced,
 )
+
+
+# Mistakes of the whole picture, which no critic was trained on
+
+
+def with_mistake_of_the_picture(scene: Scene, rng: Random) -> Scene:
+    """The scene with everything in it wrong in one way; the same scene where no way changes it."""
+    ways = [_all_in_one_colour, _all_of_the_other_size]
+    if scene.gripper is None:  # it hangs where a mirrored thing might stand
+        ways += [_mirrored, _turned_upside_down]
+    rng.shuffle(ways)
+    wrongs = (way(scene, rng) for way in ways)
+    return next((wrong for wrong in wrongs if wrong != scene), scene)
+
+
+def _mirrored(scene: Scene, rng: Random) -> Scene:
+    return replace(
+        scene, cells=tuple(scene.cells[cell - cell % GRID * 2 + GRID - 1] for cell in range(CELLS))
+    )
+
+
+def _turned_upside_down(scene: Scene, rng: Random) -> Scene:
+    return replace(scene, cells=scene.cells[::-1])
+
+
+def _all_in_one_colour(scene: Scene, rng: Random) -> Scene:
+    colour = rng.choice(list(COLOURS))
+    return _all_changed(scene, lambda thing: replace(thing, colour=colour))
+
+
+def _all_of_the_other_size(scene: Scene, rng: Random) -> Scene:
+    other = {Size.SMALL: Size.LARGE, Size.LARGE: Size.SMALL}
+    return _all_changed(scene, lambda thing: replace(thing, size=other[thing.size]))
+
+
+def _all_changed(scene: Scene, change: Callable[[Thing], Thing]) -> Scene:
+    return replace(scene, cells=tuple(thing and change(thing) for thing in scene.cells))
 
 
 # Edits carried out wrongly
