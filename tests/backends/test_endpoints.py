@@ -117,6 +117,32 @@ def test_C13_a_slow_server_gets_less_and_holds_nobody_up(monkeypatch: pytest.Mon
     assert seconds < 60 * 0.2 / 3 * 2 + 4, "the others waited for the slow one"
 
 
+def test_C13_a_lost_connection_costs_a_moment_and_a_server_that_loses_each_rests_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers = Paces(monkeypatch, 0.0)
+    lost = BackendError("lost", transient=True, kind=Failure.UNREACHABLE)
+
+    async def waits(fails: bool) -> float:
+        """How long a call waits for the server."""
+        asked_at = now()
+        try:
+            async with servers.pool.acquire(wait_seconds=300):
+                waited = now() - asked_at
+                if fails:
+                    raise lost
+        except BackendError:
+            pass
+        return waited
+
+    async def story() -> list[float]:
+        await servers.call()
+        return [await waits(fails) for fails in (True, True, True, True, False, True, False)]
+
+    waited = run_jumping(story())
+    assert waited == pytest.approx([0, 0.2, 0.4, 0.8, 1.6, 0, 0.2], abs=0.01)
+
+
 def test_C13_a_server_that_was_slow_once_is_not_left_alone_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     servers = Paces(monkeypatch, 30.0, 0.2, 0.2, 0.2)
     slow = next(iter(servers.seconds))

@@ -2,8 +2,8 @@
 
 That is the server with the least work: its calls in flight times its recent seconds per call.
 
-A server that cannot be reached, or fails twice in a row, is taken out of rotation; its `/health` is polled
-every few seconds, and it returns when that succeeds. While all servers are down, calls wait for the first to
+A server that cannot be reached, or fails twice in a row, is taken out of rotation; its `/health` is polled,
+soon at first and then every few seconds, and it returns when that succeeds. While all servers are down, calls wait for the first to
 recover, unless none has ever answered: then the addresses are probably wrong, and calls fail at once. One
 that says that it is busy, or is far slower than the others, rests for a while.
 
@@ -36,6 +36,9 @@ _NOT_IN_AN_ADDRESS = re.compile(r"[\s\x00-\x1f\x7f@]")
 
 MAX_FAILURES = 2
 """In a row; a server that cannot be reached is taken out at once."""
+FIRST_PROBE_SECONDS = 0.2
+"""Before the first look at a server that was taken out: most often only a connection was lost. The pause
+doubles with every look, and with every time that it is taken out before a call has succeeded."""
 HEALTH_SECONDS = 10.0
 LOOK_SECONDS = 1.0
 """How often a file of addresses is looked at, and only when there are calls."""
@@ -59,6 +62,8 @@ class Endpoint:
     failures: int = 0
     """In a row."""
     down: bool = False
+    times_down: int = 0
+    """Since the last call that succeeded."""
     has_answered: bool = False
     last_used: int = 0
     seconds_per_call: float | None = None
@@ -121,7 +126,7 @@ class EndpointPool:
             self._record_failure(endpoint, error)
             raise
         else:
-            endpoint.failures, endpoint.has_answered = 0, True
+            endpoint.failures, endpoint.times_down, endpoint.has_answered = 0, 0, True
             endpoint.record(time.monotonic() - started, among)
             self._rest_if_slow(endpoint)
         finally:
@@ -210,14 +215,15 @@ class EndpointPool:
         gone = error.kind in (Failure.UNREACHABLE, Failure.TIMEOUT)
         if not endpoint.down and (gone or endpoint.failures >= MAX_FAILURES):
             endpoint.down = True
+            endpoint.times_down += 1
             if len(self.endpoints) > 1:
                 log.warning("%s is taken out: %s", endpoint.url, error)
             self._probing[endpoint] = asyncio.create_task(self._probe(endpoint))
 
     async def _probe(self, endpoint: Endpoint) -> None:
         """Poll the server until it is healthy, then return it to rotation."""
-        while True:
-            await asyncio.sleep(self.probe_seconds)
+        for pause in count(endpoint.times_down - 1):
+            await asyncio.sleep(min(FIRST_PROBE_SECONDS * 2.0 ** min(pause, 30), self.probe_seconds))
             healthy = False
             with suppress(BackendError, TimeoutError):
                 async with asyncio.timeout(HEALTH_SECONDS):
