@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import socket
+import ssl
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,11 @@ os.environ["INTERLEAVE_PROFILE"] = "dry-run"  # quick; tests of models say which
 # Read when torch is imported, here and in processes that tests start. Toy models gain nothing from more
 # threads, which wait for each other wherever cores are shared.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+create_default_context = cache(ssl.create_default_context)
+ssl.create_default_context = create_default_context
+"""Clients of libraries read the system's certificates for each context; here nobody is on the network."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -164,7 +164,9 @@ def test_the_undamaged_replies_are_good(text: str):
     assert readings(text) == 1
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize(
+    "batch", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, BATCHES))]
+)
 def test_a_damaged_reply_is_a_valid_value_or_a_reply_error(batch: int):
     numbers = range(batch, MUTANTS, BATCHES)
     read = 0

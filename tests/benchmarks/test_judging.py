@@ -188,6 +188,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_no_question_that_has_a_record_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

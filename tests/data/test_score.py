@@ -472,7 +472,7 @@ def test_A02_scoring_killed_again_and_again_scores_nothing_twice(
     arguments = ["data", "score", str(made.absolute()), "--scorer", "scripted", "--concurrency", "2"]
     kills = 0
     while True:
-        order = {"arguments": arguments, "ledger": str(ledger), "kill_at": 12 + kills}
+        order = {"arguments": arguments, "ledger": str(ledger), "kill_at": 12 + 40 * kills}
         kept = scores_kept(made)
         if crash_server.run(**order) != KILLED:
             break

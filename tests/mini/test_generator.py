@@ -40,18 +40,18 @@ def drawn_right(generator: Any, prompt: str, sources: tuple[Scene, ...], wanted:
 
 
 def test_it_draws_and_edits_what_it_is_told(mini: Any) -> None:
-    """Measured: 99.9 % of exact edits, 99.9 % from text. Of twelve, one may fail."""
+    """Measured: 99.9 % of exact edits, 99.9 % from text. Of seven, one may fail."""
     rng = Random("smoke")
     right = []
-    for things in (1, 2, 4, 6):
+    for things in (1, 3, 6):
         scene = random_scene(rng, things)
         right.append(drawn_right(mini, scene_prompt(scene), (), scene))
-    while len(right) < 12:
+    while len(right) < 7:
         scene = random_scene(rng, 3)
         if operations := random_operations(scene, rng):
             prompt = edit_prompt(operations, scene, exact=True)
             right.append(drawn_right(mini, prompt, (scene,), apply_all(operations, scene)))
-    assert sum(right) >= 11
+    assert sum(right) >= 6
 
 
 def test_words_with_a_hyphen_are_one_word_when_it_is_loaded_too(mini: Any) -> None:

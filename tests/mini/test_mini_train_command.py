@@ -49,6 +49,7 @@ def test_a_stage_that_fails_is_named_with_its_last_words_and_tried_again(tmp_pat
     assert list(json.loads((tmp_path / "stages.json").read_bytes())) == ["good", "bad"]
 
 
+@pytest.mark.slow
 def test_a_chain_that_keeps_going_finishes_what_does_not_need_the_failed_stage(tmp_path: Path) -> None:
     stages = [
         Stage("bad", ("prompts", "show", "nowhere")),

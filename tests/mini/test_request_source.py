@@ -70,11 +70,11 @@ def test_K14_no_split_has_a_request_of_another_or_what_training_never_sees(
     monkeypatch.setattr("interleave_mini.request_source.DRAWS_WITHOUT_NEWS", 0)  # topics need not be even
     seen: dict[str, set[str]] = {}
     for split in ("train", "validation", "test"):
-        command = ["data", "prompts", "--source", "mini", "--suite", "story", "--items", "60"]
+        command = ["data", "prompts", "--source", "mini", "--suite", "story", "--items", "20"]
         assert run([*command, "--split", split, "--out", f"{split}.jsonl"]) == 0
         assert {row["split"] for row in rows_of(tmp_path / f"{split}.jsonl")} == {split}
         seen[split] = {str(row["request"]) for row in rows_of(tmp_path / f"{split}.jsonl")}
-        assert len(seen[split]) == 60
+        assert len(seen[split]) == 20
     assert not seen["train"] & seen["test"] and not seen["train"] & seen["validation"]
     for text in seen["train"]:
         scenes = [step.scene for step in parse_task([text]).steps]

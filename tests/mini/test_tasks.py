@@ -82,7 +82,9 @@ def test_there_are_as_many_requests_as_promised() -> None:
 @pytest.mark.parametrize("topic", ALL_TOPICS, ids=lambda topic: topic.name)
 def test_every_request_of_a_topic_is_read_back_with_its_truth(topic: Topic) -> None:
     rng, used = Random(topic.name), set()
-    for _ in range(9 * len(topic.templates)):
+    for number in range(9 * len(topic.templates)):
+        if number >= 3 * len(topic.templates) and len(used) == len(topic.templates):
+            break
         written = topic.sample(rng)
         text = normalised(written.text)
         claimed = {other.name: found for other in ALL_TOPICS if (found := other.read(text))}
@@ -182,7 +184,7 @@ def test_a_fact_is_a_whole_word() -> None:
 def stories() -> list[Task]:
     """A few hundred stories of any split."""
     rng = Random(31)
-    return [sample_task("story", rng) for _ in range(500)]
+    return [sample_task("story", rng) for _ in range(300)]
 
 
 def is_by_template(task: Task) -> bool:
@@ -342,8 +344,8 @@ def sampled() -> dict[str, list[Task]]:
 @pytest.mark.parametrize("suite", SUITES)
 def test_tasks_are_read_back_with_their_truth(suite: str, sampled: dict[str, list[Task]]) -> None:
     """All that are worded by templates, and nearly all in the voices."""
-    misread = 0
-    for task in sampled[suite]:
+    misread, read = 0, sampled[suite][:100]
+    for task in read:
         try:
             found = parse_task(task.parts)
         except NotUnderstood:
@@ -355,7 +357,7 @@ def test_tasks_are_read_back_with_their_truth(suite: str, sampled: dict[str, lis
         assert found.suite == suite
         for truth, other in zip(task.steps, found.steps, strict=True):
             assert all(fact.is_said_in(other.caption) for fact in truth.facts), (other.caption, truth.facts)
-    assert misread <= (0.12 * len(sampled[suite]) if suite in VOICED else 0)
+    assert misread <= (0.12 * len(read) if suite in VOICED else 0)
 
 
 @pytest.mark.parametrize("suite", SUITES)

@@ -254,6 +254,7 @@ def weights_of(out: Path) -> bytes:
     return weights.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loads(
     tmp_path: Path, counted: None
 ) -> None:

@@ -223,6 +223,7 @@ def test_its_loss_is_the_librarys_own(fresh: Path, name: str) -> None:
     assert float(found) == pytest.approx(float(expected), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_it_learns_and_leaves_a_model_that_loads(
     fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def killed_everywhere(
     raise AssertionError("the run never ended before its kill")
 
 
+@pytest.mark.slow
 def test_the_stories_are_about_what_they_say(server: CrashServer, tmp_path: Path) -> None:
     causes = {}
     for kind in REMEDIES:

@@ -100,6 +100,7 @@ def always_refusing(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- learning
 
 
+@pytest.mark.slow
 def test_the_reward_rises_on_a_toy_task(toy: Path, data: Path, tmp_path: Path, always_refusing: None) -> None:
     """A critic that has learned nothing finds out that longer prompts are marked higher."""
     out = tmp_path / "out"
@@ -272,6 +273,7 @@ def test_K04_equal_rewards_move_nothing(
 # --- health
 
 
+@pytest.mark.slow
 def test_K01_when_the_scorer_is_down_for_a_whole_step_nothing_is_learned_and_it_goes_on_exactly(
     toy: Path, data: Path, tmp_path: Path, always_refusing: None
 ) -> None:
@@ -316,6 +318,7 @@ def test_K01_a_short_outage_is_waited_for(
     assert curve(tmp_path / "out") == curve(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_K05_too_many_failures_for_three_steps_stop_the_training_with_its_state_saved(
     toy: Path, data: Path, tmp_path: Path, always_refusing: None
 ) -> None:

@@ -67,25 +67,27 @@ def assert_equal(one: Path, many: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def alone(toy: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def one_process(toy: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("alone") / "out"
     run(["interleave", *command(toy, data, out)])
     return out
 
 
 @pytest.mark.slow
-def test_fsdp_learns_what_one_process_does(toy: Path, data: Path, alone: Path, tmp_path: Path) -> None:
+def test_fsdp_learns_what_one_process_does(toy: Path, data: Path, one_process: Path, tmp_path: Path) -> None:
     launched("accelerate-fsdp.yaml", command(toy, data, tmp_path / "out"))
-    assert_equal(alone, tmp_path / "out")
+    assert_equal(one_process, tmp_path / "out")
     files = {path.name for path in (tmp_path / "out" / "checkpoints" / "checkpoint-3").iterdir()}
     assert {"model.safetensors", "rng_state_0.pth", "rng_state_1.pth"} <= files
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("deepspeed"), reason="needs deepspeed")
-def test_deepspeed_learns_what_one_process_does(toy: Path, data: Path, alone: Path, tmp_path: Path) -> None:
+def test_deepspeed_learns_what_one_process_does(
+    toy: Path, data: Path, one_process: Path, tmp_path: Path
+) -> None:
     launched("accelerate-deepspeed-zero3.yaml", command(toy, data, tmp_path / "out"))
-    assert_equal(alone, tmp_path / "out")
+    assert_equal(one_process, tmp_path / "out")
     assert (tmp_path / "out" / "checkpoints" / "checkpoint-3" / "zero_to_fp32.py").is_file()
 
 

@@ -27,6 +27,7 @@ def enough(monkeypatch: pytest.MonkeyPatch, pictures: int) -> None:
     monkeypatch.setattr(compiling, "COMPILE_AFTER", pictures)
 
 
+@pytest.mark.slow
 def test_the_first_pictures_are_drawn_as_they_are_and_many_are_compiled_for(
     pipeline: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

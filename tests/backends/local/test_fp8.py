@@ -69,6 +69,7 @@ def test_modulation_and_what_is_outside_of_the_blocks_keep_their_precision(
     assert not any("attn" in name or "mlp" in name for name in kept)
 
 
+@pytest.mark.usefixtures("small_references")
 @pytest.mark.parametrize(
     "pipeline", ["Flux2KleinPipeline", "Flux2KleinKVPipeline", "QwenImageEditPlusPipeline"]
 )

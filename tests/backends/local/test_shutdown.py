@@ -35,6 +35,7 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=600)
 
 
+@pytest.mark.slow
 def test_what_a_thread_hands_to_torch_outlives_it() -> None:
     """Torch 2.11 releases a reference that it never took when the thread ends: one is taken for it."""
     plain, prepared = (

@@ -103,6 +103,7 @@ def draw(generator: DiffusersGenerator) -> Any:
     return numpy.asarray(image, int)
 
 
+@pytest.mark.usefixtures("small_references")
 def test_weights_by_the_names_of_diffusers(toy_pipeline: Callable[[str], Path], tmp_path: Path) -> None:
     folder = toy_pipeline("QwenImageEditPlusPipeline")
     weights = load_file(folder / "transformer" / WEIGHTS)

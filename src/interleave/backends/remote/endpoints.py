@@ -3,9 +3,9 @@
 That is the server with the least work: its calls in flight times its recent seconds per call.
 
 A server that cannot be reached, or fails twice in a row, is taken out of rotation; its `/health` is polled,
-soon at first and then every few seconds, and it returns when that succeeds. While all servers are down, calls wait for the first to
-recover, unless none has ever answered: then the addresses are probably wrong, and calls fail at once. One
-that says that it is busy, or is far slower than the others, rests for a while.
+soon at first and then every few seconds, and it returns when that succeeds. While all servers are down, calls
+wait for the first to recover, unless none has ever answered: then the addresses are probably wrong, and calls
+fail at once. One that says that it is busy, or is far slower than the others, rests for a while.
 
 The addresses may come from a file, which is read again when it changes. A server that is no longer in it ends
 the calls that it has, and gets no more.
