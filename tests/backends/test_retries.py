@@ -258,6 +258,7 @@ def test_half_of_a_thousand_calls_failing_never_makes_more_extra_calls_than_the_
     assert len(outage.retries_at) > 500
 
 
+@pytest.mark.slow
 def test_a_full_outage_is_not_answered_with_a_storm() -> None:
     outage = Outage(share=1.0)
     run(outage.storm(400, calls_per_second=1e9))

@@ -50,6 +50,7 @@ def test_every_profile_of_real_models_is_tried_with_toys(profile: str, capsys: C
     assert "loop: done, 2 pictures drawn" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_options_of_a_profile_are_kept_adapters_and_loras_built_and_what_needs_a_gpu_is_named(
     capsys: Captured,
 ) -> None:

@@ -100,6 +100,7 @@ def test_no_two_requests_are_near_each_other(rows: list[RequestRow]) -> None:
             assert shared < 0.8 * len(pairs[one.id] | pairs[two.id]), (one.text, two.text)
 
 
+@pytest.mark.slow
 def test_the_search_for_near_texts_finds_just_what_comparing_all_finds(taxonomy: Taxonomy) -> None:
     texts = [row.text for row in RequestSampler(taxonomy, seed=1).sample(750)]
     for threshold in (0.5, 0.7, 0.9):

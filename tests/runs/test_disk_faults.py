@@ -360,6 +360,7 @@ def test_B16_a_second_process_is_refused_and_readers_are_not(tmp_path: Path) -> 
     assert err.rstrip().endswith(b"done")
 
 
+@pytest.mark.slow
 def test_A08_a_stopped_process_keeps_its_folder_and_ends_right_when_it_goes_on(tmp_path: Path) -> None:
     arguments = ["generate", REQUEST, "--out", "run", "--generator", "solid?size=64"]
     process = subprocess.Popen(held_after(1, *arguments), stderr=subprocess.DEVNULL)

@@ -340,6 +340,7 @@ def test_K05_too_many_failures_for_three_steps_stop_the_training_with_its_state_
     assert [line["redraws/failed_lately"] for line in lines[3:]] == [0.0] * 2, "it is counted anew"
 
 
+@pytest.mark.slow
 def test_nothing_is_learned_from_a_step_of_which_much_failed_and_the_next_ones_go_on(
     toy: Path, data: Path, tmp_path: Path, always_refusing: None
 ) -> None:

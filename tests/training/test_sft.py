@@ -217,6 +217,7 @@ def test_K09_rows_grouped_by_length_go_on_in_the_middle_of_an_epoch(
     assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_K09_a_line_of_the_log_is_that_of_an_undisturbed_training_though_it_began_before_the_stop(
     toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

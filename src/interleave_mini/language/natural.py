@@ -12,7 +12,7 @@ from typing import Any
 
 from interleave_mini.language import natural_gaps
 from interleave_mini.language.gaps import Gap, Maybe
-from interleave_mini.language.phrasings import GapUse, Phrasing
+from interleave_mini.language.phrasings import MARKS, GapUse, Phrasing
 from interleave_mini.language.story import Story, in_pictures
 from interleave_mini.language.topics import DOMAINS
 from interleave_mini.language.topics.topic import Topic, TopicRequest
@@ -35,7 +35,6 @@ _COUNTED = (
     "n={}",
     "{} frames",
 )
-_MARKS = ".!?…"
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -125,8 +124,8 @@ def dressed(text: str, voice: Voice, rng: Random, steps: int | None = None, *, a
 
     Now and then it names the number of steps; with `always` it does.
     """
-    mark = text[-1:] if text[-1:] in _MARKS else ""
-    text = text.rstrip(_MARKS) if mark else text
+    mark = text[-1:] if text[-1:] in MARKS else ""
+    text = text.rstrip(MARKS) if mark else text
     if steps is not None and steps > 1 and (always or rng.random() < WITH_COUNT):
         tail = rng.choice(_COUNTED).format(natural_gaps.number_in_words(steps, rng))
         text = f"{text}{rng.choice((' ', ', '))}{tail}"
@@ -155,8 +154,8 @@ def read_request(text: str) -> Understood | None:
     for bare, steps in undressed(text):
         words = frozenset(word.lower() for word in _WORD.findall(bare))
         for domain, topic, phrasing in _candidates(words):
-            found = _matched(topic, phrasing, bare)
-            if found is not None and _tell(found.story, steps):
+            found = phrasing.may_be(bare) and _matched(topic, phrasing, bare)
+            if found and _tell(found.story, steps):
                 return Understood(domain, topic, found)
     return None
 
@@ -210,7 +209,7 @@ def _compiled(topic: Topic, phrasing: Phrasing) -> Any:
             return one_of([*NUMBERS, *map(str, range(10))])
         return natural_gaps.pattern(topic.gaps[use.name], use.form)
 
-    return Phrasing(phrasing.text.rstrip(_MARKS)).regex(pattern)
+    return Phrasing(phrasing.text.rstrip(MARKS)).regex(pattern)
 
 
 def _number(words: str) -> int:
@@ -229,7 +228,7 @@ def undressed(text: str) -> Iterator[tuple[str, int | None]]:
     text = " ".join(text.split())
     begun = (text, _without_opening(text))
     for bare in dict.fromkeys((*begun, *map(_without_closing, begun))):
-        bare = bare.rstrip(_MARKS + " ,-")
+        bare = bare.rstrip(MARKS + " ,-")
         yield bare, None
         if tail := _COUNTED_TAIL.search(bare):
             number = next(value for value in tail.groupdict().values() if value)
@@ -237,16 +236,16 @@ def undressed(text: str) -> Iterator[tuple[str, int | None]]:
 
 
 def _without_opening(text: str) -> str:
-    return re.sub(rf"^(?:{any_of('openings')})[{_MARKS}]* ", "", text, count=1, flags=re.IGNORECASE)
+    return re.sub(rf"^(?:{any_of('openings')})[{MARKS}]* ", "", text, count=1, flags=re.IGNORECASE)
 
 
 def _without_closing(text: str) -> str:
-    return re.sub(rf" (?:{any_of('closings')})[{_MARKS}]*$", "", text, count=1, flags=re.IGNORECASE)
+    return re.sub(rf" (?:{any_of('closings')})[{MARKS}]*$", "", text, count=1, flags=re.IGNORECASE)
 
 
 @cache
 def any_of(section: str) -> str:
     """A regular expression for every line of a section without gaps, in all voices; the longest first."""
-    texts = [each.text.rstrip(_MARKS) for voice in voices() for each in voice.section(section)]
+    texts = [each.text.rstrip(MARKS) for voice in voices() for each in voice.section(section)]
     lines = [Phrasing(text).regex(lambda use: "")[0].pattern for text in texts]
     return "|".join(sorted(lines, key=len, reverse=True)) or "(?!)"

@@ -17,6 +17,8 @@ from interleave.errors import InputError
 
 _TOKEN = re.compile(r"\{(?P<gap>[^{}]*)\}|(?P<mark>[\[\]()|])|(?P<text>[^{}\[\]()|]+)")
 _WORD = re.compile(r"[^\W_]+")
+MARKS = ".!?…"
+"""What a sentence may end with."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,21 @@ class Phrasing:
             if re.search(rf"(?<![\w\0]){re.escape(word)}(?![\w\0])", whole)
         )
 
+    @cached_property
+    def _fixed_ends(self) -> tuple[str, str]:
+        """The texts that every sentence of this phrasing begins and ends with; empty where they vary."""
+        first, last = (part if isinstance(part, str) else "" for part in (self.parts[0], self.parts[-1]))
+        return _alike(first), _alike(last).rstrip(MARKS)
+
+    def may_be(self, text: str) -> bool:
+        """Whether a text, without its last marks, begins and ends as this phrasing does.
+
+        That costs little: the regular expression of a phrasing takes a long time to compile.
+        """
+        begins, ends = self._fixed_ends
+        text = _alike(text)
+        return text.startswith(begins.rstrip(MARKS)) and text.endswith(ends)
+
     def chosen(self, rng: Random) -> tuple[str | GapUse, ...]:
         """One sentence: texts and gaps in order, every choice made."""
         return tuple(_chosen(self.parts, rng))
@@ -87,6 +104,11 @@ class Phrasing:
             return f"(?:{'|'.join(map(written, part.ways))})"
 
         return re.compile(written(self.parts), re.IGNORECASE), uses
+
+
+def _alike(text: str) -> str:
+    """The text in lower case, with straight apostrophes."""
+    return text.lower().replace("’", "'")
 
 
 def _flexible(text: str) -> str:
