@@ -73,6 +73,7 @@ def go_on(crash_server: CrashServer, order: dict[str, Any], kill: dict[str, int]
     return ended
 
 
+@pytest.mark.slow
 def test_A02_a_collection_killed_again_and_again_ends_as_an_undisturbed_one(
     crash_server: CrashServer,
 ) -> None:

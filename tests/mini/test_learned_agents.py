@@ -76,6 +76,7 @@ def test_the_critic_tells_right_pictures_from_wrong_ones(critic: Any) -> None:
     assert sum(right) >= 6
 
 
+@pytest.mark.slow
 def test_plans_and_verdicts_are_short_for_their_tokenizer(planner: Any) -> None:
     tokenizer = planner.loaded.decoder.tokenizer
     stories = [task for task in islice(tasks("story", "test", seed=2), 60) if len(task.steps) == 4]

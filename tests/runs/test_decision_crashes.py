@@ -84,7 +84,7 @@ def check_all(work: Any, server: CrashServer, begun: Path, tmp_path: Path, every
     return kills
 
 
-@pytest.mark.parametrize("work", [redrawn, branched])
+@pytest.mark.parametrize("work", [pytest.param(redrawn, marks=pytest.mark.slow), branched])
 def test_a_decision_killed_at_some_touches_of_the_disk(
     work: Any, server: CrashServer, begun: Path, tmp_path: Path
 ) -> None:

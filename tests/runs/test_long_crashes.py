@@ -88,7 +88,7 @@ def test_the_stories_are_about_what_they_say(server: CrashServer, tmp_path: Path
     assert causes["all"] == {"rollback", "drift", "audit"}
 
 
-@pytest.mark.parametrize("kind", ["all", "chapters"])
+@pytest.mark.parametrize("kind", [pytest.param("all", marks=pytest.mark.slow), "chapters"])
 def test_a_long_document_killed_after_some_lines_of_its_journal(
     server: CrashServer, tmp_path: Path, kind: str
 ) -> None:

@@ -41,7 +41,7 @@ def test_a_finished_run_resumes_without_a_call(name: str, tmp_path: Path) -> Non
     assert (folder / "document.html").exists()
 
 
-@pytest.mark.parametrize("name", ["doubles", "world"])
+@pytest.mark.parametrize("name", ["doubles", pytest.param("world", marks=pytest.mark.slow)])
 def test_a_run_cut_after_any_entry_ends_as_the_whole_one_did(name: str, tmp_path: Path) -> None:
     whole = interleave.comparable(copy_of(name, tmp_path))
     entries = len((OLD / name / "journal.jsonl").read_bytes().splitlines())

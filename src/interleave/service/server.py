@@ -142,6 +142,7 @@ def uvicorn_config(app: Any) -> uvicorn.Config:
 
 
 def bind(host: str, port: int) -> socket.socket:
+    """An open port: whoever is told its address can connect at once, and is answered when serving begins."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -152,6 +153,7 @@ def bind(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(address)
+        listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
         raise ConfigurationError(

@@ -22,6 +22,8 @@ INSTALLED = {
     if family.own_code is None or importlib.util.find_spec(family.own_code.package)
 }
 OTHERS = sorted((set(BUILDERS) & INSTALLED) - {"Flux2KleinPipeline"})
+OFTEN = ("Flux2Pipeline", "QwenImageEditPlusPipeline")
+RARE = [name for name in OTHERS if name not in OFTEN]
 VLM_OPTIONS = ["?batch=1", "?cache=static", "?dtype=bfloat16"]
 
 
@@ -64,7 +66,7 @@ def test_klein_keeps_its_contract(check: Check, klein: Path, loaded: dict[str, o
 
 @pytest.mark.usefixtures("small_references")
 @pytest.mark.parametrize("check", checks_for("generator", quick=True), ids=str)
-@pytest.mark.parametrize("pipeline", OTHERS)
+@pytest.mark.parametrize("pipeline", [*OFTEN, *(pytest.param(each, marks=pytest.mark.slow) for each in RARE)])
 def test_every_family_keeps_its_contract(
     pipeline: str,
     check: Check,

@@ -111,8 +111,6 @@ class Service:
             self._server = UvicornServer(uvicorn_config(self.app))
             await self.documents.start()
             serving = asyncio.create_task(self._server.serve(sockets=[listening]))
-            while not (self._server.started or serving.done()):
-                await asyncio.sleep(0.001)
             self._ready.set()
             await serving
             await self.documents.stop()
