@@ -72,7 +72,7 @@ class Phrasing:
     def _fixed_ends(self) -> tuple[str, str]:
         """The texts that every sentence of this phrasing begins and ends with; empty where they vary."""
         first, last = (part if isinstance(part, str) else "" for part in (self.parts[0], self.parts[-1]))
-        return _alike(first), _alike(last).rstrip(MARKS)
+        return _alike(first).rstrip(MARKS), _alike(last).rstrip(MARKS)
 
     def may_be(self, text: str) -> bool:
         """Whether a text, without its last marks, begins and ends as this phrasing does.
@@ -81,7 +81,7 @@ class Phrasing:
         """
         begins, ends = self._fixed_ends
         text = _alike(text)
-        return text.startswith(begins.rstrip(MARKS)) and text.endswith(ends)
+        return text.startswith(begins) and text.endswith(ends)
 
     def chosen(self, rng: Random) -> tuple[str | GapUse, ...]:
         """One sentence: texts and gaps in order, every choice made."""
