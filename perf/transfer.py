@@ -46,6 +46,7 @@ def rounded_to_four_bits(folder: Path) -> Path:
 
 def bench(suite: str, system: str, generator: str, out: Path, items: int, seed: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "interleave", "bench", "mini", "--suite", suite, "--system", system]
+    command += ["--planner", "mini", "--critic", "mini", "--prompts", "mini"]
     command += ["--generator", generator, "--items", str(items), "--seed", str(seed), "--out", str(out)]
     done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE)
     if done.returncode not in (0, 1):  # 1: some requests were refused, which counts as wrong
@@ -65,7 +66,7 @@ def main() -> None:
     given = parser.parse_args()
 
     four_bits = rounded_to_four_bits(given.out / "4-bit-generator")
-    generators = {"mini": "mini", "4-bit": f"diffusers:{four_bits.resolve()}", "painter": PAINTER}
+    generators = {"mini": "mini", "painter": PAINTER, "4-bit": f"diffusers:{four_bits.resolve()}"}
     rows = []
     print("| generator | suite | alone | planner | planner and critic | drawn a task |")
     print("|---|---|---:|---:|---:|---:|")
