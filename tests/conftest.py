@@ -25,7 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 create_default_context = cache(ssl.create_default_context)
 ssl.create_default_context = create_default_context
-"""Clients of libraries read the system's certificates for each context; here nobody is on the network."""
+"""HTTP clients read the system's certificates for every context they make, which no test needs."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -26,7 +26,7 @@ from interleave_mini.language.vocabulary import (
     Unknown,
     corrected,
     corrections,
-    is_of_the_world,
+    has_only_trained_words,
     is_plural,
     other_language,
     unknown_words,
@@ -172,7 +172,7 @@ def _with_neighbours(text: str, unknown: Sequence[Unknown]) -> list[str]:
         for place, each in enumerate(unknown):
             said = _replaced(said, each.word, each.nearest[(turn + place) % len(each.nearest)])
         own.append(one_line(said, MAX_REQUEST_SHOWN))
-    return list(dict.fromkeys(own)) if all(is_of_the_world(said) for said in own) else []
+    return list(dict.fromkeys(own)) if all(has_only_trained_words(said) for said in own) else []
 
 
 def _replaced(text: str, word: str, near: str) -> str:

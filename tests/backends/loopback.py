@@ -467,7 +467,7 @@ EDITING = {
 # Faults of the wire, each for any request
 
 CLOSING = {"Connection": "close"}
-"""The server hangs up after every fault: a client that was not told might send its next request into that."""
+"""The server closes the connection after a fault; without this header a client may try to reuse it."""
 
 
 def status(code: int, body: Any = None, **headers: str) -> Fault:

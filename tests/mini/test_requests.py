@@ -163,7 +163,7 @@ def test_a_request_in_another_language_is_refused_kindly() -> None:
         ("A horse and a cow meet at the farm", "Try “A cat and a dog meet at the farm” or “"),
         ("A small bear walks through the forest", "Try “A small cat walks through the forest” or “"),
         ("how to fold a paper crane", "It can do “"),  # a paper car is as hard to fold
-        ("A girl in a yellow raincoat", "It can do “"),  # nobody walks about in a book
+        ("A girl in a yellow raincoat", "It can do “"),  # a raincoat is no kind of book
     ],
 )
 def test_neighbours_stand_in_only_where_the_request_makes_sense_with_them(text: str, instead: str) -> None:

@@ -20,7 +20,7 @@ from interleave.errors import ConfigurationError
 from interleave.service.auth import Access, is_loopback
 from interleave.service.config import PRESETS, find_preset, parse_devices, visible_devices
 from interleave.service.messages import Refusal
-from interleave.service.server import bind
+from interleave.service.server import listen
 from work import HANGS_AFTER
 
 Captured = pytest.CaptureFixture[str]
@@ -223,6 +223,6 @@ def test_a_model_whose_code_is_not_installed_is_refused_before_an_address_is_giv
     assert said.out == ""
 
 
-def test_whoever_is_told_the_address_can_connect_before_anything_is_served() -> None:
-    with bind("127.0.0.1", 0) as listening:
+def test_a_client_can_connect_before_the_server_runs() -> None:
+    with listen("127.0.0.1", 0) as listening:
         socket.create_connection(listening.getsockname(), timeout=HANGS_AFTER).close()

@@ -44,7 +44,7 @@ UNREAD_SECONDS = 2.0
 def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C; `announce` is called with the address once the port is open."""
     check_public(config.host, config.token)
-    listening = bind(config.host, config.port)
+    listening = listen(config.host, config.port)
     trim_freed_memory()
     log.setLevel(logging.INFO)
     keep_environment_secret()
@@ -141,8 +141,8 @@ def uvicorn_config(app: Any) -> uvicorn.Config:
     )
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """An open port: whoever is told its address can connect at once, and is answered when serving begins."""
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket: from now on connections are queued, and answered once the server runs."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -154,7 +154,7 @@ def read_request(text: str) -> Understood | None:
     for bare, steps in undressed(text):
         words = frozenset(word.lower() for word in _WORD.findall(bare))
         for domain, topic, phrasing in _candidates(words):
-            found = phrasing.may_be(bare) and _matched(topic, phrasing, bare)
+            found = phrasing.may_match(bare) and _matched(topic, phrasing, bare)
             if found and _tell(found.story, steps):
                 return Understood(domain, topic, found)
     return None

@@ -74,7 +74,7 @@ class Phrasing:
         first, last = (part if isinstance(part, str) else "" for part in (self.parts[0], self.parts[-1]))
         return _alike(first).rstrip(MARKS), _alike(last).rstrip(MARKS)
 
-    def may_be(self, text: str) -> bool:
+    def may_match(self, text: str) -> bool:
         """Whether a text, without its last marks, begins and ends as this phrasing does.
 
         That costs little: the regular expression of a phrasing takes a long time to compile.

@@ -174,8 +174,8 @@ def is_known(word: str) -> bool:
     return word in known or bare in known or any(form in known for form in _base_forms(bare))
 
 
-def is_of_the_world(text: str) -> bool:
-    """Whether all words of a text are those of the requests that the planner was trained on."""
+def has_only_trained_words(text: str) -> bool:
+    """Whether all words of a text are those of requests that the planner was trained on."""
     words = (word.lower().replace("’", "'") for word in _WORD.findall(text))
     return all(word in vocabulary() or word.removesuffix("'s") in vocabulary() for word in words)
 
@@ -209,7 +209,7 @@ def _lacking(text: str) -> Iterator[re.Match[str]]:
     """Words for what the world lacks where they are asked for: "a dragon", but not "my teacher"."""
     text = _known_phrases().sub(lambda found: "_" * len(found[0]), text)  # "an ice cream" asks for no ice
     for found in _asked_for().finditer(text):
-        if _named(found) not in _spoken_of() and _in_riddles().isdisjoint(_contexts(found, text)):
+        if _mention(found) not in _spoken_of() and _in_riddles().isdisjoint(_contexts(found, text)):
             yield from re.compile(re.escape(found["word"])).finditer(
                 text, found.start("word"), found.end("word")
             )
@@ -237,7 +237,7 @@ def _asked_for() -> re.Pattern[str]:
     )
 
 
-def _named(found: re.Match[str]) -> tuple[str, bool]:
+def _mention(found: re.Match[str]) -> tuple[str, bool]:
     """A word for what the world lacks, and whether an article or a number makes it a thing.
 
     "Trees grow up and bear apples" says nothing of "a bear".
@@ -251,7 +251,7 @@ def _spoken_of() -> frozenset[tuple[str, bool]]:
     topics = [topic for topics in (*DOMAINS.values(), RIDDLE_TOPICS) for topic in topics]
     texts = [*voice_lines(), *(template for topic in topics for template in topic.templates)]
     texts += [template for edit in EDITS for template in edit.templates]
-    return frozenset(_named(found) for text in texts for found in _asked_for().finditer(text))
+    return frozenset(_mention(found) for text in texts for found in _asked_for().finditer(text))
 
 
 @cache

@@ -107,7 +107,7 @@ _OF_A_THING: tuple[Callable[[Scene, Random], Scene], ...] = (
 )
 
 
-# Mistakes of the whole picture, which no critic was trained on
+# Mistakes of the whole picture; critics are trained on the other ones only
 
 
 def with_mistake_of_the_picture(scene: Scene, rng: Random) -> Scene:

@@ -27,7 +27,7 @@ from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.documents.shelf import ModelShelf
 from interleave.service.documents.studio.page import PageFile
 from interleave.service.server import Server as UvicornServer
-from interleave.service.server import address_of, bind, uvicorn_config
+from interleave.service.server import address_of, listen, uvicorn_config
 
 T = TypeVar("T")
 HANGS_AFTER = 60.0
@@ -103,7 +103,7 @@ class Service:
             shelf = ModelShelf(config, pack, chosen, lambda models: observed(models, self.metrics))
             self.documents = self._documents(shelf)
             self.metrics.watch(self.documents)
-            listening = bind("127.0.0.1", 0)
+            listening = listen("127.0.0.1", 0)
             self.url = address_of(listening)
             guests = Guests(self.folder, self.guests) if self.guests else None
             access = KeyAccess(self.folder / FILE_NAME, guests)

@@ -34,7 +34,7 @@ from interleave.service.documents.shelf import ModelShelf, NoModels, Offer
 from interleave.service.documents.studio.page import PageFile
 from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
 from interleave.service.memory import trim_freed_memory
-from interleave.service.server import GRACE_SECONDS, Server, address_of, bind, uvicorn_config
+from interleave.service.server import GRACE_SECONDS, Server, address_of, listen, uvicorn_config
 from interleave.service.signals import drain_on_signals
 from interleave.text import count
 
@@ -80,7 +80,7 @@ def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) ->
     access = KeyAccess(config.keys_path, Guests(config.folder, config.guests) if config.guests else None)
     check_public(config, access)
     resolve(config.chosen)  # what is wrong with the options shows before the port is taken
-    listening = bind(config.host, config.port)
+    listening = listen(config.host, config.port)
     trim_freed_memory()
     log.setLevel(logging.INFO)
     keep_environment_secret()

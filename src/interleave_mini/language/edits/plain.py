@@ -226,7 +226,7 @@ def read_edit_sentence(text: str, scene: Scene, spoken_of: int | None = None) ->
     text = canonical(text).strip(_MARKS)
     words = frozenset(re.findall(r"[^\W_]+", text.lower()))
     for name, phrasing in _edit_phrasings():
-        if not (phrasing.fixed_words <= words and phrasing.may_be(text)):
+        if not (phrasing.fixed_words <= words and phrasing.may_match(text)):
             continue
         regex, uses = _compiled(phrasing)
         if (found := regex.fullmatch(text)) is None:
