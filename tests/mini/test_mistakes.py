@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from itertools import islice
 from random import Random
 
 import pytest
 
+from interleave.backends.protocols import ImageRequest
+from interleave.backends.registry import load_generator
+from interleave_mini.language.prompts import scene_prompt
 from interleave_mini.language.tasks import sample_training_task, tasks
+from interleave_mini.reader import shared_reader
 from interleave_mini.train import vision_examples
 from interleave_mini.train.vision_examples import sample_exercise
 from interleave_mini.world.mistakes import (
@@ -129,3 +134,14 @@ def test_a_mistake_of_the_picture_changes_everything_in_one_way() -> None:
 
 def test_an_empty_picture_has_no_such_mistake() -> None:
     assert with_mistake_of_the_picture(Scene("night"), Random(0)) == Scene("night")
+
+
+def test_the_painter_makes_such_mistakes_when_asked_to() -> None:
+    painter = load_generator("world?mistakes=1&of=picture")
+    dog, cat = Thing("dog", "red"), Thing("cat", "blue", Size.SMALL)
+    scene = Scene.of("night", {3: dog, 4: LARGE, 5: cat})
+    for seed in range(8):
+        drawn = asyncio.run(painter.generate(ImageRequest(scene_prompt(scene), seed)))
+        found = shared_reader().read(drawn).scene
+        wrong = [cell for cell in scene.things if found.cells[cell] != scene.cells[cell]]
+        assert len(wrong) >= 2, (seed, found)
