@@ -37,6 +37,8 @@ from gpu_command import KLEIN, measure_profile_run
 from gpu_limits import Limits, drawing_work, limits_of, measure_ceilings
 from gpu_loading import load_from_files
 from gpu_parts import measure_drawing, measure_judging, measure_kernels
+from gpu_products import measure_products
+from gpu_question import conversation, write_question
 from gpu_table import table
 from PIL import Image
 from random_models import REAL, TOY, build_klein, build_vlm, verdict, with_kept_sources
@@ -88,21 +90,12 @@ class Reference:
         return int(written.shape[1] - inputs["input_ids"].shape[1])
 
     def inputs(self, before: Image.Image, after: Image.Image) -> Any:
-        seen = critic_input(PROMPT, PROMPT, (before,), after)
-        conversation = [
-            {
-                "role": message.role,
-                "content": [
-                    {"type": "text", "text": part.text}
-                    if isinstance(part, Text)
-                    else {"type": "image", "image": part.image}
-                    for part in message.parts
-                ],
-            }
-            for message in critic_messages(seen, load_pack("default"))
-        ]
         made = self.processor.apply_chat_template(
-            conversation, tokenize=True, add_generation_prompt=True, return_dict=True, return_tensors="pt"
+            conversation(before, after),
+            tokenize=True,
+            add_generation_prompt=True,
+            return_dict=True,
+            return_tensors="pt",
         )
         return made.to(self.bench.device, dtype=self.bench.dtype)
 
@@ -391,6 +384,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
         or options.parts
         or options.kernels
         or options.planned
+        or options.products
         or counts
     ):
         _measure_models(bench, counts)
@@ -420,8 +414,13 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
         way: replace(limits, draw=drawing_work(bench, klein, kv=way.kv).seconds(ceilings, float8=way.float8))
         for way in WAYS.values()
     }
+    if bench.options.question:
+        folder, size = bench.options.question, bench.size
+        write_question(folder, size, bench.tokens, reference.processor, bench.picture())
     if bench.options.reference:
         measure_reference(bench, limits, reference)
+    if bench.options.products:
+        _tried(bench, lambda: measure_products(bench))
     if not (
         bench.options.alone or bench.options.parts or bench.options.kernels or bench.options.planned or counts
     ):
@@ -443,7 +442,8 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
         )
         together = bench.options.trajectories_by
         crowds = counts if together is None or name in together.split(",") else []
-        _measure_way(bench, by_way[way], models, way, crowds, judging=first)
+        watched = bench.options.kernels_by is None or name in bench.options.kernels_by.split(",")
+        _measure_way(bench, by_way[way], models, way, crowds, judging=first, watched=watched)
         if way.float8 and not way.kv:
             rounded = reference.draw(bench.picture(), "latent").float()
             bench.note("latents", apart=float((rounded - latents).norm() / latents.norm()))
@@ -484,7 +484,14 @@ def _measure_planned(bench: Bench, limits: Limits, models: Ours, way: Way) -> No
 
 
 def _measure_way(
-    bench: Bench, limits: Limits, models: Ours, way: Way, counts: Sequence[int], *, judging: bool
+    bench: Bench,
+    limits: Limits,
+    models: Ours,
+    way: Way,
+    counts: Sequence[int],
+    *,
+    judging: bool,
+    watched: bool,
 ) -> None:
     options = bench.options
     if options.alone:
@@ -497,11 +504,11 @@ def _measure_way(
             )
         for together in _numbers(options.judge_parts) if judging else []:
             _tried(bench, lambda n=together: measure_judging(bench, models.critic, n))
-    for together in _numbers(options.kernels) if options.kernels and counts else []:
-        _tried(bench, lambda n=together: measure_kernels(bench, models.generator, n, _how_drawn(models, way)))
     reference = _reference_rate(bench)
     for number in counts:
         _tried(bench, lambda n=number: measure_trajectories(bench, limits, models, way, n, reference))
+    for together in _numbers(options.kernels) if options.kernels and watched else []:
+        _tried(bench, lambda n=together: measure_kernels(bench, models.generator, n, _how_drawn(models, way)))
 
 
 def _tried(bench: Bench, measure: Callable[[], None]) -> None:
@@ -535,6 +542,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     sections.add_argument("--parts", action="store_true", help="ours, where the time goes")
     sections.add_argument("--trajectories", metavar="N,N", help="ours, so many at once, e.g. 1,8,32")
     sections.add_argument("--loading", action="store_true", help="the models loaded from files in memory")
+    sections.add_argument("--products", action="store_true", help="large products, the device warm")
     sections.add_argument("--kernels", metavar="N,N", help="what the device does while so many are drawn")
     sections.add_argument("--planned", type=int, metavar="N", help="so many trajectories, the planner asked")
     sections.add_argument("--profile-run", action="store_true", help="the whole command")
@@ -569,6 +577,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--planned-memory", type=float, metavar="GB", help="use no more of the device's memory for --planned"
     )
+    parser.add_argument(
+        "--question", type=Path, metavar="DIR", help="write the critic's question here, for gpu_vllm.py"
+    )
+    parser.add_argument(
+        "--kernels-by", metavar="WAY,WAY", help="ways to draw that kernels are measured with [all]"
+    )
     parser.add_argument("--requests", type=int, default=4, help="requests of the whole command [4]")
     parser.add_argument("--checkpoints", type=Path, metavar="DIR", help="where checkpoints are written")
     parser.add_argument(
@@ -586,6 +600,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "kernels",
         "trajectories",
         "planned",
+        "products",
         "profile_run",
     )
     wanted += ("table",)

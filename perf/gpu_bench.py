@@ -68,9 +68,17 @@ class Bench:
         """The most gigabytes held since the last time this was asked."""
         if self.device.type != "cuda":
             return 0.0
-        most = torch.cuda.max_memory_reserved() / GB
+        most = self.peak_memory()
         torch.cuda.reset_peak_memory_stats()
         return most
+
+    def peak_memory(self) -> float:
+        """The same, and the next to ask is told of these too."""
+        return torch.cuda.max_memory_reserved() / GB if self.device.type == "cuda" else 0.0
+
+    def held_memory(self) -> float:
+        """Gigabytes that tensors of this process take now."""
+        return torch.cuda.memory_allocated() / GB if self.device.type == "cuda" else 0.0
 
     def card_memory(self) -> float:
         """Gigabytes of the device that are taken now, by this and all other processes."""

@@ -55,6 +55,10 @@ def load_from_files(bench: Bench, vlm_options: TransformersVlm.Options) -> Loade
         bench.settle()
         both = time.perf_counter() - started
         held = torch.cuda.memory_allocated() - before if bench.device.type == "cuda" else 0
+        for name, loaded in ((PLANNER, planner), (CRITIC, critic)):  # decode steps compiled and captured
+            TransformersVlm(spec=Spec("transformers", name), options=vlm_options, loaded=loaded)
+        bench.settle()
+        ready = time.perf_counter() - started
         bench.note(
             "loading",
             seconds=both,
@@ -62,6 +66,7 @@ def load_from_files(bench: Bench, vlm_options: TransformersVlm.Options) -> Loade
             generator=both - language,
             gigabytes=held / GB,
             gigabytes_per_second=held / GB / both,
+            ready=ready,
             writing=writing,
         )
     finally:

@@ -41,13 +41,17 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         elif kind == "loading":
             lines.append(
                 f"| all weights from files in memory to the device | {row['seconds']:.1f} s | | "
-                f"{row['gigabytes']:.0f} GB, {row['gigabytes_per_second']:.1f} GB/s |"
+                f"{row['gigabytes']:.0f} GB, {row['gigabytes_per_second']:.1f} GB/s{_ready(row)} |"
             )
         elif kind in ("drawing", "judging"):
             lines.append(_parts(row))
         elif kind == "profile-run":
             lines.append(_command(row))
     return "\n".join(lines)
+
+
+def _ready(row: dict[str, Any]) -> str:
+    return f"; decode steps compiled and captured after {row['ready']:.1f} s" if "ready" in row else ""
 
 
 def _again(row: dict[str, Any]) -> str:

@@ -1,28 +1,26 @@
 """What training costs at real size: supervised fine-tuning and GRPO of Qwen3-VL-8B on one device.
 
     python perf/gpu_training.py --parts lora,full --profile --results results.json
-    python perf/gpu_training.py --parts overfit,kill --results results.json
-    python perf/gpu_training.py --parts grpo,grpo80,rollouts --grpo-steps 2 --results results.json
-    python perf/gpu_training.py --parts pool --grpo-steps 2 --servers 1 --results results.json
+    python perf/gpu_training.py --parts kill,overfit --results results.json
+    python perf/gpu_training.py --parts grpo,grpo80,rollouts,pool,overlap --results results.json
+    python perf/gpu_training.py --parts rollouts,vllm --vllm-path FOLDER --results results.json
     python perf/gpu_training.py --toy                                    # all of it, small, anywhere
 
 The commands are the product's: `interleave train sft critic` and `interleave train grpo` with a recipe that
 ships. Only the loading of a checkpoint is replaced: the model, of its real size and with random weights, is
 made on the device, which takes seconds. Rows are a critic's: two pictures of 1024×1024, the prompt as it is,
-an answer of 300 tokens. Beside each figure stands the device's own speed at a large product of matrices,
-measured in the same run.
+an answer of 300 tokens; in GRPO exactly so many are decoded, whatever the model says. Beside each figure
+stands the device's own speed at a large product of matrices, measured in the same run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
+import math
 import shutil
 import signal
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 import traceback
@@ -32,43 +30,89 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu_bench import GB, Bench
+from gpu_bench import Bench
 from gpu_limits import measure_ceilings
+from gpu_training_command import CHECKPOINTING, log_of, train, wait_for
 from gpu_training_flops import sft_flops
-from gpu_training_models import Makers, learner_for, write_model_settings
-from gpu_training_pool import serving
+from gpu_training_grpo import drop_makers, measure_grpo, measure_grpo80, measure_overlap, measure_pool
+from gpu_training_kill import Resumed
+from gpu_training_models import write_model_settings
+from gpu_training_pool import Pool
 from gpu_training_rows import write_critic_rows
+from gpu_training_vllm_process import StartedVllm
 from gpu_training_watch import Watch
 from random_models import REAL, TOY
 
-from interleave.cli.main import main as command
-from interleave.training import grpo, run, sft
+from interleave.training import sft
 
-PARTS = ("lora", "full", "overfit", "rollouts", "grpo", "pool", "grpo80", "kill")
-CHECKPOINTING = "model.gradient_checkpointing"
+PARTS = ("grpo", "grpo80", "lora", "full", "kill", "rollouts", "pool", "overlap", "overfit")
+"""All but `vllm`, which must be installed. Where `grpo80` follows `grpo`, it has the same generator."""
+NEEDED = {
+    "grpo": 60,
+    "grpo80": 30,
+    "lora": 20,
+    "full": 25,
+    "kill": 35,
+    "rollouts": 25,
+    "pool": 60,
+    "overlap": 28,
+    "vllm": 50,
+    "overfit": 30,
+}
+"""Seconds that a part takes on an H200, about: with `--until`, it is not begun with less."""
+ENDING = 8
+"""Seconds that a part which is cut off may still take."""
 ROWS_A_STEP = 8
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    started = time.perf_counter()
     options = parse(arguments)
     bench = bench_of(options)
     if options.child:
+        wait_for(options.wait)
         train(bench, Path(options.child), json.loads(options.settings))
         return
     folder = Path(tempfile.mkdtemp(prefix="training-"))
+    parts = options.parts.split(",")
+    bench.ahead = {}  # type: ignore[attr-defined]
     try:
-        bench.peak = measure_ceilings(bench).operations_per_second  # type: ignore[attr-defined]
-        write_critic_rows(bench, folder / "rows", options.rows)
         write_model_settings(bench, folder / "model")
-        for part in options.parts.split(","):
-            measured(bench, part, folder)
+        write_critic_rows(bench, folder / "rows", options.rows)
+        if "kill" in parts:
+            bench.ahead["kill"] = Resumed(bench, folder)  # type: ignore[attr-defined]
+        if "vllm" in parts:
+            bench.ahead["vllm"] = StartedVllm(bench, folder)  # type: ignore[attr-defined]
+        bench.peak = measure_ceilings(bench).operations_per_second  # type: ignore[attr-defined]
+        bench.note("ready", seconds=time.perf_counter() - started)
+        done: set[str] = set()
+        for place, part in enumerate(parts):
+            later = parts[place + 1 :]
+            left = options.until - (time.perf_counter() - started) if options.until else math.inf
+            left -= kept_for_later(part, later)
+            if part in done or left < NEEDED[part]:
+                bench.note("skipped", part=part, seconds_left=left)
+                continue
+            measured(bench, part, folder, later, left)
+            done.add(part)
     finally:
+        for waiting in bench.ahead.values():  # type: ignore[attr-defined]
+            waiting.end()
+        if pool := getattr(bench, "pool", None):
+            pool.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def kept_for_later(part: str, later: Sequence[str]) -> float:
+    """Seconds that a part which matters less leaves to the one that follows."""
+    return NEEDED["vllm"] + ENDING if part == "overlap" and "vllm" in later else 0
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument(
+        "--parts", default=",".join(PARTS), help="in their order; one that was left out may come again"
+    )
     parser.add_argument("--toy", action="store_true")
     parser.add_argument(
         "--steps", type=int, default=4, help="of each variant of SFT; the first is not counted"
@@ -79,11 +123,19 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--prompts", type=int, default=4, help="of a step of GRPO, each with 8 answers")
     parser.add_argument("--grpo-steps", type=int, default=2)
     parser.add_argument("--servers", type=int, default=1, help="that draw over HTTP in the part 'pool'")
-    parser.add_argument("--limit", type=int, default=0, help="seconds after which a part is given up")
+    parser.add_argument(
+        "--limit", default="", help="seconds after which a part is given up: 120, or lora=60,full=50"
+    )
+    parser.add_argument(
+        "--until", type=int, default=0, help="seconds for everything; parts that need more are left out"
+    )
+    parser.add_argument("--library-tokens", type=int, default=40, help="of an answer by the library")
+    parser.add_argument("--vllm-path", default="", help="of a folder with vLLM, which its process has first")
     parser.add_argument("--profile", action="store_true", help="where the last step of each variant goes")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--settings", default="{}", help=argparse.SUPPRESS)
+    parser.add_argument("--wait", default="", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
@@ -100,34 +152,48 @@ def bench_of(options: argparse.Namespace) -> Bench:
     )
 
 
-def measured(bench: Bench, part: str, folder: Path) -> None:
+def measured(bench: Bench, part: str, folder: Path, later: Sequence[str], left: float) -> None:
     """One part; should it fail, the others are measured all the same."""
     started = time.perf_counter()
+    if part == "kill" and "pool" in later:  # servers load while nothing is timed
+        bench.pool = Pool(bench, folder)  # type: ignore[attr-defined]
     try:
-        with _limited(bench.options.limit):
+        with _limited(min(limit_of(bench.options.limit, part), left)):
             MEASURES[part](bench, folder)
     except Exception as error:
         traceback.print_exc()
         bench.note("failed", part=part, error=f"{type(error).__name__}: {str(error)[:300]}")
     except SystemExit as error:
         bench.note("failed", part=part, error=f"exit {error.code}")
+    if not {"grpo", "grpo80"} & set(later[:1]):
+        drop_makers(bench)
     bench.free()
-    bench.note("part", part=part, seconds=time.perf_counter() - started)
+    bench.note("part", part=part, seconds=time.perf_counter() - started, held=bench.held_memory())
+
+
+def limit_of(limits: str, part: str) -> float:
+    """Seconds for a part: one number for all, or each part's own."""
+    if not limits:
+        return math.inf
+    if limits.isdecimal():
+        return float(limits)
+    own = dict(each.split("=") for each in limits.split(","))
+    return float(own.get(part, math.inf))
 
 
 @contextmanager
-def _limited(seconds: int) -> Iterator[None]:
-    """Give up after so many seconds; 0: never. A compilation may take longer than a machine is lent for."""
+def _limited(seconds: float) -> Iterator[None]:
+    """Give up after so many seconds. A compilation may take longer than a machine is lent for."""
 
     def give_up(*arguments: object) -> None:
-        raise TimeoutError(f"not done after {seconds} s")
+        raise TimeoutError(f"not done after {seconds:.0f} s")
 
     signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds if math.isfinite(seconds) else 0)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 # Supervised fine-tuning
@@ -173,10 +239,11 @@ def measure_sft(bench: Bench, folder: Path, what: str, changes: dict[str, Any]) 
     }
     bench.free()
     bench.memory()
+    held = bench.held_memory()
     watch = Watch(bench, profile_last=bench.options.profile)
     with watch.watching(sft, "add_callbacks"):
-        unsaved = settings.get("model.lora_rank") == 0  # writing takes longer than the steps
-        train(bench, folder, {"task": "sft", "out": str(out), "settings": settings, "unsaved": unsaved})
+        # writing would take longer than the steps
+        train(bench, folder, {"task": "sft", "out": str(out), "settings": settings, "unsaved": True})
     lines = log_of(out)
     tokens = lines[-1]["num_tokens"] / len(lines)
     spent = statistics.median(watch.steps[1 : bench.options.steps])
@@ -199,6 +266,7 @@ def measure_sft(bench: Bench, folder: Path, what: str, changes: dict[str, Any]) 
         teraflop=flops / 1e12,
         share_of_peak=flops / spent / bench.peak,  # type: ignore[attr-defined]
         gigabytes=bench.memory(),
+        held_before=held,
         losses=[round(line["loss"], 4) for line in lines],
         waited_for_data=statistics.median(line["time/data"] for line in lines),
         **({"parts": watch.profile} if watch.profile else {}),
@@ -235,217 +303,32 @@ def measure_overfit(bench: Bench, folder: Path) -> None:
     bench.note("overfit", losses=[round(loss, 4) for loss in losses], gigabytes=bench.memory())
 
 
-# GRPO
-
-WIDE = {"training.device_batch": 2, CHECKPOINTING: False, "grpo.rollout_batch": 64}
+# The rest
 
 
 def measure_rollouts(bench: Bench, folder: Path) -> None:
-    """Answers alone: ours by batch size, and the library's `generate` for comparison."""
+    """Answers alone: ours, and the library's `generate` for comparison."""
     from gpu_training_rollouts import measure
 
     measure(bench, folder)
 
 
-def measure_grpo(bench: Bench, folder: Path) -> None:
-    """Steps with 8 answers to each prompt; generator and scorer on the same device.
-
-    With `--prompts 4` one picture of four is wrong, so that a quarter of all answers draws another.
-    """
-    makers = Makers(bench, scorer=True)
-    grpo_steps(bench, folder, makers, bench.options.prompts, bench.options.grpo_steps, WIDE)
-    makers.free()
-
-
-def measure_pool(bench: Bench, folder: Path) -> None:
-    """The same, the pictures drawn over HTTP by servers on the same device."""
-    started = time.perf_counter()
-    with serving(bench, folder, bench.options.servers) as pool:
-        bench.note("pool", servers=bench.options.servers, ready_after=time.perf_counter() - started)
-        makers = Makers(bench, scorer=True, pool=pool)
-        by = f"{bench.options.servers} over HTTP"
-        grpo_steps(bench, folder, makers, bench.options.prompts, bench.options.grpo_steps, WIDE, by=by)
-        makers.free()
-
-
-def measure_grpo80(bench: Bench, folder: Path) -> None:
-    """The same within 80 GB: the scorer elsewhere, activations recomputed, fewer answers at once."""
-    if bench.device.type == "cuda":
-        whole = torch.cuda.get_device_properties(0).total_memory
-        torch.cuda.set_per_process_memory_fraction(80 * GB / whole)
-    makers = Makers(bench, scorer=False)
-    settings = {"training.device_batch": 1, CHECKPOINTING: True, "grpo.rollout_batch": 16}
-    grpo_steps(bench, folder, makers, 1, 1, settings, given=80)
-    makers.free()
-    if bench.device.type == "cuda":
-        torch.cuda.set_per_process_memory_fraction(1.0)
-
-
-def grpo_steps(
-    bench: Bench,
-    folder: Path,
-    makers: Makers,
-    prompts: int,
-    steps: int,
-    changes: dict[str, Any],
-    given: float | None = None,
-    by: str = "this process",
-) -> None:
-    name = f"grpo-{time.time_ns()}"
-    out, rows = folder / name, folder / f"{name}-rows"
-    write_critic_rows(bench, rows, prompts, wrong=max(1, prompts // 4))
-    settings = {
-        "training.steps": steps,
-        "training.warmup": 0,
-        "training.save_every": 1000,
-        "training.workers": 0 if bench.options.toy else 2,
-        "grpo.prompts": prompts,
-        "grpo.samples": 8,
-        "grpo.max_completion": 2 * bench.tokens,
-        "grpo.rollouts": "graphs",
-        **changes,
-    }
-    bench.memory()
-    watch = Watch(bench)
-    job = {"task": "grpo", "out": str(out), "rows": str(rows), "settings": settings}
-    with watch.watching(grpo, "add_callbacks"):
-        train(bench, folder, {**job, "redraws": makers.redrawer()})
-    card, gigabytes, answers = bench.card_memory(), bench.memory(), 8 * prompts
-    for number, line in enumerate(log_of(out)):
-        tokens = line["num_tokens"] / (number + 1) / answers
-        flops = sft_flops(bench.size, int(tokens), 2, answer=bench.tokens, adapter=True)
-        update = line["time/update"] * answers / settings["training.device_batch"]
-        bench.note(
-            "grpo step",
-            number=number + 1,
-            answers=answers,
-            whole=watch.steps[number],
-            rollout=line["time/generate"],
-            reward=line["time/reward"],
-            drawing=makers.busy("drawing", number),
-            scoring=makers.busy("scoring", number),
-            pictures=makers.count("drawing", number),
-            update=update,
-            update_share_of_peak=answers * flops / update / bench.peak,  # type: ignore[attr-defined]
-            length=line["completions/mean_length"],
-            tokens_an_answer=tokens,
-            reward_mean=line["reward"],
-            loss=line["loss"],
-            gradient=line.get("grad_norm"),
-            gigabytes=gigabytes,
-            card_gigabytes=card,
-            memory_given=given,
-            drawn_by=by,
-            checkpointing=settings[CHECKPOINTING],
-            device_batch=settings["training.device_batch"],
-            scorer="on the device" if makers.scorer else "elsewhere, taking no time",
-        )
-
-
-# A kill
-
-
 def measure_kill(bench: Bench, folder: Path) -> None:
-    """Kill the command with signal 9 after its first checkpoint, start it again, compare with `overfit`."""
-    if not (folder / "undisturbed").exists():
-        measure_overfit(bench, folder)
-        bench.free()
-    job = overfit_job(bench, folder, "killed")
-    killed_out = folder / "killed"
-    started = time.perf_counter()
-    killed = start_child(bench, folder, job)
-    sealed = killed_out / "checkpoints" / "checkpoint-4" / "whole.json"
-    while killed.poll() is None and not (sealed.exists() and len(lines_of(killed_out / "log.jsonl")) >= 6):
-        time.sleep(0.05)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
-    before = time.perf_counter()
-    left = len(lines_of(killed_out / "log.jsonl"))
-    code = start_child(bench, folder, job).wait()
-    whole, resumed = log_of(folder / "undisturbed"), log_of(killed_out)
-    bench.note(
-        "kill -9",
-        returned=code,
-        killed_by=killed.returncode,
-        until_killed=before - started,
-        again=time.perf_counter() - before,
-        steps_logged_when_killed=left,
-        losses=[line["loss"] for line in whole],
-        resumed=[line["loss"] for line in resumed],
-        equal=[line["loss"] for line in whole] == [line["loss"] for line in resumed],
-        checkpoint_megabytes=folder_size(killed_out / "checkpoints" / "checkpoint-12") / 1e6,
-    )
-
-
-def start_child(bench: Bench, folder: Path, job: dict[str, Any]) -> subprocess.Popen[bytes]:
-    arguments = ["--child", str(folder), "--settings", json.dumps(job), "--tokens", str(bench.tokens)]
-    toy = ["--toy"] if bench.options.toy else []
-    return subprocess.Popen([sys.executable, __file__, *toy, *arguments], env=os.environ)
-
-
-# The command
-
-
-def train(bench: Bench, folder: Path, job: dict[str, Any]) -> None:
-    """`interleave train …` with a recipe that ships, in this process, its model made on the device."""
-    recipe = f"single-gpu-lora-{job['task']}"
-    words = ["train", job["task"], *(["critic"] if job["task"] == "sft" else [])]
-    words += ["--data", job.get("rows", str(folder / "rows")), "--config", recipe, "--out", job["out"]]
-    words += ["--model", str(folder / "model")]
-    for name, value in job["settings"].items():
-        words += ["--set", f"{name}={json.dumps(value)}"]
-    if job["task"] == "grpo":
-        # names that are always known; the models are those in memory
-        words += ["--generator", "solid", "--scorer", "transformers:none"]
-    with _replaced(bench, folder, job):
-        try:
-            command(words)
-        except SystemExit as ended:
-            if ended.code:
-                raise RuntimeError(f"the command ended with {ended.code}") from None
-
-
-@contextmanager
-def _replaced(bench: Bench, folder: Path, job: dict[str, Any]) -> Iterator[None]:
-    """Models made on the device in place of those that would be loaded."""
-    before = {module: module.load_trainable_model for module in (sft, grpo)}
-    load_reward, sft_page = grpo.load_reward, sft.sft_page
-
-    def load(part: Any, **options: Any) -> Any:
-        return learner_for(bench, part, folder / "model", taught=job.get("taught", True))
-
-    def reward(recipe: Any, redraws: Any = None) -> Any:
-        return load_reward(recipe, job.get("redraws"))
-
-    for module in before:
-        module.load_trainable_model = load
-    grpo.load_reward = reward
-    sft.sft_page = lambda *arguments: None  # type: ignore[assignment]  # half a minute of answers afterwards
-    finish = run._finish
-    if job.get("unsaved"):  # weights and optimizer are 70 GB
-        sft.AgentTrainer._save_checkpoint = lambda *arguments: None  # type: ignore[method-assign]
-        run._finish = lambda *arguments: ""  # type: ignore[assignment]
+    """Kill the command with signal 9 after its first checkpoint, give it again, compare."""
+    resumed: Resumed = bench.ahead.pop("kill", None) or Resumed(bench, folder)  # type: ignore[attr-defined]
     try:
-        yield
+        resumed.measure()
     finally:
-        for module, original in before.items():
-            module.load_trainable_model = original
-        grpo.load_reward, sft.sft_page = load_reward, sft_page
-        run._finish = finish
-        if "_save_checkpoint" in vars(sft.AgentTrainer):
-            del sft.AgentTrainer._save_checkpoint
+        resumed.end()
 
 
-def log_of(out: Path) -> list[dict[str, Any]]:
-    return [line for line in lines_of(out / "log.jsonl") if "loss" in line]
-
-
-def lines_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def folder_size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def measure_vllm(bench: Bench, folder: Path) -> None:
+    """The same answers as in `rollouts` by vLLM, in a process of its own."""
+    started: StartedVllm = bench.ahead.pop("vllm", None) or StartedVllm(bench, folder)  # type: ignore[attr-defined]
+    try:
+        started.measure()
+    finally:
+        started.end()
 
 
 MEASURES: dict[str, Callable[[Bench, Path], None]] = {
@@ -456,7 +339,9 @@ MEASURES: dict[str, Callable[[Bench, Path], None]] = {
     "grpo": measure_grpo,
     "pool": measure_pool,
     "grpo80": measure_grpo80,
+    "overlap": measure_overlap,
     "kill": measure_kill,
+    "vllm": measure_vllm,
 }
 
 

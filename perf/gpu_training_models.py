@@ -18,13 +18,14 @@ from interleave.agents.critic import CriticInput
 from interleave.agents.prompts import load_pack
 from interleave.agents.scorer import VlmScorer
 from interleave.backends.generators.diffusers import DiffusersGenerator
-from interleave.backends.protocols import ImageRequest
+from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.backends.qwen3_vl.batched_vision import batch_vision
 from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.backends.registry import load_generator
 from interleave.backends.tiny.vlms import split_into_distinct
 from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm
 from interleave.config.specs import Spec
+from interleave.errors import InterleaveError
 from interleave.training.models import TrainableModel, freeze, lora_config
 from interleave.training.recipes import ModelPart
 from interleave.training.rewards.redraws import Redrawer
@@ -54,12 +55,32 @@ def write_model_settings(bench: Bench, folder: Path) -> None:
 class Makers:
     """Generator and scorer of a reward, and when they were at work."""
 
-    def __init__(self, bench: Bench, *, scorer: bool, pool: str | None = None) -> None:
-        """`pool` is the spec of servers that draw; without one, a model in this process does."""
+    def __init__(
+        self, bench: Bench, *, scorer: bool, pool: str | None = None, seconds: float | None = None
+    ) -> None:
+        """`pool` is the spec of servers that draw; `seconds`: a picture takes so long, and no device.
+
+        Without either, a model in this process draws.
+        """
         self.bench = bench
-        self.spans: dict[str, list[tuple[float, float]]] = {"drawing": [], "scoring": []}
-        self.generator: Any = load_generator(pool) if pool else self._generator()
+        self.step = 0
+        self.spans: list[tuple[int, str, float, float]] = []
+        """Of each call its step, what it was, when it began and when it ended."""
+        self.misread = 0
+        """Marks of the scorer that could not be read."""
+        self.generator: Any = None
+        if seconds is not None:
+            self.generator = ElsewhereGenerator(bench.picture(), seconds)
+        else:
+            self.generator = load_generator(pool) if pool else self._generator()
         self.scorer = self._scorer() if scorer else None
+
+    def begin_again(self, *, scorer: bool) -> None:
+        """For another training: nothing was drawn yet; without the scorer where none is wanted."""
+        self.step, self.spans = 0, []
+        if not scorer:
+            self.scorer = None
+            self.bench.free()
 
     def _generator(self) -> DiffusersGenerator:
         toy, device = self.bench.options.toy, self.bench.device.type
@@ -92,22 +113,30 @@ class Makers:
     def count(self, what: str, step: int) -> int:
         return len(self._of_step(what, step))
 
+    def note(self, what: str, began: float) -> None:
+        """A call of the step under way that began then and is over now."""
+        self.spans.append((self.step, what, began, time.perf_counter()))
+
     def _of_step(self, what: str, step: int) -> list[tuple[float, float]]:
-        """Calls of one step: between the rewards of two steps lie a rollout and an update."""
-        steps: list[list[tuple[float, float]]] = []
-        every = sorted((*span, name) for name, spans in self.spans.items() for span in spans)
-        until = 0.0
-        for begin, end, name in every:
-            if not steps or begin > until:
-                steps.append([])
-            until = max(until, end)
-            if name == what:
-                steps[-1].append((begin, end))
-        return steps[step] if step < len(steps) else []
+        return [(began, ended) for number, name, began, ended in self.spans if (number, name) == (step, what)]
 
     def free(self) -> None:
         self.generator = self.scorer = None
         self.bench.free()
+
+
+class ElsewhereGenerator:
+    """Draws one picture after another on a device that is not this one: here it is only waited for."""
+
+    def __init__(self, picture: Any, seconds: float) -> None:
+        self.capabilities = GeneratorCapabilities()
+        self._picture, self._seconds = picture, seconds
+        self._free = asyncio.Lock()
+
+    async def generate(self, request: ImageRequest) -> Any:
+        async with self._free:
+            await asyncio.sleep(self._seconds)
+        return self._picture
 
 
 class _TimedGenerator:
@@ -118,7 +147,7 @@ class _TimedGenerator:
     async def generate(self, request: ImageRequest) -> Any:
         began = time.perf_counter()
         picture = await self.makers.generator.generate(request)
-        self.makers.spans["drawing"].append((began, time.perf_counter()))
+        self.makers.note("drawing", began)
         return picture
 
 
@@ -131,9 +160,12 @@ class _TimedScorer:
     async def score(self, seen: CriticInput) -> Scores:
         began = time.perf_counter()
         if self.makers.scorer is not None:
-            await self.makers.scorer.score(seen)
+            try:
+                await self.makers.scorer.score(seen)
+            except InterleaveError:
+                self.makers.misread += 1
         else:
             await asyncio.sleep(0)
-        self.makers.spans["scoring"].append((began, time.perf_counter()))
+        self.makers.note("scoring", began)
         digest = hashlib.sha256(seen.prompt.encode()).digest()
         return Scores(semantics=digest[0] % 11, quality=digest[1] % 11)

@@ -12,8 +12,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -52,26 +50,34 @@ def call_settings(size: Size) -> CallSettings:
     return CallSettings(width=size.side, height=size.side, text_encoder_out_layers=size.layers_shown)
 
 
-@contextmanager
-def serving(bench: Bench, folder: Path, servers: int) -> Iterator[str]:
-    """So many servers on the device; gives the spec of the pool."""
-    plugin = folder / "made-1.0.dist-info"
-    plugin.mkdir(exist_ok=True)
-    (plugin / "METADATA").write_text(METADATA)
-    (plugin / "entry_points.txt").write_text(ENTRY_POINTS)
-    with ExitStack() as ending:
-        log = ending.enter_context((folder / "servers.log").open("w"))
-        started = [ending.enter_context(_start(bench, folder, log)) for _ in range(servers)]
-        for server in started:
-            ending.callback(server.terminate)
-        urls = [_address(server) for server in started]
+class Pool:
+    """Servers on the device, which begin to load at once."""
+
+    def __init__(self, bench: Bench, folder: Path) -> None:
+        plugin = folder / "made-1.0.dist-info"
+        plugin.mkdir(exist_ok=True)
+        (plugin / "METADATA").write_text(METADATA)
+        (plugin / "entry_points.txt").write_text(ENTRY_POINTS)
+        self._said = folder / "servers.log"
+        with self._said.open("w") as log:
+            self.servers = [_start(bench, folder, log) for _ in range(bench.options.servers)]
+
+    def ready(self) -> str:
+        """Wait until all of them can draw; returns the spec of the pool."""
+        urls = [_address(server) for server in self.servers]
         try:
             for url in urls:
                 _wait_until_ready(url)
         except Exception:
-            print((folder / "servers.log").read_text()[-2000:], flush=True)
+            print(self._said.read_text()[-2000:], flush=True)
             raise
-        yield ",".join(urls)
+        return ",".join(urls)
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.kill()
+        for server in self.servers:
+            server.communicate()
 
 
 def _start(bench: Bench, folder: Path, log: IO[str]) -> subprocess.Popen[str]:

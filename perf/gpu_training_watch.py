@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,6 +30,11 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         self.steps: list[float] = []
         self.profile: dict[str, float] = {}
         """Shares of the device's time in the last step, by kind of kernel; `idle`: of the step."""
+        self.trainer: Any = None
+        self.begin: Callable[[int], None] = lambda number: None
+        """Called before each step with its number, from 0 on,"""
+        self.logged: Callable[[], None] = lambda: None
+        """and after its line is in the log."""
         self._profile_last = profile_last
         self._profiler: Any = None
         self._began = 0.0
@@ -42,6 +47,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         def with_watch(trainer: Any, *arguments: Any) -> None:
             original(trainer, *arguments)
             trainer.add_callback(self)
+            self.trainer = trainer
 
         setattr(module, name, with_watch)
         try:
@@ -50,6 +56,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
             setattr(module, name, original)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **known: Any) -> None:
+        self.begin(state.global_step)
         last = state.global_step + 1 == state.max_steps
         if self._profile_last and last and self.bench.device.type == "cuda":
             self._profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
@@ -60,11 +67,17 @@ class Watch(TrainerCallback):  # type: ignore[misc]
     def on_step_end(self, args: Any, state: Any, control: Any, **known: Any) -> None:
         self.bench.settle()
         self.steps.append(time.perf_counter() - self._began)
-        print(f"  step {state.global_step}: {self.steps[-1]:.3f} s", flush=True)  # should the rest be cut off
+        peak = self.bench.peak_memory()
+        # should the rest be cut off
+        print(f"  step {state.global_step}: {self.steps[-1]:.3f} s, {peak:.1f} GB", flush=True)
         if self._profiler is not None:
             self._profiler.stop()
             self.profile = _shares(self._profiler, self.steps[-1])
             self._profiler = None
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **known: Any) -> None:
+        if logs and "loss" in logs:
+            self.logged()
 
 
 def _shares(profiler: Any, whole: float) -> dict[str, float]:

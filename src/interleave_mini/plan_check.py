@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from interleave.types import Plan, Request, Text
-from interleave_mini.language.negations import NEGATED
+from interleave_mini.language.negations import NEGATED, TAKEN_BACK
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.synonyms import (
@@ -40,6 +40,7 @@ KIND_OF = {**_PLURAL, **_SINGULAR}
 """Every noun for a thing, singular and plural → its kind."""
 _THING = re.compile(rf"\b{one_of(KIND_OF)}\b", re.IGNORECASE)
 _COLOUR_OF = {**{colour: colour for colour in COLOURS}, **COLOUR_SYNONYMS}
+_COLOUR = re.compile(rf"\b{one_of(_COLOUR_OF)}\b", re.IGNORECASE)
 _BEFORE = one_of((*ADJECTIVES, *_COLOUR_OF, *(word for words in SIZE_WORDS.values() for word in words)))
 _NUMBER = one_of((*NUMBERS[2:], *map(str, range(2, len(NUMBERS)))))
 COUNTED = re.compile(rf"\b(?P<count>{_NUMBER}) (?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b", re.IGNORECASE)
@@ -66,7 +67,8 @@ _SAID_OTHERWISE = re.compile(
     r"|\bsquare danc(?:e|es|ing)\b"
     r"|\buntil the stars (?:came|come)\b|\ba gift from the (?:gripper|robot)\b|\bcolou?ring book\b"
     r"|\b(?:whole|life) circle\b|\bcircle of life\b|\b(?:picture|story) ?book\b|\bbook of (?:rhymes|poems)\b"
-    r"|\bas (?:a )?present\b|\bin the nursery rhyme\b|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",
+    r"|\blook(?:s|ing)? like (?:an? )?\w+\b|\bas (?:a )?present\b"
+    r"|\bin the nursery rhyme\b|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",
     re.IGNORECASE,
 )
 
@@ -106,7 +108,7 @@ def unwanted_in(plan: Plan, request: Request) -> list[str]:
 def missing_from(plan: Plan, request: Request) -> list[str]:
     """What the text of a request names and the plan does not draw, in the request's words."""
     asked, planned = _asked_text(request), _planned_text(plan)
-    asked = NEGATED.sub(" ", _SAID_OTHERWISE.sub(" ", asked))
+    asked = NEGATED.sub(" ", _still_meant(_SAID_OTHERWISE.sub(" ", asked)))
     places = list(_missing_places(asked, planned))
     asked = _PLACE.sub(" ", asked)  # nothing stands "among the trees"
     kinds = _drawn_kinds(plan)
@@ -121,6 +123,17 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
         )
     )
     return list(found)
+
+
+def _still_meant(asked: str) -> str:
+    """The request without what is taken back in it: "a red car, no wait, a boat" asks for a boat."""
+    taken_back = TAKEN_BACK.match(asked)
+    if taken_back is None:
+        return asked
+    kept = asked[taken_back.end() :]
+    if _THING.search(kept):
+        return kept
+    return _COLOUR.sub(" ", taken_back[0]) + kept if _COLOUR.search(kept) else asked
 
 
 def _drawn_kinds(plan: Plan) -> set[str]:

@@ -15,7 +15,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import groupby
 
+from interleave.agents.planner import named_steps
 from interleave.errors import InputError
+from interleave.text import count as counted
 from interleave.text import one_line
 from interleave.types import Part, Picture, Plan, Request, Text
 from interleave_mini.language.lexicon import harmless_words
@@ -254,6 +256,8 @@ class PlanCheck:
         """What the planner is told; empty for a plan that is right as far as a rule can tell."""
         if missing := missing_from(plan, request):
             return leaves_out(missing)
+        if (wanted := _other_count(request, plan)) is not None:
+            return f"The plan has {counted(len(plan.steps), 'step')}, and {wanted} are wanted."
         if request.pictures:
             return ""
         if unwanted := unwanted_in(plan, request):
@@ -275,11 +279,22 @@ def _why(request: Request, plan: Plan) -> str:
     if missing := missing_from(plan, request):
         left_out = listed([f"“{each}”" for each in missing])
         return f"{understood}, but its plan leaves out {left_out}: {in_other_words}"
+    if (wanted := _other_count(request, plan)) is not None:
+        told = counted(len(plan.steps), "picture")
+        return (
+            f"{understood}, but it tells this in {told}, not in {wanted}: ask for so many, or name no number"
+        )
     if unwanted := unwanted_in(plan, request):
         return f"{understood}, but its plan has {listed(unwanted)}, which you do not want: {in_other_words}"
     if is_about_something_else(plan, request):
         return "the miniature finds nothing in this that it can draw"
     return f"{understood}, but its plan cannot be drawn at “{impossible_step(plan)}”: {in_other_words}"
+
+
+def _other_count(request: Request, plan: Plan) -> int | None:
+    """The number of pictures that a request names, where the plan has another; None where it has not."""
+    wanted = named_steps(request)
+    return wanted if wanted is not None and wanted != len(plan.steps) else None
 
 
 # Stories that have begun

@@ -110,6 +110,23 @@ def test_the_whole_chain_trains_every_agent_of_the_ablation_and_ends_with_its_ta
     assert lines[-1].startswith("interleave bench mini --table ablation --trained out")
 
 
+def test_further_trainings_have_other_seeds_the_same_data_and_rows_of_their_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--size", "table", "--generator", "mini", "--trainings", "3", "--out", "out", "--dry-run"]
+    assert run(["mini", "train", "all", *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    second = [line for line in lines if "out/seed-2/" in line]
+    fresh = [line for line in second if "mini fresh" in line]
+    assert fresh and all(line.endswith("--seed 20") for line in fresh)
+    learned = [line for line in second if "train sft" in line or "train grpo" in line]
+    assert len(learned) == 2 and all("--data out/rows " in line and "--seed 20" in line for line in learned)
+    rows = [line.split("--rows ")[1].split()[0] for line in second if "--table" in line]
+    assert rows == ["planner", "critic-sft", "full", "planner,critic-sft,full"]
+    assert all("--suites story,edit" in line for line in lines if "--table" in line)
+    assert not any("seed-3" in line for line in lines)
+
+
 def test_without_a_generator_one_is_trained_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mini", "train", "all", "--size", "toy", "--out", "out", "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -185,7 +202,7 @@ def test_planners_plan_every_suite_and_again_and_most_of_all_stories() -> None:
     mix = Counter(option(stage, "--exercises").split(","))
     further = {"plan-robot", "segment", "again", "look", "compare"}
     assert {f"plan-{suite}" for suite in SUITES} | further == set(mix)
-    assert mix.most_common(1) == [("plan-story", 12)]
+    assert mix.most_common(1) == [("plan-story", 13)]
 
 
 def test_with_a_generator_to_train_first_stages_are_what_they_were_otherwise(

@@ -94,7 +94,7 @@ def test_mistakes_in_steps_of_plans_often_leave_them_undone(suite: str) -> None:
             assert wrong != step.scene
             undone += wrong == step.before
             all_of_them += 1
-    assert 0.05 < undone / all_of_them < 0.4
+    assert 0.05 < undone / all_of_them < 0.5
 
 
 def test_most_edits_to_judge_are_steps_of_plans_of_the_training_split(

@@ -51,6 +51,16 @@ def test_every_step_of_a_narration_follows_from_the_one_before() -> None:
     ("text", "prompts"),
     [
         (
+            "There is a cat and a tree. The cat climbs on the tree. Now the cat is gone. "
+            "The cat comes back again.",
+            [
+                "A meadow with an orange cat on the left and a green tree on the right.",
+                "Move the orange cat to the top right.",
+                "Remove the orange cat.",
+                "Add an orange cat at the top right.",
+            ],
+        ),
+        (
             "Once upon a time there was a duck in the pond. One day a frog came along. They were very happy. "
             "Then it got dark.",
             [

@@ -41,6 +41,10 @@ CAT = plan("A meadow with a orange cat on the left.", "Add a red ball in the mid
         ("three cats and a ball", ["three cats"]),
         ("a cat and a ball, not a dog", []),
         ("a cat without a dog or a hen, and a ball that is blue", ["blue ball"]),
+        ("a dog, no wait, a cat and a ball", []),
+        ("a cat with a blue ball. Sorry, I meant red", []),
+        ("a cat with a ball, I mean a dog with a ball", ["dog"]),
+        ("a cat with a red ball that looks like an apple", []),
         ("A cat named Mia is outside, and it's for my picture book", []),
     ],
 )
@@ -131,3 +135,9 @@ def test_painting_what_has_the_colour_already_is_no_contradiction() -> None:
     assert impossible_step(plan("A meadow with a red car in the middle.", "Paint the red car red.")) is None
     gone = "Remove the blue cat."
     assert impossible_step(plan("A meadow with a red car in the middle.", gone)) == gone
+
+
+def test_another_number_of_pictures_is_named_with_that_of_the_plan() -> None:
+    request = Request.of("a cat finds a red ball, in 5 pictures")
+    assert PlanCheck().problem(request, CAT) == "The plan has 2 steps, and 5 are wanted."
+    assert "it tells this in 2 pictures, not in 5" in str(PlanCheck().refusal(request, CAT))

@@ -68,7 +68,7 @@ def test_whole_voices_are_held_out_and_every_voice_has_words_for_everything() ->
             assert len(voice.section(name)) >= 8, (voice.name, name)
         has = [topic.name for topic in TOPICS if len(voice.section(topic.name)) >= 8]
         if voice.held_out:  # written before the latest sub-categories, and never read since
-            assert len(has) >= 0.8 * len(TOPICS), voice.name
+            assert len(has) >= 0.75 * len(TOPICS), voice.name
         else:
             assert len(has) == len(TOPICS), (voice.name, {topic.name for topic in TOPICS} - {*has})
 

@@ -56,14 +56,18 @@ def test_models_from_files_and_a_planner_that_is_asked(
 
     results = tmp_path / "results.json"
     sections = ["--loading", "--alone", "--attempts", "1", "--kernels", "2", "--trajectories", "2"]
-    sections += ["--steps", "1", "--planned", "2"]
+    question = tmp_path / "question"
+    sections += ["--steps", "1", "--planned", "2", "--products", "--question", str(question)]
     try:
         gpu_attempt.main(["--toy", *sections, "--results", str(results)])
     finally:
         for path in BENCHMARKS.glob("*.py"):
             sys.modules.pop(path.stem, None)
     rows = {row["what"]: row for row in json.loads(results.read_text())}
-    assert rows["loading"]["seconds"] > 0 and rows["kernels"]["together"] == 2
+    assert 0 < rows["loading"]["seconds"] < rows["loading"]["ready"]
+    assert rows["product"]["bf16"] > 0 and rows["kernels"]["together"] == 2
     assert rows["alone"]["outcomes"] == ["accepted"] and rows["alone"]["again"] > 0
     assert rows["trajectories"]["planner_asked"] and rows["trajectories"]["attempts"] == 2
+    assert (question / "question.txt").read_text().count("<|image_pad|>") == 2
+    assert {"config.json", "video_preprocessor_config.json"} <= {each.name for each in question.iterdir()}
     assert "the planner asked" in capsys.readouterr().out

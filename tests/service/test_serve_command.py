@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def test_a_generator_that_is_misconfigured_ends_the_server(
     monkeypatch: pytest.MonkeyPatch, capfd: Captured
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(PLUGINS), prepend=os.pathsep)
-    monkeypatch.syspath_prepend(str(PLUGINS))
+    monkeypatch.setattr(sys, "path", [str(PLUGINS), *sys.path])
     assert run(["serve", "generator", "--port", "0", "--generator", "awkward?load=misconfigured"]) == 2
     said = capfd.readouterr().err
     assert "interleave: there are no weights in './nowhere': name a folder" in said

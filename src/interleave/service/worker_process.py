@@ -278,19 +278,27 @@ class Worker:
             environment = {**self.environment, **visible_devices(self.device, self.environment)}
             environment.pop(TOKEN_VARIABLE, None)  # a model library cannot print what it does not have
             handles = theirs.fileno(), heartbeats.theirs.fileno()
-            self._process = await asyncio.create_subprocess_exec(
-                *(
-                    sys.executable,
-                    "-m",
-                    "interleave.service.worker_main",
-                    *map(str, handles),
-                    str(self.number),
-                ),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else None,
-                pass_fds=handles,
-                env=environment,
+            starting = asyncio.ensure_future(
+                asyncio.create_subprocess_exec(
+                    *(
+                        sys.executable,
+                        "-m",
+                        "interleave.service.worker_main",
+                        *map(str, handles),
+                        str(self.number),
+                    ),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else None,
+                    pass_fds=handles,
+                    env=environment,
+                )
             )
+            try:
+                self._process = await asyncio.shield(starting)
+            except asyncio.CancelledError:  # a process that has begun must be ended, too
+                with suppress(OSError):
+                    self._process = await starting
+                raise
         self._post({"event": "load", "spec": self.spec})
         return reader
 

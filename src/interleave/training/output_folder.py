@@ -130,21 +130,41 @@ def identity_of(task: str, recipe: Recipe, rows: str) -> dict[str, Any]:
     return {"task": task, "rows": rows, **values}
 
 
+_held: set[int] = set()
+"""Handles of the folders that this process holds locked."""
+
+
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold an exclusive lock on a folder; the system releases it when the process ends."""
     handle = os.open(folder, os.O_RDONLY)
+    _held.add(handle)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(handle)
+        _release(handle)
         raise FolderInUse(f"another training is at work in {folder}: wait, or choose another --out") from None
     except OSError:
         pass  # some network file systems have no locks
     try:
         yield
     finally:
+        _release(handle)
+
+
+def _release(handle: int) -> None:
+    if handle in _held:  # a forked child has already closed it
+        _held.remove(handle)
         os.close(handle)
+
+
+def _release_all() -> None:
+    for handle in list(_held):
+        _release(handle)
+
+
+# Data-loader processes live on for seconds when the training is killed, and would keep its folder locked.
+os.register_at_fork(after_in_child=_release_all)
 
 
 def _first_difference(before: dict[str, Any], now: dict[str, Any], place: str = "") -> str | None:

@@ -8,7 +8,7 @@ rows, once for all; then the critic trains on its rows by SFT, further by GRPO, 
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -28,11 +28,11 @@ WORK_PER_REQUEST = {"story": 3, "continue": 2}
 RATES = {"critic": 6e-4, "agent": 1e-3}
 """Learning rates of SFT: lower for the critic, which must keep what its exercises taught it."""
 PLANNING = {
-    "plan-story": 12,
-    "plan-continue": 2,
+    "plan-story": 13,
+    "plan-continue": 3,
     "plan-know": 1,
     "plan-edit": 3,
-    "plan-plain": 3,
+    "plan-plain": 5,
     "plan-annotate": 2,
     "plan-robot": 1,
     "segment": 1,
@@ -84,6 +84,8 @@ class Sizes:
     items: int = 1_000
     more_items: int = 300
     exam: int = 3_000
+    suites: tuple[str, ...] = ()
+    """Of the table; empty: the suites of each row."""
     grpo: Mapping[str, int] = field(
         default_factory=lambda: {"prompts": 64, "samples": 8, "device_batch": 512}
     )
@@ -115,7 +117,23 @@ SMALL = Sizes(
     more_items=12,
     exam=200,
 )
-SIZES = {"full": Sizes(), "small": SMALL, "toy": TOY}
+TABLE = Sizes(
+    requests={"story": 2_600, "continue": 480, "edit": 1_800, "know": 240, "plain": 600, "annotate": 300},
+    exercise_minutes={"planner": (7,), "critic": (6,), "agent": (7,)},
+    drawings=6_000,
+    critic_steps=500,
+    agent_steps=500,
+    grpo_steps=25,
+    items=200,
+    more_items=200,
+    exam=600,
+    suites=("story", "edit"),
+)
+SIZES = {"full": Sizes(), "table": TABLE, "small": SMALL, "toy": TOY}
+SEED_STEP = 10
+"""Between two trainings of the same kind: the stages of one have seeds that follow each other."""
+REPEATED_ROWS = ("planner", "critic-sft", "full")
+"""The rows of the table that further trainings repeat."""
 
 
 @dataclass(frozen=True)
@@ -137,9 +155,32 @@ class Chain:
     """For the specs of learned agents in the table, e.g. batch=256."""
     concurrency: int = 16
     """Concurrent tasks of the table."""
+    rows_of: Path | None = None
+    """The chain whose data it trains on, where that is not its own."""
 
     def path(self, *names: str) -> str:
         return str(self.out.joinpath(*names))
+
+    def rows(self, name: str) -> str:
+        return str((self.rows_of or self.out) / name)
+
+    # The same again with another seed
+
+    def again(self, number: int, *, with_table: bool) -> Iterator[Stage]:
+        """Planner and critics trained once more, on the same data; and their rows of the table."""
+        other = replace(
+            self,
+            out=self.out / f"seed-{number}",
+            seed=self.seed + SEED_STEP * number,
+            rows_of=self.rows_of or self.out,
+        )
+        stages = [*other.planner(), *other.critic_sft(), *other.critic_grpo()]
+        if with_table:
+            stages += other.table({"planner", "critic-sft", "critic"}, REPEATED_ROWS)
+        own = {each.name for each in stages}
+        for each in stages:
+            after = tuple(f"seed-{number}-{name}" if name in own else name for name in each.after)
+            yield replace(each, name=f"seed-{number}-{each.name}", after=after)
 
     # The generator
 
@@ -254,10 +295,11 @@ class Chain:
             word for key in ("prompts", "samples") for word in ("--set", f"grpo.{key}={self.sizes.grpo[key]}")
         ]
         command = (
-            *("train", "grpo", "--config", "mini-grpo", "--data", self.path("rows")),
+            *("train", "grpo", "--config", "mini-grpo", "--data", self.rows("rows")),
             *("--model", self.path("train", "critic-sft", "model"), "--out", self.path("train", name)),
             *("--generator", self.generator, "--scorer", "oracle", "--steps", str(self.sizes.grpo_steps)),
             *("--device-batch", str(self.sizes.grpo["device_batch"]), "--trust-data", *settings, *weights),
+            *("--seed", str(self.seed)),
         )
         yield Stage(f"grpo-{name}", command, ("sft-critic-sft",))
         yield self._fp16_copy(name, f"grpo-{name}", self.path("train", name, "model"))
@@ -273,33 +315,40 @@ class Chain:
             if name != "critic":
                 yield from self.critic_grpo(name)
 
-    def table(self, trained: Collection[str]) -> Iterator[Stage]:
-        """Every row as soon as its agents are trained, long ones in two parts; then the whole table."""
+    def table(self, trained: Collection[str], rows: Collection[str] = ()) -> Iterator[Stage]:
+        """Every row, or some, as soon as its agents are trained, long ones in two parts; then the table."""
         from interleave_mini.bench.systems import ROWS
 
         parts = []
         for row in ROWS:
-            if not row.learned <= set(trained):
+            if not row.learned <= set(trained) or (rows and row.key not in rows):
                 continue  # the table says that it was not run
             first = {"critic"} if row.critic in trained else set[str]()  # what is shipped trains first
             after = tuple(f"agent-{name}" for name in sorted(row.learned | first)) or SHIPPED
-            for number, some in enumerate([()] if row.further else [row.suites[:1], row.suites[1:]], start=1):
+            short = row.further or self.sizes.suites
+            for number, some in enumerate([()] if short else [row.suites[:1], row.suites[1:]], start=1):
                 exam = self.sizes.exam if number == 1 and row.critic else 0
                 more = ("--rows", row.key, *(("--suites", ",".join(some)) if some else ()))
                 parts.append(f"table-{row.key}-{number}")
                 yield Stage(parts[-1], self._table(exam, *more), after, may_end_short=True)
+        some = ("--rows", ",".join(rows)) if rows else ()
         yield Stage(
-            "table", self._table(self.sizes.exam), tuple(parts), may_end_short=True, after_failures=True
+            "table",
+            self._table(self.sizes.exam, *some),
+            tuple(parts),
+            may_end_short=True,
+            after_failures=True,
         )
 
     def _table(self, exam: int, *more: str) -> tuple[str, ...]:
         options = ("--vlm-options", self.vlm_options) if self.vlm_options else ()
+        suites = ("--suites", ",".join(self.sizes.suites)) if self.sizes.suites else ()
         return (
             *("bench", "mini", "--table", "ablation", "--trained", str(self.out)),
             *("--items", str(self.sizes.items), "--more-items", str(self.sizes.more_items)),
             *("--exam", str(exam), "--failures", str(exam // 20)),
             *("--generator", self.generator, *options, "--concurrency", str(self.concurrency)),
-            *("--out", self.path("table"), *more),
+            *("--out", self.path("table"), *more, *suites),
         )
 
     def _exercise_stages(self, role: str) -> tuple[str, ...]:
@@ -309,7 +358,8 @@ class Chain:
     def _exercises(self, role: str, after: tuple[str, ...] = ()) -> Generator[Stage, None, str]:
         """A fresh model and its exercises, each stage from the weights of the last; returns its name."""
         before, model = f"fresh-{role}", self.path("fresh", role)
-        yield Stage(before, ("mini", "fresh", self.sizes.shapes[role], "--out", model), after)
+        fresh = ("mini", "fresh", self.sizes.shapes[role], "--out", model, "--seed", str(self.seed))
+        yield Stage(before, fresh, after)
         names = self._exercise_stages(role)
         for number, (name, minutes) in enumerate(zip(names, self.sizes.exercise_minutes[role], strict=True)):
             yield Stage(
@@ -334,11 +384,11 @@ class Chain:
     def _sft(self, job: str, name: str, rows: str, steps: int, start: str) -> Iterator[Stage]:
         """SFT on the rows, from the model that a stage of exercises has left."""
         command = (
-            *("train", "sft", job, "--config", "mini-sft", "--data", self.path(rows)),
+            *("train", "sft", job, "--config", "mini-sft", "--data", self.rows(rows)),
             *("--model", self.path("exercises", start, "model"), "--out", self.path("train", name)),
             *("--steps", str(steps), "--batch", str(self.sizes.batch)),
             *("--learning-rate", f"{RATES[job]:g}", "--workers", str(self.workers)),
-            *("--trust-data", *self._grouped(job)),
+            *("--trust-data", *self._grouped(job), "--seed", str(self.seed)),
         )
         yield Stage(f"sft-{name}", command, (start, rows.replace("rows", "export")))
         yield self._fp16_copy(name, f"sft-{name}", self.path("train", name, "model"))

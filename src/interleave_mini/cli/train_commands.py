@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 Out = Annotated[Path, typer.Option(help="Where everything goes; the same command on it goes on.")]
 Size = Annotated[
-    str, typer.Option(help="full (what is shipped), small (a look at everything on a GPU) or toy.")
+    str,
+    typer.Option(
+        help="full (what is shipped), table (for comparisons), small (a look at everything on a GPU) or toy."
+    ),
 ]
 Generator = Annotated[
     str, typer.Option(metavar="SPEC", help="What draws for data and rewards.", show_default=True)
@@ -119,6 +122,12 @@ def everything(
     ] = "",
     concurrency: Annotated[int, typer.Option(min=1, help="Tasks of the table under way at once.")] = 16,
     seed: Seed = 0,
+    trainings: Annotated[
+        int,
+        typer.Option(
+            min=1, help="How often planner and critics are trained, each time with another seed (OUT/seed-N)."
+        ),
+    ] = 1,
     no_variants: Annotated[
         bool, typer.Option("--no-variants", help="Only what is shipped: no variants of the ablation.")
     ] = False,
@@ -148,7 +157,10 @@ def everything(
         learned = [replace(each, after=each.after or (first[-1].name,)) for each in learned]
     trained = {each.name.removeprefix("agent-") for each in learned if each.name.startswith("agent-")}
     table = chain.table(trained)
-    stages = [*first, *learned, *(() if no_table else table)]
+    further = [each for n in range(1, trainings) for each in chain.again(n, with_table=not no_table)]
+    if first:
+        further = [replace(each, after=each.after or (first[-1].name,)) for each in further]
+    stages = [*first, *learned, *further, *(() if no_table else table)]
     return _run(stages, chain, at_once, dry_run, keep_going)
 
 
@@ -165,15 +177,34 @@ def trajectories(
             metavar="trajectory|step", help="One for a whole story, or one for each verdict by itself."
         ),
     ] = "trajectory",
-    stories: Annotated[int, typer.Option(min=1, help="Stories of a step.")] = 24,
+    stories: Annotated[int, typer.Option(min=1, help="Stories of a step.")] = 32,
     samples: Annotated[int, typer.Option(min=2, help="Trajectories of each story.")] = 8,
+    scouts: Annotated[
+        int,
+        typer.Option(
+            min=1, help="How many times as many stories are drawn once, to find those that teach most."
+        ),
+    ] = 4,
     attempts: Annotated[int, typer.Option(min=1, help="Pictures of a step at most.")] = 3,
-    rate: Annotated[float, typer.Option(min=0, help="The highest learning rate.")] = 4e-5,
-    generator: Generator = "mini",
+    strays: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of first pictures that show another step.")
+    ] = 0.1,
+    temperature: Annotated[float, typer.Option(min=0.1, help="Of the verdicts that are sampled.")] = 1.0,
+    rate: Annotated[float, typer.Option(min=0, help="The highest learning rate.")] = 2e-5,
+    hold: Annotated[
+        float, typer.Option(min=0, help="What moving away from the model of the start costs.")
+    ] = 0.05,
+    generator: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SPEC",
+            help="What draws; given several times, each story is drawn by one of them. [default: mini]",
+        ),
+    ] = None,
     device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
     seed: Seed = 0,
 ) -> int:
-    """Train a critic by GRPO over whole stories; prints where the model is."""
+    """Train a critic by GRPO over whole stories; prints where the model is. The same command goes on."""
     from interleave.errors import ConfigurationError
     from interleave_mini.train.trajectory_grpo import TrajectoryTraining, train_on_trajectories
 
@@ -183,11 +214,22 @@ def trajectories(
         kind="trajectory" if reward == "trajectory" else "step",
         stories=stories,
         samples=samples,
+        scouts=scouts,
         max_attempts=attempts,
+        strays=strays,
+        temperature=temperature,
         rate=rate,
+        hold=hold,
     )
     written = train_on_trajectories(
-        model, out, minutes, settings=settings, generator=generator, steps=steps, device=device, seed=seed
+        model,
+        out,
+        minutes,
+        settings=settings,
+        generators=generator or ["mini"],
+        steps=steps,
+        device=device,
+        seed=seed,
     )
     typer.echo(str(written))
     return 0

@@ -7,6 +7,7 @@ were very happy.") and have no picture.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -36,7 +37,7 @@ from interleave_mini.language.references import find
 from interleave_mini.language.story import Step
 from interleave_mini.language.voices import parse_voice
 from interleave_mini.language.words import POSITIONS, one_of
-from interleave_mini.world.kinds import KINDS
+from interleave_mini.world.kinds import KINDS, NOUNS
 from interleave_mini.world.operations import (
     Add,
     ChangeState,
@@ -46,13 +47,23 @@ from interleave_mini.world.operations import (
     Remove,
     thing_at,
 )
-from interleave_mini.world.scene import Scene
+from interleave_mini.world.scene import GRID, Scene, Thing
 
 _FILE = "narration.txt"
 _BEGINNING, _NOTHING, _OPENING, _CLOSING, _JOINT = "beginning", "nothing", "opening", "closing", "joint"
 _EVENT = "edit "
 """Sections of sentences about something that changes begin with this."""
-_OFTEN = {"add": 6, "remove": 3, "move": 4, "visit": 3, "paint": 2, "background": 2, "night": 2, "rise": 2}
+_OFTEN = {
+    "add": 6,
+    "remove": 4,
+    "move": 4,
+    "visit": 3,
+    "paint": 2,
+    "background": 2,
+    "night": 2,
+    "rise": 2,
+    "return": 3,
+}
 """How often some events come; the others come once. Those of a state come together once."""
 _LENGTHS = (1, 2, 2, 3, 3, 3, 4, 4, 5)
 WITH_OPENING, WITH_CLOSING, CHANGES_NOTHING = 0.2, 0.12, 0.18
@@ -60,6 +71,8 @@ OF_ANIMALS, BY_NOUN_ALONE = 0.6, 0.6
 """The shares of stories that begin with animals, and of things called "the dog", not "the brown dog"."""
 FULL_STOP, LOWER_CASE = 0.6, 0.12
 """The shares of sentences that end with a full stop alone, and of stories without capitals."""
+_ROWS_FROM = {"climb": -1, "hide": 1}
+"""Who climbs on something is in the row above it then, and who hides under it in the row below."""
 _PRONOUNS = ("it", "he", "she")
 _SKY = {"the sun": "sun", "the moon": "moon", "the stars": "star"}
 _SKY_ORDER = (2, 1, 0)
@@ -104,7 +117,7 @@ def _sampled(rng: Random) -> tuple[str, tuple[Step, ...]]:
     for _ in range(rng.choice(_LENGTHS)):
         if rng.random() < CHANGES_NOTHING:
             sentences.append(_sample_nothing(steps[-1].scene, rng))
-        text, operation, spoken_of = _sample_event(steps[-1].scene, spoken_of, rng)
+        text, operation, spoken_of = _sample_event([step.scene for step in steps], spoken_of, rng)
         sentences.append(text)
         steps.append(step_of(operation, steps[-1].scene))
     if rng.random() < CHANGES_NOTHING:
@@ -127,14 +140,17 @@ def _sample_beginning(rng: Random) -> tuple[str, Step]:
     return text, beginning(**values)
 
 
-def _sample_event(scene: Scene, spoken_of: int | None, rng: Random) -> tuple[str, Operation, int | None]:
+def _sample_event(
+    scenes: Sequence[Scene], spoken_of: int | None, rng: Random
+) -> tuple[str, Operation, int | None]:
     """A sentence, what it changes, and the thing that "it" means after it."""
+    scene = scenes[-1]
     for _ in range(_TRIES):
         events = _sample_events(rng)
         parts = rng.choice(events.lines).chosen(rng)
         said = frozenset(part.name for part in parts if isinstance(part, GapUse))
         try:
-            operation, words = _sample_operation(events.name, said, scene, rng, spoken_of)
+            operation, words = _sample_operation(events.name, said, scenes, rng, spoken_of)
             operation.apply(scene)
         except InputError:
             continue
@@ -168,15 +184,21 @@ def _sample_events(rng: Random) -> _Events:
 
 
 def _sample_operation(
-    name: str, said: frozenset[str], scene: Scene, rng: Random, spoken_of: int | None
+    name: str, said: frozenset[str], scenes: Sequence[Scene], rng: Random, spoken_of: int | None
 ) -> tuple[Operation, dict[str, str]]:
+    scene = scenes[-1]
     match name.split():
+        case ["return"]:
+            cell, thing = next(_gone(scenes), (-1, None))
+            if thing is None:
+                raise Impossible("nothing is gone")
+            return Add(thing, cell), {"gone": f"the {thing.noun}"}
         case ["rise"]:
             sky = rng.choice(list(_SKY))
             return _read_operation(name, {"sky": sky}, scene, None), {"sky": sky}
         case ["rain"]:
             return _read_operation(name, {}, scene, None), {}
-        case ["eat"] | ["give"] | ["visit"]:
+        case ["eat"] | ["give"] | ["visit"] | ["climb"] | ["hide"]:
             cell, other = rng.sample(list(scene.things), 2) if len(scene.things) > 1 else (-1, -1)
             words = {"ref": refer(scene, cell, rng), "other": refer(scene, other, rng)}
             return _read_operation(name, words, scene, None), words
@@ -190,6 +212,16 @@ def _sample_operation(
             return _read_operation(name, words, scene, None), words
     operation, words = sample_operation(name, said, scene, rng, spoken_of)
     return operation, words
+
+
+def _gone(scenes: Sequence[Scene]) -> Iterator[tuple[int, Thing]]:
+    """What was there and is no longer, the latest first, each with a free cell to return to."""
+    there = {thing.kind for thing in scenes[-1].things.values()}
+    for scene in reversed(scenes[:-1]):
+        for cell, thing in scene.things.items():
+            if thing.kind not in there:
+                there.add(thing.kind)
+                yield cell if scenes[-1].is_free(cell) else free_cell(scenes[-1]), thing
 
 
 def _sample_nothing(scene: Scene, rng: Random) -> str:
@@ -305,7 +337,7 @@ class _Told:
 
     def _happens(self, sentence: str) -> bool:
         scene = self.steps[-1].scene
-        operation = _read_event(sentence, scene, self.spoken_of)
+        operation = _read_event(sentence, [step.scene for step in self.steps], self.spoken_of)
         if operation is None:
             return _changes_nothing(sentence)
         self.steps.append(step_of(operation, scene))
@@ -334,8 +366,8 @@ def _joint_before() -> re.Pattern[str]:
     return re.compile(rf"^{one_of(joints)} ", re.IGNORECASE)
 
 
-def _read_event(sentence: str, scene: Scene, spoken_of: int | None) -> Operation | None:
-    text = canonical(sentence)
+def _read_event(sentence: str, scenes: Sequence[Scene], spoken_of: int | None) -> Operation | None:
+    scene, text = scenes[-1], canonical(sentence)
     words = frozenset(re.findall(r"[^\W_]+", text.lower()))
     for events in _events():
         for phrasing in events.lines:
@@ -348,7 +380,11 @@ def _read_event(sentence: str, scene: Scene, spoken_of: int | None) -> Operation
             if said.get("ref") in _PRONOUNS:
                 said["ref"] = "it"
             try:
-                operation = _read_operation(events.name, said, scene, spoken_of)
+                operation = (
+                    _read_return(said["gone"], scenes)
+                    if "gone" in said
+                    else _read_operation(events.name, said, scene, spoken_of)
+                )
                 operation.apply(scene)
             except InputError:
                 continue
@@ -362,7 +398,7 @@ def _read_operation(name: str, said: dict[str, str], scene: Scene, spoken_of: in
             return Add(usual(_SKY[said["sky"]]), _sky_cell(scene))
         case ["rain"]:
             return Add(usual("cloud"), _sky_cell(scene))
-        case ["eat"] | ["give"] | ["visit"] as which:
+        case ["eat"] | ["give"] | ["visit"] | ["climb"] | ["hide"] as which:
             cell = find_spoken_of(scene, said["ref"], spoken_of)
             other = find(scene, said["other"])
             if cell == other:
@@ -376,15 +412,31 @@ def _read_operation(name: str, said: dict[str, str], scene: Scene, spoken_of: in
     return read_operation(name, said, scene, spoken_of)
 
 
+def _read_return(words: str, scenes: Sequence[Scene]) -> Operation:
+    for cell, thing in _gone(scenes):
+        if words == f"the {thing.noun}":
+            return Add(thing, cell)
+    raise NotUnderstood("nothing of this name was there")
+
+
 def _between_two(name: str, cell: int, other: int, scene: Scene) -> Operation:
     if name == "eat" and KINDS[thing_at(scene, other).kind].category not in ("food", "plant"):
         raise NotUnderstood("that is not eaten")
     if name in ("eat", "give"):
         return Remove(other)
-    beside = next_to(scene.with_cell(cell, None), other)
+    if name in _ROWS_FROM:
+        beside = _in_the_next_row(scene, other, _ROWS_FROM[name])
+    else:
+        beside = next_to(scene.with_cell(cell, None), other)
     if beside is None or beside == cell:
         raise NotUnderstood("there is no room beside it")
     return Move(cell, beside)
+
+
+def _in_the_next_row(scene: Scene, cell: int, rows: int) -> int | None:
+    """The free cell so many rows below another; None where there is none."""
+    wanted = cell + rows * GRID
+    return wanted if 0 <= wanted < GRID * GRID and scene.is_free(wanted) else None
 
 
 def _next_state(kind: str, said: dict[str, str], scene: Scene, spoken_of: int | None) -> Operation:
@@ -409,5 +461,11 @@ def _changes_nothing(sentence: str) -> bool:
 
 @cache
 def _compiled_event(phrasing: Phrasing) -> Any:
-    gaps = {**EDIT_GAPS, "sky": one_of(_SKY), "ref": rf"(?:{one_of(_PRONOUNS)}|{EDIT_GAPS['ref']})"}
+    gone = rf"the {one_of(NOUNS)}"
+    gaps = {
+        **EDIT_GAPS,
+        "gone": gone,
+        "sky": one_of(_SKY),
+        "ref": rf"(?:{one_of(_PRONOUNS)}|{EDIT_GAPS['ref']})",
+    }
     return Phrasing(phrasing.text.rstrip(_MARKS)).regex(lambda use: gaps[use.name])

@@ -21,6 +21,12 @@ NEGATED = re.compile(
     re.IGNORECASE,
 )
 """Words that say what is not to be there."""
+TAKEN_BACK = re.compile(
+    r"^.*\b(?:no,? wait|wait,? no|no no|no, (?=an? )|i mean|i meant|meant to say|sorry|actually|or rather"
+    r"|or better|scratch that|second thoughts?|correction|nay|ah no|oh no|but no|wait,? it must)\b[,:.]?",
+    re.IGNORECASE | re.DOTALL,
+)
+"""All up to the words with which people take back what they have said: "a red car, no wait, "."""
 _AFTERWARDS = (
     ", not {one}",
     ", no {many}",

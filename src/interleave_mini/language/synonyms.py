@@ -51,7 +51,7 @@ PLACE_PHRASES: dict[str, tuple[str, ...]] = {
     "meadow": (
         *("in a field", "in the field", "in the grass", "on the grass", "in the park", "in a park"),
         *("in the garden", "in a garden", "in the countryside", "in a green meadow", "in the backyard"),
-        *("outside", "outdoors", "in the yard", "on a farm", "on the farm"),
+        *("outside", "outdoors", "in the yard", "on a farm", "on the farm", "over the meadow", "on a hill"),
     ),
     "beach": (
         "at the seaside",
@@ -76,6 +76,7 @@ PLACE_PHRASES: dict[str, tuple[str, ...]] = {
     "sea": (
         *("in the ocean", "on the ocean", "on the water", "in the water", "in a lake", "on the lake"),
         *("in a pond", "in the pond", "on the waves", "under the sea", "by the lake"),
+        *("over the sea", "on the blue sea", "over the ocean", "above the sea", "on the river"),
     ),
     "desert": ("in the hot desert", "in the dunes", "in the sandy desert", "among the dunes"),
     "kitchen": (
@@ -92,7 +93,7 @@ PLACE_PHRASES: dict[str, tuple[str, ...]] = {
     "forest": ("in the jungle", "among the trees", "deep in the forest", "in a wood", "in the wood"),
     "city": (
         *("in the street", "on the street", "in the village", "in a town", "downtown", "on the road"),
-        *("in the big city", "in the middle of town", "in the town"),
+        *("in the big city", "in the middle of town", "in the town", "over the city"),
     ),
     "paper": ("on a blank page", "on a white page", "on a piece of paper", "on the page", "on plain paper"),
     "workbench": ("in the workshop", "on the desk", "on a desk", "on the bench", "in the garage"),
@@ -116,6 +117,15 @@ PLACE_NOUNS: dict[str, tuple[str, ...]] = {
 """Backgrounds by the nouns of requests."""
 
 ADJECTIVES = (
+    *("brave", "calm", "graceful", "mighty", "noble", "rare", "royal", "rusty", "sleek"),
+    *("smooth", "soft", "sturdy", "superb", "swift", "tender", "tidy", "unusual", "vintage"),
+    *("wild", "wise", "wooden", "woolly", "antique", "bold", "bouncy", "clean", "classic"),
+    *("comical", "cosy", "cozy", "cuddly", "dainty", "delicate", "elegant", "fine", "fresh"),
+    *("furry", "glad", "gorgeous", "handsome", "humble", "joyful", "lazy", "lively", "modern"),
+    *("modest", "mysterious", "neat", "noisy", "peaceful", "polite", "precious", "quick", "realistic"),
+    *("rustic", "serious", "slow", "smart", "splendid", "stylish", "typical", "vivid", "weird"),
+    *("well-known", "stray", "cartoon", "plastic", "grumpy", "hungry", "thirsty", "tired", "excited"),
+    *("angry", "sad", "cold", "warm"),
     *("cute", "happy", "funny", "sweet", "lovely", "friendly", "pretty", "nice", "beautiful", "young", "old"),
     *("clever", "sleepy", "lonely", "curious", "fluffy", "shiny", "magical", "cheerful", "kind", "gentle"),
     *("silly", "shy", "proud", "playful", "wonderful", "brand-new", "new", "adorable", "charming", "fancy"),

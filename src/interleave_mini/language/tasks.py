@@ -85,6 +85,8 @@ DESCRIBE = (
 )
 BY_TEMPLATE = 0.2
 """The share of stories that are worded by a template of their topic; the others are in somebody's voice."""
+BY_TOPIC = 0.5
+"""The share of stories whose topic is chosen among all topics, not among those of a domain chosen before."""
 IN_OWN_STEPS, NARRATED = 0.16, 0.13
 """The shares of stories that spell out their steps, and that are told in sentences of one's own."""
 DISTRACTOR_SHARE, DISTRACTOR_SHARE_IN_VOICES = 0.6, 0.2
@@ -223,8 +225,7 @@ def _story(rng: Random, heard: Voices) -> Task:
     voice = _some_voice(rng, heard)
     if voice and rng.random() < IN_OWN_STEPS and (own := sample_own_steps(voice, rng)):
         return _own_steps_task(*own, voice=voice)
-    domain = rng.choice(list(DOMAINS))
-    topic = rng.choice(DOMAINS[domain])
+    domain, topic = _some_topic(rng)
     written = sample_request(topic, voice, rng) if voice else None
     if written is None:  # also where the voice has no words for it
         voice, written = None, topic.sample(rng)
@@ -235,6 +236,13 @@ def _story(rng: Random, heard: Voices) -> Task:
         return _story_task("story", domain, topic, written, distractors, voice)
     except Impossible:  # in the way of something that happens between two pictures
         return _story_task("story", domain, topic, written, voice=voice)
+
+
+def _some_topic(rng: Random) -> tuple[str, Topic]:
+    """A topic of any domain: some domains have few topics and some have many, and all shall come."""
+    domains = list(DOMAINS) if rng.random() < BY_TOPIC else [rng.choice(list(DOMAINS))]
+    choices = [(domain, topic) for domain in domains for topic in DOMAINS[domain]]
+    return rng.choices(choices, [topic.often for _, topic in choices])[0]
 
 
 def _some_voice(rng: Random, heard: Voices, by_template: float = BY_TEMPLATE) -> Voice | None:

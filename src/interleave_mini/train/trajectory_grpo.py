@@ -2,20 +2,26 @@
 
 The reference calls this impractical and rewards every step alone. In the miniature both are done by the same
 loop at the same cost, so that they can be compared: `trajectory` gives all verdicts of a story its reward,
-`step` gives each verdict its own. Advantages are against the other trajectories of the same story.
+`step` gives each verdict its own. Advantages are against the other trajectories of the same story, or the
+other verdicts on the same picture. They are not divided by their deviation: what a false alarm costs would
+then not count, and a difference of one redraw would weigh as much as a lost story.
 
-OUT/model      the critic        OUT/log.jsonl   rewards, shares and times
+A good critic is right and sure about most stories, which teaches nothing. So more stories are drawn once, and
+those are played where it was least sure: where it is wrong and sure, all samples are alike.
+
+OUT/model      the critic        OUT/log.jsonl   rewards, shares and times        OUT/state.pt   to go on
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from statistics import fmean, pstdev
+from statistics import fmean
 from typing import Any, Literal
 
 import torch
@@ -23,7 +29,6 @@ import torch
 from interleave.agents.prompts import load_pack
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.silence import quiet
-from interleave.backends.protocols import Message
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.errors import ConfigurationError
 from interleave.types import Outcome
@@ -31,21 +36,25 @@ from interleave_mini.language.tasks import Task, sample_training_task
 from interleave_mini.train.agent_model import check_model_folder
 from interleave_mini.train.training_loop import Log, TimedSchedule, learning_rate
 from interleave_mini.train.trajectories import (
+    Drawings,
     JudgedAttempt,
     Player,
+    StepReward,
     Trajectory,
     TrajectoryReward,
     chosen,
-    step_reward,
 )
+from interleave_mini.train.trajectory_learner import Learner, Lesson
 
 Kind = Literal["trajectory", "step"]
 SUITES = ("story", "story", "story", "edit", "plain")
 """A suite that is named thrice comes three times as often."""
-LONGEST = 6
+LONGEST = 5
 """Stories with more steps would make all others wait."""
-CLIP = 1.0
-SMALLEST_DEVIATION = 1e-6
+SMALLEST_GAP = 1e-6
+SAVE_SECONDS = 120
+WARM_STEPS = 6
+"""The first updates are smaller: before Adam has seen some gradients it moves every weight alike."""
 
 
 @dataclass(frozen=True)
@@ -53,23 +62,22 @@ class TrajectoryTraining:
     """The settings of GRPO over trajectories."""
 
     kind: Kind = "trajectory"
-    stories: int = 24
+    stories: int = 32
     """Stories a step,"""
     samples: int = 8
-    """and trajectories of each."""
+    """trajectories of each,"""
+    scouts: int = 4
+    """and how many times as many are drawn once to find them."""
     max_attempts: int = 3
-    rate: float = 4e-5
-    device_batch: int = 128
+    strays: float = 0.1
+    """The share of first attempts that show another step of the story."""
+    temperature: float = 1.0
+    rate: float = 2e-5
+    hold: float = 0.05
+    """How much a verdict weighs that moves away from the model of the start."""
+    device_batch: int = 256
     reward: TrajectoryReward = field(default_factory=TrajectoryReward)
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """A verdict to learn from: more of it, or less."""
-
-    messages: tuple[Message, ...]
-    answer: str
-    advantage: float
+    step_reward: StepReward = field(default_factory=StepReward)
 
 
 def train_on_trajectories(
@@ -78,39 +86,133 @@ def train_on_trajectories(
     minutes: float,
     *,
     settings: TrajectoryTraining = TrajectoryTraining(),
-    generator: str = "mini",
+    generators: Sequence[str] = ("mini",),
     steps: int | None = None,
     device: str | None = None,
     seed: int = 0,
 ) -> Path:
-    """Train a critic until the time is over or so many steps are made; returns the folder of the model."""
+    """Train a critic until the time is over or so many steps are made; returns the folder of the model.
+
+    The same call on the same folder goes on where it was stopped. The seed is that of stories and drawings;
+    verdicts are sampled at random, a whole batch at once.
+    """
     check_model_folder(model)
     if settings.samples < 2:
         raise ConfigurationError("trajectories of a story are compared: take at least 2 samples")
-    where = f"&device={device}" if device else ""
-    batch = settings.stories * settings.samples
-    critic: Any = load_vlm(f"transformers:{model}?dtype=float32&compile=false&batch={batch}{where}", "critic")
-    player = Player(critic, load_generator(generator), load_pack("mini"), max_attempts=settings.max_attempts)
-    learner = Learner(critic.loaded.decoder, settings)
-    schedule, log, rng = TimedSchedule(minutes), Log(out / "log.jsonl"), Random(f"trajectories/{seed}")
-    for step in schedule.steps():
-        if step == steps:
+    training = _Training(model, out, settings, generators, device, seed)
+    schedule = TimedSchedule(minutes, spent=training.spent)
+    for _ in schedule.steps():
+        if training.done == steps:
             break
-        played = asyncio.run(
-            player.play(_stories(settings.stories, rng), settings.samples, rng.getrandbits(31))
-        )
-        made = schedule.spent
-        learned = critic.loaded.executor.submit(
-            learner.learn, lessons(played, settings), learning_rate(settings.rate, schedule.progress)
-        ).result()
-        log.write(step=step, seconds=schedule.spent, played=made, **figures(played, settings), **learned)
-    with quiet():
-        learner.model.save_pretrained(out / "model")
-        load_processor(model, "qwen3_vl").save_pretrained(out / "model")
+        training.step(schedule)
+    training.save(schedule.spent)
     return out / "model"
 
 
-def _stories(count: int, rng: Random) -> list[Task]:
+@dataclass(frozen=True)
+class _Scouted:
+    """Stories that were drawn once. Played again with the same seed they have the same pictures."""
+
+    stories: Sequence[Task]
+    seed: int
+    drawings: Drawings
+    trajectories: list[Trajectory]
+
+
+class _Training:
+    """The models of a training, and its state."""
+
+    def __init__(
+        self,
+        model: Path,
+        out: Path,
+        settings: TrajectoryTraining,
+        generators: Sequence[str],
+        device: str | None,
+        seed: int,
+    ) -> None:
+        self.folder, self.out, self.settings, self.seed = model, out, settings, seed
+        where = f"&device={device}" if device else ""
+        batch = settings.stories * (settings.samples + settings.scouts)
+        options = f"dtype=float32&compile=false&cache=dynamic&batch={batch}{where}"
+        critic: Any = load_vlm(f"transformers:{model.resolve()}?{options}", "critic")
+        self.executor = critic.loaded.executor
+        self.player = Player(
+            critic,
+            [load_generator(each) for each in generators],
+            load_pack("mini"),
+            max_attempts=settings.max_attempts,
+            temperature=settings.temperature,
+            strays=settings.strays,
+        )
+        self.learner = Learner(
+            critic.loaded.decoder,
+            device_batch=settings.device_batch,
+            hold=settings.hold,
+            temperature=settings.temperature,
+        )
+        self.log = Log(out / "log.jsonl")
+        self.scouted: _Scouted | None = None
+        self.done, self.spent, self.saved = 0, 0.0, time.monotonic()
+        self._restore()
+
+    def step(self, schedule: TimedSchedule) -> None:
+        began, rng = schedule.spent, Random(f"trajectories/{self.seed}/{self.done}")
+        played, scouted = asyncio.run(self._play(rng))
+        made = schedule.spent
+        learned = self.executor.submit(
+            self.learner.learn,
+            lessons(played, self.settings, rng),
+            learning_rate(self.settings.rate, schedule.progress) * min(1.0, (self.done + 1) / WARM_STEPS),
+        ).result()
+        self.log.write(
+            step=self.done,
+            seconds=schedule.spent,
+            playing=made - began,
+            learning=schedule.spent - made,
+            **figures(scouted, self.settings),
+            groups=useful_groups(played, self.settings),
+            verdicts=sum(len(each.attempts) for each in (*scouted, *played)),
+            **learned,
+        )
+        self.done += 1
+        if time.monotonic() - self.saved > SAVE_SECONDS:
+            self.save(schedule.spent)
+
+    async def _play(self, rng: Random) -> tuple[list[Trajectory], list[Trajectory]]:
+        """The trajectories to learn from; and at the same time those that choose the next stories."""
+        now = self.scouted or await self._scout(rng)
+        stories = [now.stories[each.story] for each in sorted(now.trajectories, key=doubt, reverse=True)]
+        played, scouted = await asyncio.gather(
+            self.player.play(stories[: self.settings.stories], self.settings.samples, now.seed, now.drawings),
+            self._scout(rng),
+        )
+        self.scouted = scouted
+        return played, scouted.trajectories
+
+    async def _scout(self, rng: Random) -> _Scouted:
+        seed, drawings = rng.getrandbits(31), Drawings()
+        stories = sample_stories(self.settings.stories * self.settings.scouts, rng)
+        return _Scouted(stories, seed, drawings, await self.player.play(stories, 1, seed, drawings))
+
+    def save(self, spent: float) -> None:
+        """The model as it is, and what is needed to go on."""
+        with quiet():
+            self.learner.model.save_pretrained(self.out / "model")
+            load_processor(self.folder, "qwen3_vl").save_pretrained(self.out / "model")
+        state = {**self.learner.state(), "done": self.done, "spent": spent}
+        torch.save(state, self.out / "state.new")
+        (self.out / "state.new").replace(self.out / "state.pt")
+        self.saved = time.monotonic()
+
+    def _restore(self) -> None:
+        if (self.out / "state.pt").is_file():
+            state = torch.load(self.out / "state.pt", map_location=self.learner.model.device)
+            self.learner.restore(state)
+            self.done, self.spent = state["done"], state["spent"]
+
+
+def sample_stories(count: int, rng: Random) -> list[Task]:
     found: list[Task] = []
     while len(found) < count:
         task = sample_training_task(rng.choice(SUITES), rng)
@@ -119,121 +221,83 @@ def _stories(count: int, rng: Random) -> list[Task]:
     return found
 
 
+def doubt(trajectory: Trajectory) -> float:
+    """How unsure the critic was where it was least sure: a certain verdict is the same in all samples."""
+    return max(each.doubt for each in trajectory.attempts)
+
+
 # Advantages
 
 
-def lessons(played: Sequence[Trajectory], settings: TrajectoryTraining) -> list[Lesson]:
-    """The verdicts of all trajectories with their advantages; without those that say nothing."""
-    whole = settings.kind == "trajectory"
-    rewarded = list(_of_trajectories(played, settings.reward) if whole else _of_steps(played))
-    groups: dict[Hashable, list[float]] = defaultdict(list)
-    for group, _, reward in rewarded:
-        groups[group].append(reward)
-    made = []
-    for group, attempts, reward in rewarded:
-        deviation = pstdev(groups[group])
-        if deviation > SMALLEST_DEVIATION:
-            advantage = (reward - fmean(groups[group])) / deviation
-            made += [Lesson(each.messages, each.answer, advantage) for each in attempts]
-    return made
+def lessons(played: Sequence[Trajectory], settings: TrajectoryTraining, rng: Random) -> list[Lesson]:
+    """The verdicts that were better or worse than others, and at most as many others, to keep them."""
+    groups = _groups(played, settings)
+    made: list[Lesson] = []
+    others: list[Lesson] = []
+    for rewarded in groups.values():
+        mean = fmean(reward for _, reward in rewarded)
+        for attempts, reward in rewarded:
+            advantage = reward - mean if _differ(rewarded) else 0.0
+            some = [Lesson(each.messages, each.answer, advantage) for each in attempts]
+            (made if advantage else others).extend(some)
+    return made + rng.sample(others, min(len(others), len(made)))
 
 
-Rewarded = tuple[Hashable, Sequence[JudgedAttempt], float]
-"""A group that is compared, verdicts of one trajectory, and their reward."""
+def useful_groups(played: Sequence[Trajectory], settings: TrajectoryTraining) -> float:
+    """The share of groups of several that differ in their rewards."""
+    several = [each for each in _groups(played, settings).values() if len(each) > 1]
+    return fmean(_differ(each) for each in several) if several else 0.0
 
 
-def _of_trajectories(played: Sequence[Trajectory], reward: TrajectoryReward) -> Iterator[Rewarded]:
+Rewarded = tuple[Sequence[JudgedAttempt], float]
+"""Verdicts of one trajectory, and their reward."""
+
+
+def _groups(played: Sequence[Trajectory], settings: TrajectoryTraining) -> dict[Hashable, list[Rewarded]]:
+    """What is compared with each other."""
+    groups: dict[Hashable, list[Rewarded]] = defaultdict(list)
+    rewarded = _of_trajectories if settings.kind == "trajectory" else _of_steps
     for trajectory in played:
-        yield trajectory.story, trajectory.attempts, reward.of(trajectory)
+        for group, attempts, reward in rewarded(trajectory, settings):
+            groups[group].append((attempts, reward))
+    return groups
 
 
-def _of_steps(played: Sequence[Trajectory]) -> Iterator[Rewarded]:
-    for trajectory in played:
-        for number, attempts in enumerate(trajectory.steps):
-            for place, attempt in enumerate(attempts):
-                yield (trajectory.story, number, place), [attempt], step_reward(attempts, place)
+def _of_trajectories(
+    trajectory: Trajectory, settings: TrajectoryTraining
+) -> Iterator[tuple[Hashable, Sequence[JudgedAttempt], float]]:
+    yield trajectory.story, trajectory.attempts, settings.reward.of(trajectory)
+
+
+def _of_steps(
+    trajectory: Trajectory, settings: TrajectoryTraining
+) -> Iterator[tuple[Hashable, Sequence[JudgedAttempt], float]]:
+    """The same picture is the same question: it was drawn for the same prompt, from the same picture."""
+    for number, attempts in enumerate(trajectory.steps):
+        for place, attempt in enumerate(attempts):
+            group = (trajectory.story, number, place, id(attempt.image))
+            yield group, [attempt], settings.step_reward.of(attempts, place)
+
+
+def _differ(rewarded: Sequence[Rewarded]) -> bool:
+    rewards = [reward for _, reward in rewarded]
+    return max(rewards) - min(rewards) > SMALLEST_GAP
 
 
 def figures(played: Sequence[Trajectory], settings: TrajectoryTraining) -> dict[str, float]:
-    """What a step of training shows."""
+    """How the critic does, by trajectories that were not chosen."""
     steps = [attempts for trajectory in played for attempts in trajectory.steps]
     judged = [attempt for attempts in steps for attempt in attempts]
     right = [each for each in judged if each.right]
     wrong = [each for each in judged if not each.right]
+    alone = [settings.step_reward.of(attempts, place) for attempts in steps for place in range(len(attempts))]
     return {
         "reward": fmean(settings.reward.of(each) for each in played),
-        "stories": fmean(all(chosen(attempts).right for attempts in each.steps) for each in played),
+        "step_reward": fmean(alone),
+        "stories": fmean(each.is_right for each in played),
         "kept": fmean(chosen(attempts).right for attempts in steps),
         "attempts": len(judged) / len(steps),
         "false_alarms": fmean(not each.verdict.accepted for each in right) if right else 0.0,
         "caught": fmean(each.verdict.outcome is Outcome.REJECTED for each in wrong) if wrong else 0.0,
-        "verdicts": len(judged),
+        "wrong": len(wrong) / len(judged),
     }
-
-
-# Learning
-
-
-class Learner:
-    """Updates the model that the trajectories are judged by, in place."""
-
-    def __init__(self, decoder: Any, settings: TrajectoryTraining) -> None:
-        self.decoder, self.model, self.settings = decoder, decoder.model, settings
-        self.parameters = [each for each in self.model.parameters() if each.is_floating_point()]
-        for parameter in self.parameters:
-            parameter.requires_grad_(True)
-        self.optimizer = torch.optim.AdamW(
-            self.parameters, lr=settings.rate, betas=(0.9, 0.98), weight_decay=0
-        )
-
-    def learn(self, some: Sequence[Lesson], rate: float) -> dict[str, float]:
-        """One update. The verdicts are the model's own as it is, so that no ratio has to be clipped."""
-        if not some:
-            return {"lessons": 0}
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.model.train()
-        ordered = sorted(some, key=lambda each: len(each.answer))
-        tokens = 0
-        for start in range(0, len(ordered), self.settings.device_batch):
-            log_probs, spoken = self._log_probs(ordered[start : start + self.settings.device_batch])
-            advantages = torch.tensor(
-                [each.advantage for each in ordered[start : start + self.settings.device_batch]],
-                device=log_probs.device,
-            )
-            (-(log_probs * spoken * advantages[:, None]).sum()).backward()
-            tokens += int(spoken.sum())
-        for parameter in self.parameters:
-            if parameter.grad is not None:
-                parameter.grad /= tokens
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, CLIP)
-        if torch.isfinite(norm):
-            self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        self.model.eval()
-        return {"lessons": len(some), "norm": float(norm)}
-
-    def _log_probs(self, some: Sequence[Lesson]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The logarithm of the probability of every token of the answers, and which of them are there."""
-        tokenizer = self.decoder.tokenizer
-        inputs = self.decoder.inputs_of([each.messages for each in some])
-        answers = tokenizer(
-            [f"{each.answer}{tokenizer.eos_token}" for each in some],
-            add_special_tokens=False,
-            padding=True,
-            padding_side="right",
-            return_tensors="pt",
-        ).to(self.model.device)
-        count = answers["input_ids"].shape[1]
-        extended = {"input_ids": answers["input_ids"], "attention_mask": answers["attention_mask"]}
-        for name in ("mm_token_type_ids", "token_type_ids"):
-            if name in inputs:
-                extended[name] = torch.zeros_like(answers["input_ids"])
-        whole = {
-            **inputs,
-            **{name: torch.cat([inputs[name], more], dim=1) for name, more in extended.items()},
-        }
-        logits = self.model(**whole, use_cache=False, logits_to_keep=count + 1).logits[:, :-1]
-        log_probs = logits.float().log_softmax(dim=-1)
-        chosen_ones = log_probs.gather(2, answers["input_ids"][..., None]).squeeze(2)
-        return chosen_ones, answers["attention_mask"].float()

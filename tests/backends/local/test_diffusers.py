@@ -79,6 +79,30 @@ def test_pictures_from_text_are_drawn_together_and_each_has_its_own_seed(
     assert not any(alike(one, other) for one, other in combinations(together, 2))
 
 
+def test_a_picture_is_queued_as_soon_as_it_is_asked_for_so_that_batches_are_full(
+    klein: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch waits for others hardly longer than a moment: what is prepared before the queue splits it."""
+    generator = load(klein, "?batch=4")
+    seen, hold = calls(generator, monkeypatch), threading.Event()
+    generator.queue._executor.submit(hold.wait)
+
+    async def ask() -> int:
+        requests = [ImageRequest("a cat", seed, (canvas("red"),)) for seed in range(8)]
+        asked = [asyncio.ensure_future(generator.generate(request)) for request in requests]
+        await asyncio.sleep(0)  # each has had one turn
+        waiting = len(generator.queue._waiting)
+        hold.set()
+        await asyncio.gather(*asked)
+        return waiting
+
+    try:
+        assert asyncio.run(ask()) == 8
+    finally:
+        hold.set()
+    assert [len(call["prompt"]) for call in seen] == [4, 4]  # type: ignore[arg-type]
+
+
 def test_edits_of_different_pictures_are_drawn_together_and_each_sees_its_own(
     klein: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -339,6 +339,12 @@ def test_sampling_at_a_temperature_varies(toy_vlm: ToyVlm) -> None:
     assert len({ask(vlm, asked("a"), warm).text for _ in range(4)}) > 1
 
 
+def test_rows_without_a_seed_are_sampled_together_and_each_by_itself(toy_vlm: ToyVlm) -> None:
+    warm = load(toy_vlm(None), "?temperature=1&batch=4")
+    replies = ask_all([(warm, asked("a"))] * 4, Sampling(max_tokens=24))
+    assert len({each.text for each in replies}) > 1
+
+
 def test_the_spec_says_how_replies_are_sampled(toy_vlm: ToyVlm) -> None:
     folder, short = toy_vlm(None), Sampling(max_tokens=24)
     warm = load(folder, "?temperature=1&batch=1")

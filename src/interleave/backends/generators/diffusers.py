@@ -52,6 +52,7 @@ from interleave.backends.local.pipelines import (
     read_settings,
     use_lightning_schedule,
 )
+from interleave.backends.local.unread_layers import LAYERS, drop_unread_layers
 from interleave.backends.progress import report
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest, check_extras
 from interleave.config.specs import Spec
@@ -401,6 +402,7 @@ class DiffusersGenerator:
             use_lightning_schedule(self.pipeline)
         if self.family.batches == "everything":
             stack_sources(self.pipeline)
+            drop_unread_layers(self.pipeline, self.settings.extra_arguments.get(LAYERS))
         if self.options.quantization == "fp8":
             self._use_float8()
         move_to_device(self.pipeline, self.device, self.options.offload)
@@ -531,5 +533,6 @@ def _as_picture(pixels: Any, size: tuple[int, int]) -> Image:
     if not torch.isfinite(precise).all():
         raise BackendError("the generator computed NaN or infinity: try ?dtype=bfloat16 or ?dtype=float32")
     levels = (precise * 255).round().clamp(0, 255).to(torch.uint8)
-    image = pillow.fromarray(levels.permute(1, 2, 0).cpu().numpy())
+    # put in order on the device: Pillow takes long to do it
+    image = pillow.fromarray(levels.permute(1, 2, 0).contiguous().cpu().numpy())
     return image if image.size == size else image.resize(size, pillow.Resampling.LANCZOS)

@@ -324,7 +324,7 @@ class _RowSampler:
     """A logits processor that leaves one token to choose from in each row, drawn by the row's own generator.
 
     So a row with a seed gets the same tokens whatever else is in its batch, which the library's sampling by
-    the global generator does not give.
+    the global generator does not give. Where no row has a seed, all are drawn at once, which is faster.
     """
 
     def __init__(self, requests: Sequence[CompletionRequest], device: torch.device) -> None:
@@ -340,14 +340,21 @@ class _RowSampler:
             self._warpers.append(TopKLogitsWarper(first.top_k))
         if first.top_p is not None and first.top_p < 1:
             self._warpers.append(TopPLogitsWarper(first.top_p))
-        self._generators = [_generator(request.seed, device) for request in requests]
+        seeded = any(request.seed is not None for request in requests)
+        drawn_alone = requests if seeded else requests[:1]
+        self._generators = [_generator(request.seed, device) for request in drawn_alone]
+        self._seeded = seeded
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         warped = scores.float()
         for warper in self._warpers:
             warped = warper(input_ids, warped)
-        rows = zip(warped.softmax(dim=-1), self._generators, strict=True)
-        chosen = torch.stack([torch.multinomial(probs, 1, generator=source) for probs, source in rows])
+        probs = warped.softmax(dim=-1)
+        if not self._seeded:
+            chosen = torch.multinomial(probs, 1, generator=self._generators[0])
+        else:
+            rows = zip(probs, self._generators, strict=True)
+            chosen = torch.stack([torch.multinomial(row, 1, generator=source) for row, source in rows])
         return torch.full_like(scores, -torch.inf).scatter_(1, chosen, 0.0)
 
 

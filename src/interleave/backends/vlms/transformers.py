@@ -25,7 +25,7 @@ from interleave.backends.local.checkpoints import (
     read_json,
     refuse_bad_fit,
 )
-from interleave.backends.local.compile_blocks import is_large
+from interleave.backends.local.compile_blocks import LARGE, is_large
 from interleave.backends.local.decoding import CompletionRequest, Decoder
 from interleave.backends.local.devices import (
     check_quantization,
@@ -41,6 +41,11 @@ from interleave.backends.local.processors import load_processor
 from interleave.backends.local.silence import quiet
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.backends.qwen3_vl.batched_vision import batch_vision
+from interleave.backends.qwen3_vl.compile_ahead import (
+    can_compile_ahead,
+    compile_ahead,
+    wait_until_compiled,
+)
 from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.backends.sampling import SamplingOptions, sampling_for
 from interleave.config.specs import Spec
@@ -198,6 +203,7 @@ class LoadedModel:
         def cancelled(row: int) -> bool:
             return next(checks, True)
 
+        wait_until_compiled()
         self._select_adapter(request.adapter)
         if self.queue.max_batch > 1:  # several rows are compiled for apart from one
             self.decoder.complete([request, request], lambda row: True)
@@ -240,24 +246,43 @@ class LoadedModel:
 def load_model(folder: Path, source: Source, options: TransformersVlm.Options) -> LoadedModel:
     """The model in a checked folder, on its device."""
     check_model(folder, source, trust_remote_code=options.trust_remote_code)
-    model = _load_weights(folder, source, options)
     model_type = str(read_json(folder / "config.json", source).get("model_type"))
+    if _reads_directly(options) and options.compile is not False and can_compile_ahead(model_type):
+        _compile_ahead(folder, options)
+    model = _load_weights(folder, source, options)
     with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
         processor = load_processor(folder, model_type, trust_remote_code=options.trust_remote_code)
     return LoadedModel(model, processor)
+
+
+def _compile_ahead(folder: Path, options: TransformersVlm.Options) -> None:
+    """Begin to compile the decode step, where the model is one that is compiled."""
+    from transformers import AutoConfig
+
+    with quiet(), as_configuration_error(f"the model in {folder} cannot be loaded"):
+        text = AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config()
+    weights = text.num_hidden_layers * text.hidden_size * (3 * text.intermediate_size + 2 * text.hidden_size)
+    if options.compile or weights >= LARGE:
+        device = choose_device(options.device)
+        compile_ahead(text, choose_dtype(options.dtype, device), device)
+
+
+def _reads_directly(options: TransformersVlm.Options) -> bool:
+    """Whether weights are read straight to the device."""
+    cuda = choose_device(options.device).type == "cuda"
+    return cuda and options.quantization == "none" and not options.trust_remote_code
 
 
 def _load_weights(folder: Path, source: Source, options: TransformersVlm.Options) -> Any:
     from transformers import AutoModelForImageTextToText
 
     device = choose_device(options.device)
-    direct = device.type == "cuda" and options.quantization == "none" and not options.trust_remote_code
     how: dict[str, Any] = {
         "dtype": choose_dtype(options.dtype, device),
         "attn_implementation": None if options.attention == "auto" else options.attention,
     }
     with quiet(), as_configuration_error(f"the model in {folder} cannot be loaded"):
-        if direct:
+        if _reads_directly(options):
             kind = class_of(AutoModelForImageTextToText, folder)
             model, info = load_language_model(kind, folder, source, device, **how)
         else:

@@ -15,6 +15,7 @@ from interleave_mini.language.topics import (
     pictures,
     robot,
     science,
+    stages,
     stories,
     tales,
 )
@@ -22,7 +23,7 @@ from interleave_mini.language.topics.topic import Topic, TopicRequest
 
 DOMAINS: dict[str, tuple[Topic, ...]] = {
     "visual stories": stories.TOPICS,
-    "growing and life cycles": growing.TOPICS,
+    "growing and life cycles": (*growing.TOPICS, *stages.TOPICS),
     "cooking": cooking.TOPICS,
     "drawing lessons": drawing.TOPICS,
     "building and tidying": building.TOPICS,

@@ -113,6 +113,7 @@ TOPICS: tuple[Topic, ...] = (
             "One picture, please: {thing} {relation} {other}{place}.",
             "Show me {other} and, {relation} it, {thing}{place}.",
         ),
+        often=3,
         alone=True,
     ),
     Topic(

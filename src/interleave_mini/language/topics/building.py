@@ -49,6 +49,16 @@ def _tower(bottom: str, middle: str, top: str, place: str) -> Story:
     return story.then(Add(third, 1), name="Top", caption=f"{a(third)} at the very top: the tower stands")
 
 
+def _fallen_tower(bottom: str, middle: str, top: str, place: str) -> Story:
+    story = _tower(bottom, middle, top, place)
+    return story.then(
+        Move(MIDDLE, 6),
+        Move(1, 8),
+        name="Fallen",
+        caption=f"it falls: the {middle} block is at the bottom left, the {top} block at the bottom right",
+    )
+
+
 def _wall(rows: int, colour: str, place: str) -> Story:
     block = usual("block", colour)
     blocks = counted(GRID, block)
@@ -229,6 +239,18 @@ TOPICS: tuple[Topic, ...] = (
             "I want to see a block tower{place}: {bottom} below, {middle} in the middle, {top} above.",
             "How do you build a tower{place} from three blocks, {bottom}, {middle} and {top}?",
             "Stack a block tower{place}, first {bottom}, then {middle} and {top} at the top.",
+        ),
+    ),
+    Topic(
+        "a fallen tower",
+        {"bottom": AColour(), "middle": AColour(), "top": AColour(), "place": maybe_place(*_INDOORS)},
+        _fallen_tower,
+        (
+            "Build a block tower{place}, {bottom}, {middle} and {top}, and knock it down.",
+            "In {n} steps, stack three blocks{place}, {bottom}, {middle}, {top}, and let them fall.",
+            "Show how a tower of {bottom}, {middle} and {top} blocks is built{place} and falls down.",
+            "I want to see a block tower{place}, {bottom}, {middle}, {top}, that topples over.",
+            "A tower of {bottom}, {middle} and {top} blocks{place} collapses. Show it.",
         ),
     ),
     Topic(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from interleave_mini.language.gaps import (
     AColour,
     ANumber,
@@ -12,10 +14,11 @@ from interleave_mini.language.gaps import (
     maybe_place,
     usual,
 )
+from interleave_mini.language.placed_gaps import SomeColours
 from interleave_mini.language.story import Story
 from interleave_mini.language.topics.topic import Topic, crowd, different, small
 from interleave_mini.language.words import PLACES, UNCOUNTABLE, a, capitalised, counted, listed, the, within
-from interleave_mini.world.kinds import KINDS
+from interleave_mini.world.kinds import COLOURS, KINDS
 from interleave_mini.world.operations import (
     Add,
     ChangeBackground,
@@ -32,6 +35,24 @@ _HUNG = {1: (1,), 2: (0, 2), 3: (0, 1, 2)}
 _PUT = {1: (4,), 2: (3, 5), 3: (3, 4, 5), 4: (3, 4, 5, 7)}
 """Cells by the number of things in the sky, and of all others."""
 _ALL = tuple(KINDS)
+WITH_STORIES = (
+    *("sun", "moon", "cloud", "star", "flower", "tree", "butterfly", "frog", "hen", "snowman", "rocket"),
+    *(
+        "house",
+        "candle",
+        "lamp",
+        "apple",
+        "cake",
+        "bread",
+        "ice_cream",
+        "balloon",
+        "kite",
+        "boat",
+        "cup",
+        "gift",
+    ),
+)
+"""Kinds of which other topics tell a story: asked for by their name alone, a single picture is meant."""
 COUNTABLE = tuple(kind for kind in KINDS if usual(kind).noun not in UNCOUNTABLE)
 _PLACE = maybe_place(*PLACES)
 
@@ -54,6 +75,25 @@ def _picture(things: tuple[Thing, ...], place: str) -> Story:
         raise Impossible("equal things are a group")
     words = listed([a(thing) for thing in things])
     return Story(place, arranged(things), name="The picture", caption=f"{words} {within(place)}")
+
+
+def _in_colours(hero: Thing, colours: tuple[str, ...], place: str) -> Story:
+    if len(set(colours)) < len(colours) or hero.colour != KINDS[hero.kind].colour:
+        raise Impossible("the same colour twice, or another one beside them")
+    first = replace(hero, colour=colours[0])
+    story = Story(place, {MIDDLE: first}, name=colours[0].capitalize(), caption=f"{a(first)} {within(place)}")
+    for colour in colours[1:]:
+        caption = f"the same {hero.noun} in {colour}"
+        story.then(Recolour(MIDDLE, colour), name=colour.capitalize(), caption=caption)
+    return story
+
+
+def _after_all(thing: Thing, colour: str, other: Thing | None, place: str) -> Story:
+    """The picture that somebody wants who has said something else before."""
+    wanted = other or replace(thing, colour=colour)
+    if wanted == thing:
+        raise Impossible("nothing is changed")
+    return _picture((wanted,), place)
 
 
 def _group(count: int, things: Thing, place: str) -> Story:
@@ -123,7 +163,48 @@ TOPICS: tuple[Topic, ...] = (
             "One picture, please: {things}{place}.",
             "Show me {things}{place}.",
         ),
+        often=8,
         defaults={"things": (usual("cat"),)},
+    ),
+    Topic(
+        "a single thing",
+        {"thing": AThing(WITH_STORIES), "place": _PLACE},
+        lambda thing, place: _picture((thing,), place),
+        (
+            "Simply draw {thing}{place}.",
+            "A picture of {thing} alone{place}.",
+            "Only {thing}{place}.",
+            "Just one picture: {thing}{place}.",
+            "Nothing but {thing}{place}, please.",
+            "A single picture of {thing}{place}.",
+        ),
+        often=5,
+    ),
+    Topic(
+        "in several colours",
+        {"hero": AThing(_ALL), "colours": SomeColours(tuple(COLOURS)), "place": _PLACE},
+        _in_colours,
+        (
+            "The same thing in {colours}: {hero}{place}.",
+            "Draw {hero}{place}, once each in {colours}.",
+            "I want to see {hero}{place} in {colours}.",
+            "One picture for each colour, {colours}: {hero}{place}.",
+            "Show me {hero}{place} in {colours}.",
+        ),
+    ),
+    Topic(
+        "a change of mind",
+        {"thing": AThing(_ALL), "colour": AColour(), "other": AThing(_ALL), "place": _PLACE},
+        _after_all,
+        (
+            "Draw {thing}{place}. No, wait, make it {colour}.",
+            "{thing}{place}, no, {colour} is better.",
+            "I want {thing}{place}. Actually, make that {other}.",
+            "Draw {thing}{place}, I mean {other}.",
+            "Show me {thing}{place}. Sorry, I meant {other}.",
+        ),
+        alone=True,
+        defaults={"other": None, "colour": ""},
     ),
     Topic(
         "a group",
@@ -137,6 +218,7 @@ TOPICS: tuple[Topic, ...] = (
             "One picture, please: {count} {things}{place}.",
             "Show me {count} {things}{place}.",
         ),
+        often=2,
     ),
     Topic(
         "one by one",

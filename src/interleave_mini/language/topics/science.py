@@ -34,6 +34,15 @@ def _moon_phases() -> Story:
     )
 
 
+def _waning_moon() -> Story:
+    story = Story("night", {MIDDLE: usual("moon")}, name="Full moon", caption="it begins with the full moon")
+    story.then(ChangeState(MIDDLE, 2), name="Half moon", caption="a week later it is a half moon")
+    story.then(ChangeState(MIDDLE, 1), name="Crescent", caption="then only a crescent moon is left")
+    return story.then(
+        ChangeState(MIDDLE, 0), name="New moon", caption="in the end it is a new moon, all dark"
+    )
+
+
 def _burning_down(candle: Thing, place: str) -> Story:
     story = Story(
         place, {MIDDLE: candle}, name="New", caption=f"{a(candle)} has just been lit {within(place)}"
@@ -176,6 +185,18 @@ TOPICS: tuple[Topic, ...] = (
             "The moon waxes, night after night. Show it step by step.",
             "I want to see the phases of the moon, from new moon to full moon.",
             "Explain step by step how the new moon becomes a full moon.",
+        ),
+    ),
+    Topic(
+        "the waning moon",
+        {},
+        _waning_moon,
+        (
+            "Show how the moon wanes.",
+            "Explain in {n} pictures how the moon wanes.",
+            "How does the full moon become a new moon?",
+            "The moon wanes, night after night. Show it step by step.",
+            "I want to see the full moon become a new moon.",
         ),
     ),
     Topic(

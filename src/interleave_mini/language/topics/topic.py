@@ -38,6 +38,8 @@ class Topic:
     plot: Callable[..., Story]
     """The story, from the values of the gaps as keyword arguments."""
     templates: tuple[str, ...]
+    often: int = 1
+    """How often it is asked for beside the other topics of its domain."""
     alone: bool = False
     """Whether distractors would make nonsense of it."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -83,7 +85,8 @@ class Topic:
         return self.sample(Random(0)).text
 
     def _written(self, template: str, values: dict[str, Any], story: Story, rng: Random) -> TopicRequest:
-        words = {name: gap.write(values[name], rng) for name, gap in self.gaps.items()}
+        said = GAP.findall(template)
+        words = {name: gap.write(values[name], rng) for name, gap in self.gaps.items() if name in said}
         words["n"] = NUMBERS[len(story.steps)]
         return TopicRequest(sentence(filled(template, words)), template, values, story)
 

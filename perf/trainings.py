@@ -1,0 +1,122 @@
+"""The table over several trainings: intervals over tasks and trainings, and paired differences of the rows.
+
+    python perf/trainings.py runs/mini --results perf/results/trainings.json
+
+RUN is what `interleave mini train all --trainings N --out RUN` has written: RUN/table and RUN/seed-N/table. A
+row that was trained several times is drawn again and again: trainings and tasks, both with replacement. With
+three trainings the first of these is coarse, so that every training is shown as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from interleave_mini.bench.runner import read_items
+
+RESAMPLES = 4_000
+STEPS = (("planner", "generator"), ("critic-sft", "planner"), ("full", "critic-sft"))
+"""Rows that are compared with the one before."""
+LIMITS = (1, 3, 5)
+
+Scores = Mapping[str, float]
+"""Strictly right or not, by task."""
+
+
+def scores_of(table: Path, row: str, suite: str, attempts: int | None = None) -> Scores:
+    """The tasks of a row; empty where it was not run."""
+    found = read_items(table / "rows" / row / suite)
+    if not found or (attempts is not None and attempts not in found):
+        return {}
+    return {each.id: each.strict for each in found[max(found) if attempts is None else attempts]}
+
+
+def interval(trainings: Sequence[Scores]) -> dict[str, Any]:
+    """The mean of several trainings on the same tasks, with a 95 % interval over both."""
+    tasks = sorted(set.intersection(*(set(each) for each in trainings)))
+    values = np.array([[each[task] for task in tasks] for each in trainings])
+    rng = np.random.default_rng(0)
+    means = []
+    for _ in range(RESAMPLES):
+        rows = rng.integers(len(values), size=len(values))
+        columns = rng.integers(len(tasks), size=len(tasks))
+        means.append(values[rows][:, columns].mean())
+    low, high = np.quantile(means, (0.025, 0.975))
+    each = [round(float(mean), 4) for mean in values.mean(axis=1)]
+    return {
+        "mean": round(float(values.mean()), 4),
+        "low": round(float(low), 4),
+        "high": round(float(high), 4),
+        "tasks": len(tasks),
+        "trainings": each,
+    }
+
+
+def difference(ours: Sequence[Scores], theirs: Sequence[Scores]) -> dict[str, Any] | None:
+    """Ours less theirs, task by task and training by training."""
+    if not ours or not theirs:
+        return None
+    if len(theirs) == 1:  # one that was not trained, such as the generator
+        theirs = [theirs[0]] * len(ours)
+    pairs = [
+        {task: mine[task] - other[task] for task in mine if task in other}
+        for mine, other in zip(ours, theirs, strict=False)
+    ]
+    return interval(pairs) if pairs and all(pairs) else None
+
+
+def results_of(run: Path) -> dict[str, Any]:
+    tables = [run / "table", *sorted(run.glob("seed-*/table"))]
+    rows = sorted({each.name for table in tables for each in (table / "rows").glob("*")})
+    suites = sorted({each.name for table in tables for each in (table / "rows").glob("*/*")})
+    found: dict[str, Any] = {"rows": {}, "differences": {}, "attempts": {}}
+    for suite in suites:
+        scores = {row: [s for table in tables if (s := scores_of(table, row, suite))] for row in rows}
+        compared = [*STEPS, *((row, "full") for row in rows if row not in dict(STEPS) and row != "generator")]
+        for row, some in scores.items():
+            if some:
+                found["rows"][f"{row}/{suite}"] = interval(some)
+        for row, other in compared:
+            ours, theirs = scores.get(row, []), scores.get(other, [])
+            gap = difference(ours, theirs[: len(ours)])
+            if gap:
+                found["differences"][f"{row} − {other}/{suite}"] = gap
+        for limit in LIMITS:
+            some = [s for table in tables if (s := scores_of(table, "full", suite, limit))]
+            if some:
+                found["attempts"][f"full, at most {limit}/{suite}"] = interval(some)
+    return found
+
+
+def as_markdown(found: Mapping[str, Any]) -> str:
+    lines = ["| | suite | strict | trainings | tasks |", "|---|---|---:|---|---:|"]
+    for part in ("rows", "attempts", "differences"):
+        sign = "+" if part == "differences" else ""
+        for name, each in found[part].items():
+            row, _, suite = name.rpartition("/")
+            mean, low, high = (f"{100 * each[key]:{sign}.1f}" for key in ("mean", "low", "high"))
+            every = ", ".join(f"{100 * value:{sign}.1f}" for value in each["trainings"])
+            lines.append(f"| {row} | `{suite}` | {mean} ({low} to {high}) | {every} | {each['tasks']} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--results", type=Path)
+    given = parser.parse_args()
+    found = results_of(given.run)
+    print(as_markdown(found))
+    if given.results:
+        given.results.write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Layers of a text encoder that nobody reads, dropped.
+
+FLUX.2 klein takes the states of three layers in the middle of its text encoder, a whole language model. The
+layers after them and the output layer take time and gigabytes, and what they compute is thrown away.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+
+LAYERS = "text_encoder_out_layers"
+"""The parameter of a pipeline that names the layers it reads."""
+
+
+def drop_unread_layers(pipeline: Any, read: Sequence[int] | None) -> int:
+    """Drop what comes after the last layer that is read; returns how many layers were dropped.
+
+    `read` numbers them as the pipeline does; without, they are the pipeline's own.
+    """
+    encoder: Any = getattr(pipeline, "text_encoder", None)
+    if type(encoder).__name__ != "Qwen3ForCausalLM" or LAYERS not in _parameters(pipeline):
+        return 0
+    last = max(read or _parameters(pipeline)[LAYERS].default)
+    layers = encoder.model.layers
+    kept = min(last + 1, len(layers))  # one more, because the states of the last one are normalized
+    dropped = len(layers) - kept
+    encoder.model.layers = layers[:kept]
+    encoder.config.num_hidden_layers = kept
+    encoder.lm_head = nn.Identity()
+    return dropped
+
+
+def _parameters(pipeline: Any) -> Any:
+    return inspect.signature(type(pipeline).__call__).parameters
