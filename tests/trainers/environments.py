@@ -90,12 +90,11 @@ def make(name: str) -> str | None:
     if ready.is_file() and ready.read_text("utf-8") == wanted:
         return None
     ready.unlink(missing_ok=True)
-    constraints = ROOT / "constraints.txt"
     pip = [str(python_of(name)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     commands = [
         [sys.executable, "-m", "venv", "--clear", str(folder)],
         [*pip, "setuptools", "wheel"],
-        [*pip, "--constraint", str(constraints), *environment.requirements],
+        [*pip, _torch(), *environment.requirements],
     ]
     if set(OURS) <= set(environment.requirements):
         commands.append([*pip, "--no-deps", "--editable", str(ROOT)])
@@ -109,6 +108,12 @@ def make(name: str) -> str | None:
     (folder / WHY).unlink(missing_ok=True)
     ready.write_text(wanted, "utf-8")
     return None
+
+
+def _torch() -> str:
+    """Our torch and nothing else of ours: of the other libraries each trainer wants its own versions."""
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    return next(line for line in lines if line.startswith("torch=="))
 
 
 def _last_error(words: str) -> str:
