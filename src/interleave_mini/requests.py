@@ -11,7 +11,7 @@ import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 
@@ -43,6 +43,7 @@ from interleave_mini.plan_check import (
     missing_from,
     more_than_fit,
     named_things,
+    scenes_of,
     unwanted_in,
 )
 from interleave_mini.reader import shared_batched_reader, shared_reader
@@ -252,6 +253,8 @@ def _quoted(texts: Sequence[str]) -> str:
 class PlanCheck:
     """Holds the planner's plan against the request: what was named must be in it, and it must be possible."""
 
+    samples = 8
+
     def problem(self, request: Request, plan: Plan) -> str:
         """What the planner is told; empty for a plan that is right as far as a rule can tell."""
         if missing := missing_from(plan, request):
@@ -267,10 +270,14 @@ class PlanCheck:
         return "The plan is about something else." if is_about_something_else(plan, request) else ""
 
     def refusal(self, request: Request, plan: Plan) -> InputError:
-        """What the person is told when the second plan is no better."""
+        """What the person is told when no plan is better."""
         return InputError(
             f"{_why(request, plan)}. It can do {_quoted(nearest_requests(request.text))}. {REAL_MODELS}"
         )
+
+    def meaning(self, plan: Plan) -> Hashable:
+        """The pictures of a plan; its words where pictures are given, which the plan does not know."""
+        return tuple(scenes_of(plan)) or tuple((step.prompt, step.caption) for step in plan.steps)
 
 
 def _why(request: Request, plan: Plan) -> str:

@@ -149,6 +149,8 @@ def test_other_words_for_a_place_mean_the_same() -> None:
         ("hte cat", {"hte": "the"}),
         ("a dgo and a bal", {"dgo": "dog", "bal": "ball"}),
         ("show a sunn", {"sunn": "sun"}),
+        ("wat dos a tadpole becom", {"wat": "what", "dos": "does", "becom": "become"}),  # not wait, nor dogs
+        ("a pik of a cat, thn nite", {"pik": "picture", "thn": "then", "nite": "night"}),  # not pink, nor ten
     ],
 )
 def test_short_words_are_corrected_where_one_is_meant(text: str, found: dict[str, str]) -> None:

@@ -102,9 +102,11 @@ class Says:
     def __init__(self, *plans: Plan) -> None:
         self.replies = [render_plan(each) for each in plans]
         self.asked: list[Sequence[Message]] = []
+        self.samplings: list[Sampling] = []
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         self.asked.append(messages)
+        self.samplings.append(sampling)
         return Reply(self.replies[len(self.asked) - 1])
 
 
@@ -120,11 +122,24 @@ def test_a_plan_that_leaves_something_out_is_asked_for_once_more_with_it_named()
     assert "The plan leaves out dog." in str(model.asked[1][-1])
 
 
+def test_after_that_plans_are_sampled_and_the_one_most_agree_on_is_taken() -> None:
+    one = plan("A meadow with a orange cat on the left.", "Add a brown dog in the middle.")
+    other = plan("A meadow with a brown dog in the middle.", "Add a orange cat on the left.")
+    same = plan("A meadow with an orange cat on the left.", "Add a brown dog in the middle.")
+    model = Says(CAT, CAT, CAT, other, one, CAT, CAT, same, CAT, CAT)
+    assert planned(model, "a cat and a dog").steps == one.steps
+    first, again, *sampled = model.samplings
+    assert first.temperature == again.temperature == 0.0
+    assert all(each.temperature > 0 for each in sampled)
+    assert len({each.seed for each in sampled}) == len(sampled) == PlanCheck.samples
+    assert all(asked == model.asked[0] for asked in model.asked[2:])
+
+
 def test_after_that_it_is_refused_with_what_was_understood_and_three_requests() -> None:
-    model = Says(CAT, CAT, CAT)
+    model = Says(*[CAT] * (2 + PlanCheck.samples))
     with pytest.raises(InputError) as refused:
         planned(model, "a cat and a dog")
-    assert len(model.asked) == 2
+    assert len(model.asked) == 2 + PlanCheck.samples
     message = str(refused.value)
     assert "understood cat and ball" in message
     assert "“dog”" in message

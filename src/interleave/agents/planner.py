@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -43,13 +45,31 @@ class GivenPlan:
 class PlanCheck(Protocol):
     """What a model that plans may bring along, as `plan_check`: it holds a plan against the request."""
 
+    samples: int
+    """How many plans are sampled before a request is refused; 0 for none."""
+
     def problem(self, request: Request, plan: Plan) -> str:
         """What is wrong with a plan, in words for the model; empty when nothing is."""
         ...
 
     def refusal(self, request: Request, plan: Plan) -> InputError:
-        """What a person is told when the plan after that complaint is no better."""
+        """What a person is told when no plan is without a problem."""
         ...
+
+    def meaning(self, plan: Plan) -> Hashable:
+        """What plans have in common that draw the same in other words."""
+        ...
+
+
+SAMPLING_TEMPERATURE = 0.7
+
+
+class _Contradicted(Exception):
+    """The plan after the complaint has a problem too."""
+
+    def __init__(self, refusal: InputError) -> None:
+        super().__init__()
+        self.refusal = refusal
 
 
 class VlmPlanner:
@@ -72,6 +92,7 @@ class VlmPlanner:
         """Whether steps need their whole scenes, for anchors and audits."""
 
     async def plan(self, request: Request) -> Plan:
+        """The plan; one with a problem is asked for again with the problem named, then sampled, then refused."""
         wanted = wanted_steps(request, self.max_steps)
         complaints: list[str] = []
 
@@ -79,7 +100,7 @@ class VlmPlanner:
             plan = parse_plan(reply)
             if self.check and (problem := self.check.problem(request, plan)):
                 if complaints:
-                    raise self.check.refusal(request, plan)
+                    raise _Contradicted(self.check.refusal(request, plan))
                 complaints.append(problem)
                 raise ReplyError(problem, reply=reply.text)
             return _checked(plan, request, wanted, self.max_steps, reply.text)
@@ -87,7 +108,39 @@ class VlmPlanner:
         with_assets = bool(self.pack.description.assets and (self.scenes or request.assets))
         messages = planner_messages(request, self.pack, with_assets=with_assets)
         sampling = Sampling(schema=plan_schema(wanted or self.max_steps, with_assets=with_assets))
-        return await ask(self.vlm, messages, read, sampling=sampling, pack=self.pack)
+        try:
+            return await ask(self.vlm, messages, read, sampling=sampling, pack=self.pack)
+        except _Contradicted as contradicted:
+            plans = await self._sampled(request, wanted, messages, sampling)
+            if not plans:
+                raise contradicted.refusal from None
+            return self._most_agreed(plans)
+
+    async def _sampled(
+        self, request: Request, wanted: int | None, messages: Sequence[Message], sampling: Sampling
+    ) -> list[Plan]:
+        """Plans without a problem, of those that are sampled."""
+        assert self.check is not None
+        samplings = (
+            replace(sampling, temperature=SAMPLING_TEMPERATURE, seed=seed)
+            for seed in range(1, self.check.samples + 1)
+        )
+        replies = await asyncio.gather(*(self.vlm.complete(messages, each) for each in samplings))
+        plans = []
+        for reply in replies:
+            try:
+                plan = _checked(parse_plan(reply), request, wanted, self.max_steps, reply.text)
+            except ReplyError:
+                continue
+            if not self.check.problem(request, plan):
+                plans.append(plan)
+        return plans
+
+    def _most_agreed(self, plans: Sequence[Plan]) -> Plan:
+        assert self.check is not None
+        meanings = [self.check.meaning(plan) for plan in plans]
+        [(common, _)] = Counter(meanings).most_common(1)
+        return plans[meanings.index(common)]
 
 
 def wanted_steps(request: Request, max_steps: int) -> int | None:

@@ -15,6 +15,7 @@ from interleave_mini.language.lexicon import (
     everyday_words,
     foreign_words,
     harmless_words,
+    misspelt_words,
     neighbours,
     replaceable,
 )
@@ -342,6 +343,8 @@ def corrected(text: str, found: dict[str, str]) -> str:
 @cache
 def _meant(word: str) -> str | None:
     """The one known word that this one is mistyped from; things and colours go before other words."""
+    if right := misspelt_words().get(word):
+        return right
     if len(word) < _SHORTEST_TYPO:
         return None
     drawable = thing_words() | set(COLOURS) | _place_words()

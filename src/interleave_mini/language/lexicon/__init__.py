@@ -2,8 +2,8 @@
 
 `neighbours.txt` has things and places that the world lacks, each line with those of the world that are
 nearest in meaning. `harmless.txt` has words that may stand in any request, `everyday.txt` further
-words of everyday English, which are no typing mistakes. `languages.txt` has common words of other languages,
-to tell them from English with unknown words.
+words of everyday English, which are no typing mistakes. `misspelt.txt` has words as people often misspell
+them. `languages.txt` has common words of other languages, to tell them from English with unknown words.
 """
 
 from __future__ import annotations
@@ -38,6 +38,13 @@ def harmless_words() -> frozenset[str]:
 @cache
 def everyday_words() -> frozenset[str]:
     return frozenset(word for line in _lines("everyday.txt") for word in line.split())
+
+
+@cache
+def misspelt_words() -> dict[str, str]:
+    """Words as people often write them → as they are written."""
+    lines = (line.split("|") for line in _lines("misspelt.txt"))
+    return {wrong: right.strip() for right, found in lines for wrong in found.split()}
 
 
 @cache
