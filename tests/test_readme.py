@@ -28,6 +28,15 @@ def test_it_is_short_enough_to_be_read() -> None:
     assert len(README.splitlines()) <= 150
 
 
+def test_it_names_every_thing_and_colour_that_the_miniature_draws() -> None:
+    from interleave_mini.language.words import plural
+    from interleave_mini.world.kinds import COLOURS, KINDS
+
+    names = [kind.replace("_", " ") for kind in KINDS]
+    assert [each for each in names if not re.search(rf"\b({each}|{plural(each)})\b", README)] == []
+    assert [each for each in COLOURS if not re.search(rf"\b{each}\b", README)] == []
+
+
 def test_its_python_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     Image.new("RGB", (64, 64), "orange").save("cat.png")
     for block in PYTHON:
