@@ -53,7 +53,7 @@ def test_gaps_have_forms_and_apostrophes_are_alike() -> None:
 @pytest.mark.parametrize("text", ["[open", "(a|b", "close]", "{gap", "a | b"])
 def test_a_line_with_an_unmatched_bracket_is_refused(text: str) -> None:
     with pytest.raises(InputError):
-        Phrasing(text)
+        _ = Phrasing(text).parts
 
 
 # The files

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from interleave.errors import InputError
 from interleave_mini.language.words import NUMBERS
@@ -46,11 +47,15 @@ class Pattern:
     def __init__(self, text: str, gaps: Mapping[str, str]) -> None:
         self.text = text
         self.names = tuple(GAP.findall(text))
-        pieces = GAP.split(text)
+        self._gaps = gaps
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str]:  # compiled where a sentence is read: all of them take seconds
+        pieces = GAP.split(self.text)
         fixed = [re.escape(piece) for piece in pieces[::2]]
-        filled = [f"(?P<{name}>{gaps[name]})" for name in pieces[1::2]]
+        filled = [f"(?P<{name}>{self._gaps[name]})" for name in pieces[1::2]]
         whole = "".join(a + b for a, b in zip(fixed, [*filled, ""], strict=True))
-        self._regex = re.compile(whole, re.IGNORECASE)
+        return re.compile(whole, re.IGNORECASE)
 
     def write(self, words: Mapping[str, str]) -> str:
         return filled(self.text, words)

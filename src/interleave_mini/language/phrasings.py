@@ -45,8 +45,10 @@ class Phrasing:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        parser = _Parser(text)
-        self.parts = parser.sequence(until="")[0]
+
+    @cached_property
+    def parts(self) -> Sequence_:  # parsed where it is used: a request is read without most of the lines
+        return _Parser(self.text).sequence(until="")[0]
 
     def __repr__(self) -> str:
         return f"Phrasing({self.text!r})"

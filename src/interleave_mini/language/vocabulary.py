@@ -210,7 +210,7 @@ def _lacking(text: str) -> Iterator[re.Match[str]]:
     """Words for what the world lacks where they are asked for: "a dragon", but not "my teacher"."""
     text = _known_phrases().sub(lambda found: "_" * len(found[0]), text)  # "an ice cream" asks for no ice
     for found in _asked_for().finditer(text):
-        if _mention(found) not in _spoken_of() and _in_riddles().isdisjoint(_contexts(found, text)):
+        if not _is_spoken_of(*_mention(found)) and _in_riddles().isdisjoint(_contexts(found, text)):
             yield from re.compile(re.escape(found["word"])).finditer(
                 text, found.start("word"), found.end("word")
             )
@@ -247,12 +247,18 @@ def _mention(found: re.Match[str]) -> tuple[str, bool]:
 
 
 @cache
-def _spoken_of() -> frozenset[tuple[str, bool]]:
-    """Words for what the world lacks that the voices and templates use as it is: "a bed of flowers"."""
+def _is_spoken_of(word: str, as_thing: bool) -> bool:
+    """Whether the voices or templates use a word for what the world lacks as it is: "a bed of flowers"."""
+    named = re.compile(rf"\b(?:{re.escape(word)}|{re.escape(plural(word))})\b", re.IGNORECASE)
+    mentions = (found for text in _wordings() if named.search(text) for found in _asked_for().finditer(text))
+    return (word, as_thing) in map(_mention, mentions)
+
+
+@cache
+def _wordings() -> tuple[str, ...]:
     topics = [topic for topics in (*DOMAINS.values(), RIDDLE_TOPICS) for topic in topics]
-    texts = [*voice_lines(), *(template for topic in topics for template in topic.templates)]
-    texts += [template for edit in EDITS for template in edit.templates]
-    return frozenset(_mention(found) for text in texts for found in _asked_for().finditer(text))
+    templates = [template for topic in topics for template in topic.templates]
+    return (*voice_lines(), *templates, *(template for edit in EDITS for template in edit.templates))
 
 
 @cache
