@@ -92,7 +92,7 @@ class VlmPlanner:
         """Whether steps need their whole scenes, for anchors and audits."""
 
     async def plan(self, request: Request) -> Plan:
-        """The plan; one with a problem is asked for again with the problem named, then sampled, then refused."""
+        """The plan; one with a problem is asked for again with the problem named, then sampled."""
         wanted = wanted_steps(request, self.max_steps)
         complaints: list[str] = []
 

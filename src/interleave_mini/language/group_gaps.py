@@ -1,4 +1,4 @@
-"""Gaps for several groups of things, and for two things that something stands between."""
+"""Gaps for several groups of things, for more and more of one thing, and for two things with one between."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ Groups = tuple[tuple[int, Thing], ...]
 Pair = tuple[Thing, Thing]
 _COUNTS = (1, 1, 2, 2, 2, 3, 3, 3, 4, 5, 6)
 _BETWEEN = re.compile(r", | and ", re.IGNORECASE)
+_IN_TURN = "(?:,?(?: and)? then | and |, )"
 
 
 def sample_counts(rng: Random) -> tuple[int, ...]:
@@ -60,6 +61,34 @@ class SomeGroups:
         if count.lower() in NUMBERS[2:]:
             return NUMBERS.index(count.lower()), ManyThings(self.kinds).read(things)
         return 1, AThing(self.kinds).read(words)
+
+
+@dataclass(frozen=True)
+class MoreAndMore:
+    """ "one apple, two apples, three apples": from one to three, four or five of one kind."""
+
+    kinds: tuple[str, ...]
+
+    @property
+    def regex(self) -> str:
+        one, many = AThing(self.kinds, article=False).regex, ManyThings(self.kinds).regex
+        further = one_of((*NUMBERS[2:MOST], *map(str, range(2, MOST))))
+        return rf"(?:one|1) {one}(?:{_IN_TURN}{further}(?: {many})?){{2,{MOST - 2}}}"
+
+    def sample(self, rng: Random) -> tuple[int, Thing]:
+        return rng.randint(3, MOST - 1), AThing(self.kinds).sample(rng)
+
+    def write(self, value: tuple[int, Thing], rng: Random) -> str:
+        count, thing = value
+        numbers = NUMBERS if rng.random() < 0.7 else tuple(map(str, range(MOST)))
+        things = f" {ManyThings(self.kinds).write(thing, rng)}" if rng.random() < 0.7 else ""
+        first = f"{numbers[1]} {AThing(self.kinds, article=False).write(thing, rng)}"
+        further = (f"{numbers[number]}{things}" for number in range(2, count + 1))
+        return rng.choice((", ", ", ", ", then ", " then ", ", and then ")).join((first, *further))
+
+    def read(self, words: str) -> tuple[int, Thing]:
+        first, *further = re.split(_IN_TURN, words, flags=re.IGNORECASE)
+        return 1 + len(further), AThing(self.kinds, article=False).read(first.split(" ", 1)[1])
 
 
 @dataclass(frozen=True)

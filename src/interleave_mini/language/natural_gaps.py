@@ -25,7 +25,7 @@ from interleave_mini.language.gaps import (
     SomeThings,
     usual,
 )
-from interleave_mini.language.group_gaps import MOST, APair, SomeGroups, sample_counts
+from interleave_mini.language.group_gaps import MOST, APair, MoreAndMore, SomeGroups, sample_counts
 from interleave_mini.language.placed_gaps import (
     Placed,
     SomeColours,
@@ -103,6 +103,9 @@ def sample(gap: Gap, rng: Random) -> Any:
             if rng.random() < GROUPS_ALIKE:  # "two red balls and one blue ball"
                 kinds = [kinds[0]] * len(kinds)
             return tuple((count, _sample_thing(kind, rng)) for count, kind in zip(counts, kinds, strict=True))
+        case MoreAndMore():
+            thing = _sample_thing(rng.choice(gap.kinds), rng)
+            return rng.randint(3, MOST - 1), replace(thing, size=Size.LARGE)
         case SomePlaced():
             kinds = rng.sample(gap.kinds, rng.choice((1, 2, 2, 3, 3, 4)))
             return gap.spread([_sample_thing(kind, rng) for kind in kinds], rng)
@@ -129,6 +132,8 @@ def default(gap: Gap, place: int) -> Any:
             return tuple(usual(kind) for kind in gap.kinds[place + 1 :][: max(gap.least, 2)])
         case SomeGroups():
             return (3, usual(gap.kinds[0])), (2, usual(gap.kinds[1]))
+        case MoreAndMore():
+            return 3, usual(gap.kinds[0])
         case SomePlaced():
             return ((0, usual("sun")), (4, usual("house")))
         case SomePlaces() | SomeColours():

@@ -126,7 +126,7 @@ class SomePlaces:
     @property
     def regex(self) -> str:
         one = one_of(noun for place in self.among for noun in PLACE_NOUNS[place])
-        between = ",? (?:and )?then (?:to )?|,? and (?:to )?|, (?:to )?"
+        between = ",? (?:and )?then (?:to )?|,? and (?:to )?|, (?:to )?| to "
         return rf"{one}(?:(?:{between}){one}){{{self.least - 1},{self.most - 1}}}"
 
     def sample(self, rng: Random) -> tuple[str, ...]:
@@ -140,6 +140,7 @@ class SomePlaces:
             f"{joined}, then {nouns[-1]}",
             f"{joined} and then {nouns[-1]}",
             ", then ".join(nouns),
+            " to ".join(nouns),
         )
         return rng.choice(ways)
 
@@ -161,7 +162,7 @@ class SomeColours:
     @property
     def regex(self) -> str:
         one = one_of(self.among)
-        return rf"{one}(?:(?:,? (?:and )?then | and |, ){one}){{{self.least - 1},{self.most - 1}}}"
+        return rf"{one}(?:(?:,? (?:and )?then | and | to |, ){one}){{{self.least - 1},{self.most - 1}}}"
 
     def sample(self, rng: Random) -> tuple[str, ...]:
         return tuple(rng.sample(self.among, rng.randint(self.least, self.most)))
@@ -173,6 +174,7 @@ class SomeColours:
             ", then ".join(value),
             " then ".join(value),
             f"{joined} and {value[-1]}",
+            " to ".join(value),
         )
         return rng.choice(ways)
 

@@ -14,6 +14,7 @@ from interleave_mini.language.gaps import (
     kinds_of,
     usual,
 )
+from interleave_mini.language.group_gaps import MoreAndMore
 from interleave_mini.language.story import Story
 from interleave_mini.language.topics.topic import Topic
 from interleave_mini.language.words import (
@@ -224,6 +225,19 @@ TOPICS: tuple[Topic, ...] = (
             "How many {things} {place} can you count? Start with one and go on to {count}.",
             "Count {things} {place}, one by one, until there are {count}.",
         ),
+    ),
+    Topic(
+        "one, two, three",
+        {"more": MoreAndMore(KINDS_IN_PATTERNS), "place": PLACE},
+        lambda more, place: _counting_up(more[0], more[1], place),
+        (
+            "Draw {more} {place}.",
+            "Show me {more} {place}, one picture after the other.",
+            "Count with me {place}: {more}.",
+            "First {more} {place}.",
+            "I want to see {more} {place}, a picture for each number.",
+        ),
+        alone=True,
     ),
     Topic(
         "counting in steps",

@@ -17,7 +17,18 @@ from interleave_mini.language.gaps import (
 from interleave_mini.language.placed_gaps import SomeColours
 from interleave_mini.language.story import Story
 from interleave_mini.language.topics.topic import Topic, crowd, different, small
-from interleave_mini.language.words import PLACES, UNCOUNTABLE, a, capitalised, counted, listed, the, within
+from interleave_mini.language.words import (
+    NUMBERS,
+    PLACES,
+    UNCOUNTABLE,
+    a,
+    capitalised,
+    counted,
+    listed,
+    plural,
+    the,
+    within,
+)
 from interleave_mini.world.kinds import COLOURS, KINDS
 from interleave_mini.world.operations import (
     Add,
@@ -99,6 +110,17 @@ def _after_all(thing: Thing, colour: str, other: Thing | None, place: str) -> St
 def _group(count: int, things: Thing, place: str) -> Story:
     caption = f"{counted(count, things)} {within(place)}"
     return Story(place, crowd(things, count), name="The picture", caption=caption)
+
+
+def _many_colours(count: int, things: Thing, place: str) -> Story:
+    """A group in which no two have the same colour: the usual one comes first."""
+    if count > len(COLOURS) or things.colour != KINDS[things.kind].colour:
+        raise Impossible("a colour for all of them, or too few colours")
+    colours = list(dict.fromkeys((things.colour, *COLOURS)))[:count]
+    cells = zip(crowd(things, count), colours, strict=True)
+    group = {cell: replace(things, colour=colour) for cell, colour in cells}
+    caption = f"{NUMBERS[count]} {plural(things.noun)} {within(place)}: {listed(colours)}"
+    return Story(place, group, name="The picture", caption=caption)
 
 
 def _one_by_one(things: tuple[Thing, ...], place: str) -> Story:
@@ -219,6 +241,20 @@ TOPICS: tuple[Topic, ...] = (
             "Show me {count} {things}{place}.",
         ),
         often=2,
+    ),
+    Topic(
+        "in different colours",
+        {"count": ANumber(2, 6), "things": ManyThings(COUNTABLE), "place": _PLACE},
+        _many_colours,
+        (
+            "Draw {count} {things} in different colours{place}.",
+            "{count} {things}{place}, each in another colour.",
+            "A picture of {count} {things}{place}, all different colours.",
+            "Show me {count} {things}{place}, no two of the same colour.",
+            "One picture, please: {count} {things} of different colours{place}.",
+        ),
+        alone=True,
+        defaults={"count": 3},
     ),
     Topic(
         "one by one",
