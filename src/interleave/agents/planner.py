@@ -67,8 +67,9 @@ SAMPLING_TEMPERATURE = 0.7
 class _Contradicted(Exception):
     """The plan after the complaint has a problem too."""
 
-    def __init__(self, refusal: InputError) -> None:
+    def __init__(self, check: PlanCheck, refusal: InputError) -> None:
         super().__init__()
+        self.check = check
         self.refusal = refusal
 
 
@@ -100,7 +101,7 @@ class VlmPlanner:
             plan = parse_plan(reply)
             if self.check and (problem := self.check.problem(request, plan)):
                 if complaints:
-                    raise _Contradicted(self.check.refusal(request, plan))
+                    raise _Contradicted(self.check, self.check.refusal(request, plan))
                 complaints.append(problem)
                 raise ReplyError(problem, reply=reply.text)
             return _checked(plan, request, wanted, self.max_steps, reply.text)
@@ -111,19 +112,23 @@ class VlmPlanner:
         try:
             return await ask(self.vlm, messages, read, sampling=sampling, pack=self.pack)
         except _Contradicted as contradicted:
-            plans = await self._sampled(request, wanted, messages, sampling)
+            plans = await self._sampled(contradicted.check, request, wanted, messages, sampling)
             if not plans:
                 raise contradicted.refusal from None
-            return self._most_agreed(plans)
+            return _most_agreed(plans, contradicted.check)
 
     async def _sampled(
-        self, request: Request, wanted: int | None, messages: Sequence[Message], sampling: Sampling
+        self,
+        check: PlanCheck,
+        request: Request,
+        wanted: int | None,
+        messages: Sequence[Message],
+        sampling: Sampling,
     ) -> list[Plan]:
         """Plans without a problem, of those that are sampled."""
-        assert self.check is not None
         samplings = (
             replace(sampling, temperature=SAMPLING_TEMPERATURE, seed=seed)
-            for seed in range(1, self.check.samples + 1)
+            for seed in range(1, check.samples + 1)
         )
         replies = await asyncio.gather(*(self.vlm.complete(messages, each) for each in samplings))
         plans = []
@@ -132,15 +137,16 @@ class VlmPlanner:
                 plan = _checked(parse_plan(reply), request, wanted, self.max_steps, reply.text)
             except ReplyError:
                 continue
-            if not self.check.problem(request, plan):
+            if not check.problem(request, plan):
                 plans.append(plan)
         return plans
 
-    def _most_agreed(self, plans: Sequence[Plan]) -> Plan:
-        assert self.check is not None
-        meanings = [self.check.meaning(plan) for plan in plans]
-        [(common, _)] = Counter(meanings).most_common(1)
-        return plans[meanings.index(common)]
+
+def _most_agreed(plans: Sequence[Plan], check: PlanCheck) -> Plan:
+    """The plan that most mean."""
+    meanings = [check.meaning(plan) for plan in plans]
+    [(common, _)] = Counter(meanings).most_common(1)
+    return plans[meanings.index(common)]
 
 
 def wanted_steps(request: Request, max_steps: int) -> int | None:
