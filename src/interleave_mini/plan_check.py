@@ -16,6 +16,7 @@ from interleave.types import Plan, Request, Text
 from interleave_mini.language.negations import NEGATED, TAKEN_BACK
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import parse_prompt
+from interleave_mini.language.riddles import RIDDLE_TOPICS
 from interleave_mini.language.synonyms import (
     ADJECTIVES,
     COLOUR_SYNONYMS,
@@ -24,7 +25,7 @@ from interleave_mini.language.synonyms import (
     SIZE_WORDS,
 )
 from interleave_mini.language.topics.arrangements import ABOVE, BELOW, EMPTY_PLACES, LEFT, RELATED, RIGHT
-from interleave_mini.language.vocabulary import is_about
+from interleave_mini.language.vocabulary import is_about, is_riddle_of
 from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, bare_noun, listed, one_of, plural
 from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
 from interleave_mini.world.operations import AlreadySo, Impossible
@@ -54,7 +55,8 @@ _COLOURED_AFTER = re.compile(
 )
 _MORE_THAN_NINE = re.compile(
     rf"\b(?:\d{{2,}}|ten|eleven|twelve|(?:a )?dozens?(?: of)?|(?:thir|four|fif|six|seven|eigh|nine)teen"
-    rf"|twenty|thirty|forty|fifty|(?:a |one )?hundreds?(?: of)?|(?:a |one )?thousands?(?: of)?) "
+    rf"|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:[ -]{one_of(NUMBERS[1:])})?"
+    rf"|(?:a |one )?hundreds?(?: of)?|(?:a |one )?thousands?(?: of)?) "
     rf"(?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b",
     re.IGNORECASE,
 )
@@ -113,10 +115,12 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
     asked = _PLACE.sub(" ", asked)  # nothing stands "among the trees"
     kinds = _drawn_kinds(plan)
     scenes = [] if request.pictures else scenes_of(plan)
+    is_riddle = topic_of(plan) in _RIDDLES  # "the vegetable that bunnies love" asks for no rabbit
+    named = [] if is_riddle else [word[0] for word in _THING.finditer(asked)]
     found = dict.fromkeys(
         (
             *_missing_pairs(asked, planned, kinds),
-            *(word[0] for word in _THING.finditer(asked) if not _is_planned(word[0].lower(), kinds)),
+            *(word for word in named if not _is_planned(word.lower(), kinds)),
             *_missing_counts(asked, planned, scenes),
             *_missing_relations(asked, scenes),
             *places,
@@ -190,6 +194,9 @@ def is_about_something_else(plan: Plan, request: Request) -> bool:
         return False
     if any(KINDS[kind].category == "animal" for kind in kinds) and _ANIMAL.search(request.text):
         return False
+    if topic_of(plan) in _RIDDLES:
+        prompts = " ".join(step.prompt or "" for step in plan.steps)
+        return not is_riddle_of(request.text, [noun for noun in NOUNS if noun in prompts])
     return not is_about(request.text, topic_of(plan))
 
 
@@ -317,6 +324,7 @@ _ROBOT, _ANIMAL = (
     for words in ("(?:robot|gripper|claw|stack(?:s|ed|ing)?)", "animals?")
 )
 _PLACE_NOUN = re.compile(rf"\b{one_of(EMPTY_PLACES)}\b", re.IGNORECASE)
+_RIDDLES = frozenset(topic.name for topic in RIDDLE_TOPICS)
 
 
 def _missing_places(asked: str, planned: str) -> Iterator[str]:

@@ -16,7 +16,13 @@ from interleave.errors import InputError
 from interleave.types import Plan, PlanStep, Request
 from interleave_mini.language.negations import NEGATED, with_negation
 from interleave_mini.language.tasks import sample_task
-from interleave_mini.plan_check import impossible_step, missing_from, more_than_fit, unwanted_in
+from interleave_mini.plan_check import (
+    impossible_step,
+    is_about_something_else,
+    missing_from,
+    more_than_fit,
+    unwanted_in,
+)
 from interleave_mini.requests import PlanCheck, accept_request
 
 
@@ -75,6 +81,7 @@ def test_more_things_than_there_is_room_for_are_refused_with_the_reason(text: st
 def test_numbers_of_other_things_are_no_numbers_of_things() -> None:
     assert more_than_fit("A story of a cat in 12 pictures") is None
     assert more_than_fit("a frog after 100 days") is None
+    assert more_than_fit("twenty-seven elephants in a line") == "twenty-seven elephants"
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -84,6 +91,29 @@ def test_a_negation_in_training_is_one_that_the_check_finds(seed: int) -> None:
     assert not {"cat", "dog"} & {
         word.lower() for found in NEGATED.finditer(text) for word in found[0].split()
     }
+
+
+def told(topic: str, *prompts: str) -> Plan:
+    return plan(*prompts).model_copy(update={"reasoning": f"{topic.capitalize()}: {len(prompts)} to do."})
+
+
+@pytest.mark.parametrize(
+    ("text", "topic", "prompt"),
+    [
+        ("what's the weather in Lisbon tomorrow?", "what comes next", "A meadow with a yellow lamp."),
+        ("assemble an ikea billy shelf", "an empty place", "An empty snowy field."),
+        ("change the spark plugs on a 2009 Honda", "a group", "A meadow with two green planes."),
+        ("how much is the fish", "riddles", "A meadow with a yellow lamp in the middle."),
+        ("what is it that you do", "coloured riddles", "A meadow with a red egg in the middle."),
+    ],
+)
+def test_small_words_do_not_make_a_plan_fit_a_request(text: str, topic: str, prompt: str) -> None:
+    assert is_about_something_else(told(topic, prompt), Request.of(text))
+
+
+def test_a_riddle_fits_the_plan_of_its_answer() -> None:
+    tasks = [sample_task("know", Random(seed)) for seed in range(100)]
+    assert not [task.text for task in tasks if PlanCheck().problem(Request.of(task.text), task.plan())]
 
 
 def test_true_plans_are_hardly_ever_complained_about() -> None:

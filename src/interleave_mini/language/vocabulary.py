@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -209,11 +209,14 @@ def _is_name(found: re.Match[str], text: str) -> bool:
 def _lacking(text: str) -> Iterator[re.Match[str]]:
     """Words for what the world lacks where they are asked for: "a dragon", but not "my teacher"."""
     text = _known_phrases().sub(lambda found: "_" * len(found[0]), text)  # "an ice cream" asks for no ice
-    for found in _asked_for().finditer(text):
-        if not _is_spoken_of(*_mention(found)) and _in_riddles().isdisjoint(_contexts(found, text)):
-            yield from re.compile(re.escape(found["word"])).finditer(
-                text, found.start("word"), found.end("word")
-            )
+    asked_for = (
+        found
+        for found in _asked_for().finditer(text)
+        if not _is_spoken_of(*_mention(found)) and _in_riddles().isdisjoint(_contexts(found, text))
+    )
+    for found in (*asked_for, *_wanted_colour().finditer(text)):
+        word = re.compile(re.escape(found["word"]))
+        yield from word.finditer(text, found.start("word"), found.end("word"))
 
 
 @cache
@@ -225,6 +228,14 @@ def _known_phrases() -> re.Pattern[str]:
 
 
 @cache
+def _wanted_colour() -> re.Pattern[str]:
+    """ "make it white": a colour that the world lacks and somebody wants."""
+    colours = [word for word, known in neighbours().items() if COLOURS.keys() >= set(known)]
+    made = "(?:make|paint|colou?r|turn) (?:it|them|him|her|everything)(?: all)?"
+    return re.compile(rf"\b{made} (?P<word>{one_of(colours)})\b", re.IGNORECASE)
+
+
+@cache
 def _asked_for() -> re.Pattern[str]:
     words = [word for word in neighbours() if word not in thing_words() and word not in COLOURS]
     before = one_of(
@@ -232,7 +243,8 @@ def _asked_for() -> re.Pattern[str]:
     )
     number = one_of((*NUMBERS[2:], *map(str, range(2, 10))))
     return re.compile(
-        rf"(?<!for )(?<!like )(?<!as )\b(?:(?P<one>an?|one|{number})|draw|show|paint|and|with) (?:{before} )*"
+        rf"(?<!for )(?<!like )(?<!as )\b(?:(?P<one>an?|one|{number})|draw|show|paint|and|with) "
+        rf"(?:{before} )*"
         rf"(?P<word>{one_of((*words, *map(plural, words)))})\b",
         re.IGNORECASE,
     )
@@ -293,6 +305,30 @@ def _singulars() -> dict[str, str]:
 
 # What a request is about
 
+_SMALL_WORDS = frozenset(
+    (
+        *(
+            "a",
+            "an",
+            "and",
+            "any",
+            "at",
+            "by",
+            "comes",
+            "from",
+            "goes",
+            "in",
+            "into",
+            "of",
+            "off",
+            "on",
+            "one",
+        ),
+        *("some", "the", "to", "two", "up", "what"),
+    )
+)
+"""Words in the names of topics that say nothing of them."""
+
 
 @cache
 def telling_words() -> dict[str, frozenset[str]]:
@@ -305,7 +341,8 @@ def telling_words() -> dict[str, frozenset[str]]:
         topic: frozenset(
             word
             for word in words
-            if word in topic.split() or (topics_with[word] <= _FEW_TOPICS and word not in harmless_words())
+            if word in set(topic.split()) - _SMALL_WORDS
+            or (topics_with[word] <= _FEW_TOPICS and word not in harmless_words())
         )
         for topic, words in words_of.items()
     }
@@ -316,14 +353,27 @@ def _worded_topics() -> Iterator[tuple[str, str]]:
         yield from ((topic.name, template) for template in topic.templates)
         for voice in voices():
             yield from ((topic.name, each.text) for each in voice.section(topic.name))
-    for riddles in RIDDLES.values():
-        yield from (("riddles", riddle) for riddle in riddles)
 
 
 def is_about(text: str, topic: str) -> bool:
     """Whether the words of a request speak of a topic."""
     told = telling_words().get(topic, frozenset())
     return any(word.lower().removesuffix("'s") in told for word in _WORD.findall(text))
+
+
+def is_riddle_of(text: str, nouns: Iterable[str]) -> bool:
+    """Whether a request has half of the words of a riddle about one of these things."""
+    asked = {word.lower() for word in _WORD.findall(text)}
+    riddles = (riddle for noun in nouns for riddle in RIDDLES.get(noun, ()))
+    told = ({word.lower() for word in _WORD.findall(riddle)} - _in_many_riddles() for riddle in riddles)
+    return any(len(words & asked) * 2 >= len(words) for words in told)
+
+
+@cache
+def _in_many_riddles() -> frozenset[str]:
+    riddles = [riddle for riddles in RIDDLES.values() for riddle in riddles]
+    found = Counter(word for riddle in riddles for word in {each.lower() for each in _WORD.findall(riddle)})
+    return frozenset(word for word, times in found.items() if times > len(riddles) / 20)
 
 
 # Mistyped words
