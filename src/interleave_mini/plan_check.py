@@ -154,9 +154,8 @@ def _is_planned(noun: str, kinds: set[str]) -> bool:
     )
 
 
-def impossible_step(plan: Plan) -> str | None:
-    """The first prompt of a plan from nothing that cannot be drawn; None when all can be."""
-    scene = None
+def impossible_step(plan: Plan, scene: Scene | None = None) -> str | None:
+    """The first prompt of a plan (from nothing or a scene) that cannot be drawn; None when all can be."""
     for step in plan.steps:
         if step.prompt is None:
             return None

@@ -50,7 +50,7 @@ from interleave_mini.reader import shared_batched_reader, shared_reader
 from interleave_mini.reader.scores import is_clear
 from interleave_mini.world.kinds import COLOURS
 from interleave_mini.world.operations import Impossible
-from interleave_mini.world.scene import CELLS
+from interleave_mini.world.scene import CELLS, Scene
 
 log = logging.getLogger(__name__)
 
@@ -261,16 +261,22 @@ class PlanCheck:
             return leaves_out(missing)
         if (wanted := _other_count(request, plan)) is not None:
             return f"The plan has {counted(len(plan.steps), 'step')}, and {wanted} are wanted."
+        if prompt := impossible_step(plan, _last_scene(request)):
+            return f"Nobody can draw “{prompt}”."
         if request.pictures:
             return ""
         if unwanted := unwanted_in(plan, request):
             return has_unwanted(unwanted)
-        if prompt := impossible_step(plan):
-            return f"Nobody can draw “{prompt}”."
         return "The plan is about something else." if is_about_something_else(plan, request) else ""
 
-    def refusal(self, request: Request, plan: Plan) -> InputError:
-        """What the person is told when no plan is better."""
+    def refusal(self, request: Request, plan: Plan) -> InputError | None:
+        """What the person is told when no plan is better.
+
+        A plan for given pictures stands if all that is wrong is a thing taken for another: the generator sees
+        the picture too, and mostly does what is meant.
+        """
+        if request.pictures and not missing_from(plan, request) and _other_count(request, plan) is None:
+            return None
         return InputError(
             f"{_why(request, plan)}. It can do {_quoted(nearest_requests(request.text))}. {REAL_MODELS}"
         )
@@ -296,6 +302,11 @@ def _why(request: Request, plan: Plan) -> str:
     if is_about_something_else(plan, request):
         return "the miniature finds nothing in this that it can draw"
     return f"{understood}, but its plan cannot be drawn at “{impossible_step(plan)}”: {in_other_words}"
+
+
+def _last_scene(request: Request) -> Scene | None:
+    """What the last picture of a request shows, which the plan goes on from; None without pictures."""
+    return shared_batched_reader().read(request.pictures[-1]).scene if request.pictures else None
 
 
 def _other_count(request: Request, plan: Plan) -> int | None:

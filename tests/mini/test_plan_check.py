@@ -13,8 +13,9 @@ from interleave.agents.prompts import load_pack
 from interleave.agents.replies import render_plan
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.errors import InputError
-from interleave.types import Plan, PlanStep, Request
+from interleave.types import Picture, Plan, PlanStep, Request, Text
 from interleave_mini.language.negations import NEGATED, with_negation
+from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.tasks import sample_task
 from interleave_mini.plan_check import (
     impossible_step,
@@ -24,6 +25,7 @@ from interleave_mini.plan_check import (
     unwanted_in,
 )
 from interleave_mini.requests import PlanCheck, accept_request
+from interleave_mini.world.drawing import draw
 
 
 def plan(*prompts: str) -> Plan:
@@ -174,6 +176,21 @@ def test_after_that_it_is_refused_with_what_was_understood_and_three_requests() 
     assert "understood cat and ball" in message
     assert "“dog”" in message
     assert message.count("” or “") == 2
+
+
+def test_a_plan_for_a_picture_is_held_against_what_it_shows_and_stands_if_no_other_is_better() -> None:
+    scene = parse_prompt("A meadow with a green circle in the middle.", None)
+    request = Request((Picture(draw(scene)), Text("How about the circle in purple?")))
+    wrong, right = plan("Paint the blue circle purple."), plan("Paint the green circle purple.")
+    assert PlanCheck().problem(request, wrong) == "Nobody can draw “Paint the blue circle purple.”."
+    assert PlanCheck().problem(request, right) == ""
+    for replies, taken in (
+        ((wrong, right), right),
+        ((wrong, wrong, wrong, right, *[wrong] * 6), right),
+        ([wrong] * 10, wrong),
+    ):
+        planner = VlmPlanner(Says(*replies), load_pack("mini"), check=PlanCheck())  # type: ignore[arg-type]
+        assert asyncio.run(planner.plan(request)).steps == taken.steps
 
 
 def test_painting_what_has_the_colour_already_is_no_contradiction() -> None:

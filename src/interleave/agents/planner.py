@@ -52,8 +52,8 @@ class PlanCheck(Protocol):
         """What is wrong with a plan, in words for the model; empty when nothing is."""
         ...
 
-    def refusal(self, request: Request, plan: Plan) -> InputError:
-        """What a person is told when no plan is without a problem."""
+    def refusal(self, request: Request, plan: Plan) -> InputError | None:
+        """What a person is told when no plan is without a problem; None where the plan may stand."""
         ...
 
     def meaning(self, plan: Plan) -> Hashable:
@@ -67,10 +67,10 @@ SAMPLING_TEMPERATURE = 0.7
 class _Contradicted(Exception):
     """The plan after the complaint has a problem too."""
 
-    def __init__(self, check: PlanCheck, refusal: InputError) -> None:
+    def __init__(self, check: PlanCheck, plan: Plan) -> None:
         super().__init__()
         self.check = check
-        self.refusal = refusal
+        self.plan = plan
 
 
 class VlmPlanner:
@@ -101,7 +101,7 @@ class VlmPlanner:
             plan = parse_plan(reply)
             if self.check and (problem := self.check.problem(request, plan)):
                 if complaints:
-                    raise _Contradicted(self.check, self.check.refusal(request, plan))
+                    raise _Contradicted(self.check, plan)
                 complaints.append(problem)
                 raise ReplyError(problem, reply=reply.text)
             return _checked(plan, request, wanted, self.max_steps, reply.text)
@@ -112,10 +112,12 @@ class VlmPlanner:
         try:
             return await ask(self.vlm, messages, read, sampling=sampling, pack=self.pack)
         except _Contradicted as contradicted:
-            plans = await self._sampled(contradicted.check, request, wanted, messages, sampling)
-            if not plans:
-                raise contradicted.refusal from None
-            return _most_agreed(plans, contradicted.check)
+            check, plan = contradicted.check, contradicted.plan
+            if plans := await self._sampled(check, request, wanted, messages, sampling):
+                return _most_agreed(plans, check)
+            if refusal := check.refusal(request, plan):
+                raise refusal from None
+            return _checked(plan, request, wanted, self.max_steps, "")
 
     async def _sampled(
         self,
