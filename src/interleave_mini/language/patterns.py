@@ -60,8 +60,15 @@ class Pattern:
     def write(self, words: Mapping[str, str]) -> str:
         return filled(self.text, words)
 
+    @cached_property
+    def _fixed(self) -> tuple[str, ...]:
+        return tuple(piece.lower() for piece in GAP.split(self.text)[::2])
+
     def read(self, text: str) -> dict[str, str] | None:
         """The text in each gap of a normalised sentence; None when it does not match."""
+        lower = text.lower()
+        if not all(piece in lower for piece in self._fixed):  # most are told apart without compiling them
+            return None
         found = self._regex.fullmatch(text)
         return found.groupdict() if found else None
 

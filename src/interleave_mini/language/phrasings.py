@@ -16,6 +16,7 @@ from typing import TypeAlias
 from interleave.errors import InputError
 
 _TOKEN = re.compile(r"\{(?P<gap>[^{}]*)\}|(?P<mark>[\[\]()|])|(?P<text>[^{}\[\]()|]+)")
+_RUN = re.compile(r"[\w\0]+")
 _WORD = re.compile(r"[^\W_]+")
 MARKS = ".!?…"
 """What a sentence may end with."""
@@ -61,29 +62,29 @@ class Phrasing:
     @cached_property
     def fixed_words(self) -> frozenset[str]:
         """The words, in lower case, that every sentence of this phrasing has outside of gaps."""
-        text = " ".join(part for part in self.parts if isinstance(part, str))
         # a word that touches a gap or a choice may go on there
         whole = "".join(part if isinstance(part, str) else "\0" for part in self.parts)
-        return frozenset(
-            word.lower()
-            for word in _WORD.findall(text)
-            if re.search(rf"(?<![\w\0]){re.escape(word)}(?![\w\0])", whole)
-        )
+        alone = set(_RUN.findall(whole))
+        return frozenset(word.lower() for word in _WORD.findall(whole) if word in alone)
 
     @cached_property
-    def _fixed_ends(self) -> tuple[str, str]:
-        """The texts that every sentence of this phrasing begins and ends with; empty where they vary."""
-        first, last = (part if isinstance(part, str) else "" for part in (self.parts[0], self.parts[-1]))
-        return _alike(first).rstrip(MARKS), _alike(last).rstrip(MARKS)
+    def _fixed_texts(self) -> tuple[str, ...]:
+        """The texts that every sentence of this phrasing has, in order; empty ones where sentences vary."""
+        return tuple(_alike(part).rstrip(MARKS) if isinstance(part, str) else "" for part in self.parts)
 
     def may_match(self, text: str) -> bool:
-        """Whether a text, without its last marks, begins and ends as this phrasing does.
+        """Whether a text, without its last marks, has what every sentence of this phrasing has.
 
         That costs little: the regular expression of a phrasing takes a long time to compile.
         """
-        begins, ends = self._fixed_ends
-        text = _alike(text)
-        return text.startswith(begins) and text.endswith(ends)
+        text, at = _alike(text), 0
+        if not (text.startswith(self._fixed_texts[0]) and text.endswith(self._fixed_texts[-1])):
+            return False
+        for fixed in self._fixed_texts:
+            at = text.find(fixed, at) + len(fixed)
+            if at < len(fixed):
+                return False
+        return True
 
     def chosen(self, rng: Random) -> tuple[str | GapUse, ...]:
         """One sentence: texts and gaps in order, every choice made."""
