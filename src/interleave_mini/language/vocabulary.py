@@ -229,7 +229,7 @@ def _known_phrases() -> re.Pattern[str]:
 
 @cache
 def _wanted_colour() -> re.Pattern[str]:
-    """ "make it white": a colour that the world lacks and somebody wants."""
+    """ "make it white": a request for a colour that the world lacks."""
     colours = [word for word, known in neighbours().items() if COLOURS.keys() >= set(known)]
     made = "(?:make|paint|colou?r|turn) (?:it|them|him|her|everything)(?: all)?"
     return re.compile(rf"\b{made} (?P<word>{one_of(colours)})\b", re.IGNORECASE)
@@ -306,26 +306,7 @@ def _singulars() -> dict[str, str]:
 # What a request is about
 
 _SMALL_WORDS = frozenset(
-    (
-        *(
-            "a",
-            "an",
-            "and",
-            "any",
-            "at",
-            "by",
-            "comes",
-            "from",
-            "goes",
-            "in",
-            "into",
-            "of",
-            "off",
-            "on",
-            "one",
-        ),
-        *("some", "the", "to", "two", "up", "what"),
-    )
+    _WORD.findall("a an and any at by comes from goes in into of off on one some the to two up what")
 )
 """Words in the names of topics that say nothing of them."""
 

@@ -165,7 +165,7 @@ class Drawings:
         return await self._once(key, lambda: generator.generate(request))
 
     async def of_step(self, step: Step) -> Drawn:
-        """What a step should show, whoever asked for it."""
+        """What a step should show."""
 
         async def drawn() -> Image:
             return draw(step.scene)

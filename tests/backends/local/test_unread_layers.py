@@ -1,4 +1,4 @@
-"""A text encoder without the layers that nobody reads gives the same states."""
+"""A text encoder without the layers whose states are not used gives the same states."""
 
 from __future__ import annotations
 

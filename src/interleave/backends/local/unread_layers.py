@@ -1,4 +1,4 @@
-"""Layers of a text encoder that nobody reads, dropped.
+"""Drops the layers of a text encoder whose states a pipeline does not use.
 
 FLUX.2 klein takes the states of three layers in the middle of its text encoder, a whole language model. The
 layers after them and the output layer take time and gigabytes, and what they compute is thrown away.

@@ -100,7 +100,7 @@ def _in_colours(hero: Thing, colours: tuple[str, ...], place: str) -> Story:
 
 
 def _after_all(thing: Thing, colour: str, other: Thing | None, place: str) -> Story:
-    """The picture that somebody wants who has said something else before."""
+    """The picture after a change of mind: only what is named last is drawn."""
     wanted = other or replace(thing, colour=colour)
     if wanted == thing:
         raise Impossible("nothing is changed")
