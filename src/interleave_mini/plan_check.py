@@ -9,6 +9,7 @@ the request is refused, with what was understood.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 
@@ -21,6 +22,7 @@ from interleave_mini.language.synonyms import (
     ADJECTIVES,
     COLOUR_SYNONYMS,
     NOUN_SYNONYMS,
+    PLACE_NOUNS,
     PLACE_PHRASES,
     SIZE_WORDS,
 )
@@ -35,8 +37,13 @@ _SINGULAR = {
     **{noun: kind for noun, (kind, _) in NOUNS.items()},
     **{word: NOUNS[noun][0] for word, noun in NOUN_SYNONYMS.items()},
 }
-_PLURAL = {plural(noun): kind for noun, kind in _SINGULAR.items() if noun not in UNCOUNTABLE}
-_PLURAL["fishes"] = _SINGULAR["fish"]
+_PLURAL = {
+    form: kind
+    for noun, kind in _SINGULAR.items()
+    if noun not in UNCOUNTABLE
+    for form in (f"{noun}s", plural(noun))  # "strawberrys"
+}
+_PLURAL |= {"fishes": "fish", "cacti": "cactus"}
 KIND_OF = {**_PLURAL, **_SINGULAR}
 """Every noun for a thing, singular and plural → its kind."""
 _THING = re.compile(rf"\b{one_of(KIND_OF)}\b", re.IGNORECASE)
@@ -70,9 +77,18 @@ _SAID_OTHERWISE = re.compile(
     r"|\buntil the stars (?:came|come)\b|\ba gift from the (?:gripper|robot)\b|\bcolou?ring book\b"
     r"|\b(?:whole|life) circle\b|\bcircle of life\b|\b(?:picture|story) ?book\b|\bbook of (?:rhymes|poems)\b"
     r"|\blook(?:s|ing)? like (?:an? )?\w+\b|\bas (?:a )?present\b"
-    r"|\bin the nursery rhyme\b|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",
+    r"|\bin the nursery rhyme\b|\bfrog'?s? eggs\b|\bapple (?=trees?\b)"
+    r"|\bcircle of friends\b|\bmov(?:e|es|ed|ing) house\b"
+    r"|\b(?:apple|banana|strawberry|carrot) (?=cake|bread|ice)"
+    r"|\b(?:flip|counting|opposites|alphabet|colou?rs?) book\b|\bbook about\b|\bin the book\b"
+    r"|\b(?:cover|page|picture|title|art) (?:of|for|in) (?:my|our|a|the) (?:\w+ )?book\b"
+    rf"|\b(?:an? )?{one_of(KIND_OF)} (?=shop|store|club|team|party|class|school)"
+    rf"|\b{one_of(KIND_OF)} (?:(?:made|built|drawn|put together) )?(?:of|from|out of) (?:[\w-]+ ){{0,4}}?"
+    r"(?:shapes|circles|squares?|triangles?)\b"
+    r"|\b(?:step|picture|frame|panel|image|scene|part|page) \d\b",
     re.IGNORECASE,
 )
+"""What names a thing without asking for it: idioms, numbers of steps, what shapes are put together to."""
 
 
 def leaves_out(missing: Sequence[str]) -> str:
@@ -102,6 +118,7 @@ def unwanted_in(plan: Plan, request: Request) -> list[str]:
     return [
         word[0]
         for negated in NEGATED.finditer(asked)
+        if not _COLOUR.search(negated[0])  # "not a red heart but a blue one"
         for word in _THING.finditer(negated[0])
         if KIND_OF[word[0].lower()] in kinds - wanted
     ]
@@ -185,13 +202,15 @@ def is_about_something_else(plan: Plan, request: Request) -> bool:
     kinds = _drawn_kinds(plan)
     if any(KIND_OF[found[0].lower()] in kinds for found in _THING.finditer(request.text)):
         return False
-    named = {EMPTY_PLACES[found[0].lower()] for found in _PLACE_NOUN.finditer(request.text)}
+    named = {_EMPTY_PLACES[found[0].lower()] for found in _PLACE_NOUN.finditer(request.text)}
     scenes = scenes_of(plan)
     if not kinds and named.intersection(scene.background for scene in scenes):
         return False
     if any(scene.gripper for scene in scenes) and _ROBOT.search(request.text):
         return False
     if any(KINDS[kind].category == "animal" for kind in kinds) and _ANIMAL.search(request.text):
+        return False
+    if any(kind in kinds and words.search(request.text) for kind, words in _MEANT_BY.items()):
         return False
     if topic_of(plan) in _RIDDLES:
         prompts = " ".join(step.prompt or "" for step in plan.steps)
@@ -244,17 +263,22 @@ def _missing_counts(asked: str, planned: str, scenes: Sequence[Scene]) -> Iterat
         said = found["count"].lower()
         number = int(said) if said.isdigit() else NUMBERS.index(said)
         kind = KIND_OF[found["things"].lower()]
-        mentions = sum(KIND_OF[each[0].lower()] == kind for each in _THING.finditer(planned))
-        shown = {_number_of(kind, scene) for scene in scenes} or {number}
         once = sum(KIND_OF[each[0].lower()] == kind for each in _THING.finditer(asked)) == 1
-        wrong = number not in shown if once else max(shown) < number
-        if wrong or (not _says(planned, NUMBERS[number]) and mentions < number):
+        if scenes:
+            shown = {count for scene in scenes for count in _numbers_of(kind, scene)}
+            wrong = number not in shown if once else max(shown) < number
+        else:
+            mentions = sum(KIND_OF[each[0].lower()] == kind for each in _THING.finditer(planned))
+            wrong = not _says(planned, NUMBERS[number]) and mentions < number
+        if wrong:
             yield f"{found['count']} {found['things']}"
 
 
-def _number_of(kind: str, scene: Scene) -> int:
+def _numbers_of(kind: str, scene: Scene) -> set[int]:
+    """How many things of a kind there are, in all and of each colour."""
+    colours = Counter(thing.colour for thing in scene.things.values() if thing.kind == kind)
     held = kind == "block" and scene.gripper is not None and scene.gripper.holds is not None
-    return sum(thing.kind == kind for thing in scene.things.values()) + held
+    return {colours.total() + held, *colours.values()}
 
 
 # Relations
@@ -316,13 +340,36 @@ _VAGUE = (
 )
 """Phrases that often say something else than where a story takes place."""
 _PLACE = re.compile(rf"\b{one_of(_place_words())}\b", re.IGNORECASE)
+_NOT_HERE = re.compile(r"\b(?:not|never|instead of|do ?n[o']?t draw [\w ]+) $", re.IGNORECASE)
 
 
 _ROBOT, _ANIMAL = (
     re.compile(rf"\b{words}\b", re.IGNORECASE)
     for words in ("(?:robot|gripper|claw|stack(?:s|ed|ing)?)", "animals?")
 )
-_PLACE_NOUN = re.compile(rf"\b{one_of(EMPTY_PLACES)}\b", re.IGNORECASE)
+_MEANT_BY = {
+    kind: re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
+    for kind, words in {
+        "cloud": "rain|rains|rained|raining|rainy|cloudy|storms?|stormy",
+        "sun": "sunny|sunshine|sunlight",
+        "flower": "buds?|sprouts?|blooms?|bloomed|blooming|blossoms?|bouquet",
+        "frog": "spawn",
+        "cup": "tea|coffee|pour|pours|poured|pouring",
+        "block": "towers?",
+        "rocket": "lift ?off|blast ?off|take ?off|launch",
+        "plane": "take ?off|takes off|runway|landing|flight",
+        "train": "railway|choo",
+        "boat": "sail|sails|sailed|sailing",
+        "bread": "picnic",
+        "gift": "unwrap|unwraps|unwrapping|unpack",
+    }.items()
+}
+"""By kind: words that speak of it without naming it."""
+_EMPTY_PLACES = {
+    **{noun.split()[-1]: place for place, nouns in PLACE_NOUNS.items() for noun in nouns},
+    **EMPTY_PLACES,
+}
+_PLACE_NOUN = re.compile(rf"\b{one_of(_EMPTY_PLACES)}\b", re.IGNORECASE)
 _RIDDLES = frozenset(topic.name for topic in RIDDLE_TOPICS)
 
 
@@ -330,8 +377,11 @@ def _missing_places(asked: str, planned: str) -> Iterator[str]:
     for found in _PLACE.finditer(asked):
         if found[0].lower() in _VAGUE:
             continue
+        if _NOT_HERE.search(asked[: found.start()]):
+            continue
         place = _place_words()[found[0].lower()]
-        if not any(_says(planned, words) for words in (bare_noun(place), place)):
+        places = (place, "sea") if "sea" in found[0].lower() else (place,)  # by the sea is at it, or on it
+        if not any(_says(planned, words) for each in places for words in (bare_noun(each), each)):
             yield found[0]
 
 

@@ -29,6 +29,7 @@ RATES = {"critic": 6e-4, "agent": 1e-3}
 """Learning rates of SFT: lower for the critic, which must keep what its exercises taught it."""
 PLANNING = {
     "plan-story": 13,
+    "plan-worked": 3,
     "plan-continue": 3,
     "plan-know": 1,
     "plan-edit": 3,

@@ -22,7 +22,8 @@ NEGATED = re.compile(
 )
 """Words that say what is not to be there."""
 TAKEN_BACK = re.compile(
-    r"^.*\b(?:no,? wait|wait,? no|no no|no, (?=an? )|i mean|i meant|meant to say|sorry|actually|or rather"
+    r"^.*\b(?:no,? wait|wait,? no|no no|no,? better|no, (?=an? )|no (?=an? \w+ one\b)"
+    r"|i mean|i meant|meant to say|sorry|actually|or rather"
     r"|or better|scratch that|second thoughts?|correction|nay|ah no|oh no|but no|wait,? it must)\b[,:.]?",
     re.IGNORECASE | re.DOTALL,
 )

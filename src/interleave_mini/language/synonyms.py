@@ -15,14 +15,14 @@ NOUN_SYNONYMS: dict[str, str] = {
     **dict.fromkeys(("chicken", "mother hen"), "hen"),
     **dict.fromkeys(("baby chick", "baby chicken"), "chick"),
     **dict.fromkeys(("toad", "froggy", "froggie"), "frog"),
-    **dict.fromkeys(("automobile", "motorcar", "auto"), "car"),
+    **dict.fromkeys(("automobile", "motorcar", "auto", "taxi"), "car"),
     **dict.fromkeys(("coach", "school bus", "minibus"), "bus"),
     **dict.fromkeys(("locomotive", "steam train", "railway train"), "train"),
     **dict.fromkeys(("ship", "sailboat", "sailing boat", "sailing ship"), "boat"),
     **dict.fromkeys(("airplane", "aeroplane", "aircraft", "jet"), "plane"),
     **dict.fromkeys(("spaceship", "space rocket", "rocket ship", "rocketship", "spacecraft"), "rocket"),
     **dict.fromkeys(("cottage", "hut", "cabin"), "house"),
-    **dict.fromkeys(("palace", "fortress", "fort"), "castle"),
+    **dict.fromkeys(("palace", "fortress", "fort", "sandcastle", "sand castle"), "castle"),
     **dict.fromkeys(("light house",), "lighthouse"),
     **dict.fromkeys(("toadstool",), "mushroom"),
     **dict.fromkeys(("mug", "teacup", "tea cup"), "cup"),
@@ -42,8 +42,9 @@ NOUN_SYNONYMS: dict[str, str] = {
     **dict.fromkeys(("toy block", "building block", "cube", "brick"), "block"),
     **dict.fromkeys(("full moon",), "moon"),
     **dict.fromkeys(("sunflower", "tulip", "daffodil"), "flower"),
-    **dict.fromkeys(("oak tree", "pine tree", "fir tree"), "tree"),
+    **dict.fromkeys(("oak tree", "pine tree", "fir tree", "christmas tree"), "tree"),
     **dict.fromkeys(("rubber duck",), "duck"),
+    **dict.fromkeys(("rain cloud", "raincloud", "storm cloud"), "cloud"),
 }
 """Nouns of requests → nouns of the world."""
 
@@ -166,6 +167,21 @@ NAMES = (
     ),
     *("Charlie", "Daisy", "Felix", "Bella", "Oliver", "Coco", "Milo", "Ruby", "Jack", "Emma", "Toby", "Nina"),
     *("Bruno", "Pippa", "Rex", "Minnie", "Hugo", "Poppy", "Paul", "Sophie", "Theo", "Mimi", "Bob", "Alice"),
+    *(
+        "Lulu",
+        "Nelly",
+        "Freddy",
+        "Dora",
+        "Henry",
+        "Goldie",
+        "Benny",
+        "Kiki",
+        "Wanda",
+        "Billy",
+        "Lola",
+        "Nico",
+    ),
+    *("Sally", "Greta", "Otto", "Pip", "Bobby", "Molly", "Archie", "Gus", "Ollie", "Tilly", "Fred", "Lucy"),
 )
 """Names that people give to the heroes of their stories."""
 

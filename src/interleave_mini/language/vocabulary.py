@@ -53,6 +53,10 @@ _GAP = re.compile(r"{[^{}]*}")
 _GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
 """Captions of steps the user gives: they may contain any words."""
 _NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
+_SPEAKER = re.compile(
+    r"\b(?:i['’]?m|i am|we are|we['’]re) (?:an? |the )?(?:\w+ )??([^\W\d_]+)(?=[ .,:;!?]|$)", re.IGNORECASE
+)
+"""What people say of themselves: "I'm a baker" asks for none."""
 _SHORTEST_TYPO, _LONG_WORD = 3, 7
 """Shorter words are not taken for mistyped ones; in long ones two letters may be wrong."""
 _SHORTEST_BASE = 3
@@ -147,7 +151,9 @@ def unknown_words(text: str, *, with_pictures: bool = True) -> list[Unknown]:
     With pictures, lines such as "Step 1: …" are their captions; without, they are steps that are asked for.
     """
     asked = _GIVEN_STEP.sub("", text) if with_pictures else text
+    speakers = {found.start(1) for found in _SPEAKER.finditer(asked)}
     found = {each.start(): each for each in (*_lacking(asked), *_never_seen(asked))}
+    found = {start: each for start, each in found.items() if start not in speakers}
     words = dict.fromkeys(found[start][0] for start in sorted(found))
     return [
         Unknown(word, neighbours().get(_singular(word), ()), _singular(word) in replaceable())

@@ -2,8 +2,9 @@
 
 look: describe a picture. compare: say what changed between two. check: does a picture show a description?
 verdict: a critic's whole reply about a step, with a better prompt where the picture is wrong. audit: the same
-about a finished picture and all that it should show. plan-SUITE: plan a request of that suite. again: plan it
-again, told what the first plan has left out. plan-robot: the sub-tasks to a goal of the gripper. done: has a
+about a finished picture and all that it should show. plan-SUITE: plan a request of that suite. plan-worked:
+plan one of the examples that were worked out by hand. again: plan it again, told what the first plan has left
+out. plan-robot: the sub-tasks to a goal of the gripper. done: has a
 sub-task been carried out, and what is to be done now if not? segment: say of shots of an episode what has
 changed from each to the next. They are sampled on the fly from a seed, of the training split alone: without
 held-out pairs of kind and colour, voices and wordings.
@@ -27,6 +28,7 @@ from interleave_mini.language.splits import has_held_out_pair
 from interleave_mini.language.story import Step
 from interleave_mini.language.tasks import DESCRIBE, ROBOT, SUITES, Task, sample_training_task
 from interleave_mini.language.words import NUMBERS
+from interleave_mini.language.worked_examples import sample_worked_example
 from interleave_mini.oracle import ACCEPTED, describe_faults, refine_prompt
 from interleave_mini.plan_check import COUNTED, KIND_OF, has_unwanted, leaves_out
 from interleave_mini.robots.episodes import Episode, described_shots, film, reached_at, what_is_seen
@@ -42,7 +44,7 @@ from interleave_mini.world.operations import apply_all, changes
 from interleave_mini.world.scene import GRID, Gripper, Scene
 
 SEEING = ("look", "compare", "check", "verdict", "audit", "done")
-PLANNING = (*(f"plan-{suite}" for suite in (*SUITES, ROBOT)), "again", "segment")
+PLANNING = (*(f"plan-{suite}" for suite in (*SUITES, ROBOT)), "plan-worked", "again", "segment")
 EXERCISES = (*SEEING, *PLANNING)
 FROM_STORIES = 0.35
 MISTYPED, OTHER_WORDS, NEGATED = 0.05, 0.25, 0.06
@@ -211,14 +213,23 @@ def _planning(suite: str) -> Callable[[Random], Exercise]:
         if suite == "story" and rng.random() < PICTURES:
             while task.domain not in FIRST_ASKED:
                 task = sample_training_task(suite, rng)
-        answer = render_plan(task.plan())
-        if task.parts == (task.text,) and rng.random() < NEW_WORDS:
-            scenes = [step.scene for step in task.steps]
-            text, answer = with_new_words(task.text, answer, scenes, rng)
-            return Exercise(f"plan-{suite}", ("Plan: ", text), answer)
-        return Exercise(f"plan-{suite}", _as_asked(task, rng), answer)
+        return _to_plan(f"plan-{suite}", task, rng)
 
     return sample
+
+
+def _worked(rng: Random) -> Exercise:
+    topic, text, steps = sample_worked_example(rng)
+    return _to_plan("plan-worked", Task("story", "worked examples", topic, text, (text,), steps), rng)
+
+
+def _to_plan(name: str, task: Task, rng: Random) -> Exercise:
+    answer = render_plan(task.plan())
+    if task.parts == (task.text,) and rng.random() < NEW_WORDS:
+        scenes = [step.scene for step in task.steps]
+        text, answer = with_new_words(task.text, answer, scenes, rng)
+        return Exercise(name, ("Plan: ", text), answer)
+    return Exercise(name, _as_asked(task, rng), answer)
 
 
 # Robots
@@ -393,6 +404,7 @@ _MAKERS: Mapping[str, Callable[[Random], Exercise | None]] = {
     "audit": _audit,
     "done": _done,
     **{f"plan-{suite}": _planning(suite) for suite in (*SUITES, ROBOT)},
+    "plan-worked": _worked,
     "again": _again,
     "segment": _segment,
 }

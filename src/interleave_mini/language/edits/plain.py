@@ -93,10 +93,11 @@ def step_of(operation: Operation, scene: Scene) -> Step:
     """The step of a plan that carries out one operation."""
     after = operation.apply(scene)
     said = say_all((operation,), scene, Style(way=1))
-    return Step(_name(operation, scene), said, after, (operation,), scene)
+    return Step(name_of_step(operation, scene), said, after, (operation,), scene)
 
 
-def _name(operation: Operation, scene: Scene) -> str:
+def name_of_step(operation: Operation, scene: Scene) -> str:
+    """A short name for the step that carries out an operation."""
     match operation:
         case Add() | Replace():
             return capitalised(operation.thing.noun)
