@@ -41,8 +41,8 @@ Result = TypeVar("Result")
 BATCH_WAIT_SECONDS = 0.01
 """How long a batch that is not full waits for another call: callers just answered call again within it."""
 MAX_BATCH_WAIT_SECONDS = 0.6
-MAX_DEFER_SECONDS = 30.0
-"""How long a call of low priority waits at most for the other queues."""
+MAX_DEFER_SECONDS = 60.0
+"""How long a call of low priority waits at most for the other queues: longer than 32 large pictures take."""
 
 _QUEUES: WeakKeyDictionary[ThreadPoolExecutor, WeakSet[BatchQueue[Any, Any]]] = WeakKeyDictionary()
 """The queues of every executor."""
