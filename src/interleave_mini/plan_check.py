@@ -56,7 +56,7 @@ _COLOURED = re.compile(
     rf"\b(?P<colour>{one_of(_COLOUR_OF)}) (?:{_BEFORE} )*(?P<thing>{one_of(KIND_OF)})\b", re.IGNORECASE
 )
 _COLOURED_AFTER = re.compile(
-    rf"\b(?P<thing>{one_of(KIND_OF)}) (?:that is|which is|that's|that are|which are|in) "
+    rf"\b(?P<thing>{one_of(KIND_OF)}) (?:is|was|are|were|that is|which is|that's|that are|which are|in) "
     rf"(?P<colour>{one_of(_COLOUR_OF)})\b",
     re.IGNORECASE,
 )
@@ -70,6 +70,8 @@ _MORE_THAN_NINE = re.compile(
 
 
 _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
+_NO_THING = re.compile(r"\bworld cups?\b", re.IGNORECASE)
+"""Names of something else altogether."""
 _SAID_OTHERWISE = re.compile(
     r"\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b|\b(?:my|with|with \w+) pencil\b"
     r"|\bballs? of snow\b|\bsnow ?balls\b|\bsnow into balls\b|\bthe sun has set\b|\bin the street the game\b"
@@ -79,7 +81,6 @@ _SAID_OTHERWISE = re.compile(
     r"|\blook(?:s|ing)? like (?:an? )?\w+\b|\bas (?:a )?present\b"
     r"|\bin the nursery rhyme\b|\bfrog'?s? eggs\b|\bapple (?=trees?\b)"
     r"|\bcircle of friends\b|\bmov(?:e|es|ed|ing) house\b"
-    r"|\b(?:apple|banana|strawberry|carrot) (?=cake|bread|ice)"
     r"|\b(?:flip|counting|opposites|alphabet|colou?rs?) book\b|\bbook about\b|\bin the book\b"
     r"|\b(?:cover|page|picture|title|art) (?:of|for|in) (?:my|our|a|the) (?:\w+ )?book\b"
     rf"|\b(?:an? )?{one_of(KIND_OF)} (?=shop|store|club|team|party|class|school)"
@@ -140,6 +141,7 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
             *(word for word in named if not _is_planned(word.lower(), kinds)),
             *_missing_counts(asked, planned, scenes),
             *_missing_relations(asked, scenes),
+            *_not_put_down(asked, scenes),
             *places,
         )
     )
@@ -160,7 +162,8 @@ def _still_meant(asked: str) -> str:
 def _drawn_kinds(plan: Plan) -> set[str]:
     """The kinds of things that a plan draws or teaches to draw; those it speaks of, if it draws none."""
     prompts = " ".join(step.prompt or "" for step in plan.steps)
-    words = f"{plan.reasoning} {prompts}" if prompts.strip() else _planned_text(plan)
+    lesson = topic_of(plan) if topic_of(plan).startswith("drawing") else ""
+    words = f"{lesson} {prompts}" if prompts.strip() else _planned_text(plan)
     return {KIND_OF[found[0].lower()] for found in _THING.finditer(words)}
 
 
@@ -200,7 +203,8 @@ def scenes_of(plan: Plan) -> list[Scene]:
 def is_about_something_else(plan: Plan, request: Request) -> bool:
     """Whether neither a thing of the plan nor a word of its topic is in the request."""
     kinds = _drawn_kinds(plan)
-    if any(KIND_OF[found[0].lower()] in kinds for found in _THING.finditer(request.text)):
+    text = _NO_THING.sub(" ", request.text)
+    if any(KIND_OF[found[0].lower()] in kinds for found in _THING.finditer(text)):
         return False
     named = {_EMPTY_PLACES[found[0].lower()] for found in _PLACE_NOUN.finditer(request.text)}
     scenes = scenes_of(plan)
@@ -215,7 +219,7 @@ def is_about_something_else(plan: Plan, request: Request) -> bool:
     if topic_of(plan) in _RIDDLES:
         prompts = " ".join(step.prompt or "" for step in plan.steps)
         return not is_riddle_of(request.text, [noun for noun in NOUNS if noun in prompts])
-    return not is_about(request.text, topic_of(plan))
+    return not is_about(text, topic_of(plan))
 
 
 def topic_of(plan: Plan) -> str:
@@ -283,6 +287,9 @@ def _numbers_of(kind: str, scene: Scene) -> set[int]:
 
 # Relations
 
+_PUT_DOWN = re.compile(
+    r"\b(?:puts?|places?|stacks?|drops?|sets?|lays?) (?:it|them|down|the|on)\b", re.IGNORECASE
+)
 _BESIDE = ("next to", "beside")
 _CLEAR = [words for words in RELATED if re.search(r"left|right of|above|below|under|on top", words)]
 """Words that say on which side; others, such as "on" and "near", often say something else."""
@@ -315,6 +322,13 @@ def _stands(one: str, side: int, other: str, scene: Scene) -> bool:
         for cell in cells
         for anchor in anchors
     )
+
+
+def _not_put_down(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
+    """What a gripper is to do with a block that it still holds in the last picture."""
+    holds = bool(scenes) and scenes[-1].gripper is not None and scenes[-1].gripper.holds is not None
+    if holds and (said := _PUT_DOWN.search(asked)):
+        yield said[0]
 
 
 @cache
@@ -351,11 +365,11 @@ _MEANT_BY = {
     kind: re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
     for kind, words in {
         "cloud": "rain|rains|rained|raining|rainy|cloudy|storms?|stormy",
-        "sun": "sunny|sunshine|sunlight",
+        "sun": "sunny|sunshine|sunlight|day.* night|night.* day|morning.* evening",
         "flower": "buds?|sprouts?|blooms?|bloomed|blooming|blossoms?|bouquet",
         "frog": "spawn",
         "cup": "tea|coffee|pour|pours|poured|pouring",
-        "block": "towers?",
+        "block": "(?:a|the|my|our|this|that) towers?",
         "rocket": "lift ?off|blast ?off|take ?off|launch",
         "plane": "take ?off|takes off|runway|landing|flight",
         "train": "railway|choo",

@@ -249,7 +249,7 @@ def _asked_for() -> re.Pattern[str]:
     )
     number = one_of((*NUMBERS[2:], *map(str, range(2, 10))))
     return re.compile(
-        rf"(?<!for )(?<!like )(?<!as )\b(?:(?P<one>an?|one|{number})|draw|show|paint|and|with) "
+        rf"(?<!for )(?<!like )(?<!as )\b(?:(?P<one>an?|one|{number})|(?:draw|show|paint)(?: the)?|and|with) "
         rf"(?:{before} )*"
         rf"(?P<word>{one_of((*words, *map(plural, words)))})\b",
         re.IGNORECASE,
@@ -312,7 +312,10 @@ def _singulars() -> dict[str, str]:
 # What a request is about
 
 _SMALL_WORDS = frozenset(
-    _WORD.findall("a an and any at by comes from goes in into of off on one some the to two up what")
+    _WORD.findall(
+        "a an and any at by comes from goes in into of off on one picture single some the thing things to two"
+        " up what"
+    )
 )
 """Words in the names of topics that say nothing of them."""
 
@@ -329,7 +332,9 @@ def telling_words() -> dict[str, frozenset[str]]:
             word
             for word in words
             if word in set(topic.split()) - _SMALL_WORDS
-            or (topics_with[word] <= _FEW_TOPICS and word not in harmless_words())
+            or (
+                topics_with[word] <= _FEW_TOPICS and word not in harmless_words() and word not in neighbours()
+            )
         )
         for topic, words in words_of.items()
     }
