@@ -70,7 +70,7 @@ _MORE_THAN_NINE = re.compile(
 
 
 _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
-_NO_THING = re.compile(r"\bworld cups?\b", re.IGNORECASE)
+_NO_THING = re.compile(r"\b(?:world cups?|(?:eiffel|leaning|clock|water) tower)\b", re.IGNORECASE)
 """Names of something else altogether."""
 _SAID_OTHERWISE = re.compile(
     r"\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b|\b(?:my|with|with \w+) pencil\b"

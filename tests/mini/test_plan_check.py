@@ -54,6 +54,13 @@ CAT = plan("A meadow with a orange cat on the left.", "Add a red ball in the mid
         ("a cat with a ball, I mean a dog with a ball", ["dog"]),
         ("a cat with a red ball that looks like an apple", []),
         ("A cat named Mia is outside, and it's for my picture book", []),
+        ("the cover of my book: a cat with a ball", []),
+        ("a circle of friends: a cat and a ball", []),
+        ("a house made of three squares, a cat and a ball", []),
+        ("the ball is blue and the cat plays", ["blue ball"]),
+        ("a cat with a ball in the meadow, not on the beach", []),
+        ("step 1 cat left\nstep 2 ball in the middle", []),
+        ("a cat and a strawberry ice cream", ["strawberry", "ice cream"]),
     ],
 )
 def test_what_a_request_names_must_be_in_the_plan(text: str, missing: list[str]) -> None:
@@ -61,8 +68,63 @@ def test_what_a_request_names_must_be_in_the_plan(text: str, missing: list[str])
 
 
 @pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("two yellow ducks and a brown one", []),
+        ("three ducks, two of them yellow", []),
+        ("four ducks", ["four ducks"]),
+        ("three yellow ducks", []),
+    ],
+)
+def test_things_are_counted_in_all_and_by_colour(text: str, missing: list[str]) -> None:
+    ducks = plan("The sea with two yellow ducks in the middle row and a brown duck on the right.")
+    assert missing_from(ducks, Request.of(text)) == missing
+
+
+def test_a_block_that_is_to_be_put_down_must_not_be_held_at_the_end() -> None:
+    bench = "A workbench with a small red block on the left and an empty gripper at the top."
+    held = plan(bench, "Pick up the red block with the gripper.")
+    assert missing_from(held, Request.of("pick up the red block and put it on the right")) == ["put it"]
+    assert missing_from(held, Request.of("pick up the red block")) == []
+
+
+def test_a_topic_that_a_plan_makes_up_draws_nothing() -> None:
+    made_up = Plan(steps=CAT.steps, reasoning="A duck grows up: 2 to do.")
+    assert missing_from(made_up, Request.of("the life of a duck")) == ["duck"]
+
+
+@pytest.mark.parametrize(
+    ("text", "prompt"),
+    [
+        ("it rains, then it is sunny", "A meadow with a blue cloud at the top."),
+        ("the bud opens", "A meadow with a red flower bud in the middle."),
+        ("nothing but dunes", "An empty desert."),
+        ("day becomes night", "A meadow with a yellow sun at the top."),
+    ],
+)
+def test_words_that_speak_of_a_thing_make_its_plan_fit(text: str, prompt: str) -> None:
+    assert not is_about_something_else(plan(prompt), Request.of(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "topic", "prompt"),
+    [
+        ("who won the world cup 2014?", "filling a cup", "A kitchen table with a blue cup in the middle."),
+        ("draw the Eiffel tower", "a tower of blocks", "A room with a red block at the bottom."),
+        ("a picture of my grandma", "a picture", "A meadow with a red flower in the middle."),
+    ],
+)
+def test_names_of_something_else_do_not_make_a_plan_fit(text: str, topic: str, prompt: str) -> None:
+    drawn = Plan(steps=plan(prompt).steps, reasoning=f"{topic.capitalize()}: 1 to do.")
+    assert is_about_something_else(drawn, Request.of(text))
+
+
+@pytest.mark.parametrize(
     ("text", "unwanted"),
     [
+        ("not a blue ball but a red one, and a cat", []),
+        ("a cat and not a single ball", ["ball"]),
+        ("a cat, leave the ball out", ["ball"]),
         ("a cat, no balls", ["balls"]),
         ("a cat but not a ball and not a dog", ["ball"]),
         ("a cat plays with a ball until there is no ball left", []),

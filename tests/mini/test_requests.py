@@ -176,6 +176,13 @@ def test_a_verb_is_not_the_thing_of_the_same_spelling() -> None:
     accept_request(Request((Text("Three trees grow up and bear red apples."),)), {})
 
 
+@pytest.mark.parametrize(
+    "text", ["I'm a baker. Draw a cake", "we are nurses: four pink cups", "I am a pilot, draw a plane"]
+)
+def test_what_people_say_of_themselves_is_not_asked_for(text: str) -> None:
+    assert accept_request(Request.of(text), {}).text == text
+
+
 def test_an_abbreviation_is_no_mistyped_word() -> None:
     with pytest.raises(InputError, match="does not know “CPR”"):
         accept_request(Request((Text("how to do CPR"),)), {})

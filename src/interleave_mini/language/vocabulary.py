@@ -249,7 +249,7 @@ def _asked_for() -> re.Pattern[str]:
     )
     number = one_of((*NUMBERS[2:], *map(str, range(2, 10))))
     return re.compile(
-        rf"(?<!for )(?<!like )(?<!as )\b(?:(?P<one>an?|one|{number})|(?:draw|show|paint)(?: the)?|and|with) "
+        rf"(?<!for )(?<!like )(?<!as )\b(?:(?P<one>an?|one|{number})|draw|show|paint|and|with) "
         rf"(?:{before} )*"
         rf"(?P<word>{one_of((*words, *map(plural, words)))})\b",
         re.IGNORECASE,
