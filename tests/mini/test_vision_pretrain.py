@@ -124,9 +124,12 @@ def test_answers_are_true(name: str) -> None:
             assert (asked == shown) == (each.answer == "Everything is as asked.")
 
 
-@pytest.mark.parametrize("name", [name for name in PLANNING if name != "segment"])
+@pytest.mark.parametrize("name", [name for name in PLANNING if name not in ("segment", "plan-worked")])
 def test_plans_are_plans_and_most_are_the_oracles(name: str) -> None:
-    """All but those whose request has a word mistyped, left out, too many or exchanged."""
+    """All but those whose request has a word mistyped, left out, too many or exchanged.
+
+    Worked examples are what the oracle has no rule for.
+    """
     right = 0
     for each in exercises(name, 20):
         plan = parse_plan(Reply(text=each.answer))

@@ -9,14 +9,9 @@ import pytest
 from interleave.errors import InputError
 from interleave_mini.language.splits import has_held_out_pair
 from interleave_mini.language.tasks import Task
-from interleave_mini.language.worked_examples import (
-    WorkedExample,
-    _retold,
-    parse_worked_examples,
-    sample_worked_example,
-    worked_examples,
-)
+from interleave_mini.language.worked_examples import WorkedExample, parse_worked_examples, worked_examples
 from interleave_mini.requests import PlanCheck, accept_request
+from interleave_mini.train.retold_examples import retold, sample_worked_example
 from interleave_mini.train.vision_examples import sample_exercise
 
 BLOCK = r"""
@@ -100,7 +95,7 @@ def test_an_example_is_told_of_other_things_in_request_and_plan_alike() -> None:
     example = only(
         "a dog and a red car\n  A city with a brown dog on the left and a red car on the right. # Both."
     )
-    told = {_retold(example, example.requests[0], Random(seed)) for seed in range(60)}
+    told = {retold(example, example.requests[0], Random(seed)) for seed in range(60)}
     assert len(told) > 10
     for each in told:
         [request], [(prompt, _)] = each.requests, each.plan
@@ -115,7 +110,7 @@ def test_a_colour_whose_thing_cannot_be_told_stays_with_its_thing() -> None:
         "a new chair, the brown one goes\n  A room with a brown chair in the middle. # A brown chair.\n"
         "  Remove the brown chair. # It is gone."
     )
-    told = {_retold(example, example.requests[0], Random(seed)).requests[0] for seed in range(40)}
+    told = {retold(example, example.requests[0], Random(seed)).requests[0] for seed in range(40)}
     assert told == {"a new chair, the brown one goes"}
 
 

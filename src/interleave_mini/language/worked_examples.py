@@ -13,12 +13,11 @@ topic, where it is one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import groupby
-from random import Random
 
 from interleave.errors import InputError
 from interleave_mini.language.descriptions import parse_description
@@ -26,18 +25,12 @@ from interleave_mini.language.edits.plain import name_of_step
 from interleave_mini.language.sentences import parse_sentence
 from interleave_mini.language.splits import has_held_out_pair
 from interleave_mini.language.story import Step
-from interleave_mini.language.words import UNCOUNTABLE, plural
-from interleave_mini.world.kinds import COLOURS, KINDS
 from interleave_mini.world.operations import Impossible, Operation, apply_all
 from interleave_mini.world.scene import Scene
 
 PICTURE, OWN_STEPS = "a picture", "own steps"
 """The topics of examples that name none: of one picture, and of several."""
-OTHER_KINDS, OTHER_COLOURS = 0.5, 0.5
-"""The shares of examples that are told of other things, and in other colours."""
-_TRIES = 8
 _SENTENCE = re.compile(r"(?<=\.)\s+")
-_UNCHANGING = tuple(kind for kind in KINDS.values() if len(kind.states) == 1 and kind.name not in UNCOUNTABLE)
 
 
 @dataclass(frozen=True)
@@ -103,103 +96,9 @@ def worked_examples() -> tuple[WorkedExample, ...]:
         if file.name.endswith(".txt")
         for example in parse_worked_examples(file.read_text("utf-8"))
     ]
-    return tuple(each for each in found if not _is_held_out(each.steps()))
+    return tuple(each for each in found if not is_held_out(each.steps()))
 
 
-def _is_held_out(steps: tuple[Step, ...]) -> bool:
+def is_held_out(steps: Sequence[Step]) -> bool:
+    """Whether a picture has a pair of kind and colour that training never sees."""
     return any(has_held_out_pair(step.scene) for step in steps)
-
-
-def sample_worked_example(rng: Random) -> tuple[str, str, tuple[Step, ...]]:
-    """The topic, the request and the steps of an example, often told of other things in other colours."""
-    example = rng.choice(worked_examples())
-    request = rng.choice(example.requests)
-    for _ in range(_TRIES):
-        other = _retold(example, request, rng)
-        try:
-            steps = other.steps()
-        except InputError:
-            continue
-        if not _is_held_out(steps):
-            return other.topic, other.requests[0], steps
-    return example.topic, request, example.steps()
-
-
-# Other things, other colours
-
-
-def _retold(example: WorkedExample, request: str, rng: Random) -> WorkedExample:
-    prompts = " ".join(prompt for prompt, _ in example.plan)
-    exchanged: dict[str, str] = {}
-    if rng.random() < OTHER_COLOURS:
-        exchanged |= _other_colours(request, prompts, rng)
-    if rng.random() < OTHER_KINDS:
-        exchanged |= _other_kinds(request, prompts, rng)
-    if not exchanged:
-        return WorkedExample(example.topic, (request,), example.plan)
-    plan = tuple(
-        (_exchange(prompt, exchanged), _exchange(caption, exchanged)) for prompt, caption in example.plan
-    )
-    return WorkedExample(example.topic, (_exchange(request, exchanged),), plan)
-
-
-def _other_colours(request: str, prompts: str, rng: Random) -> dict[str, str]:
-    """Colours that are said as often in the request as there are things of that colour: no usual colour."""
-    free = [colour for colour in COLOURS if not _has(f"{request} {prompts}", colour)]
-    rng.shuffle(free)
-    said = [colour for colour in COLOURS if _has(request, colour) and not _is_usual(colour, request, prompts)]
-    return dict(zip(said, free, strict=False))
-
-
-def _is_usual(colour: str, request: str, prompts: str) -> bool:
-    """Whether something in the plan has this colour because it usually has."""
-    nouns = set(re.findall(rf"\b{colour} ((?:[\w-]+ )?[\w-]+)", prompts))
-    return any(
-        kind.colour == colour and any(noun in words for noun in kind.states for words in nouns)
-        for kind in KINDS.values()
-    )
-
-
-def _other_kinds(request: str, prompts: str, rng: Random) -> dict[str, str]:
-    """Kinds that never change, for others of their category, each in its usual colour where none is said."""
-    found: dict[str, str] = {}
-    for kind in _UNCHANGING:
-        noun, nouns = kind.states[0], plural(kind.states[0])
-        if not _has(request, noun, nouns) or not _has(prompts, noun, nouns):
-            continue
-        others = [
-            each
-            for each in _UNCHANGING
-            if each.category == kind.category
-            and each.states[0] not in found.values()
-            and not _has(f"{request} {prompts}", each.states[0], plural(each.states[0]))
-        ]
-        if not others:
-            continue
-        other = rng.choice(others)
-        if not _has(request, kind.colour):
-            found[f"{kind.colour} {noun}"] = f"{other.colour} {other.states[0]}"
-            found[f"{kind.colour} {nouns}"] = f"{other.colour} {plural(other.states[0])}"
-        elif not _has(request, f"{kind.colour} {noun}", f"{kind.colour} {nouns}"):
-            continue  # "the brown one": whose colour it is cannot be told
-        found[noun] = other.states[0]
-        found[nouns] = plural(other.states[0])
-    return found
-
-
-def _has(text: str, *words: str) -> bool:
-    return re.search(rf"\b(?:{'|'.join(map(re.escape, words))})\b", text, re.IGNORECASE) is not None
-
-
-def _exchange(text: str, exchanged: dict[str, str]) -> str:
-    longest_first = sorted(exchanged, key=len, reverse=True)
-    words = re.compile(rf"\b(an? )?({'|'.join(map(re.escape, longest_first))})\b", re.IGNORECASE)
-
-    def other(found: re.Match[str]) -> str:
-        new = exchanged[found[2].lower()]
-        if found[1]:
-            article = "an " if new[0] in "aeiou" else "a "
-            return (article.capitalize() if found[1][0].isupper() else article) + new
-        return new.capitalize() if found[2][0].isupper() else new
-
-    return words.sub(other, text)

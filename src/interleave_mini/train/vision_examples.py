@@ -28,7 +28,6 @@ from interleave_mini.language.splits import has_held_out_pair
 from interleave_mini.language.story import Step
 from interleave_mini.language.tasks import DESCRIBE, ROBOT, SUITES, Task, sample_training_task
 from interleave_mini.language.words import NUMBERS
-from interleave_mini.language.worked_examples import sample_worked_example
 from interleave_mini.oracle import ACCEPTED, describe_faults, refine_prompt
 from interleave_mini.plan_check import COUNTED, KIND_OF, has_unwanted, leaves_out
 from interleave_mini.robots.episodes import Episode, described_shots, film, reached_at, what_is_seen
@@ -36,6 +35,7 @@ from interleave_mini.robots.gripper import badly_done, correction, same_state
 from interleave_mini.robots.oracle import MOVING, what_is_wrong
 from interleave_mini.train.examples import Example, random_operations, random_scene, sample_example
 from interleave_mini.train.new_words import with_new_words
+from interleave_mini.train.retold_examples import sample_worked_example
 from interleave_mini.train.typos import with_other_words, with_typo
 from interleave_mini.world.kinds import COLOURS, NOUNS
 from interleave_mini.world.mistakes import with_mistake
