@@ -49,7 +49,7 @@ def retold(example: WorkedExample, request: str, rng: Random) -> WorkedExample:
 
 
 def _other_colours(request: str, prompts: str, rng: Random) -> dict[str, str]:
-    """Colours that the request names, for such as nothing has; usual colours stay, as they may be left out."""
+    """Colours that the request names, for such as nothing has; usual colours may be left out, and stay."""
     free = [colour for colour in COLOURS if not _has(f"{request} {prompts}", colour)]
     rng.shuffle(free)
     said = [colour for colour in COLOURS if _has(request, colour) and not _is_usual(colour, prompts)]
