@@ -285,11 +285,20 @@ def _numbers_of(kind: str, scene: Scene) -> set[int]:
     return {colours.total() + held, *colours.values()}
 
 
-# Relations
-
 _PUT_DOWN = re.compile(
     r"\b(?:puts?|places?|stacks?|drops?|sets?|lays?) (?:it|them|down|the|on)\b", re.IGNORECASE
 )
+
+
+def _not_put_down(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
+    """What a gripper is to do with a block that it still holds in the last picture."""
+    holds = bool(scenes) and scenes[-1].gripper is not None and scenes[-1].gripper.holds is not None
+    if holds and (said := _PUT_DOWN.search(asked)):
+        yield said[0]
+
+
+# Relations
+
 _BESIDE = ("next to", "beside")
 _CLEAR = [words for words in RELATED if re.search(r"left|right of|above|below|under|on top", words)]
 """Words that say on which side; others, such as "on" and "near", often say something else."""
@@ -322,13 +331,6 @@ def _stands(one: str, side: int, other: str, scene: Scene) -> bool:
         for cell in cells
         for anchor in anchors
     )
-
-
-def _not_put_down(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
-    """What a gripper is to do with a block that it still holds in the last picture."""
-    holds = bool(scenes) and scenes[-1].gripper is not None and scenes[-1].gripper.holds is not None
-    if holds and (said := _PUT_DOWN.search(asked)):
-        yield said[0]
 
 
 @cache
@@ -365,7 +367,7 @@ _MEANT_BY = {
     kind: re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
     for kind, words in {
         "cloud": "rain|rains|rained|raining|rainy|cloudy|storms?|stormy",
-        "sun": "sunny|sunshine|sunlight|day.* night|night.* day|morning.* evening",
+        "sun": "sunny|sunshine|sunlight|day.{0,60} night|night.{0,60} day|morning.{0,60} evening",
         "flower": "buds?|sprouts?|blooms?|bloomed|blooming|blossoms?|bouquet",
         "frog": "spawn",
         "cup": "tea|coffee|pour|pours|poured|pouring",

@@ -183,6 +183,11 @@ def test_what_people_say_of_themselves_is_not_asked_for(text: str) -> None:
     assert accept_request(Request.of(text), {}).text == text
 
 
+def test_what_they_are_about_to_do_is() -> None:
+    with pytest.raises(InputError, match="dragon"):
+        accept_request(Request.of("I'm drawing a dragon"), {})
+
+
 def test_an_abbreviation_is_no_mistyped_word() -> None:
     with pytest.raises(InputError, match="does not know “CPR”"):
         accept_request(Request((Text("how to do CPR"),)), {})

@@ -53,9 +53,7 @@ _GAP = re.compile(r"{[^{}]*}")
 _GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
 """Captions of steps the user gives: they may contain any words."""
 _NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
-_SPEAKER = re.compile(
-    r"\b(?:i['’]?m|i am|we are|we['’]re) (?:an? |the )?(?:\w+ )??([^\W\d_]+)(?=[ .,:;!?]|$)", re.IGNORECASE
-)
+_SPEAKER = re.compile(r"\b(?:i['’]?m|i am|we are|we['’]re) (?:an? |the )?([^\W\d_]+)", re.IGNORECASE)
 """What people say of themselves: "I'm a baker" asks for none."""
 _SHORTEST_TYPO, _LONG_WORD = 3, 7
 """Shorter words are not taken for mistyped ones; in long ones two letters may be wrong."""

@@ -20,16 +20,17 @@ from importlib.resources import files
 from itertools import groupby
 
 from interleave.errors import InputError
+from interleave_mini.language import own_steps
 from interleave_mini.language.descriptions import parse_description
 from interleave_mini.language.edits.plain import name_of_step
 from interleave_mini.language.sentences import parse_sentence
 from interleave_mini.language.splits import has_held_out_pair
 from interleave_mini.language.story import Step
-from interleave_mini.world.operations import Impossible, Operation, apply_all
+from interleave_mini.world.operations import Impossible, Operation
 from interleave_mini.world.scene import Scene
 
-PICTURE, OWN_STEPS = "a picture", "own steps"
-"""The topics of examples that name none: of one picture, and of several."""
+PICTURE = "a picture"
+"""The topic of an example of one picture that names none."""
 _SENTENCE = re.compile(r"(?<=\.)\s+")
 
 
@@ -54,14 +55,14 @@ def _steps(plan: tuple[tuple[str, str], ...]) -> Iterator[Step]:
             yield Step("The picture" if len(plan) == 1 else "The beginning", caption, before)
             continue
         operations: list[Operation] = []
-        after = before
+        name, after = "", before
         for sentence in _SENTENCE.split(prompt):
-            said = parse_sentence(sentence, after)
-            operations += said
-            after = apply_all(said, after)
+            for operation in parse_sentence(sentence, after):
+                operations.append(operation)
+                name, after = name_of_step(operation, after), operation.apply(after)
         if after == before:
             raise Impossible(f"{prompt!r} changes nothing")
-        yield Step(name_of_step(operations[-1], before), caption, after, tuple(operations), before)
+        yield Step(name, caption, after, tuple(operations), before)
         before = after
 
 
@@ -79,7 +80,7 @@ def _parse_block(block: list[str]) -> WorkedExample:
     steps = [line.strip().partition(" # ") for line in block if line[0] in " \t"]
     if not requests or not steps or not all(caption for _, _, caption in steps):
         raise InputError(f"a request, and steps with captions: {block[0]!r}")
-    default = PICTURE if len(steps) == 1 else OWN_STEPS
+    default = PICTURE if len(steps) == 1 else own_steps.SECTION
     return WorkedExample(
         topic[0] if topic else default,
         requests,

@@ -8,7 +8,7 @@ a colour or a noun is a word without meaning, nothing but the request tells wher
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from random import Random
 
@@ -23,11 +23,11 @@ _NO_COLOUR = "".join(f"(?<!{colour} )" for colour in COLOURS)
 
 def with_new_words(text: str, answer: str, scenes: Sequence[Scene], rng: Random) -> tuple[str, str]:
     """Both texts with one or two of the request's colours and nouns exchanged for everyday words."""
-    words = [word for word in (*_colours(scenes), *_nouns(text, answer)) if _has(text, word)]
+    words = [word for word in (*_colours(scenes), *_nouns(text, answer)) if has_word(text, word)]
     for word in rng.sample(words, k=min(len(words), rng.choice((1, 2, 2, 3)))):
         new = rng.choice(_new_words())
-        if not _has(text, new):
-            text, answer = _exchanged(text, word, new), _exchanged(answer, word, new)
+        if not has_word(text, new):
+            text, answer = exchanged_words(text, {word: new}), exchanged_words(answer, {word: new})
     return text, answer
 
 
@@ -46,22 +46,30 @@ def _nouns(text: str, answer: str) -> list[str]:
     return [
         noun
         for noun in nouns
-        if _has(answer, noun)
-        and not _has(f"{text} {answer}", f"{noun}s")
+        if has_word(answer, noun)
+        and not has_word(f"{text} {answer}", f"{noun}s")
         and not re.search(rf"{_NO_COLOUR}\b{noun}\b", text)
     ]
 
 
-def _has(text: str, word: str) -> bool:
-    return re.search(rf"\b{word}\b", text) is not None
+def has_word(text: str, *words: str) -> bool:
+    """Whether a text has one of these words, whatever its case."""
+    return re.search(rf"\b(?:{'|'.join(map(re.escape, words))})\b", text, re.IGNORECASE) is not None
 
 
-def _exchanged(text: str, word: str, new: str) -> str:
-    article = "an" if new[0] in _VOWELS else "a"
-    text = re.sub(rf"\ban? {word}\b", f"{article} {new}", text)
-    text = re.sub(rf"\bAn? {word}\b", f"{article.capitalize()} {new}", text)
-    text = re.sub(rf"\b{word.capitalize()}\b", new.capitalize(), text)
-    return re.sub(rf"\b{word}\b", new, text)
+def exchanged_words(text: str, others: Mapping[str, str]) -> str:
+    """The text with words exchanged for others, and the articles before them."""
+    longest_first = sorted(others, key=len, reverse=True)
+    words = re.compile(rf"\b(an? )?({'|'.join(map(re.escape, longest_first))})\b", re.IGNORECASE)
+
+    def other(found: re.Match[str]) -> str:
+        new = others[found[2].lower()]
+        if found[1]:
+            article = "an " if new[0] in _VOWELS else "a "
+            return (article.capitalize() if found[1][0].isupper() else article) + new
+        return new.capitalize() if found[2][0].isupper() else new
+
+    return words.sub(other, text)
 
 
 @cache

@@ -9,6 +9,7 @@ from interleave.errors import InputError
 from interleave_mini.language.story import Step
 from interleave_mini.language.words import UNCOUNTABLE, plural
 from interleave_mini.language.worked_examples import WorkedExample, is_held_out, worked_examples
+from interleave_mini.train.new_words import exchanged_words, has_word
 from interleave_mini.world.kinds import COLOURS, KINDS
 
 OTHER_KINDS, OTHER_COLOURS = 0.5, 0.5
@@ -43,16 +44,17 @@ def retold(example: WorkedExample, request: str, rng: Random) -> WorkedExample:
     if not exchanged:
         return WorkedExample(example.topic, (request,), example.plan)
     plan = tuple(
-        (_exchange(prompt, exchanged), _exchange(caption, exchanged)) for prompt, caption in example.plan
+        (exchanged_words(prompt, exchanged), exchanged_words(caption, exchanged))
+        for prompt, caption in example.plan
     )
-    return WorkedExample(example.topic, (_exchange(request, exchanged),), plan)
+    return WorkedExample(example.topic, (exchanged_words(request, exchanged),), plan)
 
 
 def _other_colours(request: str, prompts: str, rng: Random) -> dict[str, str]:
     """Colours that the request names, for such as nothing has; usual colours may be left out, and stay."""
-    free = [colour for colour in COLOURS if not _has(f"{request} {prompts}", colour)]
+    free = [colour for colour in COLOURS if not has_word(f"{request} {prompts}", colour)]
     rng.shuffle(free)
-    said = [colour for colour in COLOURS if _has(request, colour) and not _is_usual(colour, prompts)]
+    said = [colour for colour in COLOURS if has_word(request, colour) and not _is_usual(colour, prompts)]
     return dict(zip(said, free, strict=False))
 
 
@@ -70,41 +72,23 @@ def _other_kinds(request: str, prompts: str, rng: Random) -> dict[str, str]:
     found: dict[str, str] = {}
     for kind in _UNCHANGING:
         noun, nouns = kind.states[0], plural(kind.states[0])
-        if not _has(request, noun, nouns) or not _has(prompts, noun, nouns):
+        if not has_word(request, noun, nouns) or not has_word(prompts, noun, nouns):
             continue
         others = [
             each
             for each in _UNCHANGING
             if each.category == kind.category
             and each.states[0] not in found.values()
-            and not _has(f"{request} {prompts}", each.states[0], plural(each.states[0]))
+            and not has_word(f"{request} {prompts}", each.states[0], plural(each.states[0]))
         ]
         if not others:
             continue
         other = rng.choice(others)
-        if not _has(request, kind.colour):
+        if not has_word(request, kind.colour):
             found[f"{kind.colour} {noun}"] = f"{other.colour} {other.states[0]}"
             found[f"{kind.colour} {nouns}"] = f"{other.colour} {plural(other.states[0])}"
-        elif not _has(request, f"{kind.colour} {noun}", f"{kind.colour} {nouns}"):
+        elif not has_word(request, f"{kind.colour} {noun}", f"{kind.colour} {nouns}"):
             continue  # "the brown one": whose colour it is cannot be told
         found[noun] = other.states[0]
         found[nouns] = plural(other.states[0])
     return found
-
-
-def _has(text: str, *words: str) -> bool:
-    return re.search(rf"\b(?:{'|'.join(map(re.escape, words))})\b", text, re.IGNORECASE) is not None
-
-
-def _exchange(text: str, exchanged: dict[str, str]) -> str:
-    longest_first = sorted(exchanged, key=len, reverse=True)
-    words = re.compile(rf"\b(an? )?({'|'.join(map(re.escape, longest_first))})\b", re.IGNORECASE)
-
-    def other(found: re.Match[str]) -> str:
-        new = exchanged[found[2].lower()]
-        if found[1]:
-            article = "an " if new[0] in "aeiou" else "a "
-            return (article.capitalize() if found[1][0].isupper() else article) + new
-        return new.capitalize() if found[2][0].isupper() else new
-
-    return words.sub(other, text)

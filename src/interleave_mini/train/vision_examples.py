@@ -4,10 +4,10 @@ look: describe a picture. compare: say what changed between two. check: does a p
 verdict: a critic's whole reply about a step, with a better prompt where the picture is wrong. audit: the same
 about a finished picture and all that it should show. plan-SUITE: plan a request of that suite. plan-worked:
 plan one of the examples that were worked out by hand. again: plan it again, told what the first plan has left
-out. plan-robot: the sub-tasks to a goal of the gripper. done: has a
-sub-task been carried out, and what is to be done now if not? segment: say of shots of an episode what has
-changed from each to the next. They are sampled on the fly from a seed, of the training split alone: without
-held-out pairs of kind and colour, voices and wordings.
+out. plan-robot: the sub-tasks to a goal of the gripper. done: has a sub-task been carried out, and what is
+to be done now if not? segment: say of shots of an episode what has changed from each to the next. They are
+sampled on the fly from a seed, of the training split alone: without held-out pairs of kind and colour,
+voices and wordings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from interleave_mini.robots.episodes import Episode, described_shots, film, reac
 from interleave_mini.robots.gripper import badly_done, correction, same_state
 from interleave_mini.robots.oracle import MOVING, what_is_wrong
 from interleave_mini.train.examples import Example, random_operations, random_scene, sample_example
-from interleave_mini.train.new_words import with_new_words
+from interleave_mini.train.new_words import has_word, with_new_words
 from interleave_mini.train.retold_examples import sample_worked_example
 from interleave_mini.train.typos import with_other_words, with_typo
 from interleave_mini.world.kinds import COLOURS, NOUNS
@@ -317,7 +317,7 @@ def _again(rng: Random) -> Exercise | None:
 def _another_word(task: Task, rng: Random) -> Exercise | None:
     """One kind or colour is another."""
     answer = render_plan(task.plan())
-    said = [word for word in (*COLOURS, *NOUNS) if _has(task.text, word) and _has(answer, word)]
+    said = [word for word in (*COLOURS, *NOUNS) if has_word(task.text, word) and has_word(answer, word)]
     if not said:
         return None
     left_out = rng.choice(said)
@@ -332,7 +332,7 @@ def _another_number(task: Task, rng: Random) -> Exercise | None:
         return None
     said = found["count"].lower()
     number = NUMBERS[int(said)] if said.isdigit() else said
-    if not _has(answer, number):
+    if not has_word(answer, number):
         return None
     wrong = _with_word(answer, number, NUMBERS[2:], rng)
     return Exercise("again", ("Plan: ", *task.parts), answer, wrong, leaves_out([found[0]]))
@@ -342,20 +342,18 @@ def _something_unwanted(task: Task, rng: Random) -> Exercise | None:
     """The plan has something that the request says is not to be there."""
     answer = render_plan(task.plan())
     text = with_negation(task.text, _kinds_of(task), rng)
-    unwanted = [word for word in KIND_OF if word in NOUNS and _has(text, word) and not _has(task.text, word)]
-    drawn = [noun for noun in NOUNS if _has(answer, noun) and _has(task.text, noun)]
+    unwanted = [
+        word for word in KIND_OF if word in NOUNS and has_word(text, word) and not has_word(task.text, word)
+    ]
+    drawn = [noun for noun in NOUNS if has_word(answer, noun) and has_word(task.text, noun)]
     if task.parts != (task.text,) or not unwanted or not drawn:
         return None
     wrong = re.sub(rf"\b{rng.choice(drawn)}\b", unwanted[0], answer)
     return Exercise("again", ("Plan: ", text), answer, wrong, has_unwanted(unwanted[:1]))
 
 
-def _has(text: str, word: str) -> bool:
-    return re.search(rf"\b{word}\b", text, re.IGNORECASE) is not None
-
-
 def _with_word(text: str, word: str, others: Iterable[str], rng: Random) -> str:
-    other = rng.choice([each for each in others if not _has(each, word)])  # no crescent moon for a moon
+    other = rng.choice([each for each in others if not has_word(each, word)])  # no crescent moon for a moon
     return re.sub(
         rf"\b{word}\b",
         lambda found: other.capitalize() if found[0][0].isupper() else other,
