@@ -61,11 +61,15 @@ def test_an_incomplete_block_is_refused(text: str) -> None:
         only(text)
 
 
-def test_a_step_that_changes_nothing_is_refused() -> None:
-    example = only(
-        "cat\n  A meadow with an orange cat in the middle. # A cat.\n"
-        "  Move the orange cat to the middle. # Still there."
-    )
+@pytest.mark.parametrize(
+    "step",
+    [
+        "Move the orange cat to the middle.",
+        "Move the orange cat to the left. Move the orange cat to the middle.",
+    ],
+)
+def test_a_step_that_changes_nothing_is_refused(step: str) -> None:
+    example = only(f"cat\n  A meadow with an orange cat in the middle. # A cat.\n  {step} # Still there.")
     with pytest.raises(InputError):
         example.steps()
 
