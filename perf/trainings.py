@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,16 @@ from interleave_mini.bench.runner import read_items
 RESAMPLES = 4_000
 STEPS = (("planner", "generator"), ("critic-sft", "planner"), ("full", "critic-sft"))
 """Rows that are compared with the one before."""
+VARIANTS = (
+    ("no-step", "full"),
+    ("no-accuracy", "full"),
+    ("one-agent", "critic-sft"),
+    ("unfiltered", "critic-sft"),
+)
+"""Rows that differ in one thing from another: the last two have not seen GRPO either."""
 LIMITS = (1, 3, 5)
+MEASURES = ("accuracy", "caught", "false_alarms", "other_steps", "repaired", "again")
+"""Of a critic in the exam."""
 
 Scores = Mapping[str, float]
 """Strictly right or not, by task."""
@@ -77,20 +88,40 @@ def results_of(run: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"rows": {}, "differences": {}, "attempts": {}}
     for suite in suites:
         scores = {row: [s for table in tables if (s := scores_of(table, row, suite))] for row in rows}
-        compared = [*STEPS, *((row, "full") for row in rows if row not in dict(STEPS) and row != "generator")]
         for row, some in scores.items():
             if some:
                 found["rows"][f"{row}/{suite}"] = interval(some)
-        for row, other in compared:
+        for row, other in (*STEPS, *VARIANTS):
             ours, theirs = scores.get(row, []), scores.get(other, [])
             gap = difference(ours, theirs[: len(ours)])
             if gap:
                 found["differences"][f"{row} − {other}/{suite}"] = gap
-        for limit in LIMITS:
-            some = [s for table in tables if (s := scores_of(table, "full", suite, limit))]
+        limited = {
+            limit: [s for table in tables if (s := scores_of(table, "full", suite, limit))]
+            for limit in LIMITS
+        }
+        for limit, some in limited.items():
             if some:
                 found["attempts"][f"full, at most {limit}/{suite}"] = interval(some)
+        for fewer, more in pairwise(LIMITS):
+            gap = difference(limited[more], limited[fewer])
+            if gap:
+                found["differences"][f"full, at most {more} − at most {fewer}/{suite}"] = gap
+    found["exam"] = exams_of(tables)
     return found
+
+
+def exams_of(tables: Sequence[Path]) -> dict[str, Any]:
+    """What each critic did in the exam, by training: the means of what was measured."""
+    exams: dict[str, Any] = defaultdict(lambda: defaultdict(list))
+    for table in tables:
+        path = table / "ablation.json"
+        exam = json.loads(path.read_bytes())["exam"] if path.is_file() else None
+        for critic in exam["critics"] if exam else ():
+            for measure in MEASURES:
+                value = critic[measure]
+                exams[critic["key"]][measure].append(round(value["mean"], 4) if value else None)
+    return {critic: dict(each) for critic, each in exams.items()}
 
 
 def as_markdown(found: Mapping[str, Any]) -> str:
@@ -102,7 +133,15 @@ def as_markdown(found: Mapping[str, Any]) -> str:
             mean, low, high = (f"{100 * each[key]:{sign}.1f}" for key in ("mean", "low", "high"))
             every = ", ".join(f"{100 * value:{sign}.1f}" for value in each["trainings"])
             lines.append(f"| {row} | `{suite}` | {mean} ({low} to {high}) | {every} | {each['tasks']} |")
+    lines += ["", f"| critic | {' | '.join(MEASURES)} |", f"|---|{'---|' * len(MEASURES)}"]
+    for critic, measured in found["exam"].items():
+        cells = (", ".join(map(_percent, measured[measure])) for measure in MEASURES)
+        lines.append(f"| {critic} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}"
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,13 @@ from interleave_mini.bench.scores import ItemScore, StepScore
 BENCHMARKS = Path(__file__).parents[2] / "perf"
 
 
-def write(table: Path, row: str, right: str) -> None:
+def write(table: Path, row: str, right: str, attempts: int = 5) -> None:
     """A finished row of stories; `right` has a 1 for every task that is."""
     folder = table / "rows" / row / "story"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     lines = [
         ItemLine(
-            attempts=5,
+            attempts=attempts,
             score=ItemScore(
                 id=f"story-{number}",
                 topic="t",
@@ -32,7 +33,8 @@ def write(table: Path, row: str, right: str) -> None:
         )
         for number, mark in enumerate(right)
     ]
-    (folder / "items.jsonl").write_text("".join(f"{each.model_dump_json()}\n" for each in lines))
+    with (folder / "items.jsonl").open("a") as file:
+        file.writelines(f"{each.model_dump_json()}\n" for each in lines)
 
 
 def test_trainings_are_shown_and_compared_in_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,3 +52,36 @@ def test_trainings_are_shown_and_compared_in_pairs(tmp_path: Path, monkeypatch: 
     assert gain["trainings"] == [0.25, 0.5] and gain["mean"] == 0.375
     assert gain["low"] <= gain["mean"] <= gain["high"]
     assert "| full − critic-sft | `story` | +37.5" in trainings.as_markdown(found)
+
+
+def test_variants_are_compared_with_the_row_that_they_differ_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import trainings
+
+    for table in ("table", "seed-1/table"):
+        write(tmp_path / table, "critic-sft", "1100")
+        write(tmp_path / table, "full", "1000", attempts=1)
+        write(tmp_path / table, "full", "1110", attempts=5)
+    write(tmp_path / "table", "unfiltered", "1000")
+    write(tmp_path / "table", "no-step", "1100")
+    found = trainings.results_of(tmp_path)
+    assert found["differences"]["unfiltered − critic-sft/story"]["trainings"] == [-0.25]
+    assert found["differences"]["no-step − full/story"]["trainings"] == [-0.25]
+    assert "full, at most 5 − at most 3/story" not in found["differences"], "three was not measured"
+    assert found["attempts"]["full, at most 1/story"]["mean"] == 0.25
+
+
+def test_the_exam_of_every_training_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import trainings
+
+    for table, caught in (("table", 0.75), ("seed-1/table", 0.5)):
+        write(tmp_path / table, "full", "10")
+        measured = {measure: {"mean": caught} for measure in trainings.MEASURES}
+        exam = {"critics": [{"key": "critic", **measured, "other_steps": None}]}
+        (tmp_path / table / "ablation.json").write_text(json.dumps({"exam": exam}))
+    found = trainings.results_of(tmp_path)
+    assert found["exam"]["critic"]["caught"] == [0.75, 0.5]
+    assert "| critic | 75.0, 50.0 | 75.0, 50.0 | 75.0, 50.0 | –, – |" in trainings.as_markdown(found)

@@ -183,6 +183,27 @@ def test_a_right_picture_is_never_drawn_again(reply: str, accuracy: float, expec
     assert not painter.asked
 
 
+@pytest.mark.parametrize(
+    ("reply", "success", "form", "expected"),
+    [
+        (reject(), True, "normalised", -1.5),
+        (accept(), True, "normalised", 1.0),
+        (accept(), False, "normalised", 0.0),
+        ("nothing to read", True, "normalised", 0.0),
+        (reject(), True, "plain", -2.5),
+        (accept(), False, "plain", -1.0),
+    ],
+)
+def test_refusing_a_right_picture_may_cost_more_than_taking_a_wrong_one(
+    reply: str, success: bool, form: Any, expected: float
+) -> None:
+    weighed = core(weights=Weights(form=form, false_alarm=1.5))
+    result = score(weighed, sample(success=success), reply)
+    assert result.parts.accuracy == expected
+    if form == "normalised" and reply == reject():
+        assert result.total == pytest.approx(0.5 + 0.5 * (0.2 * -1.5 + 0.6 * 0.5 + 0.2 * 0.5))
+
+
 def test_a_wrong_picture_that_is_taken_is_no_change() -> None:
     painter = Painter()
     result = score(core(painter), sample(), accept())

@@ -44,12 +44,20 @@ PLANNING = {
 JUDGING = {"look": 1, "compare": 1, "check": 1, "verdict": 6, "audit": 2, "done": 1}
 EXERCISES = {"planner": PLANNING, "critic": JUDGING, "agent": {**JUDGING, **PLANNING}}
 """The exercises of each role, and how often each comes."""
+TABLE_PLANNING = {"plan-story": 10, "plan-edit": 6, "plan-plain": 1, "look": 2, "compare": 1}
+TABLE_JUDGING = {"look": 1, "compare": 1, "check": 1, "verdict": 6, "audit": 1}
+TABLE_EXERCISES = {
+    "planner": TABLE_PLANNING,
+    "critic": TABLE_JUDGING,
+    "agent": {**TABLE_PLANNING, **TABLE_JUDGING},
+}
+"""For the suites of the table alone: there is less time for each training."""
 EXERCISE_RATES = (1.5e-3, 1e-3)
 """The learning rate of the first stage of exercises, and of those that go on from its weights."""
 GENERATOR_MINUTES, TOY_MINUTES = 8.5, 0.1
 """The time of each stage of the generator."""
 SHIPPED = ("agent-planner", "agent-critic-sft")
-"""Variants wait for these: the models that are shipped train first."""
+"""Rows without trained agents wait for these, so that they do not take the trainings' time."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,10 @@ class Sizes:
         default_factory=lambda: {"planner": (8, 8, 8), "critic": (8, 8), "agent": (8, 8)}
     )
     """The stages of exercises of each role: each goes on from the weights of the one before."""
+    exercises: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: EXERCISES)
     exercise_batch: int = 256
+    examine: int = 2048
+    """Exercises in the examination after each stage."""
     drawings: int = 24_000
     """Pictures of the generator for the critic's last stage of exercises."""
     critic_steps: int = 1_800
@@ -97,6 +108,7 @@ TOY = Sizes(
     shapes={"planner": "toy", "critic": "toy", "agent": "toy"},
     exercise_minutes={"planner": (0.02, 0.02), "critic": (0.02,), "agent": (0.02,)},
     exercise_batch=8,
+    examine=64,
     drawings=8,
     critic_steps=4,
     agent_steps=4,
@@ -119,15 +131,17 @@ SMALL = Sizes(
     exam=200,
 )
 TABLE = Sizes(
-    requests={"story": 2_600, "continue": 480, "edit": 1_800, "know": 240, "plain": 600, "annotate": 300},
-    exercise_minutes={"planner": (7,), "critic": (6,), "agent": (7,)},
-    drawings=6_000,
-    critic_steps=500,
-    agent_steps=500,
-    grpo_steps=25,
-    items=200,
-    more_items=200,
-    exam=600,
+    requests={"story": 2_600, "edit": 1_800, "plain": 600},
+    exercise_minutes={"planner": (8.5,), "critic": (4.5,), "agent": (7,)},
+    exercises=TABLE_EXERCISES,
+    examine=0,
+    drawings=0,
+    critic_steps=300,
+    agent_steps=300,
+    grpo_steps=45,
+    items=400,
+    more_items=400,
+    exam=800,
     suites=("story", "edit"),
 )
 SIZES = {"full": Sizes(), "table": TABLE, "small": SMALL, "toy": TOY}
@@ -238,7 +252,7 @@ class Chain:
     def unfiltered(self) -> Iterator[Stage]:
         out = self.path("selection-unfiltered")
         select = ("data", "select", *self._collections, "--no-filter", "--out", out)
-        yield Stage("select-unfiltered", select, SHIPPED)
+        yield Stage("select-unfiltered", select, ("select",))
         yield Stage(
             "export-unfiltered",
             self._export("selection-unfiltered", "rows-unfiltered"),
@@ -310,7 +324,7 @@ class Chain:
         yield from self.unfiltered()
         start = self._exercise_stages("critic")[-1]
         yield from self._sft("critic", "critic-unfiltered", "rows-unfiltered", self.sizes.critic_steps, start)
-        last = yield from self._exercises("agent", SHIPPED)
+        last = yield from self._exercises("agent")
         yield from self._sft("agent", "agent", "rows", self.sizes.agent_steps, last)
         for name in ABLATIONS:
             if name != "critic":
@@ -324,8 +338,7 @@ class Chain:
         for row in ROWS:
             if not row.learned <= set(trained) or (rows and row.key not in rows):
                 continue  # the table says that it was not run
-            first = {"critic"} if row.critic in trained else set[str]()  # what is shipped trains first
-            after = tuple(f"agent-{name}" for name in sorted(row.learned | first)) or SHIPPED
+            after = tuple(f"agent-{name}" for name in sorted(row.learned)) or SHIPPED
             short = row.further or self.sizes.suites
             for number, some in enumerate([()] if short else [row.suites[:1], row.suites[1:]], start=1):
                 exam = self.sizes.exam if number == 1 and row.critic else 0
@@ -356,11 +369,11 @@ class Chain:
         count = len(self.sizes.exercise_minutes[role])
         return tuple(f"exercises-{role}-{number}" for number in range(1, count + 1))
 
-    def _exercises(self, role: str, after: tuple[str, ...] = ()) -> Generator[Stage, None, str]:
+    def _exercises(self, role: str) -> Generator[Stage, None, str]:
         """A fresh model and its exercises, each stage from the weights of the last; returns its name."""
         before, model = f"fresh-{role}", self.path("fresh", role)
         fresh = ("mini", "fresh", self.sizes.shapes[role], "--out", model, "--seed", str(self.seed))
-        yield Stage(before, fresh, after)
+        yield Stage(before, fresh)
         names = self._exercise_stages(role)
         for number, (name, minutes) in enumerate(zip(names, self.sizes.exercise_minutes[role], strict=True)):
             yield Stage(
@@ -370,14 +383,15 @@ class Chain:
         return before
 
     def _exercise(self, role: str, number: int, minutes: float, model: str, out: str) -> tuple[str, ...]:
-        mix = [name for name, times in EXERCISES[role].items() for _ in range(times)]
+        mix = [name for name, times in self.sizes.exercises[role].items() for _ in range(times)]
         is_last = number == len(self.sizes.exercise_minutes[role]) - 1
-        drawings = ("--drawings", str(self.sizes.drawings)) if role == "critic" and is_last else ()
+        draws = role == "critic" and is_last and self.sizes.drawings
+        drawings = ("--drawings", str(self.sizes.drawings)) if draws else ()
         return (
             *("mini", "train", "sight", model, "--out", out, "--workers", str(self.workers)),
             *("--minutes", f"{minutes:g}", "--rate", f"{EXERCISE_RATES[min(number, 1)]:g}"),
             *("--seed", str(self.seed + number), "--batch", str(self.sizes.exercise_batch)),
-            *("--exercises", ",".join(mix), "--examine", str(8 * self.sizes.exercise_batch)),
+            *("--exercises", ",".join(mix), "--examine", str(self.sizes.examine)),
             *drawings,
             *(("--generator", str(self.pipeline)) if self.pipeline else ()),
         )

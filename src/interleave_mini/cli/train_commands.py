@@ -278,7 +278,9 @@ def vision(
             min=0, help="Pictures that the generator draws first, for verdicts on its own failures."
         ),
     ] = 0,
-    examine: Annotated[int, typer.Option(min=1, help="Exercises in the examination at the end.")] = 2048,
+    examine: Annotated[
+        int, typer.Option(min=0, help="Exercises in the examination at the end; 0: none.")
+    ] = 2048,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
     device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
     seed: Seed = 0,

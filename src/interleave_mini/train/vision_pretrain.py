@@ -75,7 +75,7 @@ class VisionPretraining:
     aux_weight: float = 1.0
     """The weight of the auxiliary loss beside that of the answers."""
     eval_examples: int = 2048
-    """Exercises in the evaluation at the end."""
+    """Exercises in the evaluation at the end; 0: there is none."""
     drawings: int = 0
     """Pictures that the generator draws first, for exercises about its own failures."""
 
@@ -335,7 +335,7 @@ def pretrain_vision(
     device: str | None = None,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Train an untrained model until the time is over, save it and return its evaluation."""
+    """Train a model until the time is over, save it and return its evaluation."""
     from transformers import Qwen3VLForConditionalGeneration
 
     check_model_folder(fresh)
@@ -374,6 +374,8 @@ def pretrain_vision(
     with unmasked_attention(model):
         _train(trainer, batches, schedule, log, settings, device, save)
         save(model)  # the evaluation takes its time
+        if not settings.eval_examples:
+            return {}
         model.eval()
         accepting = processor.tokenizer(ACCEPTED, add_special_tokens=False)["input_ids"][0]
         with torch.compiler.set_stance("force_eager"):  # compiling again would take longer than it saves

@@ -6,6 +6,10 @@ with accuracy 0 or 1, and semantics = ((new − old)/10 + 1)/2, from 0 to 1, 0.5
 Plain, as the paper prints it:  0.5·format + 0.5·(α·accuracy + (1 − α)·step)
 with accuracy −1 or 0, and step the difference of the scores in points.
 
+With `false_alarm` above 0, refusing a right picture takes so much off accuracy besides. Where advantages are
+divided by their deviation within a group (`Scale`), that has no effect: all replies about a right picture
+have one of two rewards.
+
 A group is all replies to one prompt. Failed samples are left out of it: its sums are exact (`math.fsum`), so
 that a sample's advantage is, to the last digit, the one it would have in a group without the failed ones.
 """
@@ -38,6 +42,8 @@ class Weights(Value):
     accuracy: float = Field(default=0.2, ge=0)
     semantics: float = Field(default=0.6, ge=0)
     quality: float = Field(default=0.2, ge=0)
+    false_alarm: float = Field(default=0.0, ge=0)
+    """What refusing a right picture costs besides, in units of accuracy."""
     alpha: float = Field(default=0.2, ge=0, le=1)
     """The plain form's share of accuracy."""
     accepted_failures: Literal["no_change", "redraw"] = "no_change"
@@ -66,6 +72,8 @@ def change(new: Scores | None, old: Scores, weights: Weights) -> tuple[float, fl
 def accuracy(judged: bool | None, success: bool, weights: Weights) -> float:
     """Whether the judgement agrees with the label; an unreadable one is wrong."""
     wrong = float(judged is not success)
+    if success and judged is False:
+        wrong += weights.false_alarm
     return -wrong if weights.form == "plain" else 1 - wrong
 
 
