@@ -13,6 +13,7 @@ import pytest
 from held import wait_until
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError, RunError
+from interleave_mini.backends import WEIGHTS
 from interleave_mini.cli.chain import Stage, run_chain
 from interleave_mini.cli.stages import EXERCISES as STAGE_EXERCISES
 from interleave_mini.cli.stages import SIZES, TOY, Chain
@@ -117,8 +118,8 @@ def test_further_trainings_have_other_seeds_the_same_data_and_rows_of_their_own(
     assert run(["mini", "train", "all", *options]) == 0
     lines = capsys.readouterr().out.splitlines()
     second = [line for line in lines if "out/seed-2/" in line]
-    fresh = [line for line in second if "mini fresh" in line]
-    assert fresh and all(line.endswith("--seed 20") for line in fresh)
+    exercises = [line for line in second if "train sight" in line]
+    assert exercises and all("--seed 20 " in line for line in exercises)
     learned = [line for line in second if "train sft" in line or "train grpo" in line]
     assert len(learned) == 2 and all("--data out/rows " in line and "--seed 20" in line for line in learned)
     rows = [line.split("--rows ")[1].split()[0] for line in second if "--table" in line]
@@ -206,9 +207,23 @@ def test_planners_of_a_table_plan_what_it_asks_and_critics_judge_it() -> None:
     sizes = SIZES["table"]
     assert {f"plan-{suite}" for suite in sizes.suites} <= set(sizes.exercises["planner"])
     assert {"verdict", *(f"plan-{suite}" for suite in sizes.suites)} <= set(sizes.exercises["agent"])
-    planner, *_ = (each for each in Chain(Path("out"), sizes).planner() if "sight" in each.command)
+    planner, _ = Chain(Path("out"), sizes).planner()
     assert option(planner, "--exercises").split(",").count("plan-story") == 10
     assert option(planner, "--examine") == "0"
+
+
+def test_trainings_of_a_table_begin_with_the_models_that_ship() -> None:
+    chain = Chain(Path("out"), SIZES["table"])
+    planner, copy = chain.planner()
+    assert planner.command[3] == str(WEIGHTS / "planner") and not planner.after
+    assert float(option(planner, "--rate")) == 1e-3, "not the rate for random weights"
+    assert copy.after == (planner.name,)
+    stages = {stage.name: stage for stage in (*chain.critic_sft(), *chain.variants())}
+    assert option(stages["sft-critic-sft"], "--model") == str(WEIGHTS / "critic")
+    assert stages["sft-critic-sft"].after == ("export",)
+    assert option(stages["sft-critic-unfiltered"], "--model") == str(WEIGHTS / "critic")
+    assert stages["sft-agent"].after == ("exercises-agent-1", "export")
+    assert not any(name.startswith("fresh") for name in stages)
 
 
 def test_planners_plan_every_suite_and_again_and_most_of_all_stories() -> None:

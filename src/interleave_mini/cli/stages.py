@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
+from interleave_mini.backends import WEIGHTS
 from interleave_mini.cli.chain import Stage
 
 PACK = "mini"
@@ -52,8 +53,8 @@ TABLE_EXERCISES = {
     "agent": {**TABLE_PLANNING, **TABLE_JUDGING},
 }
 """For the suites of the table alone: there is less time for each training."""
-EXERCISE_RATES = (1.5e-3, 1e-3)
-"""The learning rate of the first stage of exercises, and of those that go on from its weights."""
+FRESH_RATE, EXERCISE_RATE = 1.5e-3, 1e-3
+"""The learning rate of exercises for random weights, and for those that were trained before."""
 GENERATOR_MINUTES, TOY_MINUTES = 8.5, 0.1
 """The time of each stage of the generator."""
 SHIPPED = ("agent-planner", "agent-critic-sft")
@@ -83,6 +84,8 @@ class Sizes:
         default_factory=lambda: {"planner": (8, 8, 8), "critic": (8, 8), "agent": (8, 8)}
     )
     """The stages of exercises of each role: each goes on from the weights of the one before."""
+    starts: Mapping[str, str] = field(default_factory=dict)
+    """Roles that begin with the weights of a model that ships, instead of random ones."""
     exercises: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: EXERCISES)
     exercise_batch: int = 256
     examine: int = 2048
@@ -132,23 +135,37 @@ SMALL = Sizes(
 )
 TABLE = Sizes(
     requests={"story": 2_600, "edit": 1_800, "plain": 600},
-    exercise_minutes={"planner": (8.5,), "critic": (4.5,), "agent": (7,)},
+    exercise_minutes={"planner": (5,), "critic": (), "agent": (8.5,)},
+    starts={"planner": "planner", "critic": "critic", "agent": "planner"},
     exercises=TABLE_EXERCISES,
     examine=0,
     drawings=0,
-    critic_steps=300,
+    critic_steps=150,
     agent_steps=300,
-    grpo_steps=45,
-    items=400,
-    more_items=400,
-    exam=800,
+    grpo_steps=100,
+    items=300,
+    more_items=300,
+    exam=600,
     suites=("story", "edit"),
 )
+"""Every training begins with the models that ship, as large agents begin with one that has seen much."""
 SIZES = {"full": Sizes(), "table": TABLE, "small": SMALL, "toy": TOY}
 SEED_STEP = 10
 """Between two trainings of the same kind: the stages of one have seeds that follow each other."""
 REPEATED_ROWS = ("planner", "critic-sft", "full")
 """The rows of the table that further trainings repeat."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A model that a training begins with, and the stage that writes it; one that ships has none."""
+
+    model: str
+    stage: str = ""
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        return (self.stage,) if self.stage else ()
 
 
 @dataclass(frozen=True)
@@ -292,13 +309,13 @@ class Chain:
 
     def planner(self) -> Iterator[Stage]:
         """The planner, which learns from exercises alone."""
-        last = yield from self._exercises("planner")
-        yield self._fp16_copy("planner", last, self.path("exercises", last, "model"))
+        trained = yield from self._exercises("planner")
+        yield self._fp16_copy("planner", trained)
 
     def critic_sft(self) -> Iterator[Stage]:
-        last = yield from self._exercises("critic")
-        yield self._fp16_copy("critic-exercises", last, self.path("exercises", last, "model"))
-        yield from self._sft("critic", "critic-sft", "rows", self.sizes.critic_steps, last)
+        start = yield from self._exercises("critic")
+        yield self._fp16_copy("critic-exercises", start)
+        yield from self._sft("critic", "critic-sft", "rows", self.sizes.critic_steps, start)
 
     def critic_grpo(self, name: str = "critic") -> Iterator[Stage]:
         weights = [
@@ -317,15 +334,15 @@ class Chain:
             *("--seed", str(self.seed)),
         )
         yield Stage(f"grpo-{name}", command, ("sft-critic-sft",))
-        yield self._fp16_copy(name, f"grpo-{name}", self.path("train", name, "model"))
+        yield self._fp16_copy(name, Start(self.path("train", name, "model"), f"grpo-{name}"))
 
     def variants(self) -> Iterator[Stage]:
         """Agents that only the ablation needs."""
         yield from self.unfiltered()
-        start = self._exercise_stages("critic")[-1]
+        *_, start = self._exercised("critic")
         yield from self._sft("critic", "critic-unfiltered", "rows-unfiltered", self.sizes.critic_steps, start)
-        last = yield from self._exercises("agent")
-        yield from self._sft("agent", "agent", "rows", self.sizes.agent_steps, last)
+        agent = yield from self._exercises("agent")
+        yield from self._sft("agent", "agent", "rows", self.sizes.agent_steps, agent)
         for name in ABLATIONS:
             if name != "critic":
                 yield from self.critic_grpo(name)
@@ -365,48 +382,52 @@ class Chain:
             *("--out", self.path("table"), *more, *suites),
         )
 
-    def _exercise_stages(self, role: str) -> tuple[str, ...]:
-        count = len(self.sizes.exercise_minutes[role])
-        return tuple(f"exercises-{role}-{number}" for number in range(1, count + 1))
+    def _exercises(self, role: str) -> Generator[Stage, None, Start]:
+        """A model and its exercises, each stage from the weights of the last; returns what they leave."""
+        start, *trained = self._exercised(role)
+        if start.stage:
+            fresh = ("mini", "fresh", self.sizes.shapes[role], "--out", start.model, "--seed", str(self.seed))
+            yield Stage(start.stage, fresh)
+        for number, (before, left) in enumerate(pairwise((start, *trained))):
+            yield Stage(left.stage, self._exercise(role, number, before), before.after)
+        return (start, *trained)[-1]
 
-    def _exercises(self, role: str) -> Generator[Stage, None, str]:
-        """A fresh model and its exercises, each stage from the weights of the last; returns its name."""
-        before, model = f"fresh-{role}", self.path("fresh", role)
-        fresh = ("mini", "fresh", self.sizes.shapes[role], "--out", model, "--seed", str(self.seed))
-        yield Stage(before, fresh)
-        names = self._exercise_stages(role)
-        for number, (name, minutes) in enumerate(zip(names, self.sizes.exercise_minutes[role], strict=True)):
-            yield Stage(
-                name, self._exercise(role, number, minutes, model, self.path("exercises", name)), (before,)
-            )
-            before, model = name, self.path("exercises", name, "model")
-        return before
+    def _exercised(self, role: str) -> Iterator[Start]:
+        """What the exercises of a role begin with, and what each stage of them leaves."""
+        if shipped := self.sizes.starts.get(role):
+            yield Start(str(WEIGHTS / shipped))
+        else:
+            yield Start(self.path("fresh", role), f"fresh-{role}")
+        for number in range(1, len(self.sizes.exercise_minutes[role]) + 1):
+            name = f"exercises-{role}-{number}"
+            yield Start(self.path("exercises", name, "model"), name)
 
-    def _exercise(self, role: str, number: int, minutes: float, model: str, out: str) -> tuple[str, ...]:
+    def _exercise(self, role: str, number: int, start: Start) -> tuple[str, ...]:
         mix = [name for name, times in self.sizes.exercises[role].items() for _ in range(times)]
-        is_last = number == len(self.sizes.exercise_minutes[role]) - 1
-        draws = role == "critic" and is_last and self.sizes.drawings
-        drawings = ("--drawings", str(self.sizes.drawings)) if draws else ()
+        minutes = self.sizes.exercise_minutes[role]
+        rate = EXERCISE_RATE if number or role in self.sizes.starts else FRESH_RATE
+        draws = role == "critic" and number == len(minutes) - 1 and self.sizes.drawings
+        out = self.path("exercises", f"exercises-{role}-{number + 1}")
         return (
-            *("mini", "train", "sight", model, "--out", out, "--workers", str(self.workers)),
-            *("--minutes", f"{minutes:g}", "--rate", f"{EXERCISE_RATES[min(number, 1)]:g}"),
+            *("mini", "train", "sight", start.model, "--out", out, "--workers", str(self.workers)),
+            *("--minutes", f"{minutes[number]:g}", "--rate", f"{rate:g}"),
             *("--seed", str(self.seed + number), "--batch", str(self.sizes.exercise_batch)),
             *("--exercises", ",".join(mix), "--examine", str(self.sizes.examine)),
-            *drawings,
+            *(("--drawings", str(self.sizes.drawings)) if draws else ()),
             *(("--generator", str(self.pipeline)) if self.pipeline else ()),
         )
 
-    def _sft(self, job: str, name: str, rows: str, steps: int, start: str) -> Iterator[Stage]:
-        """SFT on the rows, from the model that a stage of exercises has left."""
+    def _sft(self, job: str, name: str, rows: str, steps: int, start: Start) -> Iterator[Stage]:
+        """SFT on the rows, from the model that the exercises have left."""
         command = (
             *("train", "sft", job, "--config", "mini-sft", "--data", self.rows(rows)),
-            *("--model", self.path("exercises", start, "model"), "--out", self.path("train", name)),
+            *("--model", start.model, "--out", self.path("train", name)),
             *("--steps", str(steps), "--batch", str(self.sizes.batch)),
             *("--learning-rate", f"{RATES[job]:g}", "--workers", str(self.workers)),
             *("--trust-data", *self._grouped(job), "--seed", str(self.seed)),
         )
-        yield Stage(f"sft-{name}", command, (start, rows.replace("rows", "export")))
-        yield self._fp16_copy(name, f"sft-{name}", self.path("train", name, "model"))
+        yield Stage(f"sft-{name}", command, (*start.after, rows.replace("rows", "export")))
+        yield self._fp16_copy(name, Start(self.path("train", name, "model"), f"sft-{name}"))
 
     def _grouped(self, job: str) -> tuple[str, ...]:
         """Plans differ much in length: rows are grouped by length, and two device batches make a step.
@@ -417,5 +438,6 @@ class Chain:
             return ("--device-batch", str(self.sizes.batch), "--set", "training.group_by_length=false")
         return ("--device-batch", str(self.sizes.batch // 2))
 
-    def _fp16_copy(self, name: str, after: str, model: str) -> Stage:
-        return Stage(f"agent-{name}", ("mini", "halve", model, "--out", self.path("agents", name)), (after,))
+    def _fp16_copy(self, name: str, trained: Start) -> Stage:
+        command = ("mini", "halve", trained.model, "--out", self.path("agents", name))
+        return Stage(f"agent-{name}", command, trained.after)

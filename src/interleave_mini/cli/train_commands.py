@@ -362,8 +362,14 @@ def _run(stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool, kee
         at_once=at_once,
         keep_going=keep_going,
         say=say,
-        environment={"OMP_NUM_THREADS": str(threads)},
+        environment={"OMP_NUM_THREADS": str(threads), **_memory_settings()},
     )
     say(f"all done, {sum(seconds.values()):.0f} s of work in {len(seconds)} stages")
     typer.echo(str(chain.out / "agents"))
     return 0
+
+
+def _memory_settings() -> dict[str, str]:
+    """Stages share a GPU. Batches of many shapes would make each keep two or three times what it needs."""
+    name = "PYTORCH_CUDA_ALLOC_CONF"
+    return {} if name in os.environ else {name: "expandable_segments:True"}
