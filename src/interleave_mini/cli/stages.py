@@ -26,8 +26,8 @@ ABLATIONS: Mapping[str, Mapping[str, float]] = {
 """The critics trained by GRPO, with the reward weights that differ from the defaults."""
 WORK_PER_REQUEST = {"story": 3, "continue": 2}
 """Relative work per request, where it is not one picture."""
-RATES = {"critic": 6e-4, "agent": 1e-3}
-"""Learning rates of SFT: lower for the critic, which must keep what its exercises taught it."""
+SFT_RATE = 6e-4
+"""Lower than that of exercises: what these have taught must be kept."""
 PLANNING = {
     "plan-story": 13,
     "plan-worked": 3,
@@ -142,7 +142,7 @@ TABLE = Sizes(
     drawings=0,
     critic_steps=150,
     agent_steps=300,
-    grpo_steps=100,
+    grpo_steps=80,
     items=300,
     more_items=300,
     exam=600,
@@ -423,7 +423,7 @@ class Chain:
             *("train", "sft", job, "--config", "mini-sft", "--data", self.rows(rows)),
             *("--model", start.model, "--out", self.path("train", name)),
             *("--steps", str(steps), "--batch", str(self.sizes.batch)),
-            *("--learning-rate", f"{RATES[job]:g}", "--workers", str(self.workers)),
+            *("--learning-rate", f"{SFT_RATE:g}", "--workers", str(self.workers)),
             *("--trust-data", *self._grouped(job), "--seed", str(self.seed)),
         )
         yield Stage(f"sft-{name}", command, (*start.after, rows.replace("rows", "export")))
