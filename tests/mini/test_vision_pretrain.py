@@ -241,6 +241,17 @@ def test_it_learns_and_leaves_a_model_that_loads(
     assert load_vlm(f"transformers:{tmp_path / 'model'}", "planner").capabilities.token_probabilities
 
 
+@pytest.mark.slow
+def test_without_exercises_to_examine_the_model_is_saved_all_the_same(
+    fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticking(monkeypatch, "interleave_mini.train.training_loop")
+    settings = VisionPretraining(exercises=("look",), batch_size=4, eval_examples=0)
+    assert pretrain_vision(fresh, tmp_path, 0.2, settings=settings, device="cpu") == {}
+    assert (tmp_path / "model" / "model.safetensors").is_file()
+    assert "examination" not in (tmp_path / "log.jsonl").read_text()
+
+
 def test_marks_tell_right_answers_and_right_verdicts_apart(fresh: Path, processor: Any) -> None:
     """A model that always says the same: marked by hand."""
     batch = on_device(Batches(processor, 12, 0).batch(exercises("check", 12)), "cpu")
