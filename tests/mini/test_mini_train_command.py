@@ -259,6 +259,29 @@ def option(stage: Stage, name: str) -> str:
     return stage.command[stage.command.index(name) + 1]
 
 
+@pytest.mark.parametrize("own", [None, "max_split_size_mb:64"])
+def test_stages_share_memory_unless_it_is_set_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None
+) -> None:
+    given: dict[str, str] = {}
+
+    def keep(*_: object, environment: dict[str, str], **__: object) -> dict[str, float]:
+        given.update(environment)
+        return {}
+
+    monkeypatch.setattr("interleave_mini.cli.chain.run_chain", keep)
+    monkeypatch.delenv("PYTORCH_CUDA_ALLOC_CONF", raising=False)
+    if own:
+        monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", own)
+    assert run(["mini", "train", "planner", "--size", "toy", "--out", str(tmp_path)]) == 0
+    assert given.get("PYTORCH_CUDA_ALLOC_CONF") == (None if own else "expandable_segments:True")
+
+
+def test_unfiltered_rows_wait_until_everything_is_scored() -> None:
+    stages = {stage.name: stage for stage in Chain(Path("out"), TOY).unfiltered()}
+    assert stages["select-unfiltered"].after == ("select",)
+
+
 def test_a_critic_learns_to_judge_before_it_copies_and_copies_more_gently() -> None:
     chain = Chain(Path("out"), TOY)
     stages = {stage.name: stage for stage in (*chain.critic_sft(), *chain.variants())}

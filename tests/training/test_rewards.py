@@ -189,6 +189,7 @@ def test_a_right_picture_is_never_drawn_again(reply: str, accuracy: float, expec
         (reject(), True, "normalised", -1.5),
         (accept(), True, "normalised", 1.0),
         (accept(), False, "normalised", 0.0),
+        (reject(), False, "normalised", 1.0),
         ("nothing to read", True, "normalised", 0.0),
         (reject(), True, "plain", -2.5),
         (accept(), False, "plain", -1.0),
@@ -200,8 +201,20 @@ def test_refusing_a_right_picture_may_cost_more_than_taking_a_wrong_one(
     weighed = core(weights=Weights(form=form, false_alarm=1.5))
     result = score(weighed, sample(success=success), reply)
     assert result.parts.accuracy == expected
-    if form == "normalised" and reply == reject():
+    if form == "normalised" and success and reply == reject():
         assert result.total == pytest.approx(0.5 + 0.5 * (0.2 * -1.5 + 0.6 * 0.5 + 0.2 * 0.5))
+
+
+def test_what_a_false_alarm_costs_counts_where_advantages_are_not_divided() -> None:
+    replies = [accept()] * 3 + [reject()]
+
+    def advantages(cost: float, scale: Any) -> list[float | None]:
+        weighed = core(weights=Weights(false_alarm=cost))
+        rewards = [score(weighed, sample(success=True), reply).total for reply in replies]
+        return group_advantages(rewards, scale)
+
+    assert advantages(1.0, "group") == pytest.approx(advantages(0.0, "group"), abs=0.01)
+    assert advantages(1.0, "none")[-1] == pytest.approx(2 * advantages(0.0, "none")[-1])
 
 
 def test_a_wrong_picture_that_is_taken_is_no_change() -> None:

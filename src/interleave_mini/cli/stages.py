@@ -57,7 +57,7 @@ FRESH_RATE, EXERCISE_RATE = 1.5e-3, 1e-3
 """The learning rate of exercises for random weights, and for those that were trained before."""
 GENERATOR_MINUTES, TOY_MINUTES = 8.5, 0.1
 """The time of each stage of the generator."""
-SHIPPED = ("agent-planner", "agent-critic-sft")
+MAIN_AGENTS = ("agent-planner", "agent-critic-sft")
 """Rows without trained agents wait for these, so that they do not take the trainings' time."""
 
 
@@ -157,10 +157,10 @@ REPEATED_ROWS = ("planner", "critic-sft", "full")
 
 
 @dataclass(frozen=True)
-class Start:
-    """A model that a training begins with, and the stage that writes it; one that ships has none."""
+class ModelFolder:
+    """The folder of a model, and the stage that writes it; one that ships has none."""
 
-    model: str
+    path: str
     stage: str = ""
 
     @property
@@ -334,7 +334,7 @@ class Chain:
             *("--seed", str(self.seed)),
         )
         yield Stage(f"grpo-{name}", command, ("sft-critic-sft",))
-        yield self._fp16_copy(name, Start(self.path("train", name, "model"), f"grpo-{name}"))
+        yield self._fp16_copy(name, ModelFolder(self.path("train", name, "model"), f"grpo-{name}"))
 
     def variants(self) -> Iterator[Stage]:
         """Agents that only the ablation needs."""
@@ -355,7 +355,7 @@ class Chain:
         for row in ROWS:
             if not row.learned <= set(trained) or (rows and row.key not in rows):
                 continue  # the table says that it was not run
-            after = tuple(f"agent-{name}" for name in sorted(row.learned)) or SHIPPED
+            after = tuple(f"agent-{name}" for name in sorted(row.learned)) or MAIN_AGENTS
             short = row.further or self.sizes.suites
             for number, some in enumerate([()] if short else [row.suites[:1], row.suites[1:]], start=1):
                 exam = self.sizes.exam if number == 1 and row.critic else 0
@@ -382,34 +382,34 @@ class Chain:
             *("--out", self.path("table"), *more, *suites),
         )
 
-    def _exercises(self, role: str) -> Generator[Stage, None, Start]:
+    def _exercises(self, role: str) -> Generator[Stage, None, ModelFolder]:
         """A model and its exercises, each stage from the weights of the last; returns what they leave."""
         start, *trained = self._exercised(role)
         if start.stage:
-            fresh = ("mini", "fresh", self.sizes.shapes[role], "--out", start.model, "--seed", str(self.seed))
+            fresh = ("mini", "fresh", self.sizes.shapes[role], "--out", start.path, "--seed", str(self.seed))
             yield Stage(start.stage, fresh)
         for number, (before, left) in enumerate(pairwise((start, *trained))):
             yield Stage(left.stage, self._exercise(role, number, before), before.after)
         return (start, *trained)[-1]
 
-    def _exercised(self, role: str) -> Iterator[Start]:
+    def _exercised(self, role: str) -> Iterator[ModelFolder]:
         """What the exercises of a role begin with, and what each stage of them leaves."""
         if shipped := self.sizes.starts.get(role):
-            yield Start(str(WEIGHTS / shipped))
+            yield ModelFolder(str(WEIGHTS / shipped))
         else:
-            yield Start(self.path("fresh", role), f"fresh-{role}")
+            yield ModelFolder(self.path("fresh", role), f"fresh-{role}")
         for number in range(1, len(self.sizes.exercise_minutes[role]) + 1):
             name = f"exercises-{role}-{number}"
-            yield Start(self.path("exercises", name, "model"), name)
+            yield ModelFolder(self.path("exercises", name, "model"), name)
 
-    def _exercise(self, role: str, number: int, start: Start) -> tuple[str, ...]:
+    def _exercise(self, role: str, number: int, start: ModelFolder) -> tuple[str, ...]:
         mix = [name for name, times in self.sizes.exercises[role].items() for _ in range(times)]
         minutes = self.sizes.exercise_minutes[role]
         rate = EXERCISE_RATE if number or role in self.sizes.starts else FRESH_RATE
         draws = role == "critic" and number == len(minutes) - 1 and self.sizes.drawings
         out = self.path("exercises", f"exercises-{role}-{number + 1}")
         return (
-            *("mini", "train", "sight", start.model, "--out", out, "--workers", str(self.workers)),
+            *("mini", "train", "sight", start.path, "--out", out, "--workers", str(self.workers)),
             *("--minutes", f"{minutes[number]:g}", "--rate", f"{rate:g}"),
             *("--seed", str(self.seed + number), "--batch", str(self.sizes.exercise_batch)),
             *("--exercises", ",".join(mix), "--examine", str(self.sizes.examine)),
@@ -417,17 +417,17 @@ class Chain:
             *(("--generator", str(self.pipeline)) if self.pipeline else ()),
         )
 
-    def _sft(self, job: str, name: str, rows: str, steps: int, start: Start) -> Iterator[Stage]:
+    def _sft(self, job: str, name: str, rows: str, steps: int, start: ModelFolder) -> Iterator[Stage]:
         """SFT on the rows, from the model that the exercises have left."""
         command = (
             *("train", "sft", job, "--config", "mini-sft", "--data", self.rows(rows)),
-            *("--model", start.model, "--out", self.path("train", name)),
+            *("--model", start.path, "--out", self.path("train", name)),
             *("--steps", str(steps), "--batch", str(self.sizes.batch)),
             *("--learning-rate", f"{SFT_RATE:g}", "--workers", str(self.workers)),
             *("--trust-data", *self._grouped(job), "--seed", str(self.seed)),
         )
         yield Stage(f"sft-{name}", command, (*start.after, rows.replace("rows", "export")))
-        yield self._fp16_copy(name, Start(self.path("train", name, "model"), f"sft-{name}"))
+        yield self._fp16_copy(name, ModelFolder(self.path("train", name, "model"), f"sft-{name}"))
 
     def _grouped(self, job: str) -> tuple[str, ...]:
         """Plans differ much in length: rows are grouped by length, and two device batches make a step.
@@ -438,6 +438,6 @@ class Chain:
             return ("--device-batch", str(self.sizes.batch), "--set", "training.group_by_length=false")
         return ("--device-batch", str(self.sizes.batch // 2))
 
-    def _fp16_copy(self, name: str, trained: Start) -> Stage:
-        command = ("mini", "halve", trained.model, "--out", self.path("agents", name))
+    def _fp16_copy(self, name: str, trained: ModelFolder) -> Stage:
+        command = ("mini", "halve", trained.path, "--out", self.path("agents", name))
         return Stage(f"agent-{name}", command, trained.after)

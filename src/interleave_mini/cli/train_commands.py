@@ -370,6 +370,6 @@ def _run(stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool, kee
 
 
 def _memory_settings() -> dict[str, str]:
-    """Stages share a GPU. Batches of many shapes would make each keep two or three times what it needs."""
+    """Stages share a GPU, and batches of many shapes leave gaps in the memory that each keeps for itself."""
     name = "PYTORCH_CUDA_ALLOC_CONF"
     return {} if name in os.environ else {name: "expandable_segments:True"}

@@ -7,8 +7,8 @@ Plain, as the paper prints it:  0.5·format + 0.5·(α·accuracy + (1 − α)·s
 with accuracy −1 or 0, and step the difference of the scores in points.
 
 With `false_alarm` above 0, refusing a right picture takes so much off accuracy besides. Where advantages are
-divided by their deviation within a group (`Scale`), that has no effect: all replies about a right picture
-have one of two rewards.
+divided by their deviation within a group (`Scale`), that has hardly an effect: readable replies about a right
+picture have one of two rewards.
 
 A group is all replies to one prompt. Failed samples are left out of it: its sums are exact (`math.fsum`), so
 that a sample's advantage is, to the last digit, the one it would have in a group without the failed ones.
