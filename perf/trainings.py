@@ -2,9 +2,11 @@
 
     python perf/trainings.py runs/mini --results perf/results/trainings.json
 
-RUN is what `interleave mini train all --trainings N --out RUN` has written: RUN/table and RUN/seed-N/table. A
-row that was trained several times is drawn again and again: trainings and tasks, both with replacement. With
-three trainings the first of these is coarse, so that every training is shown as well.
+RUN is what `interleave mini train all --trainings N --out RUN` has written: RUN/table and RUN/seed-N/table. More
+tasks are another table beside it: `interleave bench mini --table ablation --trained RUN --seed 1 --out RUN/table-1
+--rows critic-sft,full`, and so for RUN/seed-N. A row that was trained several times is drawn again and again:
+trainings and tasks, both with replacement. With three trainings the first of these is coarse, so that every
+training is shown as well.
 """
 
 from __future__ import annotations
@@ -39,12 +41,14 @@ Scores = Mapping[str, float]
 """Strictly right or not, by task."""
 
 
-def scores_of(table: Path, row: str, suite: str, attempts: int | None = None) -> Scores:
-    """The tasks of a row; empty where it was not run."""
-    found = read_items(table / "rows" / row / suite)
-    if not found or (attempts is not None and attempts not in found):
-        return {}
-    return {each.id: each.strict for each in found[max(found) if attempts is None else attempts]}
+def scores_of(training: Path, row: str, suite: str, attempts: int | None = None) -> Scores:
+    """The tasks of a row in all tables of a training; empty where it was not run."""
+    scores: dict[str, float] = {}
+    for table in sorted(training.glob("table*")):
+        found = read_items(table / "rows" / row / suite)
+        if found and (attempts is None or attempts in found):
+            scores |= {each.id: each.strict for each in found[max(found) if attempts is None else attempts]}
+    return scores
 
 
 def interval(trainings: Sequence[Scores]) -> dict[str, Any]:
@@ -82,12 +86,12 @@ def difference(ours: Sequence[Scores], theirs: Sequence[Scores]) -> dict[str, An
 
 
 def results_of(run: Path) -> dict[str, Any]:
-    tables = [run / "table", *sorted(run.glob("seed-*/table"))]
-    rows = sorted({each.name for table in tables for each in (table / "rows").glob("*")})
-    suites = sorted({each.name for table in tables for each in (table / "rows").glob("*/*")})
+    trainings = [run, *sorted(run.glob("seed-*"))]
+    rows = sorted({each.name for training in trainings for each in training.glob("table*/rows/*")})
+    suites = sorted({each.name for training in trainings for each in training.glob("table*/rows/*/*")})
     found: dict[str, Any] = {"rows": {}, "differences": {}, "attempts": {}}
     for suite in suites:
-        scores = {row: [s for table in tables if (s := scores_of(table, row, suite))] for row in rows}
+        scores = {row: [s for each in trainings if (s := scores_of(each, row, suite))] for row in rows}
         for row, some in scores.items():
             if some:
                 found["rows"][f"{row}/{suite}"] = interval(some)
@@ -97,7 +101,7 @@ def results_of(run: Path) -> dict[str, Any]:
             if gap:
                 found["differences"][f"{row} − {other}/{suite}"] = gap
         limited = {
-            limit: [s for table in tables if (s := scores_of(table, "full", suite, limit))]
+            limit: [s for each in trainings if (s := scores_of(each, "full", suite, limit))]
             for limit in LIMITS
         }
         for limit, some in limited.items():
@@ -107,15 +111,15 @@ def results_of(run: Path) -> dict[str, Any]:
             gap = difference(limited[more], limited[fewer])
             if gap:
                 found["differences"][f"full, at most {more} − at most {fewer}/{suite}"] = gap
-    found["exam"] = exams_of(tables)
+    found["exam"] = exams_of(trainings)
     return found
 
 
-def exams_of(tables: Sequence[Path]) -> dict[str, Any]:
+def exams_of(trainings: Sequence[Path]) -> dict[str, Any]:
     """What each critic did in the exam, by training: the means of what was measured."""
     exams: dict[str, Any] = defaultdict(lambda: defaultdict(list))
-    for table in tables:
-        path = table / "ablation.json"
+    for training in trainings:
+        path = training / "table" / "ablation.json"
         exam = json.loads(path.read_bytes())["exam"] if path.is_file() else None
         for critic in exam["critics"] if exam else ():
             for measure in MEASURES:

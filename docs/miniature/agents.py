@@ -1,7 +1,7 @@
-"""Makes the curves of planner and critic in docs/explanation/miniature-results.md.
+"""Makes the curves of GRPO in docs/explanation/miniature-results.md.
 
-The figures are those of the training that made the shipped weights. After a training of your own:
-python docs/miniature/agents.py runs/mini      # reads its logs into agents-training.json first
+The figures are those of the trainings of the table there. After a training of your own:
+python docs/miniature/agents.py runs/table      # reads its logs into agents-training.json first
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from chart import Series, chart
 
 FOLDER = Path(__file__).parent
 KEPT = FOLDER / "agents-training.json"
-COPYING = {"planner": ("planner", "#2b5c8a"), "critic-sft": ("critic", "#a2442f")}
 PARTS = {
     "reward/format": ("form", "#6d675e"),
     "reward/accuracy": ("accuracy", "#2f6b46"),
@@ -36,29 +35,16 @@ SMOOTH = 8
 
 def gather(trained: Path) -> dict[str, Any]:
     """The figures worth keeping of the logs of `mini train all`."""
-    wanted = dict.fromkeys(COPYING, ("loss", "mean_token_accuracy"))
-    wanted |= dict.fromkeys(VARIANTS, (*PARTS, ACCEPTED, REFUSED))
+    keys = ("step", *PARTS, ACCEPTED, REFUSED)
     logs = {
         name: [
-            {key: round(line[key], 4) for key in ("step", *keys) if key in line}
+            {key: round(line[key], 4) for key in keys if key in line}
             for line in map(json.loads, (trained / "train" / name / "log.jsonl").read_text().splitlines())
         ]
-        for name, keys in wanted.items()
+        for name in VARIANTS
     }
     stages = json.loads((trained / "stages.json").read_bytes())
     return {"logs": logs, "seconds": {name: each["seconds"] for name, each in stages.items()}}
-
-
-def copying(logs: dict[str, list[dict[str, float]]]) -> str:
-    """How many tokens of an answer are right, and what the loss is, over the steps of copying."""
-    series = []
-    for name, (label, ink) in COPYING.items():
-        lines = [line for line in logs[name] if "mean_token_accuracy" in line]
-        right = [(line["step"], line["mean_token_accuracy"]) for line in lines]
-        series.append(Series(f"{label}: tokens right", right, ink))
-        loss = [(line["step"], line["loss"]) for line in lines]
-        series.append(Series(f"{label}: loss", loss, ink, 1.5, dashed=True))
-    return chart(series, across="steps", every=400, legend=(470, 110))
 
 
 def parts(lines: list[dict[str, float]]) -> str:
@@ -73,7 +59,7 @@ def variants(logs: dict[str, list[dict[str, float]]]) -> str:
     for name, (label, ink) in VARIANTS.items():
         series.append(Series(f"{label}: right accepted", _smooth(logs[name], ACCEPTED), ink))
         series.append(Series("wrong refused", _smooth(logs[name], REFUSED), ink, 1.5, dashed=True))
-    return chart(series, across="steps", every=10, legend=(400, 110))
+    return chart(series, across="steps", every=10, legend=(70, 163))
 
 
 def _smooth(lines: list[dict[str, float]], key: str) -> list[tuple[float, float]]:
@@ -88,7 +74,6 @@ def main() -> int:
     if len(sys.argv) > 1:
         KEPT.write_text(json.dumps(gather(Path(sys.argv[1]))) + "\n", "utf-8")
     kept = json.loads(KEPT.read_text("utf-8"))
-    (FOLDER / "agents-copying.svg").write_text(copying(kept["logs"]), "utf-8")
     (FOLDER / "agents-reward.svg").write_text(parts(kept["logs"]["critic"]), "utf-8")
     (FOLDER / "agents-variants.svg").write_text(variants(kept["logs"]), "utf-8")
     return 0

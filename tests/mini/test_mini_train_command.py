@@ -121,7 +121,7 @@ def test_further_trainings_have_other_seeds_the_same_data_and_rows_of_their_own(
     exercises = [line for line in second if "train sight" in line]
     assert exercises and all("--seed 20 " in line for line in exercises)
     learned = [line for line in second if "train sft" in line or "train grpo" in line]
-    assert len(learned) == 2 and all("--data out/rows " in line and "--seed 20" in line for line in learned)
+    assert len(learned) == 3 and all("--data out/rows " in line and "--seed 20" in line for line in learned)
     rows = [line.split("--rows ")[1].split()[0] for line in second if "--table" in line]
     assert rows == ["planner", "critic-sft", "full", "planner,critic-sft,full"]
     assert all("--suites story,edit" in line for line in lines if "--table" in line)
@@ -224,6 +224,13 @@ def test_trainings_of_a_table_begin_with_the_models_that_ship() -> None:
     assert option(stages["sft-critic-unfiltered"], "--model") == str(WEIGHTS / "critic")
     assert stages["sft-agent"].after == ("exercises-agent-1", "export")
     assert not any(name.startswith("fresh") for name in stages)
+
+
+def test_grpo_goes_on_in_a_second_stage_where_the_first_has_no_time_left() -> None:
+    first, second, copy = Chain(Path("out"), SIZES["table"]).critic_grpo()
+    assert first.command == (*second.command, "--max-minutes", "8") and first.may_end_short
+    assert second.after == (first.name,) and copy.after == (second.name,)
+    assert not second.may_end_short
 
 
 def test_planners_plan_every_suite_and_again_and_most_of_all_stories() -> None:

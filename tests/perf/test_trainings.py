@@ -15,8 +15,8 @@ from interleave_mini.bench.scores import ItemScore, StepScore
 BENCHMARKS = Path(__file__).parents[2] / "perf"
 
 
-def write(table: Path, row: str, right: str, attempts: int = 5) -> None:
-    """A finished row of stories; `right` has a 1 for every task that is."""
+def write(table: Path, row: str, right: str, attempts: int = 5, first: int = 0) -> None:
+    """A finished row of stories from the number `first` on; `right` has a 1 for every task that is."""
     folder = table / "rows" / row / "story"
     folder.mkdir(parents=True, exist_ok=True)
     lines = [
@@ -31,7 +31,7 @@ def write(table: Path, row: str, right: str, attempts: int = 5) -> None:
                 steps=(StepScore(image=mark == "1", text=True),),
             ),
         )
-        for number, mark in enumerate(right)
+        for number, mark in enumerate(right, start=first)
     ]
     with (folder / "items.jsonl").open("a") as file:
         file.writelines(f"{each.model_dump_json()}\n" for each in lines)
@@ -52,6 +52,22 @@ def test_trainings_are_shown_and_compared_in_pairs(tmp_path: Path, monkeypatch: 
     assert gain["trainings"] == [0.25, 0.5] and gain["mean"] == 0.375
     assert gain["low"] <= gain["mean"] <= gain["high"]
     assert "| full − critic-sft | `story` | +37.5" in trainings.as_markdown(found)
+
+
+def test_more_tasks_in_another_table_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import trainings
+
+    for training in (tmp_path, tmp_path / "seed-1"):
+        write(training / "table", "planner", "0000")
+        for row, right, more in (("critic-sft", "1000", "0000"), ("full", "1100", "1110")):
+            write(training / "table", row, right)
+            write(training / "table-1", row, more, first=4)
+    found = trainings.results_of(tmp_path)
+    assert found["rows"]["full/story"]["tasks"] == 8
+    gain = found["differences"]["full − critic-sft/story"]
+    assert gain["trainings"] == [0.5, 0.5] and gain["tasks"] == 8
+    assert found["differences"]["critic-sft − planner/story"]["tasks"] == 4, "the planner has one table only"
 
 
 def test_variants_are_compared_with_the_row_that_they_differ_from(

@@ -34,6 +34,12 @@ def learned(model: Any, batch: Any) -> tuple[torch.Tensor, list[torch.Tensor]]:
     return loss.detach(), [each.grad.clone() for each in model.parameters() if each.grad is not None]
 
 
+def test_where_a_mask_is_needed_attention_is_not_left_to_cudnn(toy: Path) -> None:
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    load_trainable_model(ModelPart(name=str(toy)))
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+
+
 def test_loss_and_gradients_are_those_with_a_mask(padded: tuple[Any, Any]) -> None:
     model, batch = padded
     assert (batch["attention_mask"] == 0).sum() > 100

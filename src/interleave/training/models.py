@@ -55,6 +55,7 @@ def model_source(part: ModelPart) -> Source:
 
 def load_trainable_model(part: ModelPart, *, picture_cache_mb: int = 0) -> TrainableModel:
     """The model and its processor, ready for a trainer."""
+    avoid_cudnn_attention()
     source = model_source(part)
     folder = find_model(source)
     check_model(folder, source, trust_remote_code=False)
@@ -66,6 +67,15 @@ def load_trainable_model(part: ModelPart, *, picture_cache_mb: int = 0) -> Train
         processor.image_processor = caching_image_processor(processor.image_processor, cache)
     base = str(folder.absolute()) if source.is_path else source.model
     return TrainableModel(folder, model, processor, base, lora_config(part))
+
+
+def avoid_cudnn_attention() -> None:
+    """Leave attention to torch's other kernels.
+
+    cuDNN's backward pass can give gradients that are not a number where a mask is given and the length leaves 64
+    when divided by 128 (torch 2.11 and later on H100 and H200, pytorch/pytorch#196678).
+    """
+    torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def load_sized_processor(folder: Path, source: Source, part: ModelPart) -> Any:

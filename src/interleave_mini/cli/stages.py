@@ -57,6 +57,8 @@ FRESH_RATE, EXERCISE_RATE = 1.5e-3, 1e-3
 """The learning rate of exercises for random weights, and for those that were trained before."""
 GENERATOR_MINUTES, TOY_MINUTES = 8.5, 0.1
 """The time of each stage of the generator."""
+GRPO_MINUTES = 8
+"""The time of the first stage of GRPO; the second goes on to the end."""
 MAIN_AGENTS = ("agent-planner", "agent-critic-sft")
 """Rows without trained agents wait for these, so that they do not take the trainings' time."""
 
@@ -142,11 +144,12 @@ TABLE = Sizes(
     drawings=0,
     critic_steps=150,
     agent_steps=300,
-    grpo_steps=80,
-    items=300,
+    grpo_steps=110,
+    items=400,
     more_items=300,
     exam=600,
     suites=("story", "edit"),
+    grpo={"prompts": 64, "samples": 8, "device_batch": 128},
 )
 """Every training begins with the models that ship, as large agents begin with one that has seen much."""
 SIZES = {"full": Sizes(), "table": TABLE, "small": SMALL, "toy": TOY}
@@ -333,7 +336,9 @@ class Chain:
             *("--device-batch", str(self.sizes.grpo["device_batch"]), "--trust-data", *settings, *weights),
             *("--seed", str(self.seed)),
         )
-        yield Stage(f"grpo-{name}", command, ("sft-critic-sft",))
+        limited = (*command, "--max-minutes", f"{GRPO_MINUTES:g}")
+        yield Stage(f"grpo-{name}-1", limited, ("sft-critic-sft",), may_end_short=True)
+        yield Stage(f"grpo-{name}", command, (f"grpo-{name}-1",))
         yield self._fp16_copy(name, ModelFolder(self.path("train", name, "model"), f"grpo-{name}"))
 
     def variants(self) -> Iterator[Stage]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from interleave.backends.protocols import Message
+from interleave.training.models import avoid_cudnn_attention
 
 CLIP = 1.0
 
@@ -32,6 +33,7 @@ class Learner:
     ) -> None:
         """`hold` weighs the divergence from the model as it is now, token by token; `temperature` is that of
         the sampling: its probabilities are learned."""
+        avoid_cudnn_attention()
         self.decoder, self.model = decoder, decoder.model
         self.device_batch, self.hold, self.temperature = device_batch, hold, temperature
         self.start = copy.deepcopy(self.model).requires_grad_(False).eval()
