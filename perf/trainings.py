@@ -2,11 +2,13 @@
 
     python perf/trainings.py runs/mini --results perf/results/trainings.json
 
-RUN is what `interleave mini train all --trainings N --out RUN` has written: RUN/table and RUN/seed-N/table. More
-tasks are another table beside it: `interleave bench mini --table ablation --trained RUN --seed 1 --out RUN/table-1
---rows critic-sft,full`, and so for RUN/seed-N. A row that was trained several times is drawn again and again:
-trainings and tasks, both with replacement. With three trainings the first of these is coarse, so that every
-training is shown as well.
+RUN is what `interleave mini train all --trainings N --out RUN` has written: RUN/table and RUN/seed-N/table.
+More tasks are another table beside it, and so for RUN/seed-N:
+
+    interleave bench mini --table ablation --trained RUN --rows critic-sft,full --seed 1 --out RUN/table-1
+
+A row that was trained several times is drawn again and again: trainings and tasks, both with replacement.
+With three trainings the first of these is coarse, so that every training is shown as well.
 """
 
 from __future__ import annotations

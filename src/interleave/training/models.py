@@ -72,8 +72,8 @@ def load_trainable_model(part: ModelPart, *, picture_cache_mb: int = 0) -> Train
 def avoid_cudnn_attention() -> None:
     """Leave attention to torch's other kernels.
 
-    cuDNN's backward pass can give gradients that are not a number where a mask is given and the length leaves 64
-    when divided by 128 (torch 2.11 and later on H100 and H200, pytorch/pytorch#196678).
+    cuDNN's backward pass can give gradients that are not a number where a mask is given and the length leaves
+    64 when divided by 128 (torch 2.11 and later on H100 and H200, pytorch/pytorch#196678).
     """
     torch.backends.cuda.enable_cudnn_sdp(False)
 
