@@ -64,7 +64,7 @@ def test_models_from_files_and_a_planner_that_is_asked(
         for path in BENCHMARKS.glob("*.py"):
             sys.modules.pop(path.stem, None)
     rows = {row["what"]: row for row in json.loads(results.read_text())}
-    assert 0 < rows["loading"]["seconds"] < rows["loading"]["ready"]
+    assert 0 < rows["loading"]["seconds"] <= rows["loading"]["ready"]  # toys may be ready at once
     assert rows["product"]["bf16"] > 0 and rows["kernels"]["together"] == 2
     assert rows["alone"]["outcomes"] == ["accepted"] and rows["alone"]["again"] > 0
     assert rows["trajectories"]["planner_asked"] and rows["trajectories"]["attempts"] == 2
