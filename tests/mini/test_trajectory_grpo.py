@@ -212,7 +212,9 @@ def learner_of(folder: Path, **options: Any) -> Learner:
 
 
 def test_learning_makes_the_better_answer_likelier(tmp_path: Path) -> None:
+    torch.backends.cuda.enable_cudnn_sdp(True)
     learner = learner_of(write_fresh_agent(tmp_path / "critic", "toy"))
+    assert not torch.backends.cuda.cudnn_sdp_enabled(), "its gradients may be no numbers"
     asked = (Message("user", (Text("Judge: a cat."),)),)
     good, bad = (
         Lesson(asked, render_verdict(each), mark) for each, mark in ((ACCEPTED, 1.0), (REFUSED, -1.0))
