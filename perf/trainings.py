@@ -3,7 +3,7 @@
     python perf/trainings.py runs/mini --results perf/results/trainings.json
 
 RUN is what `interleave mini train all --trainings N --out RUN` has written: RUN/table and RUN/seed-N/table.
-More tasks are another table beside it, and so for RUN/seed-N:
+More tasks for the differences are another table beside it, and so for RUN/seed-N:
 
     interleave bench mini --table ablation --trained RUN --rows critic-sft,full --seed 1 --out RUN/table-1
 
@@ -43,10 +43,12 @@ Scores = Mapping[str, float]
 """Strictly right or not, by task."""
 
 
-def scores_of(training: Path, row: str, suite: str, attempts: int | None = None) -> Scores:
-    """The tasks of a row in all tables of a training; empty where it was not run."""
+def scores_of(
+    training: Path, row: str, suite: str, attempts: int | None = None, tables: str = "table*"
+) -> Scores:
+    """The tasks of a row in the tables of a training; empty where it was not run."""
     scores: dict[str, float] = {}
-    for table in sorted(training.glob("table*")):
+    for table in sorted(training.glob(tables)):
         found = read_items(table / "rows" / row / suite)
         if found and (attempts is None or attempts in found):
             scores |= {each.id: each.strict for each in found[max(found) if attempts is None else attempts]}
@@ -94,8 +96,8 @@ def results_of(run: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"rows": {}, "differences": {}, "attempts": {}}
     for suite in suites:
         scores = {row: [s for each in trainings if (s := scores_of(each, row, suite))] for row in rows}
-        for row, some in scores.items():
-            if some:
+        for row in rows:  # on the tasks that all have
+            if some := [s for each in trainings if (s := scores_of(each, row, suite, tables="table"))]:
                 found["rows"][f"{row}/{suite}"] = interval(some)
         for row, other in (*STEPS, *VARIANTS):
             ours, theirs = scores.get(row, []), scores.get(other, [])
@@ -106,8 +108,8 @@ def results_of(run: Path) -> dict[str, Any]:
             limit: [s for each in trainings if (s := scores_of(each, "full", suite, limit))]
             for limit in LIMITS
         }
-        for limit, some in limited.items():
-            if some:
+        for limit in LIMITS:
+            if some := [s for each in trainings if (s := scores_of(each, "full", suite, limit, "table"))]:
                 found["attempts"][f"full, at most {limit}/{suite}"] = interval(some)
         for fewer, more in pairwise(LIMITS):
             gap = difference(limited[more], limited[fewer])
@@ -160,7 +162,7 @@ def main() -> None:
     found = results_of(given.run)
     print(as_markdown(found))
     if given.results:
-        given.results.write_text(json.dumps(found, indent=1))
+        given.results.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
