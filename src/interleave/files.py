@@ -8,9 +8,12 @@ is read without a bound. Files are written atomically: after a crash they are as
 from __future__ import annotations
 
 import errno
+import functools
+import operator
 import os
 import secrets
 import stat
+import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -31,7 +34,7 @@ def open_regular(path: FilePath, *, most_bytes: int) -> BufferedReader:
     """Open a regular file for reading; raises `OSError` for anything else, or for a larger file."""
     try:
         # O_NONBLOCK: a named pipe must be refused, not waited for.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | _flags("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC"))
     except ValueError as error:  # a NUL, or text that cannot be a path
         raise OSError(errno.EINVAL, str(error)) from None
     try:
@@ -91,6 +94,11 @@ def why(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+def _flags(*names: str) -> int:
+    """The flags of `os.open` among these that the platform has: Linux and macOS share most, Windows few."""
+    return functools.reduce(operator.or_, (getattr(os, name, 0) for name in names))
+
+
 def _refuse_irregular(status: os.stat_result, most_bytes: int) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "it is a folder, not a file")
@@ -129,12 +137,13 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 def write_new(path: str, data: bytes) -> None:
     """Write a file and put it on disk; its name is not."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _flags("O_CLOEXEC", "O_NOFOLLOW", "O_BINARY")
+    file = os.open(path, flags, 0o644)
     try:
         written = 0
         while written < len(data):
             written += os.write(file, data[written:])
-        os.fsync(file)
+        sync_file(file)
     finally:
         os.close(file)
 
@@ -157,6 +166,8 @@ def make_folder(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return  # Windows cannot open a folder
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except PermissionError:
@@ -164,12 +175,44 @@ def sync_folder(folder: Path) -> None:
     except OSError as error:
         raise StorageError.at(folder, error) from error
     try:
-        os.fsync(handle)
+        sync_file(handle)
     except OSError as error:
         if error.errno != errno.EINVAL:  # a file system that cannot sync folders
             raise StorageError.at(folder, error) from error
     finally:
         os.close(handle)
+
+
+def sync_file(file: int, *, only_data: bool = False) -> None:
+    """Put an open file on disk; with `only_data` its times may stay behind, which is faster."""
+    if sys.platform == "darwin":  # fsync there ends at the drive's cache, and there is no fdatasync
+        import fcntl
+
+        try:
+            fcntl.fcntl(file, fcntl.F_FULLFSYNC)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
+                raise  # the disk failed: a second sync may succeed although data is lost
+    if only_data and hasattr(os, "fdatasync"):
+        os.fdatasync(file)
+    else:
+        os.fsync(file)
+
+
+def allow_open_files(wanted: int) -> int:
+    """Raise the limit of open files, often 256 or 1,024, as far as the system allows; returns the limit."""
+    import resource  # Windows has none
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    asked = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    while soft != resource.RLIM_INFINITY and soft < asked:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (asked, hard))
+            return asked
+        except (OSError, ValueError):  # macOS says that there is no limit, and allows less
+            asked //= 2
+    return wanted if soft == resource.RLIM_INFINITY else soft
 
 
 def read_from(path: Path, start: int = 0) -> bytes:

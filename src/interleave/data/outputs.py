@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -24,7 +23,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from interleave.errors import ConfigurationError, RunError, StorageError
-from interleave.files import make_folder, sync_folder
+from interleave.files import make_folder, sync_file, sync_folder
+from interleave.locks import lock, open_lock_file
 from interleave.runs.folder import refuse_foreign_folder
 
 _AT_FDCWD = -100
@@ -41,14 +41,14 @@ def atomic_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[
     _refuse_existing(out, marker, replace)
     try:
         make_folder(out.parent)
-        with _exclusive_lock(out.with_name(f".{out.name}.lock"), out) as lock:
+        with _exclusive_lock(out.with_name(f".{out.name}.lock"), out) as handle:
             paths.recover()
             _refuse_existing(out, marker, replace)  # again: recovery may have restored an output
             paths.staging.mkdir()
             new = os.stat(paths.staging)
             try:
                 yield paths.staging
-                sync_file_system(lock)
+                sync_file_system(handle)
                 paths.publish()
             except BaseException:
                 with suppress(FileNotFoundError):
@@ -163,7 +163,7 @@ def atomic_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
         with open(temporary, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
         os.replace(temporary, out)
         sync_folder(out.parent)
     except OSError as error:
@@ -191,13 +191,13 @@ def _reason(error: BaseException) -> str:
 
 
 @contextmanager
-def _exclusive_lock(lock: Path, out: Path) -> Iterator[int]:
+def _exclusive_lock(path: Path, out: Path) -> Iterator[int]:
     """Lock out other writers of the same output; yields the descriptor of the lock file."""
-    file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    file = open_lock_file(path)
     try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_ours = os.path.samestat(os.fstat(file), os.stat(lock))  # not one that was just deleted
+            lock(file)
+            is_ours = os.path.samestat(os.fstat(file), os.stat(path))  # not one that was just deleted
         except (BlockingIOError, FileNotFoundError):
             is_ours = False
         if not is_ours:
@@ -208,7 +208,7 @@ def _exclusive_lock(lock: Path, out: Path) -> Iterator[int]:
             yield file
         finally:
             with suppress(OSError):
-                os.unlink(lock)
+                os.unlink(path)
     finally:
         os.close(file)
 
@@ -236,6 +236,7 @@ def sync_file_system(handle: int) -> None:
     sync = _function("syncfs")
     if sync is None:
         os.sync()
+        sync_file(handle)  # sync may return before the drive has all
     elif sync(handle) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -25,7 +24,8 @@ from typing import BinaryIO
 from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
 from interleave.errors import InputError, StorageError
-from interleave.files import make_folder, read_lines, sync_folder, why
+from interleave.files import make_folder, read_lines, sync_file, sync_folder, why
+from interleave.locks import lock, require_locks
 from interleave.types import Prose, Value
 from interleave.validation_errors import first_problem
 
@@ -162,15 +162,16 @@ def _read(line: bytes) -> Label:
 
 def write_labels(path: Path, labels: Iterable[Label]) -> None:
     """Append labels to a file, which is made where it is missing; they are on disk afterwards."""
+    require_locks()
     lines = label_lines(labels)
     make_folder(path.parent)
     try:
         with open(path, "a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # raters may share a file
+            lock(file, wait=True)  # raters may share a file
             _end_last_line(file)
             file.write(lines)
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
     except OSError as error:
         raise StorageError.at(path, error) from error
     sync_folder(path.parent)

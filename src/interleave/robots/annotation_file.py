@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from interleave.errors import InputError, RunError, StorageError
-from interleave.files import make_folder, read_from, write_atomic
+from interleave.files import make_folder, read_from, sync_file, write_atomic
 from interleave.robots.film_segments import Segment
 from interleave.runs.folder import folder_lock
 from interleave.types import Value
@@ -108,7 +108,7 @@ class AnnotationWriter:
         try:
             while data:
                 data = data[os.write(self._file, data) :]
-            os.fsync(self._file)
+            sync_file(self._file)
         except OSError as error:
             raise StorageError.at(self.path, error) from error
         self.done[annotation.episode] = annotation

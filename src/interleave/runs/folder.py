@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from interleave.config.run_config import RunConfig, differences
 from interleave.errors import RunError, StorageError
 from interleave.files import make_folder, sync_folder
+from interleave.locks import lock, open_lock_file, require_locks
 from interleave.pictures import pixel_digest
 from interleave.runs.journal import Journal, RequestPart, StoredAsset, no_locks
 from interleave.runs.journal_files import FILE_NAME, claimed_journal, is_journal
@@ -26,6 +26,7 @@ DOCUMENT_NAME = "document.html"
 
 def refuse_foreign_folder(folder: Path, *, marker: str = FILE_NAME) -> None:
     """Refuse an output folder that is neither new, nor empty, nor marked as ours by this file."""
+    require_locks()  # they are taken much later, when the models are loaded
     try:
         if not folder.exists():
             return
@@ -93,6 +94,7 @@ def open_journal(folder: Path, name: str = FILE_NAME, *, lease: Lease | None = N
 
     Under a lease it is taken over from earlier ones.
     """
+    require_locks()
     is_run = name == FILE_NAME
     try:
         make_folder(folder.parent)
@@ -120,14 +122,14 @@ def folder_lock(folder: Path, lock_name: str) -> Iterator[None]:
     """Hold an exclusive lock on a folder, waiting for it; only for short work."""
     try:
         make_folder(folder)
-        file = os.open(folder / lock_name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        file = open_lock_file(folder / lock_name)
     except OSError as error:
         raise RunError(
             f"cannot write to {folder} ({error.strerror}): choose another folder with --out"
         ) from None
     try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file, wait=True)
         except OSError as error:
             raise no_locks(folder, error) from None
         yield

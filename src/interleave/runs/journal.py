@@ -7,7 +7,6 @@ a model call are synced to disk before the run goes on; the others are synced to
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import operator
 import os
@@ -32,7 +31,8 @@ from pydantic import (
 from interleave.config.run_config import RoleConfig, RunConfig
 from interleave.drift.measures import StepDrift
 from interleave.errors import BrokenChain, FolderInUse, RunError, StorageError
-from interleave.files import read_from
+from interleave.files import read_from, sync_file
+from interleave.locks import is_locked, lock, unlock
 from interleave.redaction import redacted_model
 from interleave.runs.digest_chain import DigestChain, JournalPosition, last_digest
 from interleave.runs.journal_files import FILE_NAME, journal_path
@@ -391,7 +391,7 @@ class Journal:
         with self._file_lock:
             self._write()
             try:
-                (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self._file)  # macOS has only fsync
+                sync_file(self._file, only_data=True)
                 if os.fstat(self._file).st_nlink == 0:  # writes succeed, and can never be read
                     raise OSError(errno.ENOENT, "it was removed or replaced under way")
             except OSError as error:
@@ -421,8 +421,7 @@ class Journal:
             self._closed = True
             self._failure = self._failure or StorageError(f"{self.path} is closed")
             # Unlocked explicitly: a child that is just being forked has a copy of the file and of its lock.
-            with suppress(OSError):
-                fcntl.flock(self._file, fcntl.LOCK_UN)
+            unlock(self._file)
             os.close(self._file)
 
     def _fail(self, error: OSError) -> StorageError:
@@ -435,7 +434,7 @@ class Journal:
         try:
             for _ in range(LOCK_TRIES):
                 with suppress(BlockingIOError):  # perhaps only `is_being_written` of another process
-                    return fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return lock(self._file)
                 time.sleep(LOCK_WAIT_SECONDS)
             raise folder_in_use(self.path.parent)
         except OSError as error:
@@ -448,7 +447,7 @@ class Journal:
         if kept < len(data):
             log.warning("%s: the last line was never finished and is dropped", self.path)
             os.ftruncate(self._file, kept)
-            os.fsync(self._file)
+            sync_file(self._file)
         if self._chained:
             self._chain = DigestChain.at_end_of(data[:kept])
         return kept
@@ -471,20 +470,7 @@ def no_locks(folder: Path, error: OSError) -> RunError:
 
 def is_being_written(folder: Path, name: str = FILE_NAME) -> bool:
     """Whether a live process holds the lock of the journal, whatever the last line says."""
-    path = journal_path(folder) if name == FILE_NAME else folder / name
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # no locks here, so no process holds one: writers are refused
-        return False
-    finally:
-        os.close(file)
-    return False
+    return is_locked(journal_path(folder) if name == FILE_NAME else folder / name)
 
 
 class JournalReader:

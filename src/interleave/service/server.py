@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
 
 from interleave.errors import ConfigurationError
+from interleave.files import allow_open_files
 from interleave.redaction import keep_environment_secret, keep_secret, redacted_logging
 from interleave.service.app import Service, build_app
 from interleave.service.auth import TOKEN_VARIABLE, Access, check_public
@@ -123,7 +123,7 @@ async def _drain(server: uvicorn.Server, pool: Pool, registration: Registration 
 
 def uvicorn_config(app: Any) -> uvicorn.Config:
     limiter = ConnectionLimiter(
-        min(MAX_CONNECTIONS, _raise_open_files_limit() - SPARE_FILES - ACCEPTED_AT_ONCE)
+        min(MAX_CONNECTIONS, allow_open_files(WANTED_FILES) - SPARE_FILES - ACCEPTED_AT_ONCE)
     )
     return uvicorn.Config(
         app,
@@ -165,14 +165,3 @@ def listen(host: str, port: int) -> socket.socket:
 def address_of(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _raise_open_files_limit() -> int:
-    """Raise the limit of open files to what connections may need; returns the limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return WANTED_FILES if soft == resource.RLIM_INFINITY else soft

@@ -13,6 +13,7 @@ deadline.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import socket
@@ -30,6 +31,8 @@ MAX_HEADER_BYTES = 4_000_000
 _SIZES = struct.Struct(">II")
 BEAT_SECONDS = 0.5
 _BEAT = struct.Struct(">d")
+NOT_READ_YET = frozenset({errno.EAGAIN, errno.ENOBUFS})
+"""The server has not read the last heartbeats yet, as Linux and macOS say it."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +95,9 @@ class HeartbeatSender:
         while True:
             try:
                 self._socket.send(_BEAT.pack(time.monotonic() - self._loop_turned_at), socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                pass  # the server has not read the last heartbeats yet
-            except OSError:
-                os._exit(0)  # the server is gone, and a blocked event loop would never notice
+            except OSError as error:
+                if error.errno not in NOT_READ_YET:
+                    os._exit(0)  # the server is gone, and a blocked event loop would never notice
             time.sleep(BEAT_SECONDS)
 
 

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from transformers import Trainer
 
 from interleave.errors import ConfigurationError, StorageError
-from interleave.files import sync_folder, write_atomic
+from interleave.files import sync_file, sync_folder, write_atomic
 from interleave.types import Value
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _sealed(path: Path) -> SealedFile:
     digest = _digest(path)
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        sync_file(handle)
     finally:
         os.close(handle)
     return SealedFile(size=path.stat().st_size, sha256=digest)

@@ -11,7 +11,6 @@ The same command on the same folder resumes the training; on a finished one it p
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from typing import Any
 
 from interleave.errors import ConfigurationError, FolderInUse, RunError
 from interleave.files import write_atomic
+from interleave.locks import lock, require_locks
 from interleave.training import checkpoints
 from interleave.training.recipes import Recipe
 from interleave.version import __version__
@@ -137,10 +137,11 @@ _held: set[int] = set()
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold an exclusive lock on a folder; the system releases it when the process ends."""
+    require_locks()
     handle = os.open(folder, os.O_RDONLY)
     _held.add(handle)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(handle)
     except BlockingIOError:
         _release(handle)
         raise FolderInUse(f"another training is at work in {folder}: wait, or choose another --out") from None
@@ -164,7 +165,8 @@ def _release_all() -> None:
 
 
 # Data-loader processes live on for seconds when the training is killed, and would keep its folder locked.
-os.register_at_fork(after_in_child=_release_all)
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=_release_all)
 
 
 def _first_difference(before: dict[str, Any], now: dict[str, Any], place: str = "") -> str | None:

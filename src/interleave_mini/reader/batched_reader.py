@@ -131,4 +131,5 @@ def shared_batched_reader() -> BatchedReader:
     return BatchedReader()
 
 
-os.register_at_fork(after_in_child=shared_batched_reader.cache_clear)  # a forked child has no reader thread
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=shared_batched_reader.cache_clear)  # a forked child has no reader thread

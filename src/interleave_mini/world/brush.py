@@ -312,4 +312,5 @@ def _reset_lock() -> None:
     _paint_lock = RLock()
 
 
-os.register_at_fork(after_in_child=_reset_lock)  # the thread that held it does not exist in the child
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=_reset_lock)  # the thread that held it does not exist in the child

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +46,7 @@ from interleave.data.select.selection import (
 )
 from interleave.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
 from interleave.errors import InputError
+from interleave.files import sync_file
 from interleave.text import count
 from interleave.types import Scores
 
@@ -283,7 +283,7 @@ def _write(path: Path, steps: Iterable[ScoredStep], choices: Mapping[str, list[C
             for attempt, choice in zip(step.attempts, choices[step_key(step)], strict=True):
                 file.write(json.dumps(_line(step, attempt, choice), ensure_ascii=False) + "\n")
         file.flush()
-        os.fsync(file.fileno())
+        sync_file(file.fileno())
 
 
 def _line(step: ScoredStep, attempt: ScoredAttempt, choice: Choice) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from interleave.errors import InputError, StorageError
-from interleave.files import make_folder, write_atomic
+from interleave.files import make_folder, sync_file, write_atomic
 from interleave.robots.annotation_file import EpisodeAnnotation
 from interleave.robots.film_segments import Segment
 from interleave.robots.lerobot.dataset import INFO, Dataset, Episode, open_dataset, rows_of
@@ -134,7 +134,7 @@ def _placed(path: Path, make: Any) -> None:
     try:
         make(temporary)
         with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
         raise StorageError.at(path, error) from error

@@ -16,7 +16,6 @@ ROOT/runs/ab/…        the run folders
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from pathlib import Path
 from interleave.batches.batch import run_folder
 from interleave.errors import ConfigurationError, RunError
 from interleave.files import make_folder
+from interleave.locks import lock, open_lock_file
 from interleave.runs.decisions import carry_over
 from interleave.runs.folder import given_assets, request_parts, stored_assets, stored_request
 from interleave.runs.journal import RequestPart, StoredAsset
@@ -66,9 +66,9 @@ class Folders:
     def locked(self) -> Iterator[None]:
         """Hold the folder alone: another service would remove what it does not know."""
         make_folder(self.root)
-        file = os.open(self.root / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        file = open_lock_file(self.root / LOCK_NAME)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except BlockingIOError:
             os.close(file)
             raise ConfigurationError(

@@ -1,0 +1,66 @@
+"""Locks on files and folders. The system releases them when a process ends, however it ends."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from interleave.errors import ConfigurationError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+File = int | IO[Any]
+
+
+def require_locks() -> None:
+    """Raise `ConfigurationError` where the platform has no locks; call it before anything is loaded."""
+    if fcntl is None:
+        raise ConfigurationError(
+            "interleave runs on Linux and macOS: it locks run folders with fcntl, which this platform lacks. "
+            "On Windows, install and run it inside WSL"
+        )
+
+
+def open_lock_file(path: Path) -> int:
+    """Open a file that is there only to be locked; it is made where it is missing."""
+    require_locks()
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+
+
+def lock(file: File, *, wait: bool = False) -> None:
+    """Lock out other processes; raises `BlockingIOError` where one holds it and we do not wait for it.
+
+    Raises any other `OSError` where the file system has no locks.
+    """
+    require_locks()
+    fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def unlock(file: File) -> None:
+    """Release a lock at once, also where a child that is just being forked has a copy of the file."""
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds a file locked; never where there are no locks, as writers are refused there."""
+    if fcntl is None:
+        return False
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return False
