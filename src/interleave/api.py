@@ -13,21 +13,25 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 from interleave.agents.critic import Critic
 from interleave.agents.loading import planner_from
 from interleave.agents.planner import Planner
+from interleave.agents.prompts import PromptPack
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.retries import RetriedVlm
 from interleave.batches.assignment import Assignment
 from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended, refuse_unusable_folder
-from interleave.batches.requests import items_of
+from interleave.batches.requests import checked_requests, items_of
 from interleave.batches.watcher import Watcher
 from interleave.batches.worker import Worker
 from interleave.config.run_config import Limits, RunConfig
+from interleave.errors import BackendError, ConfigurationError, InputError, add_advice
 from interleave.render.html import write_document
+from interleave.runs.branch import CheckedBranch
+from interleave.runs.decisions import CheckedDecision
 from interleave.runs.folder import stored_request
 from interleave.runs.limits import refuse_unpriced
 from interleave.runs.models import Models
 from interleave.runs.outage import OutageRetry
-from interleave.runs.permissions import refuse_unallowed, required_permissions
-from interleave.runs.record import read_record
+from interleave.runs.permissions import refuse_unallowed, required_permissions, way_back
+from interleave.runs.record import RunRecord, read_record
 from interleave.runs.resolve import (
     Choices,
     adapted_request,
@@ -39,7 +43,7 @@ from interleave.runs.resolve import (
     split_choices,
     unchanged_pack,
 )
-from interleave.runs.run import Event, Run, RunResult
+from interleave.runs.run import Event, Run, RunResult, refuse_unusable_models
 from interleave.text import slug
 from interleave.types import Part, Plan, Request
 
@@ -227,19 +231,60 @@ async def stream_resume(
             yield event
 
 
-def reopen_run(folder: Path, limits: Limits, *, allow: Iterable[str] = (), redraw: bool = False) -> Run:
-    """Open a run folder again; request and configuration are taken from the folder."""
+def reopen_run(
+    folder: Path,
+    limits: Limits,
+    *,
+    allow: Iterable[str] = (),
+    redraw: bool = False,
+    decision: CheckedDecision | None = None,
+) -> Run:
+    """Open a run folder again; request and configuration are taken from the folder.
+
+    A decision is recorded once its models are loaded: a refused one leaves the folder as it was.
+    """
     record = read_record(folder)
-    refuse_objects(record.config)
-    config, pack = record.config, unchanged_pack(record.config)
+    config, pack = _made_with(record)
     request = stored_request(folder, record)
 
     def load() -> Models:
-        others = decided_generators(folder)
-        refuse_unallowed(folder, config, allow, generators=others)
+        others = decision.run.steering.generators if decision else decided_generators(folder)
+        refuse_unallowed(folder, config, allow, generators=others, decides=decision is not None)
         return load_models(config, pack, Choices(), others)
 
-    return Run.open(folder, request, config, limits, load, redraw=redraw, write_document=write_document)
+    try:
+        return Run.open(
+            folder,
+            request,
+            config,
+            limits,
+            load,
+            redraw=redraw,
+            decision=decision,
+            write_document=write_document,
+        )
+    except (ConfigurationError, InputError, BackendError) as error:
+        if decision is None and record.can_be_undone:
+            add_advice(error, way_back(folder, config))
+        raise
+
+
+def open_branch(branch: CheckedBranch, limits: Limits, *, allow: Iterable[str] = ()) -> Run:
+    """Load the models of a branch, then make its folder and open it."""
+    folder, steering = branch.run.folder, branch.run.steering
+    config, pack = _made_with(branch.run.record)
+    request = stored_request(branch.parent, branch.run.record)
+    refuse_unallowed(branch.parent, config, allow, generators=steering.generators, decides=True)
+    models = load_models(config, pack, Choices(), steering.generators)
+    refuse_unusable_models(models, request, config, limits, steering)
+    branch.write()
+    return Run.open(folder, request, config, limits, lambda: models, write_document=write_document)
+
+
+def _made_with(record: RunRecord) -> tuple[RunConfig, PromptPack]:
+    """The configuration of a run and its prompts; raises where it cannot be continued with them."""
+    refuse_objects(record.config)
+    return record.config, unchanged_pack(record.config)
 
 
 def generate_many(
@@ -248,19 +293,24 @@ def generate_many(
     out: str | Path,
     concurrency: int = DEFAULT_CONCURRENCY,
     retry_failed: bool = False,
+    skip_bad: bool = False,
     **options: Unpack[RunOptions],
 ) -> BatchSummary:
     """Answer many requests at once, each in a run folder of its own under `out`; blocks until all have ended.
 
     A request is what `generate` takes, or a pair of an id and a request. The same call on the same folder
     goes on with those that have not ended; `retry_failed=True` also tries those again that failed.
+
+    A bad request, such as an empty text, raises `InputError` with its place, before anything is started if
+    `requests` is a list. With `skip_bad=True` it counts as failed, with its reason, and the others go on; so
+    it does each time, until it is put right.
     """
 
     async def follow() -> BatchSummary:
+        checked = checked_requests(requests, skip_bad=skip_bad)
         batch = open_batch(Path(out), **options)
-        return await _counted(
-            batch.run(items_of(requests), concurrency=concurrency, retry_failed=retry_failed)
-        )
+        items = items_of(checked, skip_bad=skip_bad)
+        return await _counted(batch.run(items, concurrency=concurrency, retry_failed=retry_failed))
 
     return _blocking(follow())
 
@@ -271,12 +321,14 @@ async def agenerate_many(
     out: str | Path,
     concurrency: int = DEFAULT_CONCURRENCY,
     retry_failed: bool = False,
+    skip_bad: bool = False,
     **options: Unpack[RunOptions],
 ) -> BatchSummary:
     """Answer many requests as `generate_many` does, without blocking the event loop."""
-    return await _counted(
-        stream_many(requests, out=out, concurrency=concurrency, retry_failed=retry_failed, **options)
+    many = stream_many(
+        requests, out=out, concurrency=concurrency, retry_failed=retry_failed, skip_bad=skip_bad, **options
     )
+    return await _counted(many)
 
 
 async def stream_many(
@@ -285,11 +337,14 @@ async def stream_many(
     out: str | Path,
     concurrency: int = DEFAULT_CONCURRENCY,
     retry_failed: bool = False,
+    skip_bad: bool = False,
     **options: Unpack[RunOptions],
 ) -> AsyncGenerator[Ended]:
-    """Answer many requests at once and yield each as it ends."""
+    """Answer many requests as `generate_many` does and yield each as it ends."""
+    checked = await asyncio.to_thread(checked_requests, requests, skip_bad=skip_bad)
     batch = await _opened(lambda: open_batch(Path(out), **options))
-    running = batch.run(items_of(requests), concurrency=concurrency, retry_failed=retry_failed)
+    items = items_of(checked, skip_bad=skip_bad)
+    running = batch.run(items, concurrency=concurrency, retry_failed=retry_failed)
     async with aclosing(running) as all_ended:
         async for ended in all_ended:
             yield ended

@@ -161,6 +161,18 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"Known: {', '.join(names) or 'none'}.{hint}"
 
 
+def add_advice(error: InterleaveError, advice: str) -> None:
+    """Add to the message of an error what else can be done about it."""
+    error.args = (f"{error}. {advice}", *error.args[1:])
+    if isinstance(error, ImportError):  # it has its message twice
+        error.msg = error.args[0]
+
+
+def class_and_message(error: Exception) -> str:
+    """An error of somebody else's code, in words: its message may be empty."""
+    return f"{type(error).__name__}: {error}" if str(error) else f"{type(error).__name__} without a message"
+
+
 def causes(error: BaseException) -> Iterator[BaseException]:
     """An error, and the errors that led to it."""
     seen: set[int] = set()

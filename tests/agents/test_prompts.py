@@ -21,6 +21,7 @@ from interleave.agents.prompts import (
 )
 from interleave.agents.prompts.import_checkout import CRITICS, MAX_SOURCE_BYTES, PLANNERS, import_pack
 from interleave.backends.protocols import Message
+from interleave.cli.main import run
 from interleave.errors import ConfigurationError, InputError, InterleaveError
 from interleave.types import Part, Picture, Text
 
@@ -131,6 +132,24 @@ def test_every_shipped_pack_loads_under_its_own_name() -> None:
         assert load_pack(description.name).name == folder.name
 
 
+def test_the_version_of_a_pack_may_be_a_whole_number() -> None:
+    toml = user_pack("mine") / "pack.toml"
+    quoted = load_pack("mine")
+    toml.write_text(toml.read_text().replace('"1"', "1"))
+    assert load_pack("mine") == quoted
+
+
+def test_a_bad_pack_is_left_out_of_the_list_and_the_others_are_there(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    (user_pack("broken") / "pack.toml").write_text("name = ")
+    assert run(["prompts", "list"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert DEFAULT_PACK in listed
+    assert "broken" not in listed
+    assert "config/prompts/broken/pack.toml is not valid TOML" in caplog.text
+
+
 def user_pack(name: str, *, extends: str | None = DEFAULT_PACK, **files: str) -> Path:
     folder = Path("config/prompts") / name
     folder.mkdir(parents=True)
@@ -234,7 +253,7 @@ def test_a_folder_without_pack_toml_is_no_pack() -> None:
     [
         (b"name = ", "is not valid TOML"),
         (b"name = 'mine'", "version: field required"),
-        (b"name = 'mine'\nversion = 1", "version: input should be a valid string"),
+        (b"name = 'mine'\nversion = 1.0", "version: input should be a valid string"),
         (b"name = 'mine'\nversion = '1'\nextents = 'default'", "extents: extra inputs are not permitted"),
         (b"name = 'other'\nversion = '1'\nextends = 'default'", "says name = 'other': write 'mine'"),
         (b"name = 'mine'\nversion = '1'\nextends = 'nothing'", "no prompt pack named 'nothing'"),

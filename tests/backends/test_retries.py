@@ -14,7 +14,7 @@ from clocks import now
 from clocks import run_jumping as run
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.backends.retries import RetriedVlm, RetryBudget, RetryPolicy
-from interleave.errors import BackendError, ReplyError
+from interleave.errors import BackendError, Failure, ReplyError
 
 T = TypeVar("T")
 
@@ -64,8 +64,22 @@ def test_a_call_is_tried_five_times_in_all_and_then_fails_with_the_last_error() 
 
 
 @pytest.mark.parametrize(
-    "error",
-    [BackendError("no such model"), ReplyError("not a plan"), ValueError("a bug"), TimeoutError("its own")],
+    ("error", "said"),
+    [
+        (TimeoutError("no bytes for 9 s"), "the planner timed out (TimeoutError: no bytes for 9 s)"),
+        (TimeoutError(), "the planner timed out (TimeoutError without a message)"),
+    ],
+)
+def test_a_timeout_that_a_model_raises_itself_is_tried_again_and_named(error: Exception, said: str) -> None:
+    assert call(Server(error, "done")) == "done"
+    with pytest.raises(BackendError) as raised:
+        call(Server(error))
+    assert str(raised.value) == said
+    assert (raised.value.transient, raised.value.kind) == (True, Failure.TIMEOUT)
+
+
+@pytest.mark.parametrize(
+    "error", [BackendError("no such model"), ReplyError("not a plan"), ValueError("a bug")]
 )
 def test_nothing_but_a_transient_failure_is_tried_again(error: Exception) -> None:
     server = Server(error, "done")

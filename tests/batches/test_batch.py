@@ -195,6 +195,14 @@ def test_A02_a_batch_that_is_stopped_goes_on_where_it_was() -> None:
     assert len(first.calls) + len(second.calls) - 36 <= 4  # at most one repeat for every open slot
 
 
+def test_A02_what_has_ended_when_a_batch_is_stopped_is_in_its_index() -> None:
+    stop_after(1, Painter(), concurrency=12)
+    runs = [journal.parent for journal in Path("many").rglob("journal.jsonl")]
+    done = {str(run.relative_to("many")) for run in runs if interleave.read_record(run).status == "done"}
+    assert len(done) > 1
+    assert {ended.folder for ended in read_index(Path("many"))} == done
+
+
 def test_requests_may_be_objects_as_a_file_has_them() -> None:
     Image.new("RGB", (64, 64), "red").save("a.png")
     given = [
@@ -205,6 +213,32 @@ def test_requests_may_be_objects_as_a_file_has_them() -> None:
     assert interleave.read_record(f"many/{run_folder('a')}").title == "A cat in 1 picture"
     with pytest.raises(InputError, match="has no 'request'"):
         interleave.generate_many([{"prompt": "A cat"}], out="other")
+
+
+BAD = ["Story 0, in 1 picture", "", "Story 2, in 1 picture", 7]
+
+
+def test_a_bad_request_is_refused_with_its_place_before_anything_starts() -> None:
+    with pytest.raises(InputError, match=r"2 bad requests, nothing .*requests\[1\]: .*empty.*requests\[3\]"):
+        interleave.generate_many(BAD, out="many")
+    with pytest.raises(InputError, match=r"skip_bad=True"):
+        asyncio.run(interleave.agenerate_many(BAD, out="many"))
+    assert not Path("many").exists()
+
+
+def test_a_bad_request_is_skipped_with_its_reason_and_no_other_is_lost() -> None:
+    summary = interleave.generate_many(iter(BAD), out="many", skip_bad=True)
+    assert (summary.total, summary.done, summary.failed, summary.bad_requests) == (4, 2, 2, 2)
+    assert [failure.id for failure in summary.failures] == ["requests[1]", "requests[3]"]
+    assert "the request is empty" in summary.failures[0].reason
+    mended = [*BAD[:1], "Story 1, in 1 picture", *BAD[2:]]
+    again = asyncio.run(interleave.agenerate_many(mended, out="many", skip_bad=True))
+    assert (again.done, again.failed) == (3, 1)
+
+
+def test_parts_of_a_request_may_come_from_an_iterator() -> None:
+    given = [iter(["Story 0,", "in 1 picture"]), ("b", iter(["Story 1, in 1 picture"]))]
+    assert interleave.generate_many(given, out="many").done == 2
 
 
 def test_A13_another_number_at_once_repeats_nothing_and_leaves_nothing_out() -> None:

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from held import held_after, wait_until_held
+from interleave.backends.generators.solid import SolidGenerator
+from interleave.backends.protocols import ImageRequest
+from interleave.batches.batch import read_index
 from interleave.cli.main import run
 from interleave.runs.event_lines import read_event_line
 from work import HANGS_AFTER
 
 Captured = pytest.CaptureFixture[str]
 SMALL = ["--generator", "solid?size=64"]
+COUNTS = ("done", "short", "failed", "calls")
 
 
-def requests(count: int) -> str:
-    rows = [{"id": f"r{number}", "request": f"Story {number}, in 1 picture"} for number in range(count)]
+def requests(number_of: int) -> str:
+    rows = [{"id": f"r{number}", "request": f"Story {number}, in 1 picture"} for number in range(number_of)]
     Path("r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return "r.jsonl"
 
@@ -115,6 +123,55 @@ def test_a_batch_that_fails_says_why_in_its_object(capsys: Captured) -> None:
     told = json.loads(capsys.readouterr().out)
     assert told["status"] == "failed"
     assert all("past its end" in failure["reason"] for failure in told["failures"])
+
+
+@pytest.fixture
+def uncaught() -> Iterator[list[int]]:
+    """The SIGTERMs that a command does not catch."""
+    numbers: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: numbers.append(number))
+    yield numbers
+    signal.signal(signal.SIGTERM, before)
+
+
+def terminate(*_: Any, **__: Any) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_an_interrupted_batch_its_index_and_show_count_the_same(
+    capsys: Captured, uncaught: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ["generate", "--requests", requests(60), "--out", "many", "--json", "--concurrency", "12", *SMALL]
+    generate, drawn = SolidGenerator.generate, count(1)
+
+    async def draw(self: SolidGenerator, request: ImageRequest) -> Any:
+        if next(drawn) % 10 == 0:
+            terminate()
+        return await generate(self, request)
+
+    monkeypatch.setattr(SolidGenerator, "generate", draw)
+    for _ in range(3):  # after the first time some requests had ended before
+        assert run(asked) == 130
+        told = json.loads(capsys.readouterr().out)
+        assert run(["show", "many", "--json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert [told[each] for each in ("status", "total")] == ["interrupted", 60]
+        assert [told[each] for each in COUNTS] == [shown[each] for each in COUNTS]
+        assert told["done"] == len(read_index(Path("many")))
+    assert not uncaught
+
+
+@pytest.mark.parametrize("asked", [["A frog in 1 picture"], ["--requests", "FILE"]])
+def test_a_signal_while_models_load_leaves_an_object_and_no_folder(
+    asked: list[str], capsys: Captured, uncaught: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SolidGenerator, "__init__", terminate)
+    given = [requests(2) if each == "FILE" else each for each in asked]
+    assert run(["generate", *given, "--out", "out", "--json", *SMALL]) == 130
+    told = json.loads(capsys.readouterr().out)
+    assert (told["status"], told["exit_code"]) == ("interrupted", 130)
+    assert not Path("out").exists()
+    assert not uncaught
 
 
 @pytest.mark.parametrize("form", ["--json", "--json-events"])

@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from interleave import redraw_step
+from interleave.backends import registry
+from interleave.backends.registry import BackendInfo
 from interleave.cli.main import run
+from interleave.runs.journal import Journal
+from snapshots import snapshot
 
 Captured = pytest.CaptureFixture[str]
+PAID = "openai-images:gpt-image-1"
+LOCAL = "http://127.0.0.1:9"
 REQUEST = ["generate", "A frog, in three pictures", "--generator", "solid?size=64", "--out", "run"]
 
 
@@ -99,16 +106,93 @@ def test_choosing_undoing_and_branching(done: None, capsys: Captured) -> None:
         (["--approve"], "has pictures of its plan already"),
         (["--plan", "nowhere.json"], "no such file"),
         (["--from-step", "2", "--generator", "nobody"], "nobody"),
+        (["--from-step", "2", "--generator", "solid?size=9999999"], "option 'size'"),
+        (["--from-step", "2", "--generator", PAID], "OPENAI_API_KEY is not set"),
+        (["--from-step", "2", "--generator", "heavy"], "needs the package 'no_such_package'"),
+        (["--from-step", "2", "--generator", f"{LOCAL}?wire=generate"], "starts from 1 picture, and"),
+        (["--from-step", "1", "--generator", f"{LOCAL}?max_sources=1&text_to_image=false"], "only edits"),
+        (["--from-step", "2", "--prompt", " "], "the prompt is blank"),
+        (["--from-step", "2", "--max-cost", "1", "--generator", LOCAL], "--max-cost needs backends"),
+        (["--branch-from", "2", "--out", "b", "--generator", PAID], "OPENAI_API_KEY is not set"),
+        (["--branch-from", "2", "--out", "b", "--max-cost", "1", "--generator", LOCAL], "--max-cost needs"),
         (["--by", "Ada"], "--by goes with"),
     ],
 )
-def test_decisions_that_make_no_sense_are_refused(
-    done: None, capsys: Captured, options: list[str], refusal: str
+def test_decisions_that_cannot_be_carried_out_are_refused_and_leave_every_byte(
+    done: None, capsys: Captured, monkeypatch: pytest.MonkeyPatch, options: list[str], refusal: str
 ) -> None:
-    before = Path("run/journal.jsonl").read_bytes()
+    heavy = BackendInfo("no_such_module:Thing", "needs much", needs=("no_such_package",))
+    monkeypatch.setitem(registry.GENERATORS, "heavy", heavy)
+    before = snapshot(Path())
     assert run(["resume", "run", *options]) == 2
     assert refusal in capsys.readouterr().err
-    assert Path("run/journal.jsonl").read_bytes() == before
+    assert snapshot(Path()) == before
+
+
+@pytest.mark.parametrize(
+    ("critic", "refusal"),
+    [
+        ("openai:gpt-5-mini", "OPENAI_API_KEY is not set"),
+        ("openai:m@http://a/v1?key=OPENAI_API_KEY", "repeat this with --allow OPENAI_API_KEY@http://a"),
+    ],
+)
+def test_a_decision_is_not_recorded_where_the_runs_own_models_cannot_be_loaded(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch, critic: str, refusal: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-yesterday")
+    assert run([*REQUEST, "--hold-plan", "--critic", critic, "--planner", "scripted"]) == 0
+    monkeypatch.delenv("OPENAI_API_KEY")
+    before = snapshot(Path())
+    assert run(["resume", "run", "--approve"]) == 2
+    assert refusal in capsys.readouterr().err
+    assert snapshot(Path()) == before
+
+
+def test_a_decision_about_a_run_that_is_being_written_leaves_every_byte(done: None, capsys: Captured) -> None:
+    before, writer = snapshot(Path()), Journal(Path("run/journal.jsonl"))
+    try:
+        assert run(["resume", "run", "--from-step", "2"]) == 2
+        assert "still being written" in capsys.readouterr().err
+    finally:
+        writer.close()
+    assert snapshot(Path()) == before
+
+
+def test_a_run_that_cannot_go_on_after_a_decision_names_the_way_back(
+    done: None, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-yesterday")
+    redraw_step("run", 2, generator=PAID)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert run(["resume", "run", "--json"]) == 2
+    said = capsys.readouterr()
+    assert "OPENAI_API_KEY is not set" in said.err
+    assert "interleave resume run --undo" in said.err
+    assert "interleave resume run --undo" in json.loads(said.out)["error"]["message"]
+    assert run(["resume", "run", "--undo"]) == 0
+    capsys.readouterr()
+    assert run(["resume", "run", "--from-step", "2", "--max-calls", "1"]) == 1
+    assert "interleave resume run --undo" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--generator", PAID],
+        ["--generator", "nobody"],
+        ["--asset", "Mia=no.png"],
+        ["--plan", "plan.json", "--generator", f"{LOCAL}?max_sources=1&text_to_image=false"],
+        ["--requests", "r.jsonl", "--generator", PAID],
+        ["--requests", "bad.jsonl"],
+    ],
+)
+def test_a_refused_command_leaves_no_folder(options: list[str]) -> None:
+    Path("r.jsonl").write_text('{"request": "A frog"}\n')
+    Path("bad.jsonl").write_text('{"request": ""}\n')
+    Path("plan.json").write_text('{"steps": [{"number": 1, "prompt": "a pond"}]}')
+    request = [] if "--requests" in options else ["A frog"]
+    assert run(["generate", *request, *options, "--out", "new/run"]) == 2
+    assert not Path("new").exists()
 
 
 def test_many_requests_cannot_be_held(capsys: Captured) -> None:

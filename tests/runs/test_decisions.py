@@ -30,6 +30,7 @@ from interleave.runs.run import RunResult
 from interleave.runs.summary import BranchSummary, summarize
 from interleave.sources import steps_that_follow
 from interleave.types import Plan, PlanStep
+from snapshots import snapshot
 
 SMALL = "solid?size=64"
 STORY = Plan(
@@ -217,7 +218,8 @@ def test_another_generator_draws_one_step(run: Path) -> None:
         assert image.info["generator"] == "solid?size=128"
 
 
-def test_a_generator_from_a_folder_needs_permission(run: Path) -> None:
+def test_a_generator_from_a_folder_needs_permission(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-of-somebody")
     paid = "openai-images:m@http://127.0.0.1:9/v1?key=MY_KEY"
     interleave.redraw_step(run, 5, generator=paid)
     with pytest.raises(RunError, match=r"send MY_KEY to http://127\.0\.0\.1:9"):
@@ -373,6 +375,13 @@ def test_an_interrupted_step_can_be_given_another_prompt(tmp_path: Path) -> None
         (lambda run: interleave.redraw_step(run, 2, prompt="\ud800"), "cannot be redrawn like that"),
         (lambda run: interleave.redraw_step(run, 2, seed=-1), "cannot be redrawn like that"),
         (lambda run: interleave.redraw_step(run, 2, generator="nobody"), "nobody"),
+        (
+            lambda run: interleave.redraw_step(run, 2, generator="openai-images:x"),
+            "OPENAI_API_KEY is not set",
+        ),
+        (lambda run: interleave.redraw_step(run, 2, generator="json:./no.toml@http://a"), "no.toml"),
+        (lambda run: interleave.redraw_step(run, 5, generator="mini"), "map"),
+        (lambda run: interleave.branch_run(run, "b", 2, generator="openai-images:x"), "OPENAI_API_KEY"),
         (lambda run: interleave.choose_attempt(run, 2, 7), "step 2 has no attempt 7: its attempts are 1, 2"),
         (lambda run: interleave.choose_attempt(run, 2, 2), "is the one that is shown already"),
         (lambda run: interleave.undo_decision(run), "nothing is left to undo"),
@@ -386,10 +395,11 @@ def test_an_interrupted_step_can_be_given_another_prompt(tmp_path: Path) -> None
 def test_what_cannot_be_decided_is_refused_and_nothing_is_written(
     run: Path, decide: Any, refusal: str
 ) -> None:
-    before = (run / "journal.jsonl").read_bytes()
+    before = snapshot(run.parent)
     with pytest.raises(interleave.InterleaveError, match=re.escape(refusal)):
         decide(run)
-    assert (run / "journal.jsonl").read_bytes() == before
+    assert snapshot(run.parent) == before
+    assert not Path("b").exists()
 
 
 def test_a_run_that_is_being_written_is_refused(run: Path, tmp_path: Path) -> None:
@@ -417,10 +427,12 @@ def test_decisions_need_a_plan_that_is_there_and_released(tmp_path: Path) -> Non
 
 def test_a_picture_that_is_gone_cannot_be_chosen_or_branched_off(run: Path, tmp_path: Path) -> None:
     (run / "images" / step_of(run, 2).attempts[0].image).unlink()
+    before = snapshot(tmp_path)
     with pytest.raises(MissingPicture):
         interleave.choose_attempt(run, 2, 1)
     with pytest.raises(MissingPicture):
         interleave.branch_run(run, tmp_path / "branch", 2)
+    assert snapshot(tmp_path) == before
 
 
 def test_a_journal_with_impossible_decisions_is_damaged(run: Path) -> None:

@@ -134,6 +134,22 @@ def test_every_call_is_journalled_before_the_next_is_made() -> None:
     assert open_calls == 0
 
 
+def test_a_timeout_that_an_own_generator_raises_is_retried_and_journalled() -> None:
+    class Slow:
+        capabilities = GeneratorCapabilities()
+        calls = 0
+
+        async def generate(self, request: ImageRequest) -> Image.Image:
+            self.calls += 1
+            if self.calls == 1:
+                raise TimeoutError
+            return Image.new("RGB", (16, 16))
+
+    finished = interleave.generate("A frog in 1 picture", out="run", generator=Slow())
+    assert finished.status == "done"
+    assert "the generator timed out (TimeoutError without a message)" in finished.record.errors[0]
+
+
 def test_pictures_say_what_made_them_and_nothing_about_the_run() -> None:
     run = generate()
     step = run.record.steps[1]

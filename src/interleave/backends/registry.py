@@ -9,8 +9,8 @@ parameter, `role`; `options` is an instance of its inner `Options` model, which 
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
+import logging
 import pkgutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +27,8 @@ from interleave.config.specs import BackendOptions, CriticOptions, Spec, parse_s
 from interleave.errors import ConfigurationError, InterleaveError, MissingDependency, did_you_mean
 from interleave.types import Request
 from interleave.validation_errors import problem_with
+
+logger = logging.getLogger(__name__)
 
 Kind = Literal["generator", "vlm", "agent"]
 
@@ -54,6 +56,8 @@ class BackendInfo:
     """A function that raises `InputError` for a prompt this generator cannot follow."""
     chains: str | None = None
     """A class that makes chains of edits for this generator and knows their truth: see `bench drift`."""
+    light: bool = False
+    """Whether building it reads no weights and makes no call, so that a check may build it."""
     generators: tuple[str, ...] = ()
     """For a planner or critic: the names of the generators that it was made for; empty: any."""
     key: str | None = None
@@ -65,7 +69,7 @@ class BackendInfo:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        return tuple(package for package in self.needs if not _installed(package))
+        return tuple(package for package in self.needs if not plugins.is_importable(package))
 
     @property
     def install(self) -> str:
@@ -73,13 +77,6 @@ class BackendInfo:
         if self.extra:
             return f'pip install "interleavethinker[{self.extra}]"'
         return f"pip install {' '.join(self.needs)}" if self.needs else ""
-
-
-def _installed(package: str) -> bool:
-    try:
-        return importlib.util.find_spec(package) is not None
-    except ModuleNotFoundError:  # its parent package is not installed either
-        return False
 
 
 WORK_OF = {"planner": "The plan comes", "critic": "The verdicts come", "generator": "The pictures come"}
@@ -98,6 +95,7 @@ GENERATORS = {
         "interleave.backends.generators.solid:SolidGenerator",
         "paints a simple pattern that builds on its source; a double for dry runs and tests",
         note="{} from the built-in double “solid”; no image model took part.",
+        light=True,
     ),
     "openai-images": BackendInfo(
         "interleave.backends.generators.openai_images:OpenAIImagesGenerator",
@@ -105,6 +103,7 @@ GENERATORS = {
         needs=("openai", "httpx2"),
         extra="api",
         key="OPENAI_API_KEY",
+        light=True,
     ),
     "gemini": BackendInfo(
         "interleave.backends.generators.gemini:GeminiGenerator",
@@ -112,24 +111,28 @@ GENERATORS = {
         needs=("google.genai", "httpx2"),
         extra="api",
         key="GEMINI_API_KEY",
+        light=True,
     ),
     "http": BackendInfo(
         "interleave.backends.generators.http:HttpGenerator",
         "services that speak /edit and /generate: http://host:8011[,http://…] or http:./FILE",
         needs=("httpx2",),
         extra="api",
+        light=True,
     ),
     "json": BackendInfo(
         "interleave.backends.generators.json_api:JsonApiGenerator",
         "a plain image API that a file describes: json:./FILE.toml@http://host:9000, json:automatic1111",
         needs=("httpx2",),
         extra="api",
+        light=True,
     ),
     "comfyui": BackendInfo(
         "interleave.backends.generators.comfyui:ComfyUIGenerator",
         "a workflow of your own on a ComfyUI server: comfyui:WORKFLOW.json@http://host:8188",
         needs=("httpx2",),
         extra="api",
+        light=True,
     ),
 }
 
@@ -144,6 +147,7 @@ VLMS = {
         "interleave.backends.vlms.scripted:ScriptedVlm",
         "answers from a JSONL file, or by a fixed rule; a double for dry runs and tests",
         note="{} from the built-in double “scripted”; no language model took part.",
+        light=True,
     ),
     "openai": BackendInfo(
         "interleave.backends.vlms.openai:OpenAIVlm",
@@ -151,6 +155,7 @@ VLMS = {
         needs=("openai", "httpx2"),
         extra="api",
         key="OPENAI_API_KEY",
+        light=True,
     ),
     "gemini": BackendInfo(
         "interleave.backends.vlms.gemini:GeminiVlm",
@@ -158,6 +163,7 @@ VLMS = {
         needs=("google.genai", "httpx2"),
         extra="api",
         key="GEMINI_API_KEY",
+        light=True,
     ),
 }
 
@@ -166,6 +172,7 @@ AGENTS = {
         "interleave.agents.none:NoAgent",
         "leaves a role out: the planner (one picture of the request) or the critic (accepts all)",
         note="{} from “none”, which leaves this role out; no model took part.",
+        light=True,
     ),
 }
 
@@ -199,6 +206,25 @@ def check_generator(spec: str | Spec) -> None:
 def check_agent(spec: str | Spec, role: str) -> None:
     """The same for the backend of a planner, critic or scorer."""
     _look_up(spec, AGENT_KINDS, role, role)
+
+
+def refuse_unloadable(spec: str | Spec, role: str) -> None:
+    """Refuse what `load_generator` or `load_agent` would, such as a missing key or file; loads no weights."""
+    what, kinds = ("image generator", ("generator",)) if role == "generator" else (role, AGENT_KINDS)
+    info = find_backend(_parsed(spec).name, *kinds)
+    if info is not None and info.light:
+        _load(spec, kinds, what, role=role)
+        return
+    _look_up(spec, kinds, what, role)
+    if role == "generator":
+        look_for_model(spec)
+
+
+def require_backend(spec: str | Spec, role: str) -> None:
+    """The same at once: heavy packages are looked for and not imported."""
+    info = find_backend(_parsed(spec).name, *(("generator",) if role == "generator" else AGENT_KINDS))
+    if info is None or info.light or info.missing:
+        refuse_unloadable(spec, role)
 
 
 def look_for_model(generator: str | Spec) -> None:
@@ -246,9 +272,16 @@ def known_names(*kinds: Kind) -> list[str]:
 
 
 def known_backends(kind: Kind) -> dict[str, BackendInfo]:
-    """Every backend of a kind: those that ship with the product, and those of plugins."""
-    found = {name: find_backend(name, kind) for name in known_names(kind)}
-    return {name: info for name, info in found.items() if info is not None}
+    """Every backend of a kind; a plugin that cannot be loaded is left out with a warning."""
+    found = dict(SHIPPED[kind])
+    for name, point in plugins.installed(GROUPS[kind]).items():
+        try:
+            plugins.load(point, f"the backend {name!r}")
+        except ConfigurationError as error:
+            logger.warning("interleave: %s (left out)", error)
+        else:
+            found.setdefault(name, _plugin(point))
+    return dict(sorted(found.items()))
 
 
 def find_backend(name: str, *kinds: Kind) -> BackendInfo | None:

@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from pydantic import BaseModel
 
 from interleave.backends.protocols import Reply, Token
-from interleave.errors import BackendError, Failure
+from interleave.errors import BackendError, Failure, class_and_message
 from interleave.redaction import redacted, redacted_model
 from interleave.text import storable
 
@@ -40,10 +40,16 @@ def explained_by(error: BaseException) -> BaseException | None:
 
 
 @contextmanager
-def clean_errors() -> Iterator[None]:
-    """Remove keys from the errors of a model, and text that a journal cannot hold."""
+def clean_errors(who: str) -> Iterator[None]:
+    """Remove keys from the errors of a model, and text that a journal cannot hold.
+
+    A timeout that a user's own model raises is a transient failure, as that of any other model.
+    """
     try:
         yield
+    except TimeoutError as error:
+        message = storable(redacted(f"{who} timed out ({class_and_message(error)})", message=True))
+        raise BackendError(message, transient=True, kind=Failure.TIMEOUT) from explained_by(error)
     except BackendError as error:
         message = str(error)
         if (clean := storable(redacted(message, message=True))) != message:

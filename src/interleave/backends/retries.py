@@ -119,11 +119,9 @@ class RetryPolicy:
     async def _try(self, what: str, attempt: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
         try:
             async with deadline.running():
-                with clean_errors():
+                with clean_errors(what):
                     return checked(await attempt(), what)
-        except TimeoutError as error:
-            if not deadline.expired:
-                raise  # a timeout of the attempt's own, not of this deadline
+        except TimeoutError as error:  # of this deadline: one of the attempt's own is a `BackendError` by now
             raise BackendError(
                 f"{what}: no answer within {deadline.seconds:g} s{TIMEOUT_ADVICE}",
                 transient=True,

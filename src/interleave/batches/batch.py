@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,12 +29,13 @@ from pydantic import SerializerFunctionWrapHandler, ValidationError, model_seria
 from interleave.batches.assignment import WHOLE, Assignment, Shard, assignment_differences
 from interleave.batches.requests import Item
 from interleave.batches.watcher import Watcher
-from interleave.errors import BackendError, RunError
+from interleave.errors import BackendError, RunError, StorageError
 from interleave.files import remove_temporaries_of, write_atomic
 from interleave.runs.disk import Disk
 from interleave.runs.folder import folder_lock, open_journal, refuse_foreign_folder
 from interleave.runs.journal import Line, folder_in_use, is_being_written
 from interleave.runs.outage import OutageRetry, TryResult
+from interleave.runs.record import RunRecord, read_record
 from interleave.text import slug
 from interleave.version import __version__
 
@@ -64,6 +65,7 @@ class Ended(Line):
     id: str
     digest: str
     folder: str
+    """Empty where the request was refused before a run could start."""
     status: ItemStatus
     reason: str = ""
     forced: int = 0
@@ -79,6 +81,23 @@ class Ended(Line):
     """Whether it failed for a reason that may pass, such as a server that is down."""
     bad_request: bool = False
     """Whether the request itself is the cause: trying again changes nothing."""
+
+    @classmethod
+    def of(cls, record: RunRecord, status: ItemStatus, *, id: str, digest: str, folder: str) -> Ended:
+        """How a request ended, from the record of its run."""
+        return cls(
+            id=id,
+            digest=digest,
+            folder=folder,
+            status=status,
+            reason=record.reason,
+            forced=len(record.forced_steps),
+            calls=record.calls.total,
+            repeated=record.calls.repeated,
+            seconds=record.seconds,
+            cost=record.cost,
+            generator=record.config.generator.identity,
+        )
 
     @model_serializer(mode="wrap")
     def _leave_out_false(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -161,6 +180,7 @@ class Batch:
         write_assignment(folder, assignment)
         self.index = open_journal(folder, _index_name(shard))
         self.ended = {ended.id: ended for ended in read_index(folder)}
+        """How each request ended, in this session or an earlier one."""
 
     async def run(
         self, items: Iterable[Item], *, concurrency: int = DEFAULT_CONCURRENCY, retry_failed: bool = False
@@ -191,27 +211,28 @@ class Batch:
     async def _run_all(
         self, ahead: Iterator[Item], concurrency: int, retry_failed: bool
     ) -> AsyncGenerator[Ended]:
-        running: set[asyncio.Task[Ended]] = set()
+        running: dict[asyncio.Task[Ended], Item] = {}
         failures_in_a_row = 0
         try:
             while True:
                 while len(running) < concurrency and (item := next(ahead, None)) is not None:
                     before = self._before(item)
-                    if before is not None and not (retry_failed and before.status != "done"):
+                    if item.problem:
+                        yield self._settle(_refused(item), in_index=False)
+                    elif before is not None and not (retry_failed and before.status != "done"):
                         self.watcher.ended(before, already=True)
                         yield before
                     else:
-                        running.add(asyncio.create_task(self._execute(item)))
+                        running[asyncio.create_task(self._execute(item))] = item
                 if not running:
                     return
-                finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                finished, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 errors = [error for task in finished if (error := task.exception())]
-                for ended in [task.result() for task in finished if not task.exception()]:
-                    if ended.status not in ("busy", "held"):
-                        self.index.append(ended)
+                for task in [task for task in finished if not task.exception()]:
+                    ended = self._settle(task.result())
+                    del running[task]  # the others are settled below, should this be stopped at the `yield`
                     if not ended.bad_request:  # the request is the cause, which says nothing about the others
                         failures_in_a_row = failures_in_a_row + 1 if ended.status == "failed" else 0
-                    self.watcher.ended(ended, already=False)
                     yield ended
                 await self.disk.sync(self.index)
                 if errors:
@@ -225,6 +246,40 @@ class Batch:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+            self._settle_stopped(running)
+
+    def _settle(self, ended: Ended, *, in_index: bool = True) -> Ended:
+        """Take in how a request ended: for the index, and for those who watch."""
+        if in_index and ended.status not in ("busy", "held"):
+            self.index.append(ended)
+        self.ended[ended.id] = ended
+        self.watcher.ended(ended, already=False)
+        return ended
+
+    def _settle_stopped(self, stopped: Mapping[asyncio.Task[Ended], Item]) -> None:
+        """Settle what has ended by the time that the batch is stopped: its journal decides.
+
+        A run that failed may have waited for an outage to pass. It is no entry of the index, and goes on when
+        the batch does.
+        """
+        with suppress(StorageError):  # the run folders are the source of truth
+            for task, item in stopped.items():
+                if not task.cancelled() and task.exception() is None:
+                    self._settle(task.result())
+                elif (ended := self._ended_in_folder(item)) is not None:
+                    self._settle(ended, in_index=ended.status != "failed")
+            self.index.sync()
+
+    def _ended_in_folder(self, item: Item) -> Ended | None:
+        folder = run_folder(item.id)
+        try:
+            record = read_record(self.folder / folder)
+        except RunError:
+            return None
+        match record.status:
+            case "done" | "short" | "failed" as status:
+                return Ended.of(record, status, id=item.id, digest=item.digest, folder=folder)
+        return None
 
     async def _execute(self, item: Item) -> Ended:
         """Answer one request, retried through outages."""
@@ -240,6 +295,12 @@ class Batch:
             )
 
         return await self.outage_retry.run(attempt, item.generator)
+
+
+def _refused(item: Item) -> Ended:
+    return Ended(
+        id=item.id, digest=item.digest, folder="", status="failed", reason=item.problem, bad_request=True
+    )
 
 
 def refuse_unusable_folder(folder: Path, assignment: Assignment, shard: Shard = WHOLE) -> None:

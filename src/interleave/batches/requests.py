@@ -1,8 +1,8 @@
-"""Many requests from one JSONL file: all lines are checked before the first call, and read one by one after.
+"""Many requests, from one JSONL file or from Python: all are checked before the first call.
 
-A line is an object with `request`, a text or a list of `{"text": …}` and `{"image": "path"}`, and perhaps an
-`id`. Other keys are ignored. Pictures are in the folder of the file or below it; they are decoded when their
-request is answered, so that a file of 40,000 lines is checked in seconds.
+A line of a file is an object with `request`, a text or a list of `{"text": …}` and `{"image": "path"}`, and
+perhaps an `id`. Other keys are ignored. Pictures are in the folder of the file or below it; they are decoded
+when their request is answered, so that a file of 40,000 lines is checked in seconds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from interleave.types import Picture, Request, Text
 MAX_LINE_BYTES = 1_000_000
 MAX_FILE_BYTES = 2_000_000_000
 SHOWN_PROBLEMS = 5
+_HOW_TO_SKIP = "(fix what is wrong, or leave it out with skip_bad=True)"
 
 RawPart = str | Path
 """Text, or the path of a picture."""
@@ -47,20 +48,64 @@ class Item:
     """Whether it ends with its plan, which a person then releases."""
     lease: Lease | None = None
     """Where several machines share the requests: the right to work on this one."""
+    problem: str = ""
+    """Why it cannot be answered, where that is known already: it is reported, and never started."""
 
 
-def items_of(requests: Iterable[Any]) -> Iterator[Item]:
-    """Items from Python: requests as `generate` takes them, or pairs of an id and a request."""
+def items_of(requests: Iterable[Any], *, skip_bad: bool = False) -> Iterator[Item]:
+    """Items from Python: requests as `generate` takes them, or pairs of an id and a request.
+
+    A bad request raises when it is reached; with `skip_bad` its item has the problem instead.
+    """
     seen: dict[str, str] = {}
-    for given in requests:
-        identity, asked = _named(given)
-        request = Request.of(asked)
-        item = _item(identity, _digest_of_request(request), lambda request=request: request)  # type: ignore[misc]
+    for number, given in enumerate(requests):
+        place = f"requests[{number}]"
+        try:
+            item = _item_of(given)
+            if seen.get(item.id, item.digest) != item.digest:
+                raise InputError(f"the id {item.id!r} is given to two different requests")
+        except InterleaveError as error:
+            problem = f"{place}: {error}"
+            if not skip_bad:
+                raise InputError(f"{problem} {_HOW_TO_SKIP}") from None
+            yield Item(place, "", lambda: Request(()), problem=problem)
+            continue
         if item.id not in seen:
             seen[item.id] = item.digest
             yield item
-        elif seen[item.id] != item.digest:
-            raise InputError(f"the id {item.id!r} is given to two different requests")
+
+
+def checked_requests(requests: Iterable[Any], *, skip_bad: bool = False) -> Iterable[Any]:
+    """The requests, after all of them have been checked unless bad ones are skipped.
+
+    Requests that come one by one are checked as they come: there may be no end to them.
+    """
+    if skip_bad or not isinstance(requests, Collection):
+        return requests
+    kept = [_kept(given) for given in requests]
+    problems = [item.problem for item in items_of(kept, skip_bad=True) if item.problem]
+    if problems:
+        raise _nothing_started("bad request", problems, _HOW_TO_SKIP)
+    return kept
+
+
+def _kept(given: Any) -> Any:
+    """A request that can be read twice, though its parts may come from an iterator."""
+    if isinstance(given, tuple) and len(given) == 2:
+        return given[0], _kept(given[1])
+    return list(given) if isinstance(given, Iterator) else given
+
+
+def _item_of(given: Any) -> Item:
+    identity, asked = _named(given)
+    request = Request.of(asked)
+    return _item(identity, _digest_of_request(request), lambda: request)
+
+
+def _nothing_started(what: str, problems: Sequence[str], advice: str) -> InputError:
+    more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
+    shown = "; ".join(problems[:SHOWN_PROBLEMS])
+    return InputError(f"{counted(len(problems), what)}, nothing was started: {shown}{more} {advice}")
 
 
 def _named(given: Any) -> tuple[Any, Any]:
@@ -100,12 +145,8 @@ def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], li
         except InterleaveError as error:
             problems.append(f"{path}:{number}: {error}")
     if problems and not skip_bad:
-        more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
-        bad = counted(len(problems), "bad line")
-        raise InputError(
-            f"{bad}, nothing was started: {'; '.join(problems[:SHOWN_PROBLEMS])}{more} "
-            "(fix what is wrong, or leave it out with --skip-bad)"
-        )
+        advice = "(fix what is wrong, or leave it out with --skip-bad)"
+        raise _nothing_started("bad line", problems, advice)
     if not items:
         raise InputError(f"{path} has no requests")
     return list(items.values()), problems

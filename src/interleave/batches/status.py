@@ -68,21 +68,8 @@ def _count_run(batch: BatchStatus, folder: Path, name: str) -> None:
         case "interrupted" | "held":
             batch.interrupted += 1
         case status:
-            batch.count(
-                Ended(
-                    id=Path(name).name,  # a run does not know its id; its folder's name has a slug of it
-                    digest="",
-                    folder=name,
-                    status=status,
-                    reason=record.reason,
-                    forced=len(record.forced_steps),
-                    calls=record.calls.total,
-                    repeated=record.calls.repeated,
-                    seconds=record.seconds,
-                    cost=record.cost,
-                    generator=record.config.generator.identity,
-                )
-            )
+            # A run does not know its id; its folder's name has a slug of it.
+            batch.count(Ended.of(record, status, id=Path(name).name, digest="", folder=name))
 
 
 def _record_of(run: Path) -> RunRecord:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -14,7 +13,15 @@ from interleave.batches.batch import Ended, ItemStatus, run_folder
 from interleave.batches.requests import Item
 from interleave.batches.watcher import Watcher
 from interleave.config.run_config import Limits, RunConfig
-from interleave.errors import BackendError, FolderInUse, InputError, InterleaveError, StorageError
+from interleave.errors import (
+    BackendError,
+    FolderInUse,
+    InputError,
+    InterleaveError,
+    StorageError,
+    class_and_message,
+)
+from interleave.files import allow_open_files
 from interleave.runs.cost_estimate import cost_note
 from interleave.runs.journal import Started, first_entry
 from interleave.runs.models import Models
@@ -24,6 +31,9 @@ from interleave.runs.run import Run, RunResult
 from interleave.types import Request
 
 log = logging.getLogger(__name__)
+
+WANTED_FILES = 16_384
+"""Every run in flight has its journal open, and connections to its models."""
 
 
 class Worker:
@@ -44,7 +54,7 @@ class Worker:
         self.models = models
         """The models by the identity of their generator; those of a mixture share planner and critic."""
         self.watcher = watcher
-        _allow_many_files()
+        allow_open_files(WANTED_FILES)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -64,7 +74,7 @@ class Worker:
             return _not_run(item, "failed", str(error), bad_request=isinstance(error, InputError))
         except Exception as error:  # a bug in one trajectory must not end the other 39,999
             log.exception("the request %r failed in an unexpected way", item.id)
-            return _not_run(item, "failed", f"{type(error).__name__}: {error}")
+            return _not_run(item, "failed", class_and_message(error))
         if isinstance(finished.error, StorageError):
             raise finished.error
         return _ended(item, finished)
@@ -131,20 +141,9 @@ def _not_run(item: Item, status: ItemStatus, reason: str, *, bad_request: bool =
 
 def _ended(item: Item, finished: RunResult) -> Ended:
     record, error = finished.record, finished.error
-    return Ended(
-        id=item.id,
-        digest=item.digest,
-        folder=run_folder(item.id),
-        status=_status(record),
-        reason=record.reason,
-        forced=len(record.forced_steps),
-        calls=record.calls.total,
-        repeated=record.calls.repeated,
-        seconds=record.seconds,
-        cost=record.cost,
-        generator=record.config.generator.identity,
-        passing=isinstance(error, BackendError) and error.transient,
-    )
+    ended = Ended.of(record, _status(record), id=item.id, digest=item.digest, folder=run_folder(item.id))
+    passing = isinstance(error, BackendError) and error.transient
+    return ended.model_copy(update={"passing": passing})
 
 
 def _status(record: RunRecord) -> ItemStatus:
@@ -153,10 +152,3 @@ def _status(record: RunRecord) -> ItemStatus:
             return record.status
         case _:
             return "failed"
-
-
-def _allow_many_files() -> None:
-    """Raise the soft limit of open files, often a thousand: every run in flight has its journal open."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

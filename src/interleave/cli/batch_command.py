@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from interleave.batches.watcher import Watcher, Watchers
 from interleave.cli.batch_progress import batch_progress
 from interleave.cli.json_output import EventPrinter, EventWatcher, as_json
-from interleave.cli.run_command import Output, cancel_on_terminate, say
-from interleave.cli.streams import collapse_retry_messages
+from interleave.cli.run_command import Output, cancel_on_terminate
+from interleave.cli.signals import interrupt_on_terminate
+from interleave.cli.streams import collapse_retry_messages, say
 from interleave.errors import ConfigurationError, InterleaveError
 from interleave.text import count, one_line
 
@@ -67,7 +68,7 @@ def run_requests(
 @contextmanager
 def watching(folder: Path, output: Output) -> Iterator[Watcher]:
     """What follows a batch while the block runs: its progress and, where asked for, its event lines."""
-    with batch_progress() as progress, collapse_retry_messages():
+    with interrupt_on_terminate(), batch_progress() as progress, collapse_retry_messages():
         events = [EventWatcher(folder, EventPrinter(sys.stdout))] if output.events else []
         yield Watchers(progress, *events)
 
@@ -83,7 +84,6 @@ def run_batch(
     gallery: bool = False,
 ) -> int:
     """Run the items of a batch and print a summary; returns the exit code."""
-    from interleave.batches.batch import BatchSummary
     from interleave.render.gallery import write_gallery
     from interleave.runs.agent_fit import unfit_note
 
@@ -92,15 +92,16 @@ def run_batch(
             say(unfit)
     for note in batch.executor.notes:
         say(f"{note}; so for every step of {count(len(items), 'request')}")
-    generators = Counter({config.generator.identity: 0 for config in batch.assignment.configs})
-    summary, started = BatchSummary(total=len(items), generators=generators), time.monotonic()
+    before, started = dict(batch.ended), time.monotonic()
     batch.watcher.begin(len(items))
     try:
-        asyncio.run(_run(batch, items, summary, concurrency, retry_failed))
+        asyncio.run(_run(batch, items, concurrency, retry_failed))
     except (KeyboardInterrupt, asyncio.CancelledError):
         say("interleave: interrupted. Run the same command again to continue")
+        summary = _counted(batch, items, before)
         _print_result(summary, batch.folder, started, output, status="interrupted")
         return 130
+    summary = _counted(batch, items, before)
     _print_summary(summary, batch.folder)
     made = batch.folder
     if gallery:
@@ -166,12 +167,21 @@ def _texts_of_refused(items: list[Item], all_ended: list[Ended]) -> dict[str, st
     return texts
 
 
-async def _run(
-    batch: Batch, items: list[Item], summary: BatchSummary, concurrency: int, retry_failed: bool
-) -> None:
+def _counted(batch: Batch, items: list[Item], before: dict[str, Ended]) -> BatchSummary:
+    """How the items have ended by now; `before` is how those had ended that were not begun anew."""
+    from interleave.batches.batch import BatchSummary
+
+    generators = Counter({config.generator.identity: 0 for config in batch.assignment.configs})
+    summary = BatchSummary(total=len(items), generators=generators)
+    for item in items:
+        if (ended := batch.ended.get(item.id)) is not None:
+            summary.count(ended, already=before.get(item.id) is ended)
+    return summary
+
+
+async def _run(batch: Batch, items: list[Item], concurrency: int, retry_failed: bool) -> None:
     cancel_on_terminate()
-    before = set(batch.ended)
     running = batch.run(items, concurrency=concurrency, retry_failed=retry_failed)
     async with aclosing(running) as all_ended:
-        async for ended in all_ended:
-            summary.count(ended, already=batch.ended.get(ended.id) is ended and ended.id in before)
+        async for _ in all_ended:
+            pass

@@ -1,11 +1,16 @@
-"""The decisions of `interleave resume`: at most one is made, before the run goes on."""
+"""The decisions of `interleave resume`: at most one is made, and recorded once all it needs is there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
 
 from interleave.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from interleave.runs.branch import CheckedBranch
+    from interleave.runs.decisions import Decide
 
 DECISIONS = {
     "from_step": "--from-step",
@@ -26,6 +31,15 @@ DETAILS = {
     "by": ("--by", (*DECISIONS, CHANGE)),
 }
 """Options that say more about a decision, and the decisions that they go with."""
+
+
+class RedrawDetails(TypedDict):
+    """What the options say about a step that is drawn again."""
+
+    prompt: str | None
+    seed: int | None
+    generator: str | None
+    by: str
 
 
 @dataclass(frozen=True)
@@ -60,57 +74,48 @@ class Wishes:
                 raise ConfigurationError(f"{option} goes with {needed}")
         return decision
 
+    @property
+    def redraw_details(self) -> RedrawDetails:
+        """How a step is drawn again, and who wants that."""
+        return {"prompt": self.prompt, "seed": self.seed, "generator": self.generator, "by": self.by}
+
     def _is_given(self, name: str) -> bool:
         value = getattr(self, name)
         return value is not None and value is not False and value != ""  # 0 is a seed
 
 
-def carry_out(run: Path, wishes: Wishes) -> Path:
-    """Record the decision among the options, if any; returns the folder to continue."""
+def decision_of(wishes: Wishes) -> Decide | None:
+    """What checks the decision about the run itself against the run, where the options have one."""
     from interleave.cli.request_input import read_plan_file
-    from interleave.runs.branch import branch_run
-    from interleave.runs.decisions import (
-        change_generator,
-        choose_attempt,
-        redraw_step,
-        release_plan,
-        undo_decision,
-    )
+    from interleave.runs.decisions import change_line, choice_line, redraw_line, release_line, undo_line
 
-    decision, by = wishes.decision, wishes.by
-    if wishes.from_step is not None:
-        redraw_step(
-            run,
-            wishes.from_step,
-            prompt=wishes.prompt,
-            seed=wishes.seed,
-            generator=wishes.generator,
-            only_step=wishes.only_step,
-            by=by,
-        )
-    elif wishes.choose is not None:
-        step, attempt = _place(wishes.choose)
-        choose_attempt(run, step, attempt, only_step=wishes.only_step, by=by)
-    elif wishes.undo:
-        undo_decision(run, by=by)
-    elif wishes.branch_from is not None:
-        if wishes.out is None:
-            raise ConfigurationError("--branch-from needs a folder for the new run: name it with --out DIR")
-        branch_run(
-            run,
-            wishes.out,
-            wishes.branch_from,
-            prompt=wishes.prompt,
-            seed=wishes.seed,
-            generator=wishes.generator,
-            by=by,
-        )
-        return wishes.out
-    elif decision == CHANGE and wishes.generator is not None:
-        change_generator(run, wishes.generator, by=by)
-    elif decision is not None:
-        release_plan(run, read_plan_file(wishes.plan)[0] if wishes.plan is not None else None, by=by)
-    return run
+    by, only_step = wishes.by, wishes.only_step
+    match wishes.decision:
+        case None | "branch_from":
+            return None
+        case "from_step":
+            number, details = wishes.from_step or 0, wishes.redraw_details
+            return lambda run: redraw_line(run, number, **details, only_step=only_step)
+        case "choose":
+            step, attempt = _place(wishes.choose or "")
+            return lambda run: choice_line(run, step, attempt, only_step=only_step, by=by)
+        case "undo":
+            return lambda run: undo_line(run, by=by)
+        case "generator":
+            return lambda run: change_line(run, wishes.generator or "", by=by)
+    plan = read_plan_file(wishes.plan)[0] if wishes.plan is not None else None
+    return lambda run: release_line(run, plan, by=by)
+
+
+def branch_of(run: Path, wishes: Wishes) -> CheckedBranch | None:
+    """The branch that the options ask for, if they do."""
+    from interleave.runs.branch import check_branch
+
+    if wishes.branch_from is None:
+        return None
+    if wishes.out is None:
+        raise ConfigurationError("--branch-from needs a folder for the new run: name it with --out DIR")
+    return check_branch(run, wishes.out, wishes.branch_from, **wishes.redraw_details)
 
 
 def _place(text: str) -> tuple[int, int]:

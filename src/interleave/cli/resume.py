@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.decisions import Wishes, carry_out
+from interleave.cli.decisions import Wishes, branch_of, decision_of
 from interleave.errors import ConfigurationError
 
 Approve = Annotated[bool, typer.Option("--approve", help="Draw the plan of a held run as it is.")]
@@ -76,9 +76,10 @@ def resume(
 
     A folder may come from anyone: keys, files and code that it asks for are refused unless you --allow them.
     """
-    from interleave.api import reopen_run
+    from interleave.api import open_branch, reopen_run
     from interleave.batches.batch import CONFIG_NAME
     from interleave.cli.run_command import Output, run_and_report
+    from interleave.runs.decisions import check_decision
     from interleave.runs.permissions import permissions_of
     from interleave.runs.resolve import split_choices
     from interleave.runs.run import Run
@@ -103,11 +104,14 @@ def resume(
         plan=plan,
         by=by,
     )
-    folder = carry_out(run, wishes)
-    typed = permissions_of(generator) if generator else ()
+    decide, branch = decision_of(wishes), branch_of(run, wishes)
+    decision = check_decision(run, decide) if decide is not None else None
+    allowed = (*(allow or ()), *(permissions_of(generator) if generator else ()))
 
     def opened() -> Run:
-        return reopen_run(folder, limits, allow=(*(allow or ()), *typed), redraw=redraw)
+        if branch is not None:
+            return open_branch(branch, limits, allow=allowed)
+        return reopen_run(run, limits, allow=allowed, redraw=redraw, decision=decision)
 
     return run_and_report(
         opened,

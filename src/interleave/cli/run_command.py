@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import aclosing, suppress
@@ -14,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interleave.cli.json_output import EventPrinter, as_json
-from interleave.cli.streams import collapse_retry_messages
+from interleave.cli.signals import interrupt_on_terminate, open_terminals, redirect_closed, stop_signals
+from interleave.cli.streams import collapse_retry_messages, say
 from interleave.errors import ConfigurationError, LimitReached
-from interleave.redaction import redacted
-from interleave.text import count, visible
+from interleave.text import count
 
 if TYPE_CHECKING:
     from interleave.runs.run import Event, Run, RunResult
@@ -35,6 +33,7 @@ class Output:
             raise ConfigurationError("--json and --json-events exclude each other: the last event has it all")
 
 
+@interrupt_on_terminate()
 def run_and_report(
     open_run: Callable[[], Run], *, output: Output, open_document: bool, fail_on_forced: bool
 ) -> int:
@@ -64,6 +63,7 @@ def run_and_report(
         progress.close()
         if run is None:
             raise KeyboardInterrupt from None
+        run.close()
         if output.json:
             print(as_json(summarize(read_record(run.folder), run.folder)))
         command = resume_command(run.folder, run.config, run.record.step_generators)
@@ -110,31 +110,20 @@ async def _run(run: Run, show: Callable[..., None]) -> RunResult:
 def cancel_on_terminate() -> None:
     """Treat SIGTERM and SIGHUP like Ctrl-C: cancel the current task, which keeps everything done so far."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    terminals = [number for number in (1, 2) if os.isatty(number)]
+    terminals = open_terminals()
 
     def stop() -> None:
-        _redirect_closed(terminals)
+        redirect_closed(terminals)
         if task is not None:
             task.cancel()
 
     with suppress(NotImplementedError, ValueError):  # not in the main thread, or not on this platform
-        loop.add_signal_handler(signal.SIGTERM, stop)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
-            loop.add_signal_handler(signal.SIGHUP, stop)
-
-
-def _redirect_closed(terminals: list[int]) -> None:
-    """Redirect the streams of a closed terminal to the null device, since writing to them would fail."""
-    closed = [number for number in terminals if not os.isatty(number)]
-    if closed:
-        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        for number in closed:
-            os.dup2(null, number)
-        os.close(null)
+        for each in stop_signals():
+            loop.add_signal_handler(each, stop)
 
 
 def _report(result: RunResult, output: Output, open_document: bool, fail_on_forced: bool) -> int:
-    from interleave.runs.permissions import resume_command
+    from interleave.runs.permissions import resume_command, way_back
     from interleave.runs.record import PLAN_NAME
     from interleave.runs.summary import summarize
 
@@ -149,6 +138,8 @@ def _report(result: RunResult, output: Output, open_document: bool, fail_on_forc
         say(f"interleave: {result.error}")
     if record.status in ("failed", "short"):
         say(f"Continue with: {resume_command(result.folder, record.config, record.step_generators)}")
+        if record.can_be_undone:
+            say(way_back(result.folder, record.config))
     plan = result.folder / PLAN_NAME
     if record.status == "held":
         command = resume_command(result.folder, record.config)
@@ -173,8 +164,3 @@ def open_in_browser(page: Path) -> None:
     import webbrowser
 
     webbrowser.open(page.absolute().as_uri())
-
-
-def say(message: str) -> None:
-    """Print one line on stderr."""
-    print(" ".join(visible(redacted(message, message=True)).split()), file=sys.stderr)

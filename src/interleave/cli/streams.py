@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TextIO, cast
 
-from interleave.text import count, one_line, storable
+from interleave.redaction import redacted
+from interleave.text import count, one_line, storable, visible
 
 READER_GONE = frozenset({errno.EPIPE, errno.EIO, errno.ESHUTDOWN})
 """The other end of a pipe, or the terminal, is gone."""
@@ -133,3 +134,8 @@ def collapse_retry_messages() -> Iterator[None]:
         logger.removeFilter(collapse)
         for line in collapse.left_out():
             logger.warning("%s", line)
+
+
+def say(message: str) -> None:
+    """Print one line on stderr."""
+    print(" ".join(visible(redacted(message, message=True)).split()), file=sys.stderr)

@@ -12,6 +12,7 @@ import secrets
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from interleave.errors import RunError, StorageError
@@ -20,10 +21,10 @@ from interleave.redaction import redacted_model
 from interleave.runs.decisions import DecidedRun, redraw_line, still_written
 from interleave.runs.digest_chain import DigestChain
 from interleave.runs.folder import refuse_foreign_folder
-from interleave.runs.journal import Branched, Entry, JournalReader, Line, is_being_written
+from interleave.runs.journal import Branched, JournalReader, Line, is_being_written
 from interleave.runs.journal_files import FILE_NAME as JOURNAL_NAME
 from interleave.runs.journal_files import has_journal
-from interleave.runs.record import RunRecord, fold, picture_names, read_record
+from interleave.runs.record import RunRecord, picture_names, read_record
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore
 
@@ -42,6 +43,42 @@ def branch_run(
 
     Nothing is drawn yet: continue the new run. Returns its record.
     """
+    branch = check_branch(folder, out, step, prompt=prompt, seed=seed, generator=generator, by=by)
+    branch.write()
+    return read_record(out)
+
+
+@dataclass(frozen=True)
+class CheckedBranch:
+    """A branch that can be made, before anything of it is on disk."""
+
+    parent: Path
+    run: DecidedRun
+    """The new run, in its own folder."""
+
+    def write(self) -> None:
+        """Make the folder of the new run."""
+        out = self.run.folder
+        try:
+            make_folder(out)
+            remove_temporaries_of(out)
+            _copy_pictures(self.parent, out, picture_names(self.run.record))
+            _write_journal(out, self.run.entries)
+        except OSError as error:
+            raise StorageError.at(out, error) from error
+
+
+def check_branch(
+    folder: str | Path,
+    out: str | Path,
+    step: int,
+    *,
+    prompt: str | None = None,
+    seed: int | None = None,
+    generator: str | None = None,
+    by: str = "",
+) -> CheckedBranch:
+    """Check a branch as `branch_run` does; nothing is written."""
     folder, out = Path(folder), Path(out)
     if is_being_written(folder):
         raise still_written(folder)
@@ -49,27 +86,23 @@ def branch_run(
     run = DecidedRun.of(folder, reader.read_new())
     redraw = redraw_line(run, step, prompt=prompt, seed=seed, generator=generator, by=by)
     branched = Branched(parent=folder.absolute().name, parent_journal=reader.position, step=step, by=by)
-    lines: list[Entry] = [*run.entries, branched, redraw]
-    fold(lines, where=out)  # refuses lines that cannot follow each other before anything is written
     _refuse_target(out)
-    try:
-        make_folder(out)
-        _copy_pictures(folder, out, picture_names(run.record))
-        _write_journal(out, lines)
-    except OSError as error:
-        raise StorageError.at(out, error) from error
-    return read_record(out)
+    if problem := next(filter(None, map(PictureStore(folder).problem_with, picture_names(run.record))), None):
+        raise problem
+    return CheckedBranch(folder, DecidedRun.of(out, [*run.entries, branched, redraw]))
 
 
 def _refuse_target(out: Path) -> None:
     """Refuse a folder that holds anything but pictures of a branch that was never finished."""
     if has_journal(out):
         raise RunError(f"{out} holds a run already: choose another folder with --out")
-    if out.is_dir():
-        remove_temporaries_of(out)
-        if set(os.listdir(out)) == {IMAGES}:
-            return
+    if out.is_dir() and all(name == IMAGES or _is_temporary(name) for name in os.listdir(out)):
+        return
     refuse_foreign_folder(out)
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(f".{JOURNAL_NAME}.") and name.endswith(".tmp")
 
 
 def _copy_pictures(folder: Path, out: Path, names: Sequence[str]) -> None:
@@ -77,8 +110,6 @@ def _copy_pictures(folder: Path, out: Path, names: Sequence[str]) -> None:
     source, target = PictureStore(folder), PictureStore(out)
     make_folder(target.folder)
     for name in names:
-        if problem := source.problem_with(name):
-            raise problem
         if target.has(name):
             continue
         with suppress(FileNotFoundError):

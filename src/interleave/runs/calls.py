@@ -121,7 +121,7 @@ class CallRunner:
                 self.journal.append(Called.model_validate(place))
                 self.journal.write()
                 try:
-                    with clean_errors():
+                    with clean_errors(f"the {role}"):
                         return _of_kind(await call(), kind, role)
                 except BackendError as error:
                     failure = {"error": str(error), "transient": error.transient}
@@ -243,7 +243,7 @@ class JournalledGenerator:
                     raise
         models, name = self._models_for(slot.step)
         capabilities = models.generator.capabilities
-        _refuse_sources(request, capabilities, name)
+        refuse_sources(slot.step, len(request.sources), capabilities, name)
         asked = replace(request, slot=replace(slot, call=replay.number_of(stored, "generator", slot)))
         listed = capabilities.price_per_image
         price = listed if is_price(listed) else None
@@ -297,14 +297,13 @@ def _metadata(request: ImageRequest, generator: str) -> dict[str, str]:
     }
 
 
-def _refuse_sources(request: ImageRequest, capabilities: GeneratorCapabilities, name: str) -> None:
+def refuse_sources(step: int, have: int, capabilities: GeneratorCapabilities, name: str) -> None:
     """Refuse a step that its own generator cannot draw; those of the plan were checked with the plan."""
-    have, most = len(request.sources), capabilities.max_sources
+    most = capabilities.max_sources
     if have > most or (not have and not capabilities.text_to_image):
         raise ConfigurationError(
-            f"step {request.slot.step} starts from {count(have, 'picture') if have else 'no picture'}, and "
-            f"{name!r} {f'takes {most}' if have else 'only edits'}: undo that (--undo), "
-            "or redraw the step with another generator"
+            f"step {step} starts from {count(have, 'picture') if have else 'no picture'}, and "
+            f"{name!r} {f'takes {most}' if have else 'only edits'}: redraw the step with another generator"
         )
 
 

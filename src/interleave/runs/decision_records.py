@@ -18,6 +18,9 @@ from interleave.runs.journal import (
 )
 from interleave.types import Value
 
+UNDOABLE = ("redraw", "choice", "generator")
+"""The kinds of decisions that an undo takes back."""
+
 
 class DecisionRecord(Value):
     """One thing that a person decided."""

@@ -1,8 +1,8 @@
 """What a person can decide about a run: release its plan, redraw a step, choose another attempt, undo.
 
 Each of these checks the decision and adds one line to the journal; nothing is drawn and no model is loaded.
-Continuing the run then does what follows, and pays only for what the journal does not have yet. All of them
-return the record of the run with the decision in it.
+A decision that is refused leaves the folder as it was. Continuing the run then does what follows, and pays
+only for what the journal does not have yet. All of them return the record of the run with the decision in it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from interleave.backends.registry import check_generator, note_for, refuse_undrawable
+from interleave.backends.registry import note_for, refuse_undrawable, refuse_unloadable
 from interleave.config.run_config import RoleConfig
 from interleave.errors import FolderInUse, InputError, RunError
 from interleave.redaction import secret_in
@@ -30,6 +30,7 @@ from interleave.runs.journal import (
     PlanReleased,
     RedrawDecided,
     Undone,
+    is_being_written,
     read_journal,
 )
 from interleave.runs.lease import Lease
@@ -54,6 +55,43 @@ class DecidedRun:
     @classmethod
     def of(cls, folder: Path, entries: list[Entry]) -> DecidedRun:
         return cls(folder, entries, fold(entries, where=folder), steering_after(entries))
+
+
+MadeDecision = PlanReleased | RedrawDecided | AttemptChosen | GeneratorChanged | Undone
+Decide = Callable[[DecidedRun], MadeDecision]
+"""Checks a decision against a run and returns its line."""
+
+
+@dataclass(frozen=True)
+class CheckedDecision:
+    """A decision that fits its run, before it is put on disk."""
+
+    line: MadeDecision | None
+    """None where it was decided before and is under way."""
+    run: DecidedRun
+    """The run with the decision."""
+    after: int
+    """How many lines the journal had when it was checked."""
+
+    def append_to(self, journal: Journal, entries: list[Entry]) -> None:
+        """Add it to the journal that has these lines now; refused where others have come meanwhile."""
+        if len(entries) != self.after:
+            raise FolderInUse(f"{self.run.folder} has changed meanwhile: look at it, then decide again")
+        if self.line is not None:
+            journal.append(self.line)
+
+
+def check_decision(folder: str | Path, decide: Decide) -> CheckedDecision:
+    """Check a decision about a run; nothing is written."""
+    folder = Path(folder)
+    entries = read_journal(folder)
+    if is_being_written(folder):
+        raise still_written(folder)
+    run = DecidedRun.of(folder, entries)
+    line = decide(run)
+    if is_under_way(run, line):
+        return CheckedDecision(None, run, len(entries))
+    return CheckedDecision(line, DecidedRun.of(folder, [*entries, line]), len(entries))
 
 
 def release_plan(folder: str | Path, plan: Plan | None = None, *, by: str = "") -> RunRecord:
@@ -155,13 +193,13 @@ def choice_line(
 def change_line(run: DecidedRun, generator: str, *, by: str = "") -> GeneratorChanged:
     """The checked decision to draw all that is left by another generator."""
     _refuse_undecidable(run)
-    check_generator(generator)
+    refuse_unloadable(generator, "generator")
     other = _other_generator(run, generator)
     steering, last = run.steering, run.steering.decisions[-1] if run.steering.decisions else None
     under_way = isinstance(last, GeneratorChanged) and run.record.status != "done"
     if under_way and isinstance(last, GeneratorChanged) and last.generator.identity == other.identity:
         return last
-    left = sorted(steering.drawable() - steering.finished - steering.chosen.keys())
+    left = sorted(steering.left_to_draw())
     if not left:
         raise RunError(
             f"no step of {run.folder} is left to draw: to draw steps again name the first one, "
@@ -211,12 +249,17 @@ def redraw_line(
     drawn_step(run, step, wants_prompt=prompt is not None)
     other = None
     if generator is not None:
-        check_generator(generator)
         other = RoleConfig(spec=generator, note=note_for(generator, role="generator"))
         changed = any(isinstance(each, GeneratorChanged) for each in run.steering.decisions)
         if other.identity == run.record.config.generator.identity and not changed:
             other = None
-    _refuse_prompts(run, [prompt] if prompt is not None else [], other or run.record.config.generator)
+    steering = run.steering
+    if prompt is not None or other is not None:
+        drawn_by = other or steering.generator_of(step) or run.record.config.generator
+        planned = steering.revised(steering.planned(step)).prompt or ""
+        _refuse_prompts(run, [planned if prompt is None else prompt], drawn_by)
+    if generator is not None:
+        refuse_unloadable(generator, "generator")
     try:
         return RedrawDecided(
             step=step,
@@ -252,14 +295,13 @@ def _refuse_undecidable(run: DecidedRun) -> None:
         )
 
 
-def _decided(folder: Path, line: Callable[[DecidedRun], DecisionLine]) -> RunRecord:
-    """Check a decision while no other process can write to the run, and put it on disk."""
+def _decided(folder: Path, decide: Decide) -> RunRecord:
+    """Check a decision, and put it on disk."""
+    decision = check_decision(folder, decide)
+    if decision.line is None:
+        return decision.run.record
     with _open_for_decision(folder) as (journal, entries):
-        run = DecidedRun.of(folder, entries)
-        decided = line(run)
-        if is_under_way(run, decided):
-            return run.record
-        journal.append(decided)
+        decision.append_to(journal, entries)
         journal.sync()
         return fold(entries, where=folder, position=journal.position)
 

@@ -66,17 +66,25 @@ def permissions_of(spec: str) -> tuple[str, ...]:
 
 
 def refuse_unallowed(
-    folder: Path, config: RunConfig, allowed: Iterable[str], *, generators: Iterable[RoleConfig] = ()
+    folder: Path,
+    config: RunConfig,
+    allowed: Iterable[str],
+    *,
+    generators: Iterable[RoleConfig] = (),
+    decides: bool = False,
 ) -> None:
-    """Refuse what a folder needs and its user has not allowed; the error has the command that allows it."""
+    """Refuse what a folder needs and its user has not allowed; the error has the command that allows it.
+
+    A command that also decides something is not recorded yet: it has to be repeated with the permissions.
+    """
     given, generators = {*allowed, *_allowed_everywhere()}, tuple(generators)
     missing = [each for each in required_permissions(config, generators) if each.text not in given]
     if missing:
         asked = ", ".join(each.meaning for each in missing)
-        raise RunError(
-            f"{folder} asks to {asked}, which no folder may without your word. "
-            f"If you trust it: {resume_command(folder, config, generators)}"
-        )
+        options = shlex.join(option for each in missing for option in ("--allow", each.text))
+        command = resume_command(folder, config, generators)
+        advice = f"If you trust it, repeat this with {options}" if decides else f"If you trust it: {command}"
+        raise RunError(f"{folder} asks to {asked}, which no folder may without your word. {advice}")
 
 
 def refuse_keys_in(request: Request, config: RunConfig) -> None:
@@ -91,6 +99,11 @@ def resume_command(folder: Path, config: RunConfig, generators: Iterable[RoleCon
     needed = required_permissions(config, generators)
     allowed = [option for each in needed for option in ("--allow", each.text)]
     return shlex.join(["interleave", "resume", str(folder), *allowed])
+
+
+def way_back(folder: Path, config: RunConfig) -> str:
+    """How to undo the last decision about a run, as a sentence; the generator it named is then not needed."""
+    return f"To undo the last decision instead: {resume_command(folder, config)} --undo"
 
 
 def _allowed_everywhere() -> list[str]:

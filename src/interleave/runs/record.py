@@ -15,7 +15,7 @@ from interleave.config.run_config import RoleConfig, RunConfig
 from interleave.drift.measures import StepDrift
 from interleave.errors import RunError
 from interleave.pictures import pixel_digest
-from interleave.runs.decision_records import DecisionRecord, records_of
+from interleave.runs.decision_records import UNDOABLE, DecisionRecord, records_of
 from interleave.runs.digest_chain import JournalPosition
 from interleave.runs.journal import (
     VERSION,
@@ -183,6 +183,12 @@ class RunRecord(Value):
     def generator_changes(self) -> tuple[DecisionRecord, ...]:
         """The decisions to have the rest drawn by another generator that still hold."""
         return tuple(each for each in self.decisions if each.kind == "generator" and not each.undone)
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether the last decision about steps that holds is a person's."""
+        held = [each for each in self.decisions if each.kind in UNDOABLE and not each.undone]
+        return bool(held) and held[-1].cause is None
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -27,12 +27,14 @@ from interleave.errors import (
     ReplyError,
     RunError,
     StorageError,
+    class_and_message,
 )
 from interleave.needs import roots_of
 from interleave.pipeline import interleave
 from interleave.runs import journal as lines
 from interleave.runs.audit import audits_made, document_of, pending_findings, redo_line
 from interleave.runs.calls import CallRunner
+from interleave.runs.decisions import CheckedDecision
 from interleave.runs.event_lines import EventLine, EventLines
 from interleave.runs.folder import (
     DOCUMENT_NAME,
@@ -59,10 +61,11 @@ from interleave.runs.models import Models
 from interleave.runs.own_decisions import OwnDecisions
 from interleave.runs.permissions import refuse_keys_in
 from interleave.runs.plan_file import write_plan_file
+from interleave.runs.plan_fit import refuse_undrawable_steps
 from interleave.runs.record import RunRecord, StepRecord, fold, picture_names, read_record
 from interleave.runs.record_file import lost_lines, write_stored
 from interleave.runs.replay import EventLog, Replay
-from interleave.runs.steering import steering_after
+from interleave.runs.steering import Steering, steering_after
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore, remove_temporary_files
 from interleave.runs.summary import summarize
@@ -171,22 +174,24 @@ class Run:
         redraw: bool = False,
         hold_plan: bool = False,
         lease: Lease | None = None,
+        decision: CheckedDecision | None = None,
         write_document: Callable[[Path, RunRecord], object] | None = None,
     ) -> Run:
         """Start or continue a run in a folder, and lock it; nothing is written before all checks pass.
 
         With `hold_plan` a new run ends with its plan, which a person then releases. With a lease the run is
-        taken over from the holder of an earlier one.
+        taken over from the holder of an earlier one. A decision is put on disk before the run is continued.
         """
         if hold_plan and config.chapter_steps is not None:
             raise ConfigurationError(
                 "a plan in chapters is not there before the first picture, so it cannot be held: "
                 "drop --hold-plan or --chapter-steps"
             )
-        models = None if _is_done(folder, request, config, redraw=redraw) else load_models()
+        is_done = _is_done(folder, request, config, redraw=redraw)
+        models = None if is_done and (decision is None or decision.line is None) else load_models()
         if models is not None:
-            refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
-            refuse_keys_in(request, config)
+            steering = decision.run.steering if decision else _steering_in(folder)
+            refuse_unusable_models(models, request, config, limits, steering)
         journal = open_journal(folder, lease=lease)
         try:
             entries = _start_or_continue(
@@ -202,6 +207,7 @@ class Run:
                 request,
                 redraw=redraw,
                 is_done=models is None,
+                decision=decision,
             )
             return cls(
                 folder,
@@ -274,7 +280,7 @@ class Run:
             self._end("failed", refusal)
             raise
         except Exception as bug:  # perhaps in a user's own model: release the folder and say what happened
-            self._end("failed", BackendError(f"{type(bug).__name__}: {bug}"))
+            self._end("failed", BackendError(class_and_message(bug)))
             raise
         try:
             record = await asyncio.to_thread(self._end, status, error)
@@ -459,8 +465,29 @@ def _calls_made(entries: list[Entry]) -> int:
     return sum(isinstance(entry, lines.Called) for entry in own)
 
 
+def refuse_unusable_models(
+    models: Models, request: Request, config: RunConfig, limits: Limits, steering: Steering | None
+) -> None:
+    """Refuse models that do not suit the limits, the request or what was decided about the run."""
+    refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
+    refuse_keys_in(request, config)
+    refuse_undrawable_steps(request, config, models, steering)
+
+
+def _steering_in(folder: Path) -> Steering | None:
+    entries = read_journal(folder) if has_journal(folder) else []
+    return steering_after(entries) if entries else None
+
+
 def _start_or_continue(
-    journal: Journal, folder: Path, start: Started, request: Request, *, redraw: bool, is_done: bool
+    journal: Journal,
+    folder: Path,
+    start: Started,
+    request: Request,
+    *,
+    redraw: bool,
+    is_done: bool,
+    decision: CheckedDecision | None,
 ) -> list[Entry]:
     """Journal that the run starts or continues; the list that is returned grows with the journal."""
     reader = JournalReader(folder)
@@ -480,6 +507,8 @@ def _start_or_continue(
     if (loss := lost_lines(record, folder)) is not None:
         log.warning("%s", loss)
     remove_temporary_files(folder)
+    if decision is not None:
+        decision.append_to(journal, entries)
     if not is_done:
         journal.append(lines.Continued(software=__version__))
         journal.sync()

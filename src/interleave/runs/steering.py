@@ -212,6 +212,10 @@ class Steering:
         steps = self.plan.steps if self.plan else ()
         return {step.number for step in steps if step.prompt is not None}
 
+    def left_to_draw(self) -> set[int]:
+        """The steps whose picture is still to be drawn, as far as the plan is known."""
+        return self.drawable() - self.finished - self.chosen.keys()
+
     def _sources_of(self, planned: PlanStep) -> tuple[str, ...]:
         if self.plan is None:
             return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from running import HeldGenerator, Service, service
 
 from interleave.runs.journal import read_journal
 from interleave.runs.record import read_record
+from interleave.runs.resolve import Choices
 from interleave.service.documents.keys import FILE_NAME, add_key
 
 ASKED = "How a frog grows up, in two pictures"
@@ -246,6 +248,25 @@ def test_a_decision_is_carried_out_after_a_crash_and_only_once(tmp_path: Path) -
         lines = [entry.event for entry in read_journal(second.documents.folders.run(id_))]
         assert lines.count("redraw_decided") == 1
     assert len(generator.calls) == 5  # the call that was cut off is made again
+
+
+def test_a_decision_whose_models_are_gone_is_refused_and_nothing_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-of-the-first-service")
+    paid = "openai:gpt@http://127.0.0.1:9/v1?key=MY_KEY"
+    small = Choices(profile="dry-run", generator="solid?size=64")
+    with service(tmp_path, chosen=replace(small, planner="scripted", critic=paid)) as first:
+        id_ = held(first)["id"]
+        journal = first.documents.folders.run(id_) / "journal.jsonl"
+    monkeypatch.delenv("MY_KEY")
+    before = journal.read_bytes()
+    with service(tmp_path, chosen=small) as second:
+        code, refused = post(second, f"{id_}/plan/release")
+        assert (code, refused["error"]["code"]) == (409, "not_possible_now")
+        assert "can no longer be loaded" in refused["error"]["message"]
+        assert second.http.get(f"/v1/documents/{id_}").json()["status"] == "held"
+    assert journal.read_bytes() == before
 
 
 def test_a_request_with_pictures_is_steered_after_its_inputs_are_gone(running: Service) -> None:

@@ -10,15 +10,16 @@ can be taken for a slot, and a picture is inserted as a picture.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from interleave import plugins
 from interleave.backends.protocols import Message
@@ -27,6 +28,8 @@ from interleave.errors import ConfigurationError, did_you_mean
 from interleave.files import parse_toml, read_text, why
 from interleave.pictures import fit_area
 from interleave.types import Part, Picture, Text, Value
+
+log = logging.getLogger(__name__)
 
 PROMPTS: Mapping[str, frozenset[str]] = {
     "planner_text": frozenset({"request"}),
@@ -93,6 +96,11 @@ class PackDescription(Value):
     single_frames: int | None = Field(default=None, ge=2)
     """For models that cannot read contact sheets: how many frames of a film they are shown at once, each as a
     picture of its own. None: contact sheets."""
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def a_whole_number_is_a_version_too(cls, given: Any) -> Any:
+        return str(given) if type(given) is int else given
 
 
 @dataclass(frozen=True)
@@ -168,8 +176,14 @@ def names_of_models(models: Iterable[str]) -> set[str]:
 
 
 def describe_packs() -> list[tuple[PackDescription, Path]]:
-    """Every pack, with its folder."""
-    return [(read_description(folder / "pack.toml"), folder) for _, folder in sorted(pack_folders().items())]
+    """Every pack that can be read, with its folder; of another one the reason is logged."""
+    packs: list[tuple[PackDescription, Path]] = []
+    for _, folder in sorted(pack_folders().items()):
+        try:
+            packs.append((read_description(folder / "pack.toml"), folder))
+        except ConfigurationError as error:
+            log.warning("left out: %s", error)
+    return packs
 
 
 def pack_folders() -> dict[str, Path]:

@@ -6,10 +6,11 @@ is worked on again. So it is acknowledged only when no crash can lose it, and it
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from interleave.errors import ConfigurationError, InputError, RunError, StorageError
+from interleave.errors import ConfigurationError, InputError, InterleaveError, RunError, StorageError
 from interleave.runs.branch import branch_run
 from interleave.runs.decisions import DecidedRun, is_under_way
 from interleave.runs.journal import read_journal
@@ -22,9 +23,11 @@ from interleave.service.documents.jobs import (
     new_job_id,
 )
 from interleave.service.documents.keys import Caller
-from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.refusals import ApiRefusal, for_clients
 from interleave.service.documents.service import Documents, key_conflict, once_only, storage_failed
 from interleave.service.documents.tracing import traceparent
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -144,10 +147,12 @@ class Decisions:
             decision = line(run)
         except (RunError, InputError, ConfigurationError) as error:
             raise self._refusal(job, error) from None
+        self._refuse_without_models(job)
         return end_of(job, len(entries)), None if is_under_way(run, decision) else decision
 
     def _copied(self, job: Job, new: Job, branch: Branch) -> None:
         folders = self.documents.folders
+        self._refuse_without_models(job)
         try:
             branch_run(
                 folders.run(job.id),
@@ -162,6 +167,13 @@ class Decisions:
         except (RunError, InputError, ConfigurationError) as error:
             raise self._refusal(job, error) from None
 
+    def _refuse_without_models(self, job: Job) -> None:
+        try:
+            self.documents.shelf.refuse_unavailable(job.config)
+        except InterleaveError as error:
+            log.warning("job %s cannot go on: %s", job.id, error)
+            raise _not_now("the models of this job can no longer be loaded") from None
+
     def _refusal(self, job: Job, error: Exception) -> ApiRefusal:
         """Why it cannot be decided: for what is wrong with the request 400, with the state of the job 409."""
         if isinstance(error, InputError | ConfigurationError):
@@ -174,9 +186,7 @@ class Decisions:
 
     def _for_clients(self, job: Job, message: str) -> str:
         """The message without advice for the command line, and without the path of the folder."""
-        message = message.replace(str(self.documents.folders.run(job.id)), "the job")
-        said, _, advice = message.partition(": ")
-        return said if "interleave " in advice or "--" in advice else message
+        return for_clients(message.replace(str(self.documents.folders.run(job.id)), "the job"))
 
 
 def _branched(job: Job, ask: Ask, created: float) -> Job:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,12 @@ class ApiRefusal(Refusal):
 def unknown(what: str, id_: str) -> ApiRefusal:
     """The answer for what is not there, was deleted, or belongs to somebody else: the same for all three."""
     return ApiRefusal(f"{what} with id {id_[:80]!r} not found", status=404, code="not_found")
+
+
+def for_clients(message: str) -> str:
+    """A message without its advice where that is about options of the command line."""
+    said, _, advice = message.partition(": ")
+    return said if re.search(r"\binterleave \w|(?<!\S)--\w", advice) else message
 
 
 def error_body(reason: Refusal) -> dict[str, Any]:

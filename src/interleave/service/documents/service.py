@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from interleave.agents.loading import is_prompted
 from interleave.backends.registry import suggested_requests
 from interleave.config.run_config import Limits, RoleConfig, RunConfig
-from interleave.errors import InputError, RunError, StorageError
+from interleave.errors import ConfigurationError, InputError, RunError, StorageError
 from interleave.runs.journal import read_journal
 from interleave.runs.record import RunRecord
 from interleave.runs.resolve import adapted_request
@@ -37,7 +37,7 @@ from interleave.service.documents.jobs import (
 )
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.queue_state import QueueState, read_queue, write_queue
-from interleave.service.documents.refusals import ApiRefusal, unknown
+from interleave.service.documents.refusals import ApiRefusal, for_clients, unknown
 from interleave.service.documents.retention import remove_regularly
 from interleave.service.documents.shared_pictures import PictureAddresses, SharedPicture
 from interleave.service.documents.shared_worker import SharedJobWorker, Sharing
@@ -415,10 +415,11 @@ class Documents:
             request = Request(tuple(parts), tuple(assets.values()))
             if _reads_prompts(config.planner):  # one that computes refuses by itself, in its turn
                 await self.in_thread(adapted_request, request, config)
-        except InputError as error:
+        except (InputError, ConfigurationError) as error:  # a configuration that does not fit the request
             said = "\n".join(part.text for part in parts if isinstance(part, Text))
             nearest = await self.in_thread(suggestions_for, said, config.planner)
-            raise ApiRefusal(str(error), parameter="input", code="invalid_prompt", nearest=nearest) from None
+            message = str(error) if isinstance(error, InputError) else for_clients(str(error))
+            raise ApiRefusal(message, parameter="input", code="invalid_prompt", nearest=nearest) from None
         return request
 
     async def _picture(self, caller: Caller, part: InputPicture, decoded: Iterator[RawPicture]) -> Image:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from interleave.agents.prompts import PromptPack
+from interleave.backends.registry import refuse_unloadable
 from interleave.config.run_config import RunConfig
 from interleave.runs.models import Models
-from interleave.runs.resolve import Choices, load_models, unchanged_pack
+from interleave.runs.resolve import Choices, load_models, refuse_objects, unchanged_pack
 
 log = logging.getLogger(__name__)
 Observe = Callable[[Models], Models]
@@ -71,6 +72,15 @@ class ModelShelf:
         offers = (self.own, *self.others.values())
         return next((each for each in offers if _identity(each.config) == identity), None)
 
+    def refuse_unavailable(self, config: RunConfig) -> None:
+        """Raise where the models of an earlier job, no longer offered, cannot be had; loads no weights."""
+        if self.offer_of(config) is not None:
+            return
+        refuse_objects(config)
+        unchanged_pack(config)
+        for role in ("planner", "critic", "generator"):
+            refuse_unloadable(getattr(config, role).parsed, role)
+
     async def models_for(self, config: RunConfig) -> Models:
         return await asyncio.shield(self._task(config))
 
@@ -101,6 +111,9 @@ class NoModels(ModelShelf):
             return models
 
         return asyncio.create_task(never())
+
+    def refuse_unavailable(self, config: RunConfig) -> None:
+        """Nothing is refused: the workers have the models."""
 
 
 def _identity(config: RunConfig) -> tuple[str, ...]:

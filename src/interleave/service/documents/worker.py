@@ -190,8 +190,6 @@ class JobWorker:
             return
         with job_context(job.id, job.request_id), span("interleave.job", parent=job.traceparent, job=job.id):
             try:
-                if job.decision is not None:
-                    await asyncio.to_thread(self.folders.carry_out, job, lease)
                 ended = await self._answer(job)
             except StorageError:
                 raise
@@ -210,6 +208,8 @@ class JobWorker:
             if self.shelf.state == "failed":
                 raise ModelsMissing(str(error)) from error
             raise
+        if job.decision is not None:  # after its models are there: what cannot be carried out is not recorded
+            await asyncio.to_thread(self.folders.carry_out, job, self.lease_of(job.id))
         identity = job.config.generator.identity
         worker = Worker(self.folders.root, Assignment(config=job.config), self.limits, {identity: models})
         item = Item(
