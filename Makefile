@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BARE := $(VENV)/bare/.ready
 EXTRAS := dev,api,local,postgres,robots,serve,studio,train,ray
 
 .PHONY: setup demo cluster cluster-down studio test test-all test-servers test-trainers test-robots bench lint format docs clean
@@ -14,6 +15,13 @@ $(READY): pyproject.toml constraints.txt
 		{ echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	@touch $@
+
+# What `pip install` of the wheel brings without any extra, less the wheel itself: tests add the one they build.
+$(BARE): pyproject.toml constraints.txt | $(READY)
+	$(PYTHON) -m venv $(VENV)/bare
+	$(VENV)/bare/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt .
+	$(VENV)/bare/bin/python -m pip uninstall --quiet --yes interleavethinker
 	@touch $@
 
 demo: $(READY)
@@ -31,15 +39,18 @@ cluster-down: $(READY)
 studio: $(READY)
 	cd studio && npm ci && PYTHON=../$(BIN)/python npm run types && npm run check && npm test && npm run build
 
-test: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+# On all cores, at most eight: each process imports torch.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+
+test: $(READY) $(BARE)
+	$(PYTEST) -m "not slow"
 
 # STRICT=1 fails where a test would skip because a program or package is missing, and lists them.
-test-all: $(READY)
+test-all: $(READY) $(BARE)
 ifneq ($(filter-out 0,$(STRICT)),)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[strict]'
 endif
-	STRICT=$(STRICT) $(BIN)/python -m pytest
+	STRICT=$(STRICT) $(PYTEST)
 
 test-servers: $(READY)
 	$(BIN)/python -m pytest tests/servers

@@ -6,7 +6,7 @@ import gc
 import os
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +31,14 @@ ssl.create_default_context = create_default_context
 def pytest_configure(config: pytest.Config) -> None:
     if is_strict():
         config.pluginmanager.register(StrictSkips())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Text that is no Unicode, as tests of such text print it, cannot be sent to the process that reports."""
+    report = yield
+    report.sections = [(name, text.encode("utf-8", "replace").decode()) for name, text in report.sections]
+    return report
 
 
 def pytest_collection_finish() -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from interleave import plugins
 from interleave.agents.prompts import load_pack
 from interleave.backends.registry import find_backend, note_for
-from interleave.cli import bench
-from interleave.cli.main import app, run
+from interleave.cli.main import run
 from interleave.config.profiles import load_profile
 from interleave.errors import ConfigurationError, MissingDependency
 from interleave.training.recipes import shipped_recipes
@@ -23,6 +24,10 @@ SOURCE = Path(__file__).parent.parent / "src" / "interleave"
 ENTRY_POINTS = """
 [interleave.generators]
 crayon = crayon_box.plugin:CRAYON
+[interleave.vlms]
+parrot = crayon_box.plugin:Parrot
+[interleave.agents]
+abacus = crayon_box.plugin:Abacus
 [interleave.profiles]
 crayon = crayon_box.profiles
 [interleave.prompt_packs]
@@ -35,6 +40,8 @@ broken = crayon_box.plugin:CRAYON
 [interleave.benchmarks]
 doodle = crayon_box.plugin:doodle
 scribble = crayon_box.plugin:Scribble
+[interleave.exporters]
+wax = crayon_box.plugin:WAX
 [interleave.commands]
 sharpen = crayon_box.plugin:app
 """
@@ -42,9 +49,11 @@ PLUGIN = """
 import typer
 from PIL import Image
 from pydantic import BaseModel
-from interleave import BackendInfo, GeneratorCapabilities
+from interleave import BackendInfo, GeneratorCapabilities, Outcome, Plan, PlanStep, Reply, Verdict
+from interleave import VlmCapabilities
 from interleave.benchmarks.ueval import UEval
 from interleave.data.prompts.stage import RequestSource
+from interleave.render.exports import Exported, Format
 from interleave.data.prompts.corpus import RequestRow
 
 class Crayon:
@@ -57,6 +66,33 @@ class Crayon:
 
     async def generate(self, request):
         return Image.new("RGB", (64, 64), self.options.colour)
+
+class Parrot:
+    class Options(BaseModel):
+        pass
+
+    def __init__(self, *, spec, options):
+        self.capabilities = VlmCapabilities()
+
+    async def complete(self, messages, sampling):
+        return Reply("squawk")
+
+class Abacus:
+    class Options(BaseModel):
+        pass
+
+    def __init__(self, *, spec, options): ...
+
+    async def plan(self, request):
+        return Plan(steps=(PlanStep(number=1, prompt=request.text),))
+
+    async def judge(self, seen):
+        return Verdict(outcome=Outcome.ACCEPTED)
+
+WAX = Format("wax", "Wax", "text/wax", "crayon_box.plugin:melt")
+
+def melt(folder, record, options):
+    return Exported(record.title.encode())
 
 CRAYON = BackendInfo("crayon_box.plugin:Crayon", "draws with wax", note="{} from a crayon.")
 
@@ -117,8 +153,6 @@ def crayons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.write_text(text, "utf-8")
     monkeypatch.syspath_prepend(site)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(app, "registered_groups", list(app.registered_groups))
-    monkeypatch.setattr(bench.app, "registered_commands", list(bench.app.registered_commands))
     for module in [name for name in sys.modules if name.startswith("crayon_box")]:
         monkeypatch.delitem(sys.modules, module)
 
@@ -142,6 +176,10 @@ def test_commands_and_benchmarks_of_a_package_are_run(capsys: pytest.CaptureFixt
     assert run(["sharpen", "pencil"]) == 0
     assert run(["bench", "doodle", "--items", "5"]) == 0
     assert capsys.readouterr().out == "sharp\n5 doodles\n"
+    assert run(["--help"]) == 0
+    assert "sharpen    Sharpen things." in capsys.readouterr().out
+    assert run(["bench", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[-1]["name"] == "scribble"
 
 
 @pytest.mark.usefixtures("crayons")
@@ -168,6 +206,48 @@ def test_requests_of_a_package_become_a_corpus(capsys: pytest.CaptureFixture[str
 @pytest.mark.usefixtures("crayons")
 def test_recipes_of_a_package_are_listed() -> None:
     assert "wax-sft" in shipped_recipes()
+
+
+def test_the_package_of_these_tests_has_an_entry_in_every_group_that_is_documented() -> None:
+    documented = re.findall(r"^\| (interleave\.\w+)", plugins.__doc__ or "", re.MULTILINE)
+    assert re.findall(r"^\[(.*)\]", ENTRY_POINTS, re.MULTILINE) == documented
+
+
+@pytest.mark.usefixtures("crayons")
+def test_an_agent_a_critic_and_an_exporter_of_a_package_are_used(capsys: pytest.CaptureFixture[str]) -> None:
+    models = ["--planner", "abacus", "--critic", "parrot", "--generator", "crayon", "--max-attempts", "1"]
+    assert run(["generate", "A line", *models, "--out", "run"]) == 0
+    assert "the critic's reply could not be read" in capsys.readouterr().err
+    assert run(["export", "run", "--to", "wax"]) == 0
+    assert Path("run/document.wax").read_text() == "A line"
+
+
+BROKEN = "\n".join(
+    f"[interleave.{group}]\nbroken = broken_box.{group}"
+    for group in ("profiles", "prompt_packs", "recipes", "generators", "vlms", "agents", "exporters")
+)
+
+
+def test_a_package_that_cannot_be_imported_stops_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    about = tmp_path / "site" / "broken_box-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-box\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(BROKEN)
+    (about.parent / "broken_box").mkdir()
+    (about.parent / "broken_box" / "__init__.py").write_text('raise RuntimeError("no GPU here")')
+    monkeypatch.syspath_prepend(about.parent)
+    assert run(["generate", "A line in 1 picture", "--dry-run", "--out", "run"]) == 0
+    for command in (
+        ["export", "run", "--to", "html"],
+        ["prompts", "list"],
+        ["train", "recipes"],
+        ["backends"],
+    ):
+        assert run(command) == 0, command
+    assert run(["export", "run", "--to", "broken"]) == 2
+    assert "'broken' of the package broken-box cannot be loaded" in capsys.readouterr().err
 
 
 def test_nothing_in_the_product_names_the_miniatures_package() -> None:

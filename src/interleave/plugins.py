@@ -10,6 +10,7 @@
 | interleave.recipes         | a package whose folder holds training recipes (`NAME.toml`)                 |
 | interleave.request_sources | a `RequestSource` for `data prompts --source NAME`                          |
 | interleave.benchmarks      | a `Benchmark`, or a command of its own, run by `interleave bench NAME`      |
+| interleave.exporters       | a `Format` for `interleave export RUN --to NAME`                            |
 | interleave.commands        | a typer application, run by `interleave NAME`                               |
 
 Names are listed without importing anything; a package is imported when one of its names is used.
@@ -33,8 +34,12 @@ PREFIX = "interleave."
 
 def installed(group: str) -> Mapping[str, EntryPoint]:
     """The entries of a group by name; of two packages that claim one name, the first on the path wins."""
-    groups = _scan(tuple((folder, _changed_at(folder)) for folder in sys.path))
-    return groups.get(f"{PREFIX}{group}", {})
+    return everything().get(f"{PREFIX}{group}", {})
+
+
+def everything() -> Mapping[str, Mapping[str, EntryPoint]]:
+    """All entries of ours, by group and name."""
+    return _scan(tuple((folder, _changed_at(folder)) for folder in sys.path))
 
 
 @lru_cache(maxsize=4)
@@ -77,14 +82,25 @@ def load(point: EntryPoint, what: str) -> Any:
         ) from error
 
 
+def is_importable(package: str) -> bool:
+    """Whether a package that something needs is installed."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # its parent package is not installed either
+        return False
+
+
 def folders(group: str) -> list[Path]:
     """The folders of the packages that a group names, found without importing them."""
     return [folder for point in installed(group).values() for folder in _folders_of(point.value)]
 
 
 def _folders_of(package: str) -> list[Path]:
+    """Looks for the outermost package alone: to look for an inner one would import those around it."""
+    outer, *inner = package.split(".")
     try:
-        spec = importlib.util.find_spec(package)
-    except ImportError:  # its parent package is gone
+        spec = importlib.util.find_spec(outer)
+    except (ImportError, ValueError):  # a module in memory without a place
         return []
-    return [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
+    places = (spec.submodule_search_locations or ()) if spec else ()
+    return [folder for place in places if (folder := Path(place, *inner)).is_dir()]

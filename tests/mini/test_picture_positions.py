@@ -10,9 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from interleave.backends.local.processors import load_processor  # noqa: E402
-from interleave_mini.backends import WEIGHTS  # noqa: E402
 from interleave_mini.train.vision_examples import sample_exercise  # noqa: E402
 from interleave_mini.train.vision_pretrain import Batches  # noqa: E402
+from interleave_mini.weights import WEIGHTS  # noqa: E402
 
 PLANNER: Path = WEIGHTS / "planner"
 

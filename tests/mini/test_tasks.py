@@ -79,11 +79,16 @@ def test_there_are_as_many_requests_as_promised() -> None:
     assert len(set(names)) == len(names)
 
 
+TIMES = [1, pytest.param(3, marks=pytest.mark.slow)]
+"""How often each wording of a topic is tried, about."""
+
+
+@pytest.mark.parametrize("times", TIMES)
 @pytest.mark.parametrize("topic", ALL_TOPICS, ids=lambda topic: topic.name)
-def test_every_request_of_a_topic_is_read_back_with_its_truth(topic: Topic) -> None:
+def test_every_request_of_a_topic_is_read_back_with_its_truth(topic: Topic, times: int) -> None:
     rng, used = Random(topic.name), set()
     for number in range(9 * len(topic.templates)):
-        if number >= 3 * len(topic.templates) and len(used) == len(topic.templates):
+        if number >= times * len(topic.templates) and len(used) == len(topic.templates):
             break
         written = topic.sample(rng)
         text = normalised(written.text)
@@ -97,10 +102,11 @@ def test_every_request_of_a_topic_is_read_back_with_its_truth(topic: Topic) -> N
     assert used == set(topic.templates)
 
 
+@pytest.mark.parametrize("times", TIMES)
 @pytest.mark.parametrize("topic", ALL_TOPICS, ids=lambda topic: topic.name)
-def test_requests_and_captions_are_written_as_sentences(topic: Topic) -> None:
+def test_requests_and_captions_are_written_as_sentences(topic: Topic, times: int) -> None:
     rng = Random(topic.name)
-    for _ in range(3 * len(topic.templates)):
+    for _ in range(times * len(topic.templates)):
         written = topic.sample(rng)
         for text in (written.text, *(step.caption for step in written.story.steps)):
             assert re.fullmatch(r"[A-Z].*[.!?]", text), text

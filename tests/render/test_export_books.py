@@ -14,9 +14,9 @@ from PIL import Image
 from interleave import generate
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError, MissingDependency
-from interleave.render.exports import FORMATS, ExportOptions, Format, export_run
-from interleave.render.exports import formats as formats_module
+from interleave.render.exports import ExportOptions, Format, export_run
 from interleave.render.exports.book import MISSING_PICTURE, book_of, clean
+from interleave.render.exports.formats import FORMATS, INSTALL
 from interleave.runs.record import RunRecord, read_record
 
 ASKED = "How a <b>frog</b> & a toad grow up, in two pictures"
@@ -108,8 +108,8 @@ def test_a_page_loads_nothing(made: Path, record: RunRecord) -> None:
 def test_a_format_whose_package_is_missing_says_how_to_get_it(
     made: Path, record: RunRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lacking = Format("pdf", "PDF", "application/pdf", "x:y", ("no_such_package",))
-    monkeypatch.setitem(formats_module.FORMATS, "pdf", lacking)
+    lacking = Format("pdf", "PDF", "application/pdf", "x:y", ("no_such_package",), INSTALL)
+    monkeypatch.setitem(FORMATS, "pdf", lacking)
     with pytest.raises(MissingDependency, match=r"interleavethinker\[studio\]"):
         export_run(made, record, "pdf")
     with pytest.raises(ConfigurationError, match="no format 'doc'"):

@@ -1,7 +1,8 @@
-"""What a benchmark is. One file and one row of `table.py` make a new one; `docs/` says how."""
+"""What a benchmark is. A class and the words of its judge make a new one, here or in another package."""
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -204,6 +205,12 @@ class Benchmark(ABC):
     tests: ClassVar[Literal["systems", "critics"]] = "systems"
     about: ClassVar[str] = ""
     """What a reader of the numbers must know, in a sentence."""
+
+    @property
+    def package_folders(self) -> list[Path]:
+        """What holds `judge_prompts/` and `published/`: its module's folder, then those it extends."""
+        modules = [sys.modules[each.__module__] for each in type(self).__mro__ if issubclass(each, Benchmark)]
+        return [Path(module.__file__).parent for module in modules if module.__file__]
 
     # data
 

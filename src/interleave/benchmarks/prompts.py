@@ -1,8 +1,8 @@
 """The words a judge is asked with: ours (labelled "reworded"), or those of a checkout of the benchmark.
 
-Ours lie in `judge_prompts/NAME.toml`: one template a key, with `{gaps}`. A checkout is parsed, never
-executed: we take string constants of its Python files by name, texts of its JSON files by key, or whole text
-files.
+Ours lie in `judge_prompts/NAME.toml` beside the module of the benchmark, in this package or in another: one
+template a key, with `{gaps}`. A checkout is parsed, never executed: we take string constants of its Python
+files by name, texts of its JSON files by key, or whole text files.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 
-from interleave.errors import InputError
+from interleave.errors import ConfigurationError, InputError
 from interleave.files import read_bytes, why
 from interleave.types import Part, Text
 
+OURS = (Path(__file__).parent,)
+"""The folders of the benchmarks in this package."""
 REWORDED = "reworded"
 OFFICIAL = "official"
 IMPORTED = "imported"
@@ -49,6 +50,9 @@ class JudgePrompts:
 
     def fill(self, name: str, **gaps: object) -> str:
         """A template with its gaps filled; other braces, as of JSON, stay as they are."""
+        if name not in self.templates:
+            known = ", ".join(sorted(self.templates)) or "none at all"
+            raise ConfigurationError(f"the judge's prompts have no template {name!r}: there is {known}")
         return _GAP.sub(lambda gap: str(gaps.get(gap[1], gap[0])), self.templates[name])
 
 
@@ -64,10 +68,27 @@ def on_lines(parts: Iterable[Part]) -> tuple[Part, ...]:
     return tuple(lined)
 
 
-def reworded_prompts(benchmark: str) -> JudgePrompts:
-    """Our own words for a benchmark."""
-    path = resources.files("interleave.benchmarks") / "judge_prompts" / f"{benchmark}.toml"
-    return JudgePrompts(REWORDED, tomllib.loads(path.read_text("utf-8")))
+def reworded_prompts(benchmark: str, folders: Sequence[Path] = OURS) -> JudgePrompts:
+    """The words that come with a benchmark, from the first folder that has them."""
+    path = file_of(benchmark, "judge_prompts", folders)
+    if path is None:
+        raise ConfigurationError(
+            f"the benchmark {benchmark!r} has no prompts for its judge: "
+            f"write them into {folders[0] / 'judge_prompts' / benchmark}.toml"
+        )
+    try:
+        templates = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path} cannot be read ({why(error)})") from None
+    if other := [key for key, text in templates.items() if not isinstance(text, str)]:
+        raise ConfigurationError(f"{path}: {other[0]!r} is no text; every key is one template of the judge")
+    return JudgePrompts(REWORDED, templates)
+
+
+def file_of(benchmark: str, kind: str, folders: Sequence[Path]) -> Path | None:
+    """`KIND/NAME.toml` in the first of these folders that has it."""
+    paths = (folder / kind / f"{benchmark}.toml" for folder in folders)
+    return next((path for path in paths if path.is_file()), None)
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import tomllib
-from importlib import resources
+from collections.abc import Sequence
+from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from interleave.benchmarks.base import Benchmark
-from interleave.benchmarks.prompts import REWORDED
+from interleave.benchmarks.prompts import OURS, REWORDED, file_of
 from interleave.benchmarks.stages import Scored, judge_name
+from interleave.errors import ConfigurationError
+from interleave.files import why
 from interleave.types import Value
+from interleave.validation_errors import first_problem
 
 
 class PublishedRow(Value):
@@ -29,13 +33,23 @@ class PublishedRow(Value):
     """What a reader must know: another rule, a slip."""
 
 
-def published_rows(benchmark: str) -> tuple[PublishedRow, ...]:
-    """The rows of a benchmark; none where nothing is stored."""
-    path = resources.files("interleave.benchmarks") / "published" / f"{benchmark}.toml"
-    if not path.is_file():
+class PublishedFile(Value):
+    """The `published/NAME.toml` of a benchmark."""
+
+    rows: tuple[PublishedRow, ...]
+
+
+def published_rows(benchmark: str, folders: Sequence[Path] = OURS) -> tuple[PublishedRow, ...]:
+    """The rows of a benchmark, from the first folder that has them; none where nothing is stored."""
+    path = file_of(benchmark, "published", folders)
+    if path is None:
         return ()
-    stored = tomllib.loads(path.read_text("utf-8"))
-    return tuple(PublishedRow.model_validate(row) for row in stored["rows"])
+    try:
+        return PublishedFile.model_validate(tomllib.loads(path.read_text("utf-8"))).rows
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read ({why(error)})") from None
+    except ValidationError as error:
+        raise ConfigurationError(f"{path}: {first_problem(error)}") from None
 
 
 def measured_name(benchmark: Benchmark, scored: Scored) -> str:

@@ -227,7 +227,7 @@ def _share(value: float, top: float) -> float:
 def published_views(workspace: Workspace, scored: Scored) -> tuple[list[str], list[PublishedView]]:
     """The columns that are published, and the rows: ours, and then the others."""
     benchmark, outcome = workspace.benchmark, scored.outcome
-    rows = published_rows(benchmark.name)
+    rows = published_rows(benchmark.name, benchmark.package_folders)
     names = [number.name for number in outcome.numbers if any(number.name in row.numbers for row in rows)]
     groups = [name for name in outcome.by_group if any(name in row.groups for row in rows)]
     if not names and not groups:

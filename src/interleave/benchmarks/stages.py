@@ -179,7 +179,7 @@ def judge_prompts(benchmark: Benchmark, checkout: Path | None, pack: str | None 
             raise ConfigurationError(f"{benchmark.name} asks in the words of a prompt pack: --prompts PACK")
         return own
     if checkout is None:
-        return reworded_prompts(benchmark.asks_as or benchmark.name)
+        return reworded_prompts(benchmark.asks_as or benchmark.name, benchmark.package_folders)
     if not benchmark.official_prompts:
         raise ConfigurationError(f"where {benchmark.name} keeps its judge's prompts is not known here")
     return official_prompts(checkout, benchmark.official_prompts)

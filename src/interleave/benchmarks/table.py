@@ -48,6 +48,10 @@ def find_benchmark(name: str) -> Benchmark:
     if not is_benchmark(found):
         raise ConfigurationError(f"{name!r} is a command of its own: `interleave bench {name}` is all it has")
     benchmark: Benchmark = found() if isinstance(found, type) else found
+    if benchmark.name != name:  # folders and comparisons would look for it under the other name
+        raise ConfigurationError(
+            f"the entry {name!r} names the benchmark {benchmark.name!r}: give both the same name"
+        )
     return benchmark
 
 

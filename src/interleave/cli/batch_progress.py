@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from interleave.batches.watcher import Watcher
-from interleave.cli.run_command import say
+from interleave.cli.console import make_console
+from interleave.cli.streams import say
 from interleave.runs.event_lines import DrawnLine, EventLine, JudgedLine, PlannedLine, StepFinishedLine
 from interleave.text import count, one_line, time_left
 
@@ -220,9 +221,7 @@ class LiveBatchProgress(BatchProgress):
 @contextmanager
 def batch_progress() -> Iterator[BatchProgress]:
     """Progress on standard error while the block runs."""
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False)
+    console = make_console()
     progress = LiveBatchProgress(console) if console.is_terminal else PlainBatchProgress()
     over = threading.Event()
 

@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from interleave.benchmarks.table import TABLE, find_benchmark, is_benchmark
 from interleave.cli import options
-from interleave.cli.bench_drift import drift
+from interleave.cli.lazy_group import Row, imported, lazy_group, plugged_in
+from interleave.cli.streams import say
+from interleave.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from interleave.benchmarks.base import Benchmark
 
-app = typer.Typer(help="Measure planners, critics and generators.", no_args_is_help=True)
+
+def _rows() -> dict[str, Row]:
+    """Commands for all benchmarks, then one for each."""
+    added = {
+        name: row._replace(load=partial(_command_or_benchmark, name, row))
+        for name, row in plugged_in("benchmarks", "benchmark").items()
+    }
+    shipped = {name: Row(partial(_command_of, name), f"Run and score {name}.") for name in TABLE}
+    return COMMANDS | shipped | {name: row for name, row in added.items() if name not in COMMANDS | shipped}
+
+
+COMMANDS = {
+    "list": imported("interleave.cli.bench:list_benchmarks", "The benchmarks there are, and who judges."),
+    "compare": imported("interleave.cli.bench:compare", "Two systems on the same items, with intervals."),
+    "drift": imported("interleave.cli.bench_drift:drift", "How far long documents drift from their start."),
+}
+app = typer.Typer(
+    cls=lazy_group(_rows), help="Measure planners, critics and generators.", no_args_is_help=True
+)
 
 DATA, RUN, JUDGE = "Data", "Many machines", "Judging"
 CONCURRENCY = 16
@@ -47,21 +68,32 @@ def _bench() -> None:
     """Measure planners, critics and generators."""
 
 
-@app.command("list")
 def list_benchmarks(json_output: options.Json = False) -> int:
     """The benchmarks there are, what they test, and who judges."""
-    rows = [find_benchmark(name) for name in TABLE]
+    rows = list(_benchmarks())
     if json_output:
         typer.echo(json.dumps([_as_json(row) for row in rows]))
         return 0
-    from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("name", "benchmark", "tests", "official judge", "licence of the data")
+    from interleave.cli.console import make_console
+
+    table = Table(Column("name", no_wrap=True), "benchmark", "tests", "official judge", "licence of the data")
     for row in rows:
         table.add_row(row.name, row.title, row.tests, row.judge.name, row.licence)
-    Console().print(table)
+    make_console(stderr=False).print(table)
     return 0
+
+
+def _benchmarks() -> Iterator[Benchmark]:
+    """The benchmarks that ship, then those of other packages; one that cannot be loaded is a warning."""
+    yield from map(find_benchmark, TABLE)
+    for name, row in plugged_in("benchmarks", "benchmark").items():
+        try:
+            if is_benchmark(row.load()):
+                yield find_benchmark(name)
+        except ConfigurationError as error:
+            say(f"interleave: {error} (left out)")
 
 
 def _as_json(row: Benchmark) -> dict[str, str]:
@@ -76,7 +108,6 @@ def _as_json(row: Benchmark) -> dict[str, str]:
     }
 
 
-@app.command("compare")
 def compare(
     ours: Annotated[
         Path, typer.Argument(metavar="A", help="The folder of a system, or a file of its scores/.")
@@ -95,8 +126,9 @@ def compare(
     if json_output:
         typer.echo(comparison.model_dump_json())
         return 0
-    from rich.console import Console
     from rich.table import Table
+
+    from interleave.cli.console import make_console
 
     table = Table("", "A − B", "95 %", "items", title=f"{ours} against {theirs}", title_justify="left")
     for gap in comparison.gaps:
@@ -106,15 +138,14 @@ def compare(
             "–" if gap.low is None or gap.high is None else f"{gap.low:+.{digits}f} to {gap.high:+.{digits}f}"
         )
         table.add_row(gap.name, shown, bounds, f"{gap.items:,}", style="bold" if gap.is_clear else "")
-    console = Console(stderr=True)
+    console = make_console()
     console.print(table)
     console.print(
         f"{len(comparison.wins):,} wins of A, {len(comparison.losses):,} losses, {comparison.ties:,} ties; "
-        "bold: the interval does not hold zero",
-        highlight=False,
+        "bold: the interval does not hold zero"
     )
     for note in comparison.notes:
-        console.print(note, style="yellow", highlight=False)
+        console.print(note, style="yellow")
     typer.echo(str(page))
     return 0
 
@@ -271,18 +302,11 @@ def _command_of(name: str) -> Callable[..., int]:
             ),
         )
 
+    bench.__doc__ = f"The benchmark {name}: run a system, ask the judge, score, report."
     return bench
 
 
-def add_benchmark(name: str, benchmark: object = None) -> None:
-    """Add the command of a benchmark: one of the table, a package's own, or a package's own command."""
-    if benchmark is not None and not is_benchmark(benchmark):
-        app.command(name)(cast(Callable[..., int], benchmark))
-        return
-    said = f"The benchmark {name}: run a system, ask the judge, score, report."
-    app.command(name, help=said)(_command_of(name))
-
-
-app.command("drift")(drift)
-for _name in TABLE:
-    add_benchmark(_name)
+def _command_or_benchmark(name: str, row: Row) -> Callable[..., Any]:
+    """A package's own command, or the command of its benchmark."""
+    loaded: Callable[..., Any] = row.load()
+    return _command_of(name) if is_benchmark(loaded) else loaded

@@ -178,10 +178,10 @@ def _as_json(settings: DriftSettings, scores: Sequence[CellScore]) -> dict[str, 
 
 
 def _print_table(settings: DriftSettings, scores: Sequence[CellScore]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from interleave.benchmarks.drift.report import shown_cell
+    from interleave.cli.console import make_console
 
     title = f"{settings.generator}, {settings.chains} chains; 95 % intervals over chains"
     table = Table("protocol", "remedy", *(f"step {mark}" for mark in settings.marks), "calls", title=title)
@@ -189,7 +189,7 @@ def _print_table(settings: DriftSettings, scores: Sequence[CellScore]) -> None:
         by_step = {mark.step: shown_cell(mark) for mark in each.marks}
         cells = [by_step.get(mark, "–") for mark in settings.marks]
         table.add_row(each.protocol, each.name, *cells, f"{each.calls:,}")
-    Console(stderr=True).print(table)
+    make_console().print(table)
 
 
 class _progress:

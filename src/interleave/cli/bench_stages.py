@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from interleave.backends.registry import load_vlm
 from interleave.batches.assignment import Shard
@@ -33,6 +31,7 @@ from interleave.benchmarks.stages import (
 )
 from interleave.benchmarks.views import as_published, bounds_of, in_digits
 from interleave.cli.batch_progress import batch_progress
+from interleave.cli.console import make_console
 from interleave.cli.stage_progress import progress_bar
 from interleave.cli.streams import collapse_retry_messages
 from interleave.config.run_config import Limits
@@ -41,6 +40,8 @@ from interleave.runs.resolve import resolve, split_choices
 from interleave.text import count, slug, visible
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from interleave.benchmarks.numbers import Measured
 
 
@@ -73,13 +74,15 @@ class BenchOptions:
 
 def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
     """Carry out one stage, or all of them; returns the exit code."""
-    console = Console(stderr=True)
+    console = make_console()
     if given.shard is not None and stage != "run":
         raise ConfigurationError("--shard is for the stage run: judge and score when all shards have ended")
     folder = given.out or default_folder(benchmark, given)
     workspace = open_workspace(benchmark, folder, given.data, given.items, given.data_revision)
     for note in workspace.dataset.notes:
-        console.print(f"{benchmark.title}: {note}", highlight=False)
+        console.print(f"{benchmark.title}: {note}")
+    # before anything is drawn: a benchmark without words for its judge must not cost a run
+    prompts = None if stage in ("run", "export") else _prompts(benchmark, given)
     if given.dry_run:
         return _dry_run(workspace, given, console)
     if stage in ("all", "run"):
@@ -88,14 +91,8 @@ def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
         typer.echo(str(folder))
         return 0
     name = _outputs_name(workspace, given)
-    if stage == "export":
+    if prompts is None:
         return _export(workspace, name)
-    asked_elsewhere = given.judgements is not None and given.judge_prompts is None
-    prompts = (
-        JudgePrompts(ASKED_ELSEWHERE, {})
-        if asked_elsewhere
-        else judge_prompts(benchmark, given.judge_prompts, given.choices.get("prompts"))
-    )
     judged = workspace.judged(name, given.judge or benchmark.judge.spec, prompts)
     if stage in ("all", "judge"):
         if given.judgements is not None:
@@ -113,6 +110,13 @@ def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
         print_numbers(benchmark, scored, console)
         typer.echo(str(page))
     return 0 if scored.outcome.coverage == 1 else 1
+
+
+def _prompts(benchmark: Benchmark, given: BenchOptions) -> JudgePrompts:
+    """The words of the judge; none where others have asked."""
+    if given.judgements is not None and given.judge_prompts is None:
+        return JudgePrompts(ASKED_ELSEWHERE, {})
+    return judge_prompts(benchmark, given.judge_prompts, given.choices.get("prompts"))
 
 
 def default_folder(benchmark: Benchmark, given: BenchOptions) -> Path:
@@ -145,9 +149,9 @@ def _run(workspace: Workspace, given: BenchOptions, console: Console) -> None:
         return
     if given.outputs is not None:
         taken = workspace.keep_imported(given.outputs)
-        console.print(f"{count(len(taken), 'output')} taken from {given.outputs}", highlight=False)
+        console.print(f"{count(len(taken), 'output')} taken from {given.outputs}")
         return
-    console.print("loading models…", highlight=False)
+    console.print("loading models…")
     with batch_progress() as progress, collapse_retry_messages():
         asyncio.run(
             run_system(
@@ -200,7 +204,7 @@ def _export(workspace: Workspace, name: str) -> int:
 def _judge(workspace: Workspace, judged: Judged, given: BenchOptions, console: Console) -> None:
     vlm = load_vlm(judged.judge, "judge")
     expected = estimate(judged, vlm, retry_failed=given.retry_failed)
-    console.print(_spoken(expected.questions, expected.already, expected.cost), highlight=False)
+    console.print(_spoken(expected.questions, expected.already, expected.cost))
     session = JudgeSession(
         judged, vlm, limits=Limits(max_cost=given.max_cost), retry_failed=given.retry_failed
     )
@@ -214,7 +218,7 @@ def _judge(workspace: Workspace, judged: Judged, given: BenchOptions, console: C
         asyncio.run(follow())
     if any(status != "ok" for status in session.progress.statuses):
         said = ", ".join(f"{number:,} {status}" for status, number in session.progress.statuses.most_common())
-        console.print(f"judge: {said}", highlight=False)
+        console.print(f"judge: {said}")
 
 
 def _import_judgements(workspace: Workspace, judged: Judged, given: Path) -> None:
@@ -243,28 +247,25 @@ def _spoken(questions: int, already: int, cost: float | None) -> str:
 def _dry_run(workspace: Workspace, given: BenchOptions, console: Console) -> int:
     benchmark, items = workspace.benchmark, workspace.dataset.items
     system, models = _system(workspace, given)
-    console.print(
-        f"{benchmark.title} with {count(len(items), 'item')} from {workspace.dataset.source}", highlight=False
-    )
+    console.print(f"{benchmark.title} with {count(len(items), 'item')} from {workspace.dataset.source}")
     if benchmark.tests == "systems":
-        console.print(f"system {system}: {SYSTEMS.get(system, 'outputs made elsewhere')}", highlight=False)
+        console.print(f"system {system}: {SYSTEMS.get(system, 'outputs made elsewhere')}")
         for role, spec in models.items():
-            console.print(f"  {role}: {spec}", highlight=False)
+            console.print(f"  {role}: {spec}")
     questions = sum(len(benchmark.keys(item, None)) for item in items)
     judge = given.judge or benchmark.judge.spec
-    console.print(f"judge: {judge}, about {count(questions, 'question')}", highlight=False)
+    console.print(f"judge: {judge}, about {count(questions, 'question')}")
     try:
         price = load_vlm(judge, "judge").capabilities.typical_price
     except Exception as error:  # a key or a package that is missing is no reason not to say the rest
-        console.print(f"  it cannot be asked yet: {error}", highlight=False)
+        console.print(f"  it cannot be asked yet: {error}", soft_wrap=True)
     else:
         console.print(
             "  it does not know its price"
             if price is None
             else f"  about {price * questions:,.2f} US dollars",
-            highlight=False,
         )
-    console.print(f"folder: {workspace.folder}", highlight=False)
+    console.print(f"folder: {workspace.folder}", soft_wrap=True)
     return 0
 
 
@@ -285,15 +286,13 @@ def print_numbers(benchmark: Benchmark, scored: Scored, console: Console) -> Non
         table.add_row(f"  {visible(group)}", *_cells(numbers[0]))
     console.print(table)
     lacking = "" if outcome.coverage == 1 else f"; a question without an answer counts as {outcome.missing!r}"
-    console.print(
-        f"coverage {outcome.coverage:.1%} of {count(outcome.items, 'item')}{lacking}", highlight=False
-    )
+    console.print(f"coverage {outcome.coverage:.1%} of {count(outcome.items, 'item')}{lacking}")
     if unusual := {status: number for status, number in outcome.statuses.items() if status != "ok"}:
         said = ", ".join(f"{number:,} {status}" for status, number in unusual.items())
-        console.print(f"questions without an answer: {said}", style="yellow", highlight=False)
-    console.print(outcome.numbers[0].id, style="dim", highlight=False, soft_wrap=True)
+        console.print(f"questions without an answer: {said}", style="yellow")
+    console.print(outcome.numbers[0].id, style="dim", soft_wrap=True)
     if benchmark.about:
-        console.print(benchmark.about, style="dim", highlight=False)
+        console.print(benchmark.about, style="dim")
     _print_published(benchmark, scored, console)
 
 
@@ -302,7 +301,7 @@ def _cells(number: Measured) -> list[str]:
 
 
 def _print_published(benchmark: Benchmark, scored: Scored, console: Console) -> None:
-    rows = published_rows(benchmark.name)
+    rows = published_rows(benchmark.name, benchmark.package_folders)
     ours = {number.name: number for number in scored.outcome.numbers}
     shown = [name for name in ours if any(name in row.numbers for row in rows)]
     if not shown:
@@ -323,9 +322,9 @@ def _print_published(benchmark: Benchmark, scored: Scored, console: Console) -> 
         mark = f" [{notes.index(row.note) + 1}]" if row.note else ""
         cells = [as_published(row.numbers.get(name), ours[name].digits) for name in shown]
         judge = f", judged by {row.judge}" if row.judge else ""
-        table.add_row(row.system, *cells, Text(row.source + judge + mark))
+        table.add_row(row.system, *cells, row.source + judge + mark)
     console.print(table)
     for place, note in enumerate(notes, start=1):
-        console.print(Text(f"[{place}] {note}"), style="dim")
+        console.print(f"[{place}] {note}", style="dim")
     for difference in differences_from_published(benchmark, scored):
-        console.print(Text(difference), style="yellow")
+        console.print(difference, style="yellow")

@@ -60,7 +60,7 @@ def calibrate(
     from interleave.calibration.page import PAGE_NAME, write_calibration
     from interleave.calibration.profile_file import write_strictness
     from interleave.calibration.report import calibrate as figures_of
-    from interleave.cli.run_command import say
+    from interleave.cli.streams import say
     from interleave.errors import ConfigurationError
     from interleave.judging.labels import read_labels
 
@@ -113,8 +113,7 @@ def _verdicts(
         readable,
         stored_verdicts,
     )
-    from interleave.cli.run_command import say
-    from interleave.cli.streams import collapse_retry_messages
+    from interleave.cli.streams import collapse_retry_messages, say
     from interleave.config.profiles import load_profile
     from interleave.errors import ConfigurationError
     from interleave.runs.resolve import choose_pack
@@ -185,7 +184,7 @@ def _summary(found: Calibration) -> list[str]:
 def _compare_judge(judge: str, labels: list[Label], collections: list[Path], json_output: bool) -> int:
     """Agreement of a scorer's scores with `better` and `score` labels."""
     from interleave.calibration.judges import judge_agreement
-    from interleave.cli.run_command import say
+    from interleave.cli.streams import say
     from interleave.errors import ConfigurationError
 
     if not collections:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from interleave.cli.run_command import say
+from interleave.cli.streams import say
 from interleave.errors import ConfigurationError, MissingDependency
 from interleave.text import count, visible
 
@@ -119,9 +119,9 @@ def _role_of(spec: str) -> str:
 
 
 def _print(results: list[Result]) -> None:
-    from rich.console import Console
+    from interleave.cli.console import make_console
 
-    Console(highlight=False).print(_table(results))
+    make_console(stderr=False).print(_table(results))
     by_status = [sum(result.status == status for result in results) for status in MARKS]
     print("{} passed, {} failed, {} skipped".format(*by_status))
 
@@ -137,9 +137,9 @@ def _table(results: list[Result]) -> Table:
         mark, style = MARKS[result.status]
         table.add_row(
             Text(mark, style=style),
-            Text(result.check),
-            Text(f"{result.seconds:.2f}"),
-            Text(visible(result.reason)),
+            result.check,
+            f"{result.seconds:.2f}",
+            visible(result.reason),
         )
     return table
 

@@ -1,4 +1,4 @@
-"""`interleave export`: a run as PDF, EPUB, PowerPoint, ZIP or one HTML page."""
+"""`interleave export`: a run as PDF, EPUB, PowerPoint, ZIP, one HTML page, or what other packages make."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from interleave.cli import options
+from interleave.render.exports import format_names
 
-To = Annotated[str, typer.Option("--to", metavar="pdf|epub|pptx|zip|html", help="The format.")]
+To = Annotated[str, typer.Option("--to", metavar="|".join(format_names()), help="The format.")]
 File = Annotated[
     Path | None,
     typer.Option(

@@ -14,71 +14,52 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from interleave import plugins
-from interleave.cli import (
-    backends,
-    bench,
-    calibrate,
-    data,
-    export,
-    generate,
-    options,
-    plan,
-    prompts,
-    resume,
-    robot,
-    serve,
-    show,
-    studio,
-    train,
-    work,
-)
 from interleave.cli.json_output import print_error
-from interleave.cli.run_command import say
-from interleave.cli.streams import tolerate_closed_streams
+from interleave.cli.lazy_group import Row, imported, lazy_group, plugged_in
+from interleave.cli.streams import say, tolerate_closed_streams
 from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError, StorageError
 from interleave.redaction import RedactingFormatter, redacted
 from interleave.version import __version__
 
 DONE, SHORT, BAD_INPUT, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
+COMMANDS = {
+    "generate": imported("interleave.cli.generate:generate", "Answer a request with text and images."),
+    "plan": imported("interleave.cli.plan:plan", "Plan a request and draw nothing."),
+    "resume": imported("interleave.cli.resume:resume", "Continue a run, or redraw, choose, undo, branch."),
+    "show": imported("interleave.cli.show:show", "Show a run: its steps and the path of its document."),
+    "export": imported("interleave.cli.export:export", "Write a run's document as PDF, EPUB, Markdown…"),
+    "studio": imported("interleave.cli.studio:studio", "Make, steer and read documents in the browser."),
+    "backends": imported("interleave.cli.backends:app", "List the models that a spec can name; check one."),
+    "prompts": imported("interleave.cli.prompts:app", "The prompt packs for planner and critic."),
+    "doctor": imported("interleave.cli.doctor:doctor", "What is installed, what is missing, how to get it."),
+    "bench": imported("interleave.cli.bench:app", "Measure planners, critics and generators."),
+    "calibrate": imported("interleave.cli.calibrate:calibrate", "Compare a critic's confidence with labels."),
+    "data": imported("interleave.cli.data:app", "Make training data: requests, runs, scores, rows."),
+    "train": imported("interleave.cli.train:app", "Train a planner or a critic."),
+    "serve": imported("interleave.cli.serve:app", "Serve a generator, or whole documents, over HTTP."),
+    "work": imported("interleave.cli.work:work", "Work on the jobs of document services, until Ctrl-C."),
+    "robot": imported("interleave.cli.robot:app", "Sub-tasks for robots: shown, checked, found in videos."),
+}
+"""The lines fit in a terminal of 80 columns."""
+
+
+def _rows() -> dict[str, Row]:
+    return COMMANDS | {
+        name: row for name, row in plugged_in("commands", "command").items() if name not in COMMANDS
+    }
+
+
 app = typer.Typer(
     name="interleave",
-    help="Answer a request with text and pictures, using any image generator: plan, draw, judge, redraw.",
+    cls=lazy_group(_rows),
+    help="Answer a request with text and images, using any image generator: plan, draw, judge, redraw.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(generate.generate)
-app.command()(plan.plan)
-app.command()(resume.resume)
-app.command()(show.show)
-app.command()(export.export)
-app.command()(calibrate.calibrate)
-app.command()(studio.studio)
-app.add_typer(backends.app, name="backends")
-app.add_typer(prompts.app, name="prompts")
-app.add_typer(bench.app, name="bench")
-app.add_typer(data.app, name="data")
-app.add_typer(train.app, name="train")
-app.add_typer(serve.app, name="serve")
-app.add_typer(robot.app, name="robot")
-app.command()(work.work)
-
-
-def _add_plugins(arguments: list[str]) -> frozenset[str]:
-    """Add the plugin commands that these arguments may call; without a command, as in `--help`, all."""
-    verb = next((each for each in arguments if not each.startswith("-")), None)
-    commands = {name for name in plugins.installed("commands") if verb in (None, name)}
-    for name in commands - {group.name for group in app.registered_groups}:
-        app.add_typer(plugins.load(plugins.installed("commands")[name], f"the command {name!r}"), name=name)
-    benchmarks = {name for name in plugins.installed("benchmarks") if verb == "bench"}
-    for name in benchmarks - {command.name for command in bench.app.registered_commands}:
-        point = plugins.installed("benchmarks")[name]
-        bench.add_benchmark(name, plugins.load(point, f"the benchmark {name!r}"))
-    return frozenset(commands | {f"bench {name}" for name in benchmarks})
 
 
 def _print_version(wanted: bool) -> None:
@@ -118,8 +99,7 @@ def run(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        command = _command(_add_plugins(arguments))
-        return int(command(args=arguments, prog_name="interleave", standalone_mode=False) or DONE)
+        return int(root_command()(args=arguments, prog_name="interleave", standalone_mode=False) or DONE)
     except InterleaveError as error:
         return _complain(error, _code_of(error), arguments)
     except (KeyboardInterrupt, typer.Abort):
@@ -134,32 +114,9 @@ def _run(arguments: list[str]) -> int:
 
 
 @cache
-def _command(plugged_in: frozenset[str]) -> Any:
-    """All commands with their options, built once per process: that takes longer than most of them run."""
-    command = typer.main.get_command(app)
-    _add_option(command, _debug_option())
-    return command
-
-
-def _debug_option() -> Any:
-    """`--debug`, which `_complain` looks for in the arguments."""
-
-    def no_command(debug: options.Debug = False) -> None: ...
-
-    just_this = typer.Typer(add_completion=False)
-    just_this.command()(no_command)
-    (option,) = typer.main.get_command(just_this).params
-    option.expose_value = False
-    return option
-
-
-def _add_option(command: Any, option: Any) -> None:
-    """Add an option to every command below this one that does not have it."""
-    if subcommands := getattr(command, "commands", None):
-        for subcommand in subcommands.values():
-            _add_option(subcommand, option)
-    elif not any(parameter.name == option.name for parameter in command.params):
-        command.params.append(option)
+def root_command() -> Any:
+    """The root command, built once per process."""
+    return typer.main.get_command(app)
 
 
 def _code_of(error: InterleaveError) -> int:

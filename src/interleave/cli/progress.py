@@ -6,14 +6,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Console
 from rich.text import Text
 
 from interleave import events
+from interleave.cli.console import make_console
 from interleave.text import count, one_line, visible
 from interleave.types import Outcome, Plan, PlanStep, Slot, Verdict
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.status import Status
 
     from interleave.runs.run import Event
@@ -33,7 +34,7 @@ class Progress(Protocol):
 
 def make_progress() -> Progress:
     """The live display on a terminal, plain lines otherwise."""
-    console = Console(stderr=True, highlight=False)
+    console = make_console()
     return LiveProgress(console) if console.is_terminal else PlainProgress(console)
 
 
@@ -44,7 +45,7 @@ class PlainProgress:
         self.console = console
 
     def say(self, message: str) -> None:
-        self.console.print(Text(visible(message)), soft_wrap=True)
+        self.console.print(visible(message), soft_wrap=True)
 
     def show(self, event: Event) -> None:
         match event:
@@ -115,10 +116,10 @@ class LiveProgress:
             self.status = None
 
     def _print_plan(self, what: str, steps: Sequence[PlanStep]) -> None:
-        self.console.print(Text(f"{what}: {count(len(steps), 'step')}", style="bold"))
+        self.console.print(f"{what}: {count(len(steps), 'step')}", style="bold")
         for step in steps:
             words = one_line(step.text or step.prompt or "", self.console.width - 8)
-            self.console.print(Text(f"{step.number:>4}  {words}", style="dim"))
+            self.console.print(f"{step.number:>4}  {words}", style="dim")
 
     def _step(self, number: int) -> PlanStep:
         return self.steps[number - self.steps[0].number]

@@ -235,7 +235,7 @@ def annotate(
     """
     import asyncio
 
-    from interleave.cli.run_command import say
+    from interleave.cli.streams import say
     from interleave.errors import ConfigurationError
     from interleave.robots.annotate_dataset import Annotating
     from interleave.robots.annotation_file import AnnotateSettings, AnnotationFolder, without_errors

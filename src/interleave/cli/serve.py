@@ -9,14 +9,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options, serve_balancer, serve_documents, service_options
-from interleave.errors import ConfigurationError, MissingDependency
+from interleave.cli import options, service_options
+from interleave.cli.lazy_group import imported, lazy_group
+from interleave.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from interleave.config.specs import Spec
     from interleave.service.ray_replicas import RayReplicas
 
+COMMANDS = {
+    "generator": imported("interleave.cli.serve:serve_generator", "Serve an image generator."),
+    "documents": imported("interleave.cli.serve_documents:serve_documents", "Serve whole documents."),
+    "balancer": imported(
+        "interleave.cli.serve_balancer:serve_balancer", "Balance several servers, by nginx."
+    ),
+    "keys": imported("interleave.cli.serve_documents:keys", "The API keys of a document service."),
+}
 app = typer.Typer(
+    cls=lazy_group(lambda: COMMANDS),
     help="Serve a generator, or whole documents, over HTTP; balance several servers.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -30,7 +40,6 @@ def _serve() -> None:
     """Serve a generator, or whole documents, over HTTP."""
 
 
-@app.command("generator")
 def serve_generator(
     generator: options.GeneratorSpec = None,
     preset: Annotated[
@@ -118,7 +127,7 @@ def serve_generator(
     /v1/images/edits). The address is printed on standard output, requests are logged on standard error.
     """
     service_options.require_packages()
-    from interleave.backends.registry import look_for_model
+    from interleave.backends.registry import look_for_model, require_backend
     from interleave.config.specs import parse_spec
     from interleave.service.auth import check_public
     from interleave.service.config import Limits, ServerConfig, find_preset, parse_devices, visible_devices
@@ -133,7 +142,7 @@ def serve_generator(
             "name what to serve: --generator SPEC, e.g. solid, or --preset NAME, e.g. klein"
         )
     parsed = parse_spec(spec)
-    _check_known(parsed)
+    require_backend(parsed, "generator")
     token = _token(token)
     check_public(host, token)
     workers = parse_devices(devices)
@@ -166,11 +175,6 @@ def serve_generator(
     )
     serve(config, _announce)
     return 0
-
-
-app.command("documents")(serve_documents.serve_documents)
-app.command("balancer")(serve_balancer.serve_balancer)
-app.add_typer(serve_documents.keys, name="keys")
 
 
 def _on(where: str, replicas: RayReplicas) -> str:
@@ -218,17 +222,3 @@ def _model_name(spec: Spec) -> str:
     if spec.model and spec.model.startswith(("/", ".")):
         return os.path.basename(os.path.abspath(spec.model))
     return spec.model or spec.name
-
-
-def _check_known(spec: Spec) -> None:
-    """Refuse an unknown generator, or one that needs a package, before a worker is started."""
-    from interleave.backends.registry import find_backend, unknown_backend
-
-    info = find_backend(spec.name, "generator")
-    if info is None:
-        raise unknown_backend(spec, "image generator", "generator")
-    if info.missing:
-        raise MissingDependency(
-            f"the image generator {spec.name!r} needs the package {info.missing[0]!r}, which is not "
-            f"installed. Install it with: {info.install}"
-        )

@@ -117,6 +117,8 @@ def serve_documents(
         max_attempts=max_attempts,
         max_steps=max_steps,
     )
+    if concurrency:  # else it loads no models
+        service_options.require_models(chosen, "serve documents")
     config = DocumentsConfig(
         chosen=chosen,
         folder=runs,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.errors import ConfigurationError, MissingDependency
+from interleave.locks import require_locks
 
 if TYPE_CHECKING:
     from interleave.runs.resolve import Choices
@@ -36,7 +37,8 @@ LeaseSeconds = Annotated[
 
 
 def require_packages(extra: str = "serve") -> None:
-    """Raise where a package is missing that the service cannot do without; `extra` installs it."""
+    """Raise where something is missing that the service cannot do without; `extra` installs packages."""
+    require_locks()
     for package in NEEDS:
         if importlib.util.find_spec(package) is None:
             raise MissingDependency(
@@ -50,6 +52,22 @@ def make_choices(dry_run: bool, profile: str | None, **given: object) -> Choices
     from interleave.runs.resolve import split_choices
 
     return split_choices({"profile": "dry-run" if dry_run else profile, **given})[0]
+
+
+def require_models(chosen: Choices, command: str) -> None:
+    """Raise where a model lacks its package or key, before an address is announced; loads nothing."""
+    from interleave.backends.registry import require_backend
+    from interleave.runs.resolve import resolve
+
+    config, _ = resolve(chosen)
+    try:
+        require_backend(config.planner.parsed, "planner")
+        require_backend(config.critic.parsed, "critic")
+        require_backend(config.generator.parsed, "generator")
+    except MissingDependency as error:
+        raise MissingDependency(
+            f"{error} (or run without models: interleave {command} --profile dry-run)"
+        ) from None
 
 
 def shown_profile(profile: str) -> str:

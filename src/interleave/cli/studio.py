@@ -101,6 +101,7 @@ def studio(
         max_attempts=max_attempts,
         max_steps=max_steps,
     )
+    service_options.require_models(chosen, "studio")
     others = _offers(chosen, offer)
     own = service_options.shown_profile(chosen.profile)
     config = DocumentsConfig(
@@ -155,19 +156,13 @@ def _offers(chosen: Choices, named: list[str] | None) -> tuple[str, ...]:
 
 def _can_run(profile: str) -> bool:
     """Whether a profile is installed with the packages that it needs; imports none of them."""
-    from interleave.backends.registry import AGENT_KINDS, find_backend
-    from interleave.runs.resolve import Choices, resolve
+    from interleave.runs.resolve import Choices
 
     try:
-        config, _ = resolve(Choices(profile=profile))
+        service_options.require_models(Choices(profile=profile), "studio")
     except InterleaveError:
         return False
-    found = [
-        find_backend(config.planner.parsed.name, *AGENT_KINDS),
-        find_backend(config.critic.parsed.name, *AGENT_KINDS),
-        find_backend(config.generator.parsed.name, "generator"),
-    ]
-    return all(each is not None and not each.missing for each in found)
+    return True
 
 
 def _announce(address: str, *, opens: bool) -> None:

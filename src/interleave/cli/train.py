@@ -53,7 +53,7 @@ ReportTo = Annotated[
     typer.Option(
         "--report-to",
         metavar="NAME",
-        help="Log to wandb, trackio, mlflow, … too, besides TensorBoard; may be repeated.",
+        help="Log to wandb, trackio, mlflow, … as well; may be repeated. Install it first: pip install NAME.",
     ),
 ]
 PushTo = Annotated[

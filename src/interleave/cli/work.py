@@ -61,15 +61,12 @@ def work(
         raise ConfigurationError("--jobs: workers share a table in Postgres: write postgres://HOST/DATABASE")
     require_psycopg()
     service_options.check_log_format(log_format)
+    chosen = service_options.make_choices(
+        dry_run, profile, planner=planner, critic=critic, generator=generator, prompts=prompts
+    )
+    service_options.require_models(chosen, "work --jobs … --runs …")
     config = WorkConfig(
-        chosen=service_options.make_choices(
-            dry_run,
-            profile,
-            planner=planner,
-            critic=critic,
-            generator=generator,
-            prompts=prompts,
-        ),
+        chosen=chosen,
         folder=runs,
         jobs=jobs,
         concurrency=concurrency,

@@ -13,6 +13,7 @@ from interleave.cli import request_input as inputs
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from interleave_mini.bench.runner import Result, Scores
     from interleave_mini.intervals import Estimate
@@ -139,9 +140,8 @@ def mini(
         )
     _refuse_any(of_a_table, "is for a table: add --table ablation")
     suite, system = suite or "story", system or "full"
-    from rich.console import Console
-
     from interleave.cli.batch_progress import batch_progress
+    from interleave.cli.console import make_console
     from interleave.cli.streams import collapse_retry_messages
     from interleave_mini.bench.reports import write_report
     from interleave_mini.bench.runner import Settings, default_folder, run_mini
@@ -157,8 +157,8 @@ def mini(
     }
     settings = Settings(suite, system, 40 if items is None else items, seed, concurrency, choices)
     folder = out or default_folder(settings)
-    console = Console(stderr=True)
-    console.print("loading models…", highlight=False)
+    console = make_console()
+    console.print("loading models…")
     with batch_progress() as progress, collapse_retry_messages():
         result, answered = run_mini(settings, folder, progress)
     page = write_report(result, answered, folder)
@@ -171,8 +171,7 @@ def mini(
     if failed:
         console.print(
             f"{len(failed)} of {result.items} tasks failed, the first with: {failed[0].reason} "
-            "(the same command tries them again)",
-            highlight=False,
+            "(the same command tries them again)"
         )
     return 0 if not failed else 1 if len(failed) < result.items else 3
 
@@ -207,18 +206,19 @@ def _print_table(result: Result, console: Console) -> None:
             table.add_row(name, *_cells(scores))
     console.print(table)
     calls = ", ".join(f"{count:,} {role}" for role, count in result.calls.items())
-    console.print(
-        f"coverage {result.coverage:.0%}, calls: {calls}, {result.seconds_per_item} s a task", highlight=False
-    )
+    console.print(f"coverage {result.coverage:.0%}, calls: {calls}, {result.seconds_per_item} s a task")
     for note in (*result.notes, *([BY_CONSTRUCTION] if result.system == "base" else [])):
-        console.print(note, style="yellow", highlight=False)
+        console.print(note, style="yellow")
 
 
-def _cells(scores: Scores) -> list[str]:
+def _cells(scores: Scores) -> list[Text]:
     return [_percent(score) for score in (scores.strict, scores.image, scores.text)]
 
 
-def _percent(score: Estimate | None) -> str:
+def _percent(score: Estimate | None) -> Text:
+    from rich.text import Text
+
     if score is None:
-        return "–"
-    return f"{100 * score.mean:.1f} % [dim]{100 * score.low:.0f}–{100 * score.high:.0f}[/dim]"
+        return Text("–")
+    interval = f"{100 * score.low:.0f}–{100 * score.high:.0f}"
+    return Text.assemble(f"{100 * score.mean:.1f} % ", (interval, "dim"))

@@ -15,6 +15,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
+    from rich.text import Text
 
     from interleave_mini.bench.ablation import ExamResult, Line, Table, TableRow, TableSettings
     from interleave_mini.intervals import Estimate
@@ -50,8 +51,7 @@ def ablation(
     json_output: bool,
 ) -> int:
     """Run what is missing of the table, print and write it."""
-    from rich.console import Console
-
+    from interleave.cli.console import make_console
     from interleave.errors import ConfigurationError
     from interleave_mini.bench.ablation import DEFAULT_ITEMS, DEFAULT_MORE_ITEMS, TableSettings, run_table
     from interleave_mini.bench.critic_exam import DEFAULT_ATTEMPTS, DEFAULT_FAILURES
@@ -74,7 +74,7 @@ def ablation(
     )
     exam = (_given(options["exam"], DEFAULT_ATTEMPTS), _given(options["failures"], DEFAULT_FAILURES))
     folder = out or _default_folder(settings)
-    console = Console(stderr=True, width=None if sys.stderr.isatty() else WIDTH)
+    console = make_console(width=None if sys.stderr.isatty() else WIDTH)
     with console.status("loading models…") as status:
         table, examiner = run_table(settings, folder, exam, StatusPrinter(console, status))
     pages = _write_pages(table, examiner, folder)
@@ -96,11 +96,13 @@ class StatusPrinter:
         self._last = ""
 
     def __call__(self, said: str) -> None:
-        self.status.update(said)
+        from rich.text import Text
+
+        self.status.update(Text(said))  # a string would be read as markup
         what = said.partition(":")[0]
         if not self.console.is_terminal and what != self._last:
             self._last = what
-            self.console.print(f"{time.strftime('%H:%M:%S')} {said}", highlight=False)
+            self.console.print(f"{time.strftime('%H:%M:%S')} {said}")
 
 
 def _write_pages(table: Table, examiner: Any, folder: Path) -> list[Path]:
@@ -148,11 +150,11 @@ def _print(table: Table, console: Console) -> None:
     for row in table.rows:
         for reason in dict.fromkeys(row.not_run.values()):
             suites = ", ".join(suite for suite, why in row.not_run.items() if why == reason)
-            console.print(f"{row.key}: not run on {suites}: {reason}", style="yellow", highlight=False)
+            console.print(f"{row.key}: not run on {suites}: {reason}", style="yellow")
     if table.exam is not None:
         console.print(_exam_table(table.exam))
         for key, reason in table.exam.not_examined.items():
-            console.print(f"{key}: not examined: {reason}", style="yellow", highlight=False)
+            console.print(f"{key}: not examined: {reason}", style="yellow")
 
 
 def _suite_table(rows: tuple[TableRow, ...], suite: str) -> Any:
@@ -168,12 +170,14 @@ def _suite_table(rows: tuple[TableRow, ...], suite: str) -> Any:
     return drawn
 
 
-def _cells(row: TableRow, line: Line, *, is_whole: bool) -> list[str]:
+def _cells(row: TableRow, line: Line, *, is_whole: bool) -> list[str | Text]:
+    from rich.text import Text
+
     from interleave_mini.bench.reports import points
 
     against = line.against.get("full" if is_whole else row.key, {})
     return [
-        row.key if is_whole else f"[dim]  at most {line.attempts}[/dim]",
+        row.key if is_whole else Text(f"  at most {line.attempts}", "dim"),
         f"{line.items:,}",
         *(_percent(each) for each in (line.text, line.image, line.average, line.strict)),
         points(against.get("strict")).replace("**", ""),
@@ -211,7 +215,10 @@ def _exam_table(exam: ExamResult) -> Any:
     return drawn
 
 
-def _percent(share: Estimate | None) -> str:
+def _percent(share: Estimate | None) -> Text:
+    from rich.text import Text
+
     if share is None:
-        return "–"
-    return f"{100 * share.mean:.1f} [dim]{100 * share.low:.0f}–{100 * share.high:.0f}[/dim]"
+        return Text("–")
+    interval = f"{100 * share.low:.0f}–{100 * share.high:.0f}"
+    return Text.assemble(f"{100 * share.mean:.1f} ", (interval, "dim"))

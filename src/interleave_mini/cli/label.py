@@ -29,7 +29,7 @@ def label(
     json_output: options.Json = False,
 ) -> int:
     """Draw steps of true plans and label each as right or wrong; prints where the labels are."""
-    from interleave.cli.run_command import say
+    from interleave.cli.streams import say
     from interleave.text import count
     from interleave_mini.bench.oracle_labels import LABELS_NAME, label_attempts
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from pathlib import Path
 
-from interleave_mini.backends import WEIGHTS
 from interleave_mini.cli.chain import Stage
+from interleave_mini.weights import WEIGHTS
 
 PACK = "mini"
 TEACHER = "oracle?refine=varied&errs=0.1"

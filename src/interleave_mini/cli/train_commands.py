@@ -289,9 +289,9 @@ def vision(
 
     Another call goes on from the weights that it has written: MODEL is any folder of a model.
     """
-    from interleave_mini.backends import WEIGHTS
     from interleave_mini.train.vision_examples import exercises_named
     from interleave_mini.train.vision_pretrain import VisionPretraining, pretrain_vision
+    from interleave_mini.weights import WEIGHTS
 
     chosen = exercises_named(exercises.split(","))
     pretrain_vision(
@@ -347,7 +347,7 @@ def _chain(out: Path, size: str, generator: str, shards: int, workers: int, seed
 
 
 def _run(stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool, keep_going: bool = False) -> int:
-    from interleave.cli.run_command import say
+    from interleave.cli.streams import say
     from interleave_mini.cli.chain import run_chain
 
     stages = list(stages)

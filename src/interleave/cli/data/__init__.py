@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import typer
 
-from interleave.cli.data import collect, export, import_runs, prompts, report, score, select, sequences
+from interleave.cli.lazy_group import imported, lazy_group
 
-app = typer.Typer(help="Make training data: requests, runs, scores, rows.", no_args_is_help=True)
+COMMANDS = {
+    "prompts": imported(
+        "interleave.cli.data.prompts:prompts", "Write requests, offline and without a model."
+    ),
+    "collect": imported("interleave.cli.data.collect:collect", "Run the requests, with any models."),
+    "score": imported("interleave.cli.data.score:score", "Score every attempt, 0 to 10."),
+    "select": imported("interleave.cli.data.select:select", "Choose the critic's rows for SFT and for RL."),
+    "export": imported("interleave.cli.data.export:export", "Write rows in the formats of the trainers."),
+    "sequences": imported("interleave.cli.data.sequences:sequences", "Write interleaved sequences."),
+    "import": imported("interleave.cli.data.import_runs:import_runs", "Import interleaved data of others."),
+    "report": imported("interleave.cli.data.report:report", "Show runs, scores and rows on one page."),
+}
+app = typer.Typer(
+    cls=lazy_group(lambda: COMMANDS),
+    help="Make training data: requests, runs, scores, rows.",
+    no_args_is_help=True,
+)
 
 
 @app.callback()
 def _data() -> None:
     """Make training data: requests, runs, scores, rows."""
-
-
-app.command()(prompts.prompts)
-app.command()(collect.collect)
-app.command()(score.score)
-app.command()(select.select)
-app.command()(export.export)
-app.command()(sequences.sequences)
-app.command("import")(import_runs.import_runs)
-app.command()(report.report)

@@ -76,7 +76,8 @@ def collect(
     from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, refuse_unusable_folder
     from interleave.batches.ray_executor import RayOptions
     from interleave.cli.batch_command import run_batch, watching
-    from interleave.cli.run_command import Output, say
+    from interleave.cli.run_command import Output
+    from interleave.cli.streams import say
     from interleave.data.collect import CollectConfig, Workload, write_collection_manifest
     from interleave.runs.outage import OutageRetry
 

@@ -30,14 +30,14 @@ def import_runs(
 
     Exit code 1 when some records could not be imported; import.jsonl says which and why.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress
 
+    from interleave.cli.console import make_console, text_column
     from interleave.data.import_runs.stage import REPORT, import_all
     from interleave.text import count, one_line
 
-    console = Console(stderr=True, highlight=False)
-    columns = (TextColumn("records"), BarColumn(), MofNCompleteColumn())
+    console = make_console()
+    columns = (text_column("records"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
         results = import_all(
@@ -46,15 +46,11 @@ def import_runs(
     bad = [each for each in results if each.problem]
     odd = [each for each in results if each.warnings]
     for each in bad[:SHOWN]:
-        console.print(
-            f"not imported: {one_line(f'{each.source}: {each.problem}', 240)}", markup=False, soft_wrap=True
-        )
+        console.print(f"not imported: {one_line(f'{each.source}: {each.problem}', 240)}", soft_wrap=True)
     for each in odd[:SHOWN]:
-        console.print(
-            f"odd: {one_line(f'{each.source}: {each.warnings[0]}', 240)}", markup=False, soft_wrap=True
-        )
+        console.print(f"odd: {one_line(f'{each.source}: {each.warnings[0]}', 240)}", soft_wrap=True)
     if len(bad) > SHOWN or len(odd) > SHOWN:
-        console.print(f"… and more, all in {out / REPORT}", markup=False)
+        console.print(f"… and more, all in {out / REPORT}")
     console.print(
         f"{count(len(results) - len(bad), 'run')} imported, {len(odd):,} of them with remarks, "
         f"{count(len(bad), 'record')} not imported"

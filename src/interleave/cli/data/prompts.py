@@ -60,9 +60,9 @@ def prompts(
     json_output: options.Json = False,
 ) -> int:
     """Make a corpus of requests: a JSONL file, with a manifest that says what made it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress
 
+    from interleave.cli.console import make_console, text_column
     from interleave.data.prompts.stage import Settings, default_near, load_source, make_corpus
     from interleave.data.prompts.taxonomy import OUR_WORLD
     from interleave.errors import ConfigurationError
@@ -85,8 +85,8 @@ def prompts(
         files=tuple(files or ()),
         skip_bad=skip_bad,
     )
-    console = Console(stderr=True, highlight=False)
-    columns = (TextColumn("requests"), BarColumn(), MofNCompleteColumn())
+    console = make_console()
+    columns = (text_column("requests"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=settings.items or None)
         made = make_corpus(settings, out, lambda done: bar.update(task, completed=done))
@@ -124,7 +124,6 @@ def _refuse_unused(source: str, **given: object) -> None:
 
 def _print_summary(made: CorpusResult, console: Console) -> None:
     from rich.table import Table
-    from rich.text import Text
 
     if not made.new:
         console.print(f"{made.path} is there already, made with the same settings")
@@ -135,13 +134,13 @@ def _print_summary(made: CorpusResult, console: Console) -> None:
         table = Table("domain", "sub-categories", "requests", "fewest", "most")
         for domain, numbers in by_domain.items():
             table.add_row(
-                Text(domain), str(len(numbers)), f"{sum(numbers):,}", f"{min(numbers):,}", f"{max(numbers):,}"
+                domain, str(len(numbers)), f"{sum(numbers):,}", f"{min(numbers):,}", f"{max(numbers):,}"
             )
         console.print(table)
     for name, number in made.manifest.counts.items():
         if " / " not in name and (number or name == "requests"):
-            console.print(f"{name}: {number:,}", markup=False)
+            console.print(f"{name}: {number:,}")
     for note in made.manifest.notes[:5]:
-        console.print(f"left out: {note}", markup=False, soft_wrap=True)
+        console.print(f"left out: {note}", soft_wrap=True)
     if len(made.manifest.notes) > 5:
         console.print(f"… and {len(made.manifest.notes) - 5:,} more, all in the manifest")

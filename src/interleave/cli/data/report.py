@@ -28,12 +28,11 @@ def report(
     json_output: options.Json = False,
 ) -> int:
     """Show a collection as one HTML page with charts and a sample of its runs; it needs no network."""
-    from rich.console import Console
-
+    from interleave.cli.console import make_console
     from interleave.data.report.page import write_page
     from interleave.text import count
 
-    console = Console(stderr=True, highlight=False)
+    console = make_console()
     with console.status("reading runs…"):
         totals = write_page(
             collection, out, selection=selection, requests=requests, scores=scores, shown=shown, seed=seed

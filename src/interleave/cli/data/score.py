@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.run_command import cancel_on_terminate, say
+from interleave.cli.run_command import cancel_on_terminate
 from interleave.cli.stage_progress import progress_bar
-from interleave.cli.streams import collapse_retry_messages
+from interleave.cli.streams import collapse_retry_messages, say
 from interleave.text import one_line
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from interleave.errors import StorageError
-from interleave.render.exports import FORMATS
+from interleave.render.exports import known_formats
 from interleave.service import openai_wire as openai
 from interleave.service.app import CLIENT_CLOSED_REQUEST
 from interleave.service.documents.chat import ChatRoutes
@@ -148,7 +148,7 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
         ("POST", "/v1/documents/{id}/continue"): decisions.go_on,
         ("GET", "/v1/documents/{id}/events"): pages.events,
         ("GET", "/v1/documents/{id}/calls"): pages.calls,
-        **{("GET", f"/v1/documents/{{id}}/document.{name}"): pages.export(name) for name in FORMATS},
+        **{("GET", f"/v1/documents/{{id}}/document.{name}"): pages.export(name) for name in known_formats()},
         ("GET", "/v1/documents/{id}/document.md"): pages.markdown,
         ("GET", "/v1/documents/{id}/pictures/{name}"): pages.picture,
         ("GET", SHARED): pages.shared,

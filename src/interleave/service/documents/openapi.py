@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from interleave.judging.labels import Kind
-from interleave.render.exports import FORMATS
+from interleave.render.exports import known_formats
 from interleave.render.exports.formats import PageLayout, Paper
 from interleave.runs import journal
 from interleave.service.documents import wire
@@ -146,7 +146,7 @@ ROUTES: dict[tuple[str, str], Route] = {
         ("GET", f"/v1/documents/{{id}}/document.{each.name}"): Route(
             f"The document as {each.title}", each.media_type, query=_EXPORT
         )
-        for each in FORMATS.values()
+        for each in known_formats().values()
     },
     ("GET", "/v1/documents/{id}/pictures/{name}"): Route("A picture", "image/png"),
     ("GET", "/v1/documents/{id}/thumbnails/{name}"): Route(

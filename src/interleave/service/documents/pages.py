@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from starlette.responses import Response
 
-from interleave.render.exports import FORMATS, Exported, ExportOptions, Format, export_run
+from interleave.render.exports import Exported, ExportOptions, Format, export_run, known_formats
 from interleave.render.exports.formats import PageLayout, Paper
 from interleave.render.markdown import render_markdown
 from interleave.runs.journal import read_journal
@@ -115,7 +115,7 @@ class DocumentRoutes:
         """The handler that sends a document as a file of this format."""
 
         async def handler(request: Request) -> Response:
-            return await self._export(request, FORMATS[name])
+            return await self._export(request, known_formats()[name])
 
         return handler
 
@@ -203,7 +203,7 @@ class DocumentRoutes:
 
 def _parts() -> list[str]:
     """What a document can be looked at as, of those formats whose packages are installed."""
-    formats = (f"document.{each.name}" for each in FORMATS.values() if each.missing is None)
+    formats = (f"document.{each.name}" for each in known_formats().values() if each.missing is None)
     return ["plan", "steps", "calls", "events", "document.md", *formats]
 
 

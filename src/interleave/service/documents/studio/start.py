@@ -5,7 +5,7 @@ from __future__ import annotations
 from interleave.config.profiles import load_profile
 from interleave.errors import InterleaveError
 from interleave.pictures import MAX_BYTES
-from interleave.render.exports import FORMATS
+from interleave.render.exports import known_formats
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.service import Documents, suggestions_for
 from interleave.service.documents.shelf import Offer
@@ -58,7 +58,7 @@ class StartFacts:
                     available=each.missing is None,
                     missing=each.missing,
                 )
-                for each in FORMATS.values()
+                for each in known_formats().values()
             ],
             limits=InputLimits(
                 max_pictures=MAX_REQUEST_PICTURES,

@@ -1,0 +1,37 @@
+"""A format of another package in the service: it is listed, linked and sent."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from running import service
+
+from example_packages import example_package, put_on_path
+from interleave.render.exports import known_formats
+
+
+@pytest.fixture
+def comics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The package of the how-to, installed before the service looks for formats."""
+    site = example_package("how-to/add-an-exporter.md").build(tmp_path / "package")
+    put_on_path(site, "comic_export", monkeypatch)
+    known_formats.cache_clear()
+    yield
+    known_formats.cache_clear()
+
+
+@pytest.mark.usefixtures("comics")
+def test_a_document_is_sent_in_a_format_of_another_package(tmp_path: Path) -> None:
+    with service(tmp_path / "documents") as running:
+        id_ = running.sdk().responses.create(input="two pictures").id
+        listed = running.http.get("/v1/studio/start").json()["exports"]
+        assert [each["available"] for each in listed if each["format"] == "cbz"] == [True]
+        link = running.http.get(f"/v1/documents/{id_}").json()["links"]["document.cbz"]
+        sent = running.http.get(link)
+    assert sent.headers["content-type"] == "application/vnd.comicbook+zip"
+    assert "attachment" in sent.headers["content-disposition"]
+    assert len(zipfile.ZipFile(io.BytesIO(sent.content)).namelist()) == 2
