@@ -385,7 +385,11 @@ def test_K03_whatever_a_scorer_answers_that_is_no_mark_is_masked(marks: Any) -> 
     assert result.cause
 
 
-@pytest.mark.parametrize("drawn", [None, "a picture", 7, Image.new("RGB", (9000, 1))], ids=repr)
+@pytest.mark.parametrize(
+    "drawn",
+    [None, "a picture", 7, Image.new("RGB", (9000, 1))],
+    ids=["nothing", "text", "a number", "too wide"],
+)
 def test_K03_whatever_a_generator_draws_that_is_no_picture_is_masked(drawn: Any) -> None:
     class Odd(Painter):
         async def generate(self, request: ImageRequest) -> Any:
