@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent / "src" / "interleave"
 
 LAYERS: list[set[str]] = [
-    {"version", "text"},
+    {"version", "text", "lazy_names", "moved"},
     {"errors", "step_counts", "validation_errors", "redaction"},
     {"files", "locks"},
     {"pictures", "plugins"},
@@ -25,9 +25,9 @@ LAYERS: list[set[str]] = [
     {"runs"},
     {"batches"},
     {"render"},
-    {"api"},
-    {"judging"},
-    {"benchmarks", "data", "robots", "service", "training"},
+    {"api", "plugin"},
+    {"judging", "robots"},
+    {"benchmarks", "data", "service", "training"},
     {"calibration"},
     {"cli"},
     {"__init__", "__main__"},

@@ -370,14 +370,6 @@ class Scores(Value):
         return math.sqrt(self.semantics * self.quality)
 
 
-class SheetSegment(Value):
-    """A sub-task among frames that were shown together, by the number of its first frame, from 1."""
-
-    first: int = Field(ge=1)
-    instruction: Prose | None
-    """None: it goes on after the last of these frames, and what it is cannot be told from them."""
-
-
 @dataclass(frozen=True)
 class Slot:
     """The place of a model call in a run, for journals and logs. Models never see it."""

@@ -17,11 +17,12 @@ from pydantic import Field
 
 from interleave.agents.auditor import Document
 from interleave.agents.critic import CriticInput
-from interleave.agents.robot_check import SubTaskInput
 from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.pictures import pixel_digest
-from interleave.types import Finding, Outcome, Plan, Request, Scores, SheetSegment, Verdict
+from interleave.robots.replies import SheetSegment
+from interleave.robots.sub_task_check import SubTaskInput
+from interleave.types import Finding, Outcome, Plan, Request, Scores, Verdict
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import edit_prompt, parse_prompt, scene_prompt
 from interleave_mini.language.tasks import Task

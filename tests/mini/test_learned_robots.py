@@ -11,13 +11,13 @@ import pytest
 
 pytest.importorskip("diffusers")
 
-from interleave.agents.annotator import VlmAnnotator
 from interleave.agents.planner import VlmPlanner
 from interleave.agents.prompts import load_pack
-from interleave.agents.robot_check import SubTaskInput, VlmSubTaskCheck
 from interleave.backends.registry import load_vlm
-from interleave.robots.film_segments import Looking, annotate_film
+from interleave.robots.annotator import VlmAnnotator
 from interleave.robots.measures import score_annotations
+from interleave.robots.sub_task_check import SubTaskInput, VlmSubTaskCheck
+from interleave.robots.video_segments import Looking, annotate_film
 from interleave_mini.robots.closed_loop import goals
 from interleave_mini.robots.dataset import true_annotation
 from interleave_mini.robots.episodes import Episode, sample_episode

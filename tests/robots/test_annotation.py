@@ -9,10 +9,9 @@ from itertools import pairwise
 import pytest
 from PIL import Image
 
-from interleave.agents.replies import parse_boundary, parse_segments
 from interleave.errors import ReplyError
-from interleave.robots.film_segments import Looking, Segment, annotate_film, spread, windows
-from interleave.types import SheetSegment
+from interleave.robots.replies import SheetSegment, parse_boundary, parse_segments
+from interleave.robots.video_segments import Looking, Segment, annotate_film, spread, windows
 
 
 class CountedFilm:

@@ -20,11 +20,11 @@ from PIL import Image  # noqa: E402
 from interleave.cli.main import run  # noqa: E402
 from interleave.errors import InputError, RunError  # noqa: E402
 from interleave.robots.annotation_file import EpisodeAnnotation, read_annotations  # noqa: E402
-from interleave.robots.film_segments import Segment  # noqa: E402
 from interleave.robots.lerobot.dataset import Dataset, frame_times, open_dataset  # noqa: E402
-from interleave.robots.lerobot.films import Film  # noqa: E402
 from interleave.robots.lerobot.language_columns import read_columns, write_columns  # noqa: E402
 from interleave.robots.lerobot.new_dataset import NewDataset  # noqa: E402
+from interleave.robots.lerobot.videos import Film  # noqa: E402
+from interleave.robots.video_segments import Segment  # noqa: E402
 from interleave_mini.robots.dataset import CAMERA, write_episodes  # noqa: E402
 
 Captured = pytest.CaptureFixture[str]

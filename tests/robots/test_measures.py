@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from interleave.robots.annotation_file import EpisodeAnnotation
-from interleave.robots.film_segments import Segment
 from interleave.robots.measures import count_episode, overlap, same_words, score_annotations
+from interleave.robots.video_segments import Segment
 
 
 def episode(number: int, *segments: tuple[int, int, str], fps: float = 10.0) -> EpisodeAnnotation:

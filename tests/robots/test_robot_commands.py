@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from interleave.agents.contact_sheets import contact_sheets
 from interleave.agents.prompts import ROBOT_PROMPTS, load_pack
-from interleave.agents.robot_check import SubTaskInput, VlmSubTaskCheck
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.cli.main import run
+from interleave.robots.contact_sheets import contact_sheets
 from interleave.robots.control_loop import carry_out
 from interleave.robots.execution import executions
+from interleave.robots.sub_task_check import SubTaskInput, VlmSubTaskCheck
 from interleave.robots.subgoals import read_subgoals
 from interleave.types import Outcome, Picture, Text, Verdict
 from interleave_mini.train.vision_examples import done_question
@@ -253,8 +253,8 @@ def test_frames_on_a_contact_sheet_are_numbered_through_all_sheets() -> None:
 def test_a_run_becomes_an_episode_with_its_sub_tasks(planned: Path, tmp_path: Path) -> None:
     pytest.importorskip("av")
     from interleave.robots.lerobot.dataset import open_dataset
-    from interleave.robots.lerobot.films import Film
     from interleave.robots.lerobot.language_columns import read_columns
+    from interleave.robots.lerobot.videos import Film
 
     out = tmp_path / "episodes"
     assert run(["robot", "export", str(planned), str(planned), "--to", "lerobot", "--out", str(out)]) == 0

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from interleave.agents.annotator import Annotator, VlmAnnotator
 from interleave.agents.auditor import Auditor, CriticAsAuditor, VlmAuditor
 from interleave.agents.chapters import ChapterPlanner, VlmChapterPlanner
 from interleave.agents.critic import Critic, VlmCritic
 from interleave.agents.planner import Planner, VlmPlanner
 from interleave.agents.prompts import PromptPack
-from interleave.agents.robot_check import SubTaskCheck, VlmSubTaskCheck, as_check
 from interleave.agents.scorer import Scorer, VlmScorer
 from interleave.backends.protocols import VisionLanguageModel
 from interleave.backends.registry import is_agent
@@ -73,7 +71,7 @@ def planner_from(
     if chapter_steps is not None:
         return _chapter_planner_from(backend, pack, max_steps, chapter_steps)
     check = getattr(backend, "plan_check", None)
-    return _loaded(
+    return agent_from(
         backend, lambda vlm: VlmPlanner(vlm, pack, max_steps=max_steps, check=check, scenes=scenes)
     )
 
@@ -87,7 +85,7 @@ def _chapter_planner_from(
             f"--chapter-steps {chapter_steps}: this planner writes whole plans only: use a general model as "
             "planner (--planner SPEC), or leave the option out"
         )
-    return _loaded(
+    return agent_from(
         backend,
         lambda vlm: VlmChapterPlanner(vlm, pack, max_steps=max_steps, chapter_steps=chapter_steps),
     )
@@ -95,7 +93,7 @@ def _chapter_planner_from(
 
 def critic_from(backend: Any, pack: PromptPack, *, strict: float | None = None) -> LoadedAgent[Critic]:
     """A critic from a vision-language model, or from an object that judges by itself."""
-    return _loaded(backend, lambda vlm: VlmCritic(vlm, pack, strict=strict))
+    return agent_from(backend, lambda vlm: VlmCritic(vlm, pack, strict=strict))
 
 
 def auditor_from(critic: Critic) -> Auditor:
@@ -109,27 +107,11 @@ def auditor_from(critic: Critic) -> Auditor:
 
 def scorer_from(backend: Any, pack: PromptPack) -> LoadedAgent[Scorer]:
     """A scorer from a vision-language model, or from an object that scores by itself."""
-    return _loaded(backend, lambda vlm: VlmScorer(vlm, pack))
+    return agent_from(backend, lambda vlm: VlmScorer(vlm, pack))
 
 
-def check_from(backend: Any, pack: PromptPack) -> LoadedAgent[SubTaskCheck]:
-    """A check of sub-tasks from a model, an object that checks by itself, or any object that judges."""
-    if not is_prompted(backend):
-        return LoadedAgent(as_check(backend))
-    return _loaded(backend, lambda vlm: VlmSubTaskCheck(vlm, pack))
-
-
-def annotator_from(backend: Any, pack: PromptPack, *, columns: int | None) -> LoadedAgent[Annotator]:
-    """An annotator from a vision-language model, or from an object that finds sub-tasks by itself."""
-    if not is_prompted(backend) and not has_async(backend, "segments"):
-        raise ConfigurationError(
-            f"the annotator must be a vision-language model, or an object with 'async def segments(…)' and "
-            f"'async def boundary(…)'; this is {described(backend)}"
-        )
-    return _loaded(backend, lambda vlm: VlmAnnotator(vlm, pack, columns=columns))
-
-
-def _loaded(backend: Any, build: Callable[[VisionLanguageModel], A]) -> LoadedAgent[A]:
+def agent_from(backend: Any, build: Callable[[VisionLanguageModel], A]) -> LoadedAgent[A]:
+    """What `build` makes of a model; an object that computes by itself is taken as it is."""
     return _prompted(backend, build) if is_prompted(backend) else LoadedAgent(backend)
 
 

@@ -29,7 +29,6 @@ from interleave.types import (
     Outcome,
     Plan,
     PlanStep,
-    SheetSegment,
     Verdict,
 )
 
@@ -43,7 +42,6 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _DIGITS = re.compile(r"[0-9]{1,7}")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _ABSENT = {"", "none", "null"}
 _TRUTHS = {"true": True, "false": False}
 _WIRE_NAMES = {
@@ -59,12 +57,9 @@ JUDGEMENT_KEYS = ("previous_step_success", "success")
 REFINEMENT_KEYS = ("refine_prompt", "refined_prompt")
 SCORE_KEYS = ("score",)
 FINDING_KEYS = ("findings",)
-SEGMENT_KEYS = ("segments",)
-BOUNDARY_KEYS = ("boundary_frame",)
-NOTHING_CHANGES = ("nothing changes", "nothing has changed", "no change")
 
 
-def _object_schema(**properties: Any) -> dict[str, Any]:
+def object_schema(**properties: Any) -> dict[str, Any]:
     """An object with every key required and no other allowed, as strict structured output needs."""
     required = list(properties)
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
@@ -73,53 +68,49 @@ def _object_schema(**properties: Any) -> dict[str, Any]:
 MAX_TEXT = 1000
 """Characters of a text under a schema: within a string a weak model may repeat itself until its token limit.
 llama.cpp refuses bounds of 2000 and more."""
-_TEXT = {"type": "string", "maxLength": MAX_TEXT}
+TEXT_SCHEMA = {"type": "string", "maxLength": MAX_TEXT}
 _TEXT_OR_NULL = {"type": ["string", "null"], "maxLength": MAX_TEXT}
-_STEP_SCHEMA = _object_schema(
+_STEP_SCHEMA = object_schema(
     step_number={"type": "integer"},
     step_name=_TEXT_OR_NULL,
     instruction=_TEXT_OR_NULL,
     prompt=_TEXT_OR_NULL,
     auxiliary_text=_TEXT_OR_NULL,
 )
-_CHAPTER_STEP_SCHEMA = _object_schema(
+_CHAPTER_STEP_SCHEMA = object_schema(
     **_STEP_SCHEMA["properties"],
     scene=_TEXT_OR_NULL,
     needs={"type": ["array", "null"], "items": {"type": "integer"}},
 )
 _ASSET_NAME = {"type": "string", "maxLength": 60}
 _NAMES = {"type": ["array", "null"], "items": _ASSET_NAME}
-_FULL_STEP_SCHEMA = _object_schema(**_STEP_SCHEMA["properties"], assets=_NAMES, scene=_TEXT_OR_NULL)
-_ASSET_SCHEMA = _object_schema(
-    name=_ASSET_NAME, kind={"type": "string", "enum": list(get_args(AssetKind))}, description=_TEXT
+_FULL_STEP_SCHEMA = object_schema(**_STEP_SCHEMA["properties"], assets=_NAMES, scene=_TEXT_OR_NULL)
+_ASSET_SCHEMA = object_schema(
+    name=_ASSET_NAME, kind={"type": "string", "enum": list(get_args(AssetKind))}, description=TEXT_SCHEMA
 )
-VERDICT_SCHEMA = _object_schema(previous_step_success={"type": "boolean"}, refine_prompt=_TEXT)
-MARKS_SCHEMA = _object_schema(
-    score={"type": "array", "items": {"type": "number"}, "maxItems": 2}, reasoning=_TEXT
+VERDICT_SCHEMA = object_schema(previous_step_success={"type": "boolean"}, refine_prompt=TEXT_SCHEMA)
+MARKS_SCHEMA = object_schema(
+    score={"type": "array", "items": {"type": "number"}, "maxItems": 2}, reasoning=TEXT_SCHEMA
 )
-FINDINGS_SCHEMA = _object_schema(
+FINDINGS_SCHEMA = object_schema(
     findings={
         "type": "array",
-        "items": _object_schema(
+        "items": object_schema(
             step={"type": "integer"},
-            problem=_TEXT,
-            prompt=_TEXT,
+            problem=TEXT_SCHEMA,
+            prompt=TEXT_SCHEMA,
             assets={"type": "array", "items": {"type": "string", "maxLength": 60}},
         ),
     }
 )
 """The same forms as JSON schemas, for backends with constrained decoding."""
-SEGMENTS_SCHEMA = _object_schema(
-    segments={"type": "array", "items": _object_schema(first_frame={"type": "integer"}, instruction=_TEXT)}
-)
-BOUNDARY_SCHEMA = _object_schema(boundary_frame={"type": "integer"})
 
 
 def plan_schema(max_steps: int, *, with_assets: bool = False) -> dict[str, Any]:
     """The JSON schema of a plan with at most so many steps, and with assets and scenes if they are wanted."""
     if not with_assets:
-        return _object_schema(execution_plan={"type": "array", "items": _STEP_SCHEMA, "maxItems": max_steps})
-    return _object_schema(
+        return object_schema(execution_plan={"type": "array", "items": _STEP_SCHEMA, "maxItems": max_steps})
+    return object_schema(
         assets={"type": "array", "items": _ASSET_SCHEMA, "maxItems": MAX_REQUEST_ASSETS},
         execution_plan={"type": "array", "items": _FULL_STEP_SCHEMA, "maxItems": max_steps},
     )
@@ -127,14 +118,14 @@ def plan_schema(max_steps: int, *, with_assets: bool = False) -> dict[str, Any]:
 
 def parse_plan(reply: Reply | str) -> Plan:
     """The plan in a planner's reply."""
-    return _parse(reply, PLAN_KEYS, _plan)
+    return parse_reply(reply, PLAN_KEYS, read_plan)
 
 
 def chapter_schema(max_steps: int) -> dict[str, Any]:
     """The JSON schema of a chapter with at most so many steps."""
     steps = {"type": "array", "items": _CHAPTER_STEP_SCHEMA, "maxItems": max_steps}
-    assets = {"type": "array", "items": _object_schema(name=_ASSET_NAME, description=_TEXT)}
-    return _object_schema(
+    assets = {"type": "array", "items": object_schema(name=_ASSET_NAME, description=TEXT_SCHEMA)}
+    return object_schema(
         summary={"type": "string", "maxLength": 2 * MAX_TEXT - 1},
         finished={"type": "boolean"},
         assets=assets,
@@ -144,27 +135,29 @@ def chapter_schema(max_steps: int) -> dict[str, Any]:
 
 def parse_chapter(reply: Reply | str, before: Plan | None = None) -> Plan:
     """The plan with the chapter in a planner's reply, after those before it; only the last may be empty."""
-    return _parse(reply, PLAN_KEYS, lambda value, thinking: _chapter(value, thinking, before))
+    return parse_reply(reply, PLAN_KEYS, lambda value, thinking: _chapter(value, thinking, before))
 
 
 def parse_verdict(reply: Reply | str) -> Verdict:
     """The verdict in a critic's reply; a rejection may lack a refined prompt."""
-    return _parse(reply, JUDGEMENT_KEYS, _verdict)
+    return parse_reply(reply, JUDGEMENT_KEYS, _verdict)
 
 
 def parse_prompt(reply: Reply | str) -> str | None:
     """The prompt in a critic's reply, whether or not it accepts the picture."""
-    return _parse(reply, JUDGEMENT_KEYS, lambda value, _: _refinement(_object(value, "a verdict")))
+    return parse_reply(
+        reply, JUDGEMENT_KEYS, lambda value, _: _refinement(require_object(value, "a verdict"))
+    )
 
 
 def parse_marks(reply: Reply | str) -> tuple[float, float]:
     """The two marks, 0 to 10, in a scorer's reply."""
-    return _parse(reply, SCORE_KEYS, _marks)
+    return parse_reply(reply, SCORE_KEYS, _marks)
 
 
 def parse_findings(reply: Reply | str) -> tuple[Finding, ...]:
     """The findings in an auditor's reply, the first of each step."""
-    return _parse(reply, FINDING_KEYS, _findings)
+    return parse_reply(reply, FINDING_KEYS, _findings)
 
 
 def render_findings(findings: Sequence[Finding]) -> str:
@@ -179,34 +172,6 @@ def render_findings(findings: Sequence[Finding]) -> str:
         for each in findings
     ]
     return _render("", {FINDING_KEYS[0]: listed})
-
-
-def parse_segments(reply: Reply | str, frames: int) -> tuple[SheetSegment, ...]:
-    """The sub-tasks in so many frames, in their order; the first one begins with frame 1.
-
-    A model that describes each frame by what has changed since the one before (an answer with a text for
-    each) is read too: a change ends a sub-task, and what comes after the last change has no name yet.
-    """
-    return _parse(
-        reply,
-        (*SEGMENT_KEYS, *PLAN_KEYS),
-        lambda value, _: (
-            _segments(value, frames) if SEGMENT_KEYS[0] in value else _changes(_plan(value, ""), frames)
-        ),
-    )
-
-
-def parse_boundary(reply: Reply | str, frames: int, earlier: str) -> int:
-    """The number of the frame with which the sub-task after `earlier` begins: 2 up to `frames`."""
-    return _parse(
-        reply,
-        (*BOUNDARY_KEYS, *PLAN_KEYS),
-        lambda value, _: (
-            _boundary(value, frames)
-            if BOUNDARY_KEYS[0] in value
-            else _end_of(earlier, _changes(_plan(value, ""), frames))
-        ),
-    )
 
 
 def render_plan(plan: Plan) -> str:
@@ -242,7 +207,8 @@ def _render(thinking: str, answer: object) -> str:
     return f"<think>{_clean(thinking)}</think><answer>{body}</answer>"
 
 
-def _parse(reply: Reply | str, keys: tuple[str, ...], read: Callable[[Any, str], T]) -> T:
+def parse_reply(reply: Reply | str, keys: tuple[str, ...], read: Callable[[Any, str], T]) -> T:
+    """What `read` makes of the one object with one of these keys, and of the thinking before it."""
     text, finish_reason = (reply, "stop") if isinstance(reply, str) else (reply.text, reply.finish_reason)
     if finish_reason == "length":
         raise ReplyError("the reply was cut off at its length limit: answer more briefly", reply=text)
@@ -312,8 +278,9 @@ def _split(text: str) -> tuple[str, int]:
     return "".join(thoughts) + text[opened.end() : answer.start()], answer.end()
 
 
-def _plan(value: Any, thinking: str) -> Plan:
-    plan = _object(value, "a plan")
+def read_plan(value: Any, thinking: str) -> Plan:
+    """The plan in an object of a reply."""
+    plan = require_object(value, "a plan")
     planned = _listed_steps(plan)
     assets = _assets(plan.get(ASSETS_KEY))
     renumbered = _without_gaps(planned)
@@ -328,14 +295,14 @@ def _listed_steps(plan: Mapping[str, Any]) -> list[PlanStep]:
         raise UnreadableLiteral(f'the answer must be one object with a list under "{PLAN_KEYS[0]}"')
     if not steps:
         raise UnreadableLiteral("the plan has no steps")
-    numbered = [_object(step, f"step {position}") for position, step in enumerate(steps, start=1)]
+    numbered = [require_object(step, f"step {position}") for position, step in enumerate(steps, start=1)]
     if not any("step_number" in step for step in numbered):
         numbered = [{**step, "step_number": position} for position, step in enumerate(numbered, start=1)]
     return [_step(step) for step in numbered]
 
 
 def _chapter(value: Any, thinking: str, before: Plan | None) -> Plan:
-    fields = _object(value, "a chapter")
+    fields = require_object(value, "a chapter")
     finished = fields.get("finished", False)
     if isinstance(finished, str):
         finished = _TRUTHS.get(finished.strip().lower())
@@ -345,7 +312,7 @@ def _chapter(value: Any, thinking: str, before: Plan | None) -> Plan:
     number = before.chapter.number + 1 if before and before.chapter else 1
     chapter = Chapter(number=number, summary=summary, is_last=finished)
     if before is None:
-        plan = _plan(value, thinking)
+        plan = read_plan(value, thinking)
         began = chapter.model_copy(update={"first": plan.steps[0].number})
         return plan.model_copy(update={"chapter": began})
     known = {asset.name.lower() for asset in before.assets}
@@ -384,7 +351,7 @@ def _assets(value: Any) -> tuple[Asset, ...]:
         raise UnreadableLiteral(f'"{ASSETS_KEY}" must be a list of objects with a "name"')
     assets = []
     for each in value:
-        fields = {"name": each} if isinstance(each, str) else dict(_object(each, "an asset"))
+        fields = {"name": each} if isinstance(each, str) else dict(require_object(each, "an asset"))
         known = {key: fields[key] for key in Asset.model_fields if fields.get(key) is not None}
         assets.append(Asset.model_validate(known))
     return tuple(assets)
@@ -491,7 +458,7 @@ def _number(label: re.Match[str]) -> str:
 
 
 def _verdict(value: Any, thinking: str) -> Verdict:
-    fields = _object(value, "a verdict")
+    fields = require_object(value, "a verdict")
     judgement = _truth(_only(fields, JUDGEMENT_KEYS))
     if not isinstance(judgement, bool):
         raise UnreadableLiteral(f'"{JUDGEMENT_KEYS[0]}" must be true or false, not {judgement!r:.60}')
@@ -515,12 +482,12 @@ def _truth(value: Any) -> Any:
 
 
 def _findings(value: Any, thinking: str) -> tuple[Finding, ...]:
-    listed = _object(value, "an audit").get(FINDING_KEYS[0])
+    listed = require_object(value, "an audit").get(FINDING_KEYS[0])
     if not isinstance(listed, list):
         raise UnreadableLiteral(f'"{FINDING_KEYS[0]}" must be a list, empty when all is well')
     found: dict[int, Finding] = {}
     for each in listed:
-        fields = _object(each, "a finding")
+        fields = require_object(each, "a finding")
         number = _whole(fields.get("step"), "step")
         finding = Finding(
             step=number,
@@ -533,65 +500,13 @@ def _findings(value: Any, thinking: str) -> tuple[Finding, ...]:
 
 
 def _marks(value: Any, thinking: str) -> tuple[float, float]:
-    marks = _object(value, "a score").get(SCORE_KEYS[0])
+    marks = require_object(value, "a score").get(SCORE_KEYS[0])
     if not isinstance(marks, list) or len(marks) != 2:
         raise UnreadableLiteral('"score" must be a list of two numbers from 0 to 10')
     for mark in marks:
         if isinstance(mark, bool) or not isinstance(mark, int | float) or not 0 <= mark <= 10:
             raise UnreadableLiteral(f'"score" must hold numbers from 0 to 10, not {mark!r:.60}')
     return float(marks[0]), float(marks[1])
-
-
-def _segments(value: Any, frames: int) -> tuple[SheetSegment, ...]:
-    listed = _object(value, "the answer").get(SEGMENT_KEYS[0])
-    if not isinstance(listed, list) or not listed:
-        raise UnreadableLiteral(f'the answer must be one object with a list under "{SEGMENT_KEYS[0]}"')
-    found: list[SheetSegment] = []
-    for position, item in enumerate(listed, start=1):
-        fields = _object(item, f"sub-task {position}")
-        first, said = _frame(fields.get("first_frame"), "first_frame", 1, frames), fields.get("instruction")
-        if not isinstance(said, str) or not said.strip():
-            raise UnreadableLiteral(f'"instruction" of sub-task {position} must be a text')
-        if found and first <= found[-1].first:
-            raise UnreadableLiteral("the sub-tasks must follow each other, each with frames of its own")
-        found.append(SheetSegment(first=first if found else 1, instruction=said.strip()))
-    return tuple(found)
-
-
-def _boundary(value: Any, frames: int) -> int:
-    return _frame(_object(value, "the answer").get(BOUNDARY_KEYS[0]), BOUNDARY_KEYS[0], 2, frames)
-
-
-def _frame(value: Any, key: str, least: int, most: int) -> int:
-    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise UnreadableLiteral(
-            f'"{key}" must be the number of a frame, {least} to {most}, not {value!r:.60}'
-        )
-    return value
-
-
-def _changes(plan: Plan, frames: int) -> tuple[SheetSegment, ...]:
-    if len(plan.steps) != frames:
-        raise UnreadableLiteral(f"there are {frames} frames, and the answer has {len(plan.steps)} texts")
-    found: list[SheetSegment] = []
-    first = 1
-    for number, step in enumerate(plan.steps[1:], start=2):
-        changed = [each.strip() for each in _SENTENCE.split(step.text) if each.strip()]
-        for sentence in changed:
-            if sentence.rstrip(".").lower() not in NOTHING_CHANGES:
-                found.append(SheetSegment(first=first, instruction=sentence))
-                first = number
-    return (*found, SheetSegment(first=first, instruction=None))
-
-
-def _end_of(earlier: str, segments: Sequence[SheetSegment]) -> int:
-    """Where the sub-task of this name has ended; the first one that has, where none is called so."""
-    ends = {each.instruction: later.first for each, later in reversed([*pairwise(segments)])}
-    if not ends:
-        raise UnreadableLiteral("nothing changes in these frames, and a sub-task ends in them: look again")
-    return ends.get(earlier, segments[1].first)
 
 
 def _only(fields: Mapping[str, Any], spellings: tuple[str, ...]) -> Any:
@@ -602,7 +517,8 @@ def _only(fields: Mapping[str, Any], spellings: tuple[str, ...]) -> Any:
     return values[0] if values else None
 
 
-def _object(value: Any, what: str) -> Mapping[str, Any]:
+def require_object(value: Any, what: str) -> Mapping[str, Any]:
+    """Raises `UnreadableLiteral` for what is no object."""
     if not isinstance(value, dict):
         raise UnreadableLiteral(f"{what} must be an object in curly brackets, not a {type(value).__name__}")
     return value

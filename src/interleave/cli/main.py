@@ -39,7 +39,6 @@ COMMANDS = {
     "train": imported("interleave.cli.train:app", "Train a planner or a critic."),
     "serve": imported("interleave.cli.serve:app", "Serve a generator, or whole documents, over HTTP."),
     "work": imported("interleave.cli.work:work", "Work on the jobs of document services, until Ctrl-C."),
-    "robot": imported("interleave.cli.robot:app", "Sub-tasks for robots: shown, checked, found in videos."),
 }
 """The lines fit in a terminal of 80 columns."""
 

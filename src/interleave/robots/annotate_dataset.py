@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from interleave.agents.annotator import Annotator
-from interleave.errors import InputError, ReplyError
+from interleave import InputError, ReplyError
 from interleave.robots.annotation_file import AnnotationWriter, EpisodeAnnotation
-from interleave.robots.film_segments import Looking, annotate_film
+from interleave.robots.annotator import Annotator
 from interleave.robots.lerobot.dataset import Camera, Dataset, Episode, frame_times
-from interleave.robots.lerobot.films import Film
-from interleave.types import SheetSegment
+from interleave.robots.lerobot.videos import Film
+from interleave.robots.replies import SheetSegment
+from interleave.robots.video_segments import Looking, annotate_film
 
 if TYPE_CHECKING:
     from PIL.Image import Image

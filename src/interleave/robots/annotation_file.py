@@ -13,11 +13,9 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from interleave.errors import InputError, RunError, StorageError
-from interleave.files import make_folder, read_from, sync_file, write_atomic
-from interleave.robots.film_segments import Segment
-from interleave.runs.folder import folder_lock
-from interleave.types import Value
+from interleave import InputError, RunError, StorageError
+from interleave.plugin import Value, folder_lock, make_folder, read_from, sync_file, write_atomic
+from interleave.robots.video_segments import Segment
 
 LINES_NAME, SETTINGS_NAME, LOCK_NAME = "annotations.jsonl", "annotate.json", "annotate.lock"
 

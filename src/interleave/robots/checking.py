@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from typing import Any
 
-from interleave.agents.annotator import Annotator
-from interleave.agents.loading import annotator_from, check_from
-from interleave.agents.prompts import ROBOT_PROMPTS, PromptPack
-from interleave.agents.robot_check import SubTaskCheck
-from interleave.backends.retries import RetriedVlm
-from interleave.runs.resolve import load_agent, resolve, split_choices
+from interleave import ConfigurationError
+from interleave.plugin import (
+    LoadedAgent,
+    PromptPack,
+    RetriedVlm,
+    agent_from,
+    is_prompted,
+    load_agent,
+    resolve,
+    split_choices,
+)
+from interleave.robots.annotator import Annotator, VlmAnnotator
+from interleave.robots.sub_task_check import SubTaskCheck, VlmSubTaskCheck, as_check
 
+PROMPTS = ("robot_check", "robot_segments", "robot_boundary")
+"""The prompts of a pack that are for robots."""
 FRAMES_ON_SHEETS = 60
 """Frames that a model is shown at once, on contact sheets."""
 COLUMNS = 5
@@ -51,9 +61,26 @@ def load_annotator(
     return LoadedAnnotator(
         loaded.with_calls_through(lambda vlm: RetriedVlm("the annotator", vlm)),
         config.planner.identity,
-        f"{pack.name}/{pack.digest_of(ROBOT_PROMPTS)}",
+        f"{pack.name}/{pack.digest_of(PROMPTS)}",
         at_once or single or FRAMES_ON_SHEETS,
     )
+
+
+def check_from(backend: Any, pack: PromptPack) -> LoadedAgent[SubTaskCheck]:
+    """A check of sub-tasks from a model, an object that checks by itself, or any object that judges."""
+    if not is_prompted(backend):
+        return LoadedAgent(as_check(backend))
+    return agent_from(backend, lambda vlm: VlmSubTaskCheck(vlm, pack))
+
+
+def annotator_from(backend: Any, pack: PromptPack, *, columns: int | None) -> LoadedAgent[Annotator]:
+    """An annotator from a vision-language model, or from an object that finds sub-tasks by itself."""
+    if not is_prompted(backend) and not iscoroutinefunction(getattr(backend, "segments", None)):
+        raise ConfigurationError(
+            "the annotator must be a vision-language model, or an object with 'async def segments(…)' and "
+            f"'async def boundary(…)'; this is a {type(backend).__name__}"
+        )
+    return agent_from(backend, lambda vlm: VlmAnnotator(vlm, pack, columns=columns))
 
 
 def _resolved(profile: str | None, agent: Any, prompts: str | None) -> tuple[Any, PromptPack, Any]:

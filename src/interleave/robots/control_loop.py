@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from interleave.agents.robot_check import SubTaskCheck, SubTaskInput
-from interleave.types import Verdict
+from interleave import Verdict
+from interleave.robots.sub_task_check import SubTaskCheck, SubTaskInput
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from interleave.errors import InputError
-from interleave.files import read_from, write_atomic
+from interleave import InputError, Verdict
+from interleave.plugin import PictureStore, Value, folder_lock, read_from, write_atomic
 from interleave.robots.control_loop import Tried
-from interleave.runs.folder import folder_lock
-from interleave.runs.store import PictureStore
-from interleave.types import Value, Verdict
 
 if TYPE_CHECKING:
     from PIL.Image import Image

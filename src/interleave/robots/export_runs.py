@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from interleave.errors import InputError
+from interleave import InputError
+from interleave.plugin import PictureStore
 from interleave.robots.execution import executions
-from interleave.robots.film_segments import Segment
 from interleave.robots.lerobot.new_dataset import NewDataset
 from interleave.robots.subgoals import Subgoals, read_subgoals
-from interleave.runs.store import PictureStore
+from interleave.robots.video_segments import Segment
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -16,7 +16,7 @@ from random import Random
 from statistics import median
 
 from interleave.robots.annotation_file import EpisodeAnnotation
-from interleave.robots.film_segments import Segment
+from interleave.robots.video_segments import Segment
 
 LEAST_OVERLAP = 0.75
 TOLERANCES = (0.25, 0.5, 1.0, 2.0)

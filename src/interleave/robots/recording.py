@@ -8,15 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interleave.errors import ConfigurationError, RunError
+from interleave import ConfigurationError, RunError, Verdict, read_record
+from interleave.plugin import PictureStore
 from interleave.robots.annotation_file import EpisodeAnnotation
 from interleave.robots.execution import executions
 from interleave.robots.lerobot.dataset import Camera, Dataset
-from interleave.robots.lerobot.films import Film
+from interleave.robots.lerobot.videos import Film
 from interleave.robots.subgoals import read_subgoals
-from interleave.runs.record import read_record
-from interleave.runs.store import PictureStore
-from interleave.types import Verdict
 
 if TYPE_CHECKING:
     from PIL.Image import Image

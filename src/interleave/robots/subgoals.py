@@ -9,15 +9,13 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from interleave.errors import InputError
-from interleave.files import read_text, write_atomic
-from interleave.runs.record import RunRecord, read_record
-from interleave.runs.store import FOLDER as IMAGES
-from interleave.types import Value
-from interleave.validation_errors import first_problem
+from interleave import InputError, RunRecord, read_record
+from interleave.plugin import Value, first_problem, read_text, write_atomic
 
 SUBGOALS_NAME = "subgoals.json"
 MAX_BYTES = 16_000_000
+IMAGES = "images"
+"""The folder of a run's images."""
 
 
 class Subgoal(Value):

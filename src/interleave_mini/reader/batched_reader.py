@@ -132,4 +132,6 @@ def shared_batched_reader() -> BatchedReader:
 
 
 if hasattr(os, "register_at_fork"):  # Windows does not fork
-    os.register_at_fork(after_in_child=shared_batched_reader.cache_clear)  # a forked child has no reader thread
+    os.register_at_fork(
+        after_in_child=shared_batched_reader.cache_clear
+    )  # a forked child has no reader thread

@@ -15,9 +15,9 @@ from random import Random
 from PIL.Image import Image
 
 from interleave.agents.planner import Planner
-from interleave.agents.robot_check import SubTaskCheck, SubTaskInput
 from interleave.errors import InputError, ReplyError
 from interleave.robots.control_loop import MAX_TRIES, carry_out
+from interleave.robots.sub_task_check import SubTaskCheck, SubTaskInput
 from interleave.types import Outcome, Value, Verdict
 from interleave_mini.intervals import Estimate, estimate
 from interleave_mini.language.patterns import NotUnderstood

@@ -10,8 +10,8 @@ import numpy as np
 
 from interleave.files import write_atomic
 from interleave.robots.annotation_file import EpisodeAnnotation
-from interleave.robots.film_segments import Segment
 from interleave.robots.lerobot.new_dataset import NewDataset
+from interleave.robots.video_segments import Segment
 from interleave_mini.robots.episodes import FRAMES_PER_SECOND, Episode, sample_episode
 from interleave_mini.world.motion import Frame, Shot, draw_shot
 from interleave_mini.world.sprites import CELL

@@ -19,8 +19,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from interleave.errors import InputError, did_you_mean
-from interleave.files import read_text, why
+from interleave import InputError
+from interleave.plugin import did_you_mean, read_text, why
 from interleave.robots.lerobot.libraries import parquet
 
 VERSION = "v3"

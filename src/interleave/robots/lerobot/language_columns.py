@@ -17,12 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from interleave.errors import InputError, StorageError
-from interleave.files import make_folder, sync_file, write_atomic
+from interleave import InputError, StorageError
+from interleave.plugin import make_folder, sync_file, write_atomic
 from interleave.robots.annotation_file import EpisodeAnnotation
-from interleave.robots.film_segments import Segment
 from interleave.robots.lerobot.dataset import INFO, Dataset, Episode, open_dataset, rows_of
 from interleave.robots.lerobot.libraries import arrow, parquet
+from interleave.robots.video_segments import Segment
 
 PERSISTENT, EVENTS = "language_persistent", "language_events"
 STYLE = "subtask"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
 
 
 def _imported(name: str, what: str) -> Any:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from interleave.errors import InputError, RunError
-from interleave.files import make_folder
+from interleave import InputError, RunError
+from interleave.plugin import make_folder
 from interleave.robots.annotation_file import EpisodeAnnotation
-from interleave.robots.film_segments import Segment
 from interleave.robots.lerobot.dataset import DATA_PATH, EPISODES, INFO, TASKS, VIDEO_PATH
 from interleave.robots.lerobot.language_columns import (
     EVENTS,
@@ -27,6 +26,7 @@ from interleave.robots.lerobot.language_columns import (
     persistent_type,
 )
 from interleave.robots.lerobot.libraries import arrow, av, parquet
+from interleave.robots.video_segments import Segment
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -11,7 +11,6 @@ from typing import Any, Protocol, TypeVar
 from PIL.Image import Image
 
 from interleave.agents.critic import CriticInput
-from interleave.agents.robot_check import SubTaskInput, as_check
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageGenerator,
@@ -22,6 +21,7 @@ from interleave.backends.protocols import (
     VisionLanguageModel,
     VlmCapabilities,
 )
+from interleave.robots.sub_task_check import SubTaskInput, as_check
 from interleave.runs.models import Models
 from interleave.service.documents.tracing import span
 from interleave.types import Plan, Request, Slot, Verdict

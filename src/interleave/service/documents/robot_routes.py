@@ -9,12 +9,12 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from interleave.agents.loading import check_from
 from interleave.agents.prompts import PromptPack
-from interleave.agents.robot_check import SubTaskCheck, SubTaskInput
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.backends.retries import RetriedVlm
 from interleave.errors import BackendError
+from interleave.robots.checking import check_from
+from interleave.robots.sub_task_check import SubTaskCheck, SubTaskInput
 from interleave.runs.models import Models
 from interleave.service.app import CLIENT_CLOSED_REQUEST
 from interleave.service.documents.refusals import ApiRefusal

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
+from interleave.plugin import options
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -62,11 +62,9 @@ def plan(
     from contextlib import redirect_stdout
     from io import StringIO
 
-    from interleave.api import open_run
-    from interleave.cli import request_input as inputs
-    from interleave.cli.run_command import Output, run_and_report
+    from interleave.plugin import Output, Run, open_run, run_and_report
+    from interleave.plugin import request_input as inputs
     from interleave.robots.subgoals import write_subgoals
-    from interleave.runs.run import Run
 
     asked = inputs.build_request(inputs.gather_parts(goal, [image] if image else None, None))
     folders: list[Path] = []
@@ -122,12 +120,11 @@ def check(
     import asyncio
     import time
 
-    from interleave.agents.robot_check import SubTaskInput
-    from interleave.errors import ConfigurationError
-    from interleave.pictures import read_picture
+    from interleave import ConfigurationError, read_picture
     from interleave.robots import execution
     from interleave.robots.checking import load_check
     from interleave.robots.control_loop import Tried
+    from interleave.robots.sub_task_check import SubTaskInput
 
     if after is None:
         raise ConfigurationError("--after PATH is needed: what the camera sees now")
@@ -168,8 +165,7 @@ def check(
 
 def _of_run(run: Path, step: int, before: Path | None) -> tuple[str, Image]:
     """A sub-task of a run, and what the camera saw before it."""
-    from interleave.errors import ConfigurationError, InputError
-    from interleave.pictures import read_picture
+    from interleave import ConfigurationError, InputError, read_picture
     from interleave.robots import execution
     from interleave.robots.subgoals import read_subgoals
 
@@ -235,14 +231,14 @@ def annotate(
     """
     import asyncio
 
-    from interleave.cli.streams import say
-    from interleave.errors import ConfigurationError
+    from interleave import ConfigurationError
+    from interleave.plugin import say
     from interleave.robots.annotate_dataset import Annotating
     from interleave.robots.annotation_file import AnnotateSettings, AnnotationFolder, without_errors
     from interleave.robots.checking import load_annotator
-    from interleave.robots.film_segments import Looking
     from interleave.robots.lerobot.dataset import open_dataset
     from interleave.robots.lerobot.language_columns import write_columns
+    from interleave.robots.video_segments import Looking
 
     if columns is not None and in_place:
         raise ConfigurationError("--columns and --in-place exclude each other")
@@ -294,8 +290,7 @@ async def _annotated(
 ) -> None:
     from contextlib import aclosing
 
-    from interleave.cli.run_command import cancel_on_terminate
-    from interleave.cli.stage_progress import progress_bar
+    from interleave.plugin import cancel_on_terminate, progress_bar
 
     cancel_on_terminate()
     with progress_bar("episodes") as show:
@@ -308,7 +303,7 @@ async def _annotated(
 
 def _numbers(text: str) -> list[int]:
     """ "0,3,10-19" as numbers."""
-    from interleave.errors import ConfigurationError
+    from interleave import ConfigurationError
 
     found: list[int] = []
     for piece in text.split(","):
@@ -358,7 +353,7 @@ def score(
 
 
 def _annotations_in(path: Path) -> dict[int, EpisodeAnnotation]:
-    from interleave.errors import InputError
+    from interleave import InputError
     from interleave.robots.annotation_file import read_annotations
     from interleave.robots.lerobot.dataset import INFO, open_dataset
     from interleave.robots.lerobot.language_columns import read_columns
@@ -386,7 +381,7 @@ def export(
     camera: CameraName = None,
 ) -> int:
     """Write runs as LeRobot episodes, or a run or an episode as a Rerun recording; prints where it is."""
-    from interleave.errors import ConfigurationError
+    from interleave import ConfigurationError
     from interleave.robots.export_runs import export_runs
     from interleave.robots.lerobot.dataset import INFO, open_dataset
     from interleave.robots.lerobot.language_columns import read_columns

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interleave.errors import InputError
-from interleave.files import why
-from interleave.pictures import decode_picture
+from interleave import InputError
+from interleave.plugin import decode_picture, why
 from interleave.robots.lerobot.dataset import Camera, Dataset, Episode, rows_of
 from interleave.robots.lerobot.libraries import av
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from pydantic import Field
 
-from interleave.agents.annotator import Annotator
-from interleave.errors import ReplyError
-from interleave.types import Prose, SheetSegment, Value
+from interleave import ReplyError
+from interleave.plugin import Prose, Value
+from interleave.robots.annotator import Annotator
+from interleave.robots.replies import SheetSegment
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from interleave.agents.contact_sheets import contact_sheets
-from interleave.agents.prompts import PromptPack
-from interleave.agents.reask import ask
-from interleave.agents.replies import BOUNDARY_SCHEMA, SEGMENTS_SCHEMA, parse_boundary, parse_segments
-from interleave.backends.protocols import Sampling, VisionLanguageModel
-from interleave.types import Part, Picture, SheetSegment
+from interleave import Picture, Sampling, VisionLanguageModel
+from interleave.plugin import Part, PromptPack, ask
+from interleave.robots.contact_sheets import contact_sheets
+from interleave.robots.replies import (
+    BOUNDARY_SCHEMA,
+    SEGMENTS_SCHEMA,
+    SheetSegment,
+    parse_boundary,
+    parse_segments,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image

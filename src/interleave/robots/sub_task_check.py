@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from interleave.agents.critic import Critic, critic_input, critic_sampling, read_verdict
-from interleave.agents.prompts import PromptPack
-from interleave.agents.reask import ask
-from interleave.backends.protocols import VisionLanguageModel
-from interleave.errors import ReplyError
-from interleave.types import Outcome, Picture, Verdict
+from interleave import Critic, Outcome, Picture, ReplyError, Verdict, VisionLanguageModel
+from interleave.plugin import PromptPack, ask, critic_input, critic_sampling, read_verdict
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -1,0 +1,101 @@
+"""The public names; each is imported when it is first used."""
+
+from interleave.agents.critic import (
+    Critic as Critic,
+    CriticInput as CriticInput,
+)
+from interleave.agents.planner import Planner as Planner
+from interleave.agents.scorer import Scorer as Scorer
+from interleave.api import (
+    LimitOptions as LimitOptions,
+    PlanOptions as PlanOptions,
+    RunOptions as RunOptions,
+    agenerate as agenerate,
+    agenerate_many as agenerate_many,
+    aresume as aresume,
+    generate as generate,
+    generate_many as generate_many,
+    plan as plan,
+    resume as resume,
+    stream as stream,
+    stream_many as stream_many,
+    stream_resume as stream_resume,
+)
+from interleave.backends.protocols import (
+    GeneratorCapabilities as GeneratorCapabilities,
+    ImageGenerator as ImageGenerator,
+    ImageRequest as ImageRequest,
+    Message as Message,
+    Reply as Reply,
+    Sampling as Sampling,
+    VisionLanguageModel as VisionLanguageModel,
+    VlmCapabilities as VlmCapabilities,
+)
+from interleave.backends.registry import (
+    BackendInfo as BackendInfo,
+    load_generator as load_generator,
+    load_vlm as load_vlm,
+)
+from interleave.batches.batch import (
+    BatchSummary as BatchSummary,
+    Ended as Ended,
+)
+from interleave.errors import (
+    BackendError as BackendError,
+    ConfigurationError as ConfigurationError,
+    Failure as Failure,
+    FolderInUse as FolderInUse,
+    InputError as InputError,
+    InterleaveError as InterleaveError,
+    LimitReached as LimitReached,
+    MissingDependency as MissingDependency,
+    ReplyError as ReplyError,
+    RunError as RunError,
+    StorageError as StorageError,
+)
+from interleave.events import (
+    Attempt as Attempt,
+    Drawn as Drawn,
+    Judged as Judged,
+    Planned as Planned,
+    StepFinished as StepFinished,
+)
+from interleave.pictures import read_picture as read_picture
+from interleave.runs.branch import branch_run as branch_run
+from interleave.runs.decisions import (
+    change_generator as change_generator,
+    choose_attempt as choose_attempt,
+    redraw_step as redraw_step,
+    release_plan as release_plan,
+    undo_decision as undo_decision,
+)
+from interleave.runs.event_lines import (
+    EventLine as EventLine,
+    read_event_line as read_event_line,
+)
+from interleave.runs.record import (
+    RunRecord as RunRecord,
+    comparable as comparable,
+    read_record as read_record,
+)
+from interleave.runs.run import (
+    Event as Event,
+    RunResult as RunResult,
+    ShownStep as ShownStep,
+)
+from interleave.types import (
+    Asset as Asset,
+    Finding as Finding,
+    GivenAsset as GivenAsset,
+    Outcome as Outcome,
+    Picture as Picture,
+    Plan as Plan,
+    PlanStep as PlanStep,
+    Request as Request,
+    Scores as Scores,
+    Slot as Slot,
+    Text as Text,
+    Verdict as Verdict,
+)
+
+__version__: str
