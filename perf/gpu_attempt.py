@@ -47,13 +47,13 @@ from stubs import plan_of
 import interleave
 from interleave.agents.critic import VlmCritic, critic_input, critic_messages
 from interleave.agents.prompts import load_pack
-from interleave.backends.generators.diffusers import DiffusersGenerator
-from interleave.backends.local.batching import BatchQueue
-from interleave.backends.local.pipelines import CallSettings
 from interleave.backends.protocols import ImageRequest, Sampling
-from interleave.backends.tiny.vlms import split_into_distinct
-from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm
 from interleave.config.specs import Spec
+from interleave.local.batching import BatchQueue
+from interleave.local.diffusers_generator import DiffusersGenerator
+from interleave.local.pipelines import CallSettings
+from interleave.local.tiny.vlms import split_into_distinct
+from interleave.local.transformers_vlm import LoadedModel, TransformersVlm
 from interleave.types import Outcome, Picture, Request, Text
 
 QWEN = "Qwen/Qwen3-VL-8B-Instruct"

@@ -15,7 +15,7 @@ from typing import Any
 from gpu_bench import GB, Bench
 from random_models import TOY, verdict, write_hub
 
-from interleave.backends.tiny.vlms import PLAN, split_into_distinct
+from interleave.local.tiny.vlms import PLAN, split_into_distinct
 
 PLANNER = "InterleaveThinker/InterleaveThinker-Planner-8B"
 CRITIC = "InterleaveThinker/InterleaveThinker-Critic-8B"

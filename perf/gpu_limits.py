@@ -12,7 +12,7 @@ import torch
 from gpu_bench import GB, STEPS, Bench
 from random_models import REAL
 
-from interleave.backends.local.fp8 import Float8Linear, supports_float8, to_float8
+from interleave.local.fp8 import Float8Linear, supports_float8, to_float8
 
 
 @dataclass(frozen=True)

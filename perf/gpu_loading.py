@@ -14,11 +14,11 @@ from gpu_bench import GB, PLAN, Bench
 from gpu_command import CRITIC, KLEIN, PLANNER
 from random_models import fill_randomly, folder_of, verdict, write_hub
 
-from interleave.backends.generators.diffusers import DiffusersGenerator
-from interleave.backends.local.checkpoints import Source
-from interleave.backends.tiny.vlms import split_into_distinct
-from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm, load_shared
 from interleave.config.specs import Spec
+from interleave.local.checkpoints import Source
+from interleave.local.diffusers_generator import DiffusersGenerator
+from interleave.local.tiny.vlms import split_into_distinct
+from interleave.local.transformers_vlm import LoadedModel, TransformersVlm, load_shared
 
 
 @dataclass

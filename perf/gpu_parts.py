@@ -14,9 +14,9 @@ from gpu_bench import PROMPT, Bench
 
 from interleave.agents.critic import critic_input, critic_messages
 from interleave.agents.prompts import load_pack
-from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.protocols import ImageRequest, Sampling
-from interleave.backends.vlms.transformers import TransformersVlm
+from interleave.local.diffusers_generator import DiffusersGenerator
+from interleave.local.transformers_vlm import TransformersVlm
 
 Parts = dict[str, tuple[Any, str]]
 """By name: an object, and the name of the method that is the part."""

@@ -10,7 +10,7 @@ from gpu_bench import Bench
 from gpu_limits import WORDS
 from random_models import REAL
 
-from interleave.backends.local.fp8 import to_float8
+from interleave.local.fp8 import to_float8
 
 SUSTAINED_SECONDS = 0.5
 """In a few milliseconds a GPU does not become warm."""

@@ -16,7 +16,7 @@ from gpu_training_rows import KINDS
 from random_models import refusals
 from transformers import PreTrainedTokenizerFast
 
-from interleave.backends.qwen3_vl.cuda_graph_decode import CudaGraphDecoder, Generated
+from interleave.local.qwen3_vl.cuda_graph_decode import CudaGraphDecoder, Generated
 
 Lengths = Callable[[int], int]
 """The length of an answer by its place in its batch."""

@@ -17,15 +17,15 @@ from random_models import build_vlm, refusals, write_settings
 from interleave.agents.critic import CriticInput
 from interleave.agents.prompts import load_pack
 from interleave.agents.scorer import VlmScorer
-from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.backends.qwen3_vl.batched_vision import batch_vision
-from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.backends.registry import load_generator
-from interleave.backends.tiny.vlms import split_into_distinct
-from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm
 from interleave.config.specs import Spec
 from interleave.errors import InterleaveError
+from interleave.local.diffusers_generator import DiffusersGenerator
+from interleave.local.qwen3_vl.batched_vision import batch_vision
+from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
+from interleave.local.tiny.vlms import split_into_distinct
+from interleave.local.transformers_vlm import LoadedModel, TransformersVlm
 from interleave.training.models import TrainableModel, freeze, lora_config
 from interleave.training.recipes import ModelPart
 from interleave.training.rewards.redraws import Redrawer

@@ -19,9 +19,9 @@ import torch
 from gpu_bench import Bench
 from random_models import REAL, TOY, Size, build_klein
 
-from interleave.backends.generators.diffusers import DiffusersGenerator
-from interleave.backends.local.pipelines import CallSettings
 from interleave.config.specs import Spec
+from interleave.local.diffusers_generator import DiffusersGenerator
+from interleave.local.pipelines import CallSettings
 
 KLEIN = "black-forest-labs/FLUX.2-klein-9B"
 PATIENCE_SECONDS = 120.0

@@ -15,7 +15,7 @@ import pyarrow.parquet
 from gpu_bench import Bench
 from transformers import PreTrainedTokenizerFast
 
-from interleave.backends.local.saved_models import make_loadable
+from interleave.local.saved_models import make_loadable
 
 QUIET = {
     "VLLM_USE_FLASHINFER_SAMPLER": "0",

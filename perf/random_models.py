@@ -18,10 +18,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from interleave.backends.local.pipelines import SETTINGS_FILE
-from interleave.backends.local.processors import image_text_processor
-from interleave.backends.local.silence import quiet, quiet_diffusers
-from interleave.backends.tiny.vlms import split_into_distinct, tiny_tokenizer
+from interleave.local.pipelines import SETTINGS_FILE
+from interleave.local.processors import image_text_processor
+from interleave.local.silence import quiet, quiet_diffusers
+from interleave.local.tiny.vlms import split_into_distinct, tiny_tokenizer
 
 CERTAINTY = 80.0
 """How much likelier a piece is followed by the next one than by anything else, before the softmax."""

@@ -29,12 +29,12 @@ from interleave.agents.critic import CriticInput, critic_input, critic_messages
 from interleave.agents.planner import planner_messages
 from interleave.agents.prompts import PromptPack, load_pack
 from interleave.agents.replies import render_plan, render_verdict
-from interleave.backends.local.processors import image_text_processor, load_processor
-from interleave.backends.local.silence import quiet
 from interleave.backends.protocols import Message
-from interleave.backends.qwen3_vl.batched_vision import batch_vision
-from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
-from interleave.backends.tiny.vlms import tiny_tokenizer, vocabulary_size
+from interleave.local.processors import image_text_processor, load_processor
+from interleave.local.qwen3_vl.batched_vision import batch_vision
+from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
+from interleave.local.silence import quiet
+from interleave.local.tiny.vlms import tiny_tokenizer, vocabulary_size
 from interleave.pictures import encode_png
 from interleave.training.collator import SftCollator
 from interleave.training.grpo import train_grpo

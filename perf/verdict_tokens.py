@@ -20,7 +20,7 @@ from typing import Any
 
 from random_models import PROMPTS
 
-from interleave.backends.tiny.vlms import tiny_tokenizer
+from interleave.local.tiny.vlms import tiny_tokenizer
 
 LONGEST_MATCH = 3
 ACCEPTED = '"previous_step_success": true'

@@ -26,7 +26,7 @@ LAYERS: list[set[str]] = [
     {"batches"},
     {"render"},
     {"api", "plugin"},
-    {"judging", "robots"},
+    {"judging", "local", "robots"},
     {"benchmarks", "data", "service", "training"},
     {"calibration"},
     {"cli"},
@@ -66,12 +66,7 @@ TRAINING_LOOPS = {
     )
 }
 """Imported by a command that trains and by nothing else: these import heavy libraries as any module would."""
-LOCAL_MODELS = (
-    "backends/local",
-    "backends/qwen3_vl",
-    "backends/generators/diffusers.py",
-    "backends/vlms/transformers.py",
-)
+LOCAL_MODELS = ("local/",)
 """Imported only when a spec names a model in this process: they may import torch at the top."""
 FILES = sorted(ROOT.rglob("*.py"))
 

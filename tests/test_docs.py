@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from interleave.backends import contract
-from interleave.backends.generators.families import FAMILIES, pipeline_of
 from interleave.backends.registry import known_backends
 from interleave.config.profiles import profile_files
 from interleave.config.specs import parse_spec
+from interleave.local.families import FAMILIES, pipeline_of
 
 DOCS = Path(__file__).parent.parent / "docs"
 ADD = (DOCS / "tutorial" / "add-a-generator.md").read_text("utf-8")
@@ -76,8 +76,8 @@ def test_every_profile_of_real_models_is_on_the_page_and_its_models_are_in_the_t
 
 def test_every_option_of_the_two_backends_is_on_the_page() -> None:
     pytest.importorskip("torch")
-    from interleave.backends.generators.diffusers import DiffusersGenerator
-    from interleave.backends.vlms.transformers import TransformersVlm
+    from interleave.local.diffusers_generator import DiffusersGenerator
+    from interleave.local.transformers_vlm import TransformersVlm
 
     options = {*DiffusersGenerator.Options.model_fields, *TransformersVlm.Options.model_fields}
     missing = {name for name in options if f"`{name}=" not in REAL} - {"concurrency", "adapter_revision"}
@@ -85,7 +85,7 @@ def test_every_option_of_the_two_backends_is_on_the_page() -> None:
 
 
 def test_the_settings_of_the_page_are_settings() -> None:
-    from interleave.backends.local.pipelines import CallSettings
+    from interleave.local.pipelines import CallSettings
 
     (settings,) = blocks(REAL, "json")
     assert CallSettings.model_validate_json(settings).width == 256

@@ -41,7 +41,7 @@ def modules_named(file: Path) -> set[str]:
             found.add(node.module)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             name = node.value.partition(":")[0]
-            found |= {name} if _MODULE.fullmatch(name) and "." in name else set()
+            found |= {name} if _MODULE.fullmatch(name) and is_module(room_of(name)) else set()
     return {name for name in found if _MODULE.fullmatch(name)}
 
 

@@ -12,7 +12,7 @@ from interleave.lazy_names import lazy_names
 from interleave.moved import MovedModules
 from interleave.version import __version__
 
-sys.meta_path.append(MovedModules())
+sys.meta_path.insert(0, MovedModules())  # before the finder that would load a moved package's files again
 
 _names, __getattr__ = lazy_names(__name__, __file__)
 __all__ = ["__version__", *_names]

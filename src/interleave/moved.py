@@ -14,24 +14,40 @@ MOVED = {
     "interleave.agents.annotator": "interleave.robots.annotator",
     "interleave.agents.contact_sheets": "interleave.robots.contact_sheets",
     "interleave.agents.robot_check": "interleave.robots.sub_task_check",
+    "interleave.backends.generators.diffusers": "interleave.local.diffusers_generator",
+    "interleave.backends.generators.families": "interleave.local.families",
+    "interleave.backends.local": "interleave.local",
+    "interleave.backends.qwen3_vl": "interleave.local.qwen3_vl",
+    "interleave.backends.tiny": "interleave.local.tiny",
+    "interleave.backends.vlms.transformers": "interleave.local.transformers_vlm",
+    "interleave.drift.embeddings": "interleave.local.embeddings",
     "interleave.robots.film_segments": "interleave.robots.video_segments",
     "interleave.robots.lerobot.films": "interleave.robots.lerobot.videos",
 }
 
 
+def new_name(old: str) -> str | None:
+    """The name of a module now, where it, or a package that it was in, has moved."""
+    parts = old.split(".")
+    for length in range(len(parts), 1, -1):
+        if (moved := MOVED.get(".".join(parts[:length]))) is not None:
+            return ".".join([moved, *parts[length:]])
+    return None
+
+
 class MovedModules(MetaPathFinder, Loader):
-    """Imports the module that an old name stands for; asked only when nothing else has that name."""
+    """Imports the module that an old name stands for."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname in MOVED else None
+        return ModuleSpec(fullname, self) if new_name(fullname) else None
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
         old = module.__name__
-        new = MOVED[old]
+        new = new_name(old) or old
         warnings.warn(f"{old} is now {new}", DeprecationWarning, stacklevel=2)
         sys.modules[old] = importlib.import_module(new)

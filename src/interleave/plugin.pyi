@@ -34,6 +34,14 @@ from interleave.runs.resolve import (
     split_choices as split_choices,
 )
 
+# Backends
+from interleave.backends.deadlines import waiting as waiting
+from interleave.backends.progress import report as report
+from interleave.backends.protocols import Token as Token, check_extras as check_extras
+from interleave.backends.sampling import SamplingOptions as SamplingOptions, sampling_for as sampling_for
+from interleave.config.specs import BackendOptions as BackendOptions, Spec as Spec, parse_spec as parse_spec
+from interleave.errors import OutOfMemory as OutOfMemory, causes as causes
+
 # Runs, images and files
 from interleave.api import open_run as open_run
 from interleave.errors import did_you_mean as did_you_mean
@@ -45,7 +53,11 @@ from interleave.files import (
     why as why,
     write_atomic as write_atomic,
 )
-from interleave.pictures import decode_picture as decode_picture
+from interleave.pictures import (
+    decode_picture as decode_picture,
+    pixel_digest as pixel_digest,
+    white_canvas as white_canvas,
+)
 from interleave.runs.folder import folder_lock as folder_lock
 from interleave.runs.run import Run as Run
 from interleave.runs.store import PictureStore as PictureStore

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from interleave.backends.generators.diffusers import DiffusersGenerator
-from interleave.backends.vlms.transformers import TransformersVlm
 from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError
+from interleave.local.diffusers_generator import DiffusersGenerator
+from interleave.local.transformers_vlm import TransformersVlm
 from interleave_mini.requests import PlanCheck
 from interleave_mini.weights import WEIGHTS
 

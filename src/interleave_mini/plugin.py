@@ -7,7 +7,8 @@ it can take; `generators` names the ones whose pictures the miniature's agents c
 
 from __future__ import annotations
 
-from interleave.backends.registry import LOCAL_NEEDS, BackendInfo
+from interleave.backends.registry import BackendInfo
+from interleave.local.backends import NEEDS
 
 PICTURES_OF = ("mini", "world")
 CHAINS = "interleave_mini.bench.chains:MiniChains"
@@ -15,7 +16,7 @@ CHAINS = "interleave_mini.bench.chains:MiniChains"
 GENERATOR = BackendInfo(
     "interleave_mini.backends:MiniGenerator",
     "the miniature's own model, a small FLUX.2-klein that ships with this package and runs on a CPU",
-    needs=LOCAL_NEEDS,
+    needs=NEEDS,
     extra="local",
     draws="interleave_mini.requests:check_prompt",
     chains=CHAINS,
@@ -30,7 +31,7 @@ WORLD = BackendInfo(
 VLM = BackendInfo(
     "interleave_mini.backends:MiniAgent",
     "the miniature's own planner and critic, small Qwen3-VL models that ship with this package",
-    needs=LOCAL_NEEDS,
+    needs=NEEDS,
     extra="local",
     note="The miniature's own small models took part: they know its little world alone, and they err.",
     takes="interleave_mini.requests:accept_request",

@@ -96,8 +96,8 @@ def test_a_profile_of_doubles_can_be_tried_as_it_is(capsys: Captured) -> None:
 @pytest.fixture(scope="module")
 def toys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The specs of toys that play their roles."""
-    from interleave.backends.tiny.pipelines import build_tiny_pipeline
-    from interleave.backends.tiny.vlms import PLAN, VERDICT, build_tiny_vlm
+    from interleave.local.tiny.pipelines import build_tiny_pipeline
+    from interleave.local.tiny.vlms import PLAN, VERDICT, build_tiny_vlm
 
     folder = tmp_path_factory.mktemp("toys")
     return {
@@ -126,7 +126,7 @@ def test_calls_of_many_trajectories_are_computed_together(
     toys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from interleave import generate_many
-    from interleave.backends.local import batching
+    from interleave.local import batching
 
     batches: dict[str, list[int]] = {"CompletionRequest": [], "Drawing": []}
     set_results = batching.BatchQueue._set_results

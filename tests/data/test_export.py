@@ -595,7 +595,7 @@ def test_an_export_that_was_killed_is_made_again_as_if_nothing_had_been(tmp_path
 
 
 def test_lengths_are_counted_by_a_tokenizer_where_there_is_one(tmp_path: Path) -> None:
-    from interleave.backends.tiny.vlms import tiny_tokenizer
+    from interleave.local.tiny.vlms import tiny_tokenizer
 
     tokenizer = tiny_tokenizer()
     tokenizer.save_pretrained(tmp_path / "tokenizer")

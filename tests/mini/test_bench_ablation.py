@@ -10,10 +10,10 @@ import pytest
 from interleave.agents.critic import CriticInput
 from interleave.agents.prompts import load_pack
 from interleave.backends.protocols import ImageGenerator
-from interleave.backends.tiny.vlms import VERDICT, build_tiny_vlm
 from interleave.cli.main import run
 from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError, InputError
+from interleave.local.tiny.vlms import VERDICT, build_tiny_vlm
 from interleave.types import Outcome, Verdict
 from interleave_mini.bench.ablation import Table
 from interleave_mini.bench.critic_exam import Attempt, Exam, questions

@@ -11,9 +11,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from interleave.backends.local.processors import load_processor  # noqa: E402
-from interleave.backends.qwen3_vl.batched_vision import batch_vision  # noqa: E402
-from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels  # noqa: E402
+from interleave.local.processors import load_processor  # noqa: E402
+from interleave.local.qwen3_vl.batched_vision import batch_vision  # noqa: E402
+from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels  # noqa: E402
 from interleave_mini.train.agent_model import write_fresh_agent  # noqa: E402
 from interleave_mini.train.optimizers import MuonAndAdamW, orthogonal  # noqa: E402
 from interleave_mini.train.vision_examples import sample_exercise  # noqa: E402

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from interleave.backends.local.processors import load_processor  # noqa: E402
+from interleave.local.processors import load_processor  # noqa: E402
 from interleave_mini.train.vision_examples import sample_exercise  # noqa: E402
 from interleave_mini.train.vision_pretrain import Batches  # noqa: E402
 from interleave_mini.weights import WEIGHTS  # noqa: E402

@@ -21,13 +21,13 @@ from transformers import Qwen3VLForConditionalGeneration
 
 from clocks import ticking
 from interleave.agents.replies import parse_plan, parse_verdict
-from interleave.backends.local.processors import load_processor
 from interleave.backends.protocols import Reply
-from interleave.backends.qwen3_vl.batched_vision import batch_vision
-from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
-from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.backends.registry import load_vlm
 from interleave.errors import ConfigurationError
+from interleave.local.processors import load_processor
+from interleave.local.qwen3_vl.batched_vision import batch_vision
+from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
+from interleave.local.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.pictures import white_canvas
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import parse_prompt

@@ -14,7 +14,7 @@ from programs import skip
 
 from interleave.backends.contract import Known, Status, checks_for, examine
 from interleave.backends.registry import load_generator
-from interleave.backends.tiny.pipelines import SIDE, build_tiny_pipeline
+from interleave.local.tiny.pipelines import SIDE, build_tiny_pipeline
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def trainer() -> Callable[[str], Trainer]:
 @pytest.fixture(scope="session")
 def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
     """Rows of the miniature's world with the prompts for real models: they are as long as real ones."""
-    from interleave.backends.tiny.vlms import build_tiny_vlm
+    from interleave.local.tiny.vlms import build_tiny_vlm
 
     folder = tmp_path_factory.mktemp("material")
     build_tiny_vlm(folder / "toy")

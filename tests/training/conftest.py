@@ -35,7 +35,7 @@ def frozen() -> None:
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A toy vision-language model that has learned nothing."""
-    from interleave.backends.tiny.vlms import build_tiny_vlm
+    from interleave.local.tiny.vlms import build_tiny_vlm
 
     return build_tiny_vlm(tmp_path_factory.mktemp("toy") / "vlm")
 

@@ -13,8 +13,8 @@ import torch
 from making import critic_sft_rows, planner_sft_rows
 from PIL import Image
 
-from interleave.backends.local.processors import load_processor
-from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_processor
+from interleave.local.processors import load_processor
+from interleave.local.qwen3_vl.uint8_pixels import use_uint8_processor
 from interleave.pictures import decode_picture, encode_png
 from interleave.training.collator import FastCollator, SftCollator
 from interleave.training.models import FeatureCache, caching_image_processor

@@ -16,9 +16,9 @@ from test_sft import curve, same, stop_after, weights
 from transformers import AutoModelForImageTextToText
 
 from interleave.backends.protocols import ImageRequest
-from interleave.backends.qwen3_vl.cuda_graph_decode import supports
-from interleave.backends.qwen3_vl.token_choice import RandomChoice, inverse_cdf
 from interleave.errors import LimitReached
+from interleave.local.qwen3_vl.cuda_graph_decode import supports
+from interleave.local.qwen3_vl.token_choice import RandomChoice, inverse_cdf
 from interleave.training.grpo import equal_runs
 from interleave.training.recipes import GrpoPart
 from interleave.training.rewards.redraws import Redrawer

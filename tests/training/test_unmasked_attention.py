@@ -9,7 +9,7 @@ import pytest
 import torch
 from making import answer, critic_sft_rows
 
-from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
+from interleave.local.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.training.collator import SftCollator
 from interleave.training.models import load_trainable_model
 from interleave.training.recipes import ModelPart

@@ -52,6 +52,12 @@ class BackendInfo:
     nearest to the text first, or varied ones where it is empty; called before the backend is loaded."""
     finds: str | None = None
     """A function of a spec that raises `ConfigurationError` where its model cannot be had; loads nothing."""
+    tiny: str | None = None
+    """A function of a spec, a role and a folder: builds a tiny model of the same class there, with random
+    weights, and returns its spec; for `backends check --tiny`."""
+    identity: str | None = None
+    """A class of a spec whose objects measure how like an asset is to its reference image, for `--identity`;
+    its `check` refuses a spec without loading anything."""
     draws: str | None = None
     """A function that raises `InputError` for a prompt this generator cannot follow."""
     chains: str | None = None
@@ -81,16 +87,7 @@ class BackendInfo:
 
 WORK_OF = {"planner": "The plan comes", "critic": "The verdicts come", "generator": "The pictures come"}
 
-LOCAL_NEEDS = ("torch", "transformers", "diffusers", "accelerate", "peft")
-
 GENERATORS = {
-    "diffusers": BackendInfo(
-        "interleave.backends.generators.diffusers:DiffusersGenerator",
-        "an image model in this process: FLUX.2 and FLUX.1, Qwen-Image, LongCat-Image, OmniGen2",
-        needs=LOCAL_NEEDS,
-        extra="local",
-        finds="interleave.backends.local.look_for_pipeline:look_for_pipeline",
-    ),
     "solid": BackendInfo(
         "interleave.backends.generators.solid:SolidGenerator",
         "paints a simple pattern that builds on its source; a double for dry runs and tests",
@@ -137,12 +134,6 @@ GENERATORS = {
 }
 
 VLMS = {
-    "transformers": BackendInfo(
-        "interleave.backends.vlms.transformers:TransformersVlm",
-        "a vision-language model in this process, such as Qwen3-VL",
-        needs=LOCAL_NEEDS,
-        extra="local",
-    ),
     "scripted": BackendInfo(
         "interleave.backends.vlms.scripted:ScriptedVlm",
         "answers from a JSONL file, or by a fixed rule; a double for dry runs and tests",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import pkgutil
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "dim")}
 ROLES = ("generator", "planner", "critic", "scorer")
 PROFILE_ROLES = ("planner", "critic", "generator")
+FAKES = ("solid", "scripted")
 TINY_REQUEST = "How a frog grows up, in two pictures"
 
 
@@ -162,25 +164,27 @@ def _exit_code(results: list[Result]) -> int:
 
 
 def _tiny_specs(specs: dict[str, Spec], folder: Path) -> dict[str, Spec]:
-    """Specs of tiny models of the same classes, built below a folder."""
+    """Specs of tiny models of the same classes, built below a folder; fakes stay as they are."""
+    return {role: _tiny_spec(spec, role, folder) for role, spec in specs.items()}
+
+
+def _tiny_spec(spec: Spec, role: str, folder: Path) -> Spec:
     from interleave.backends.registry import find_backend
 
-    for role, spec in specs.items():
-        row = find_backend(spec.name, "generator" if role == "generator" else "vlm")
-        if row is not None and row.missing:
-            raise MissingDependency(
-                f"the {role} {spec.name!r} needs the package {row.missing[0]!r}. "
-                f"Install it with: {row.install}"
-            )
-    from interleave.backends.tiny.specs import options_that_need_a_gpu, tiny_spec
-
-    tiny = {}
-    for role, spec in specs.items():
-        for option in options_that_need_a_gpu(spec):
-            say(f"{role}: {option} needs a GPU and is left out here")
-        tiny[role] = tiny_spec(spec, role, folder)
+    row = find_backend(spec.name, "generator" if role == "generator" else "vlm")
+    if row is not None and row.missing:
+        raise MissingDependency(
+            f"the {role} {spec.name!r} needs the package {row.missing[0]!r}. Install it with: {row.install}"
+        )
+    if row is not None and row.tiny:
+        built: Spec = pkgutil.resolve_name(row.tiny)(spec, role, folder)
         say(f"{role}: a toy of {spec.model or spec.name}")
-    return tiny
+        return built
+    if spec.name in FAKES:
+        return spec
+    raise ConfigurationError(
+        f"no toy can be built of the {role} {str(spec)!r}: only of models in this process"
+    )
 
 
 def _run_loop(specs: dict[str, Spec], prompts: str, folder: Path) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from interleave.backends.registry import adapt_request, load_generator, note_for
 from interleave.config.profiles import Profile, default_profile, load_profile
 from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConfig, parse_remedies
 from interleave.config.specs import Spec, parse_spec
-from interleave.drift.embeddings import checked_identity, embedding_identity
+from interleave.drift.identity_models import checked_identity, identity_model
 from interleave.errors import ConfigurationError, RunError, did_you_mean
 from interleave.runs.agent_fit import refuse_unfit, unfit_note
 from interleave.runs.journal import read_journal
@@ -217,7 +217,7 @@ def load_models(
         ),
         generator=_load_generator(chosen.generator, config.generator),
         others={other.identity: load_generator(other.parsed) for other in others},
-        identity=embedding_identity(config.identity) if config.identity else None,
+        identity=identity_model(config.identity) if config.identity else None,
     )
 
 

@@ -16,8 +16,8 @@ import torch
 from torch.utils.data import DataLoader
 from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
 
-from interleave.backends.qwen3_vl.uint8_pixels import PatchLayout, layout_of
 from interleave.errors import InputError
+from interleave.local.qwen3_vl.uint8_pixels import PatchLayout, layout_of
 from interleave.training.recipes import TrainingPart
 
 COLUMNS = ("prompt", "completion", "images")

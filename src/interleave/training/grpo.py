@@ -22,12 +22,12 @@ import torch
 from trl import GRPOConfig, GRPOTrainer
 
 from interleave.agents.prompts import load_pack
-from interleave.backends.local.processors import VISION_TOKENS
-from interleave.backends.local.silence import quiet
-from interleave.backends.qwen3_vl.batched_vision import batch_vision
-from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.backends.registry import check_agent, check_generator
 from interleave.errors import ConfigurationError
+from interleave.local.processors import VISION_TOKENS
+from interleave.local.qwen3_vl.batched_vision import batch_vision
+from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
+from interleave.local.silence import quiet
 from interleave.training.checkpoints import CheckpointMixin
 from interleave.training.inspection import TrainingRows, open_rows
 from interleave.training.logs import TrainingLog, say_on_stderr

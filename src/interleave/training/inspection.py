@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interleave.agents.replies import parse_plan, parse_verdict
-from interleave.backends.local.checkpoints import find_settings
-from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_processor
 from interleave.errors import ConfigurationError, InputError, ReplyError
+from interleave.local.checkpoints import find_settings
+from interleave.local.qwen3_vl.uint8_pixels import use_uint8_processor
 from interleave.text import count
 from interleave.training.collator import SftCollator, too_long
 from interleave.training.models import load_sized_processor, model_source

@@ -16,13 +16,13 @@ from peft import LoraConfig
 from peft.helpers import disable_input_dtype_casting
 from transformers import AutoModelForImageTextToText, BatchFeature
 
-from interleave.backends.local.checkpoints import Source, check_model, find_model, read_json, refuse_bad_fit
-from interleave.backends.local.library_errors import as_configuration_error
-from interleave.backends.local.processors import load_processor
-from interleave.backends.local.silence import quiet
-from interleave.backends.qwen3_vl.batched_vision import batch_vision
-from interleave.backends.qwen3_vl.uint8_pixels import flat, use_uint8_pixels
 from interleave.errors import ConfigurationError
+from interleave.local.checkpoints import Source, check_model, find_model, read_json, refuse_bad_fit
+from interleave.local.library_errors import as_configuration_error
+from interleave.local.processors import load_processor
+from interleave.local.qwen3_vl.batched_vision import batch_vision
+from interleave.local.qwen3_vl.uint8_pixels import flat, use_uint8_pixels
+from interleave.local.silence import quiet
 from interleave.training.recipes import ModelPart
 
 PREFIX = "transformers:"

@@ -20,9 +20,9 @@ from peft import get_peft_model
 from transformers import AutoConfig, AutoModelForImageTextToText
 from trl.data_utils import prepare_multimodal_messages
 
-from interleave.backends.local.checkpoints import check_settings, find_settings
-from interleave.backends.local.silence import quiet
 from interleave.errors import ConfigurationError
+from interleave.local.checkpoints import check_settings, find_settings
+from interleave.local.silence import quiet
 from interleave.text import count, one_line, visible
 from interleave.training.collator import IGNORED, SftCollator
 from interleave.training.grpo import check_reward

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from interleave.backends.local.compile_blocks import is_large
-from interleave.backends.local.devices import release_memory
-from interleave.backends.qwen3_vl.cuda_graph_decode import CudaGraphDecoder, supports
-from interleave.backends.qwen3_vl.token_choice import RandomChoice
+from interleave.local.compile_blocks import is_large
+from interleave.local.devices import release_memory
+from interleave.local.qwen3_vl.cuda_graph_decode import CudaGraphDecoder, supports
+from interleave.local.qwen3_vl.token_choice import RandomChoice
 from interleave.training.recipes import GrpoPart
 
 Ended = Callable[[int, list[int]], None]

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import TrainerCallback
 
-from interleave.backends.local.saved_models import make_loadable
-from interleave.backends.local.silence import quiet
 from interleave.errors import (
     ConfigurationError,
     InterleaveError,
     LimitReached,
     OutOfMemory,
 )
+from interleave.local.saved_models import make_loadable
+from interleave.local.silence import quiet
 from interleave.text import count
 from interleave.training import checkpoints
 from interleave.training.checkpoints import refuse_other_processes

@@ -15,7 +15,7 @@ from transformers import PrinterCallback
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextDecoderLayer, Qwen3VLVisionBlock
 from trl import SFTConfig, SFTTrainer
 
-from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
+from interleave.local.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.training.checkpoints import CheckpointMixin
 from interleave.training.collator import SftCollator
 from interleave.training.inspection import TrainingRows, open_rows

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from interleave.backends.qwen3_vl.uint8_pixels import keep_pixels, pixels_of
+from interleave.local.qwen3_vl.uint8_pixels import keep_pixels, pixels_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image

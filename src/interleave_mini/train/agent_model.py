@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from interleave.backends.local.processors import image_text_processor
-from interleave.backends.local.silence import quiet
 from interleave.errors import ConfigurationError
+from interleave.local.processors import image_text_processor
+from interleave.local.silence import quiet
 from interleave_mini.train.tokenizers import agent_tokenizer
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from interleave.backends.local.pipelines import SETTINGS_FILE as SETTINGS_NAME
-from interleave.backends.local.pipelines import CallSettings
-from interleave.backends.local.silence import quiet
+from interleave.local.pipelines import SETTINGS_FILE as SETTINGS_NAME
+from interleave.local.pipelines import CallSettings
+from interleave.local.silence import quiet
 
 
 @dataclass(frozen=True)

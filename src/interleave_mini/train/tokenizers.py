@@ -11,7 +11,7 @@ from typing import Any
 
 from interleave.agents.critic import critic_input
 from interleave.agents.replies import render_plan, render_verdict
-from interleave.backends.local.train_bpe import byte_level_bpe
+from interleave.local.train_bpe import byte_level_bpe
 from interleave.types import Verdict
 from interleave_mini.language.tasks import SUITES, Task, sample_task
 from interleave_mini.language.words import CELL_OF, ROWS, capitalised

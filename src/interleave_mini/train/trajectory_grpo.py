@@ -27,10 +27,10 @@ from typing import Any, Literal
 import torch
 
 from interleave.agents.prompts import load_pack
-from interleave.backends.local.processors import load_processor
-from interleave.backends.local.silence import quiet
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.errors import ConfigurationError
+from interleave.local.processors import load_processor
+from interleave.local.silence import quiet
 from interleave.types import Outcome
 from interleave_mini.language.tasks import Task, sample_training_task
 from interleave_mini.train.agent_model import check_model_folder

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from interleave.backends.local.processors import load_processor
-from interleave.backends.local.silence import quiet
-from interleave.backends.qwen3_vl.batched_vision import batch_vision
-from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
-from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
+from interleave.local.processors import load_processor
+from interleave.local.qwen3_vl.batched_vision import batch_vision
+from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
+from interleave.local.qwen3_vl.unmasked_attention import unmasked_attention
+from interleave.local.silence import quiet
 from interleave_mini.oracle import ACCEPTED
 from interleave_mini.train.agent_model import check_model_folder
 from interleave_mini.train.autoencoder import LatentSpace

@@ -380,7 +380,7 @@ def weights_seeds() -> list[bytes]:
 @target(weights_seeds, words=(b'"data_offsets"', b"[0, 16]", b"\x00" * 8, b"\xff" * 8))
 def weights(data: bytes) -> bool:
     """The head of a file of weights, which says how long the rest is."""
-    from interleave.backends.local.checkpoints import Source, read_header
+    from interleave.local.checkpoints import Source, read_header
 
     with scratch() as folder:
         path = folder / "model.safetensors"

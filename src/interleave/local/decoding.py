@@ -1,0 +1,473 @@
+"""Replies of a vision-language model to a batch of prompts.
+
+A plain decode step of an 8B model spends nine tenths of its time launching kernels. Models that
+`qwen3_vl.cuda_graph_decode` supports are decoded by CUDA graphs. For others on CUDA the KV cache has a fixed
+size and the decode step is compiled; such caches are kept and reused, because a compiled step is bound to the
+memory that it was captured with.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import logging
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from interleave import BackendError, Failure, Message, Picture, Reply, Text
+from interleave.local.library_errors import is_out_of_memory
+from interleave.local.qwen3_vl.cuda_graph_decode import (
+    KNOWN_INPUTS,
+    CudaGraphDecoder,
+    is_greedy,
+    supports,
+)
+from interleave.plugin import Token
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+log = logging.getLogger(__name__)
+
+CACHE_LENGTH_MULTIPLE = 4096
+"""Lengths of static KV caches are multiples of this, so that few, mostly one, are ever compiled for."""
+MAX_CACHES = 2
+RECOMPILE_LIMIT = 64
+INCOMPLETE_CHARACTER = "\ufffd"
+"""What a tokenizer decodes the first bytes of a character to while its last bytes are still to come."""
+
+
+@dataclass(frozen=True)
+class CompletionRequest:
+    """One call of a model."""
+
+    messages: tuple[Message, ...]
+    max_tokens: int
+    temperature: float = 0.0
+    probabilities: bool = False
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    adapter: str | None = None
+    max_pixels: int | None = None
+    static: bool = False
+    """Whether to decode in a KV cache of fixed size,"""
+    compiled: bool = False
+    """and with a compiled step."""
+    reuse: bool = False
+    """Whether what was read of a prompt before may be used for one that begins alike."""
+
+    @property
+    def batch_key(self) -> tuple[object, ...]:
+        """Requests with an equal key can be decoded in one batch."""
+        return (
+            self.adapter,
+            self.temperature,
+            self.top_p,
+            self.top_k,
+            self.static,
+            self.compiled,
+            self.reuse,
+        )
+
+
+@dataclass(frozen=True)
+class PromptBatch:
+    """Requests as the model takes them."""
+
+    requests: Sequence[CompletionRequest]
+    inputs: dict[str, Tensor]
+    lengths: list[int]
+    """Tokens of every prompt."""
+    token_budgets: list[int]
+    """How many tokens every reply may have; 0 or fewer where the prompt fills the context."""
+
+
+Decoded = tuple[list[list[int]], list[list[float]] | None]
+"""The tokens of every reply, and their probabilities."""
+
+
+class Decoder:
+    """Prefills and decodes for one loaded model. Must be used by one thread at a time."""
+
+    def __init__(self, model: Any, processor: Any) -> None:
+        self.model = model
+        self.processor = processor
+        self.tokenizer = getattr(processor, "tokenizer", processor)
+        self.special_tokens = [
+            str(token)
+            for token in self.tokenizer.added_tokens_decoder.values()
+            if getattr(token, "special", False)
+        ]
+        self.eos_ids = _eos_ids(model, self.tokenizer)
+        self.context: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        self._static_caches: dict[tuple[int, int], Any] = {}
+        self._graph_decoder = CudaGraphDecoder(model) if supports(model) else None
+
+    @property
+    def has_graph_decoder(self) -> bool:
+        """Whether greedy requests with a static KV cache are decoded by CUDA graphs."""
+        return self._graph_decoder is not None
+
+    def free_memory(self) -> None:
+        """Drop all KV caches."""
+        self._static_caches = {}
+        if self._graph_decoder is not None:
+            self._graph_decoder.free_memory()
+
+    def complete(
+        self,
+        requests: Sequence[CompletionRequest],
+        cancelled: Callable[[int], bool] = lambda row: False,
+    ) -> list[Reply | BackendError]:
+        """The replies, in order; a cancelled row may end early, one whose prompt is too long is an error."""
+        batch = self._prompt_batch(requests)
+        with torch.inference_mode():
+            ids, probs = self._graph_decode(batch, cancelled) or self._library_generate(batch, cancelled)
+        return [
+            self._reply(
+                request, row_ids, probs[row] if probs else None, batch.lengths[row], batch.token_budgets[row]
+            )
+            if batch.token_budgets[row] > 0
+            else self._too_long(batch.lengths[row])
+            for row, (request, row_ids) in enumerate(zip(requests, ids, strict=False))
+        ]
+
+    def _prompt_batch(self, requests: Sequence[CompletionRequest]) -> PromptBatch:
+        inputs = self._inputs(requests)
+        lengths = inputs["attention_mask"].sum(dim=1).tolist()
+        budgets = [self._token_budget(*pair) for pair in zip(requests, lengths, strict=True)]
+        return PromptBatch(requests, inputs, lengths, budgets)
+
+    def _graph_decode(self, batch: PromptBatch, cancelled: Callable[[int], bool]) -> Decoded | None:
+        """Decode by CUDA graphs; None where the tokens are not sure to be those of `generate`."""
+        first = batch.requests[0]
+        greedy = first.temperature <= 0 and is_greedy(self.model.generation_config)
+        adapted = getattr(self.model, "_hf_peft_config_loaded", False)
+        known = first.static and greedy and not adapted and KNOWN_INPUTS.issuperset(batch.inputs)
+        if self._graph_decoder is None or not known:
+            return None
+        try:
+            replies = self._graph_decoder.generate(
+                batch.inputs,
+                [_picture_count(request) for request in batch.requests],
+                batch.token_budgets,
+                cancelled,
+                eos_ids=self.eos_ids,
+                compiled=first.compiled,
+                reuse=first.reuse,
+            )
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            log.warning(
+                "replies are decoded without CUDA graphs, because a step cannot be captured: %s", error
+            )
+            self._graph_decoder = None
+            return None
+        return [reply.ids for reply in replies], [reply.probs for reply in replies]
+
+    def _library_generate(self, batch: PromptBatch, cancelled: Callable[[int], bool]) -> Decoded:
+        """Decode with the library's `generate`."""
+        requests = batch.requests
+        if requests[0].compiled and self.model.device.type == "cuda":
+            prepare_cuda_graphs()
+        if requests[0].compiled and len(_padded(requests)) > len(requests):
+            return self._library_generate(self._prompt_batch(_padded(requests)), cancelled)
+        prompt, tokens = batch.inputs["input_ids"].shape[1], max(1, *batch.token_budgets)
+        recorder = _ProbabilityRecorder(prompt) if any(each.probabilities for each in requests) else None
+        sampled = [_RowSampler(requests, self.model.device)] if requests[0].temperature > 0 else []
+        generated = self.model.generate(
+            **batch.inputs,
+            generation_config=self._generation_config(requests[0], tokens),
+            logits_processor=[*([recorder] if recorder else []), *sampled] or None,
+            stopping_criteria=[_RowLimits(prompt, batch.token_budgets, cancelled)],
+            **self._static_cache(requests[0], len(requests), prompt + tokens),
+        )
+        return generated[:, prompt:].tolist(), recorder.probs(generated) if recorder else None
+
+    def inputs_of(self, conversations: Sequence[tuple[Message, ...]]) -> dict[str, Tensor]:
+        """What the model is given for these messages, padded on the left."""
+        return self._inputs([CompletionRequest(messages, 1) for messages in conversations])
+
+    def _inputs(self, requests: Sequence[CompletionRequest]) -> dict[str, Tensor]:
+        inputs = self.processor.apply_chat_template(
+            [self._conversation(request) for request in requests],
+            tokenize=True,
+            add_generation_prompt=True,
+            return_dict=True,
+            return_tensors="pt",
+            processor_kwargs={"padding": True, "padding_side": "left"},
+        )
+        inputs.pop("token_type_ids", None)
+        # BatchFeature moves every tensor, and changes the dtype of floating-point ones only
+        return dict(inputs.to(self.model.device, dtype=self.model.dtype))
+
+    def _conversation(self, request: CompletionRequest) -> list[dict[str, Any]]:
+        return [
+            {"role": message.role, "content": [self._part(part, request) for part in message.merged]}
+            for message in request.messages
+        ]
+
+    def _part(self, part: Any, request: CompletionRequest) -> dict[str, Any]:
+        if isinstance(part, Text):
+            return {"type": "text", "text": escape_special_tokens(part.text, self.special_tokens)}
+        return {"type": "image", "image": downscaled(part.image, request.max_pixels)}
+
+    def _token_budget(self, request: CompletionRequest, prompt_length: int) -> int:
+        """How many tokens the reply may have; 0 or fewer where the prompt fills the context."""
+        wanted = request.max_tokens
+        return wanted if self.context is None else min(wanted, self.context - prompt_length)
+
+    def _too_long(self, length: int) -> BackendError:
+        return BackendError(
+            f"the question has {length:,} tokens, and the model reads at most {self.context:,}: "
+            "shorten it, show fewer pictures, or smaller ones with ?max_pixels=",
+            kind=Failure.INVALID,
+        )
+
+    def _generation_config(self, request: CompletionRequest, tokens: int) -> Any:
+        config = copy.deepcopy(self.model.generation_config)
+        config.max_new_tokens = tokens
+        config.max_length = None
+        config.do_sample = False  # `_RowSampler` samples, where that is wanted
+        config.temperature = config.top_p = config.top_k = config.min_p = None
+        config.eos_token_id = sorted(self.eos_ids)
+        if config.pad_token_id is None:
+            config.pad_token_id = min(self.eos_ids)
+        config.disable_compile = not request.compiled
+        if request.compiled:
+            config.compile_config = _compile_config()
+        return config
+
+    def _static_cache(self, request: CompletionRequest, rows: int, length: int) -> dict[str, Any]:
+        """The argument of `generate` for a KV cache of fixed size, where the request wants one."""
+        if not request.static:
+            return {}
+        from transformers import StaticCache
+
+        length = -(-length // CACHE_LENGTH_MULTIPLE) * CACHE_LENGTH_MULTIPLE
+        cache = self._static_caches.pop((rows, length), None)
+        if cache is None:
+            cache = StaticCache(config=self.model.config.get_text_config(decoder=True), max_cache_len=length)
+        else:
+            cache.reset()
+        self._static_caches[(rows, length)] = cache
+        while len(self._static_caches) > MAX_CACHES:
+            del self._static_caches[next(iter(self._static_caches))]
+        return {"past_key_values": cache}
+
+    def _reply(
+        self,
+        request: CompletionRequest,
+        ids: list[int],
+        probs: list[float] | None,
+        prompt_length: int,
+        token_budget: int,
+    ) -> Reply:
+        end = next((index for index, token in enumerate(ids) if token in self.eos_ids), None)
+        ids = ids[: token_budget if end is None else min(end, token_budget)]
+        texts = detokenize(self.tokenizer, ids)
+        tokens = (
+            tuple(Token(*pair) for pair in zip(texts, probs, strict=False))
+            if request.probabilities and probs is not None
+            else ()
+        )
+        ended = end is not None and end <= token_budget
+        return Reply(
+            "".join(texts),
+            "stop" if ended else "length",
+            usage={"prompt_tokens": int(prompt_length), "completion_tokens": len(ids)},
+            cost=0.0,
+            tokens=tokens,
+        )
+
+
+class _ProbabilityRecorder:
+    """A logits processor that changes nothing and keeps the probability of each chosen token."""
+
+    def __init__(self, prompt: int) -> None:
+        self._prompt = prompt
+        self._chosen: list[Tensor] = []
+        self._last: Tensor | None = None
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        self._record(input_ids[:, -1])
+        self._last = scores.float().softmax(dim=-1)
+        return scores
+
+    def probs(self, generated: Tensor) -> list[list[float]]:
+        """The probabilities of all tokens after the prompt."""
+        steps = generated.shape[1] - self._prompt
+        if len(self._chosen) < steps:
+            self._record(generated[:, self._prompt + len(self._chosen)])
+        return [[float(each) for each in row] for row in torch.stack(self._chosen[:steps], dim=1).tolist()]
+
+    def _record(self, ids: Tensor) -> None:
+        """Keep what the last step gave for the tokens it chose."""
+        if self._last is not None:
+            self._chosen.append(
+                self._last.gather(1, ids[:, None].to(self._last.device)).squeeze(1).clamp(max=1.0)
+            )
+            self._last = None
+
+
+class _RowSampler:
+    """A logits processor that leaves one token to choose from in each row, drawn by the row's own generator.
+
+    So a row with a seed gets the same tokens whatever else is in its batch, which the library's sampling by
+    the global generator does not give. Where no row has a seed, all are drawn at once, which is faster.
+    """
+
+    def __init__(self, requests: Sequence[CompletionRequest], device: torch.device) -> None:
+        from transformers.generation.logits_process import (
+            TemperatureLogitsWarper,
+            TopKLogitsWarper,
+            TopPLogitsWarper,
+        )
+
+        first = requests[0]  # the others of a batch are decoded alike
+        self._warpers: list[Any] = [TemperatureLogitsWarper(float(first.temperature))]
+        if first.top_k is not None:
+            self._warpers.append(TopKLogitsWarper(first.top_k))
+        if first.top_p is not None and first.top_p < 1:
+            self._warpers.append(TopPLogitsWarper(first.top_p))
+        seeded = any(request.seed is not None for request in requests)
+        drawn_alone = requests if seeded else requests[:1]
+        self._generators = [_generator(request.seed, device) for request in drawn_alone]
+        self._seeded = seeded
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        warped = scores.float()
+        for warper in self._warpers:
+            warped = warper(input_ids, warped)
+        probs = warped.softmax(dim=-1)
+        if not self._seeded:
+            chosen = torch.multinomial(probs, 1, generator=self._generators[0])
+        else:
+            rows = zip(probs, self._generators, strict=True)
+            chosen = torch.stack([torch.multinomial(row, 1, generator=source) for row, source in rows])
+        return torch.full_like(scores, -torch.inf).scatter_(1, chosen, 0.0)
+
+
+def _generator(seed: int | None, device: torch.device) -> torch.Generator:
+    generator = torch.Generator(device)
+    if seed is None:
+        generator.seed()
+    else:
+        generator.manual_seed(seed)
+    return generator
+
+
+class _RowLimits:
+    """A stopping criterion that ends rows that are cancelled or have used up their token budget."""
+
+    def __init__(self, prompt: int, token_budgets: Sequence[int], cancelled: Callable[[int], bool]) -> None:
+        self._prompt = prompt
+        self._token_budgets = token_budgets
+        self._cancelled = cancelled
+        self._state: tuple[bool, ...] = ()
+        self._tensor: Tensor | None = None
+
+    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        generated = input_ids.shape[1] - self._prompt
+        state = tuple(
+            generated >= budget or self._cancelled(row) for row, budget in enumerate(self._token_budgets)
+        )
+        if self._tensor is None or state != self._state:  # a new tensor only when something has changed
+            self._state, self._tensor = state, torch.tensor(state, device=input_ids.device)
+        return self._tensor
+
+
+def detokenize(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """The text that each token adds; a character of several tokens comes with the last of them."""
+    texts: list[str] = []
+    start = done = 0  # where decoding begins without a cut character, and how many tokens have their text
+    for end in range(1, len(ids) + 1):
+        before = _decode(tokenizer, ids[start:done])
+        now = _decode(tokenizer, ids[start:end])
+        if now.endswith(INCOMPLETE_CHARACTER) and end < len(ids) and end - done < 4:
+            texts.append("")
+            continue
+        texts.append(now[len(before) :])
+        start, done = done, end
+    return texts
+
+
+def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
+    return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+def escape_special_tokens(text: str, special_tokens: Sequence[str]) -> str:
+    """Text in which nothing is taken for a special token of the model, whatever a user typed."""
+    for token in special_tokens:
+        if token in text:
+            text = text.replace(token, f"{token[0]}\u200b{token[1:]}")
+    return text
+
+
+def downscaled(image: Image, max_pixels: int | None) -> Image:
+    """The picture with at most this many pixels."""
+    if max_pixels is None or image.width * image.height <= max_pixels:
+        return image
+    from PIL import Image as pillow
+
+    scale = (max_pixels / (image.width * image.height)) ** 0.5
+    size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
+    return image.resize(size, pillow.Resampling.BICUBIC)
+
+
+def _picture_count(request: CompletionRequest) -> int:
+    return sum(isinstance(part, Picture) for message in request.messages for part in message.parts)
+
+
+def _padded(requests: Sequence[CompletionRequest]) -> list[CompletionRequest]:
+    """A batch of 1, 2, 4, 8…, padded with its last request, so that few sizes are compiled for."""
+    size = 1 << (len(requests) - 1).bit_length()
+    return [*requests, *[requests[-1]] * (size - len(requests))]
+
+
+def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    configured = model.generation_config.eos_token_id
+    listed = configured if isinstance(configured, list) else [configured]
+    found = {int(each) for each in (*listed, tokenizer.eos_token_id) if each is not None}
+    if not found:
+        raise BackendError("the model's generation_config.json names no end-of-text token (eos_token_id)")
+    return frozenset(found)
+
+
+def prepare_cuda_graphs() -> None:
+    """Set up, in this thread, what torch needs to capture the graphs of a compiled step.
+
+    Torch does that only in the thread that imports the module. Older releases (2.11 is one) also pass the two
+    objects to C++ without taking a reference: when that thread ends they are released once too often, and the
+    interpreter crashes while it shuts down. The missing reference is taken here; where torch takes its own,
+    two empty dictionaries live a little longer.
+    """
+    first = "torch._inductor.cudagraph_trees" not in sys.modules
+    import torch._inductor.cudagraph_trees as trees
+
+    if not hasattr(trees.local, "tree_manager_containers"):
+        trees.local.tree_manager_containers = {}
+        trees.local.tree_manager_locks = defaultdict(threading.Lock)
+    elif first:
+        for container in (trees.local.tree_manager_containers, trees.local.tree_manager_locks):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(container))
+
+
+def _compile_config() -> Any:
+    import torch._dynamo.config as dynamo
+    from transformers import CompileConfig
+
+    if hasattr(dynamo, "recompile_limit"):
+        dynamo.recompile_limit = max(dynamo.recompile_limit, RECOMPILE_LIMIT)
+    config = CompileConfig(dynamic=False)
+    config._compile_all_devices = True  # where a user asks for it, also on a CPU
+    return config

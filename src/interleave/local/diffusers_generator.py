@@ -1,0 +1,535 @@
+"""`diffusers:ORG/NAME`: an image model in this process. `families.py` has what differs between pipelines."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from pydantic import Field
+
+from interleave import BackendError, ConfigurationError, GeneratorCapabilities, ImageRequest, read_picture
+from interleave.local.batching import BatchQueue, QueuedCall, device_executor
+from interleave.local.checkpoints import Source
+from interleave.local.compile_blocks import (
+    CompileLater,
+    compile_blocks,
+    denoiser_of,
+    has_blocks,
+    is_large,
+)
+from interleave.local.devices import (
+    check_quantization,
+    choose_device,
+    choose_dtype,
+    kernels_for,
+    release_memory,
+)
+from interleave.local.families import Family, Lightning, family_of
+from interleave.local.fp8 import has_float8, use_float8
+from interleave.local.library_errors import as_backend_error
+from interleave.local.options import ImageQuantization, LocalOptions
+from interleave.local.pipeline_sources import (
+    SIDE_MULTIPLE,
+    as_mask,
+    on_canvas,
+    size_like,
+    stack_sources,
+    usable_source,
+)
+from interleave.local.pipelines import (
+    SETTINGS_FILE,
+    CallSettings,
+    Offload,
+    PipelineFolder,
+    add_lora,
+    fuse_lora,
+    load_pipeline,
+    move_to_device,
+    read_settings,
+    use_lightning_schedule,
+)
+from interleave.local.unread_layers import LAYERS, drop_unread_layers
+from interleave.plugin import Spec, check_extras, report, white_canvas
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+log = logging.getLogger(__name__)
+
+MASK_OF_REQUEST = "request"
+LEAST_SIDE, MOST_SIDE = 64, 4096
+SIDES = range(LEAST_SIDE, MOST_SIDE + 1, SIDE_MULTIPLE)
+GPU_BATCH = 4
+"""Pictures per batch on a GPU by default. A CPU gains nothing, and single pictures are repeatable."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every picture is drawn with."""
+
+    steps: int
+    guidance: float
+    image_guidance: float | None
+    size: tuple[int, int]
+    prompt_tokens: int | None
+    max_sources: int
+    extra_arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One picture to draw, with its sources as the pipeline accepts them."""
+
+    request: ImageRequest
+    sources: tuple[Image, ...]
+    size: tuple[int, int]
+    steps: int
+    guidance: float
+    negative_prompt: str | None
+    mask: Image | None = None
+
+
+class _AllCancelled(Exception):
+    """Every call of a batch has been cancelled."""
+
+
+class DiffusersGenerator:
+    """A pipeline from the Hub or a folder."""
+
+    class Options(LocalOptions):
+        quantization: ImageQuantization = "none"
+        """`fp8`: products in float8, where a GPU has them; `8bit`, `4bit`: weights, with bitsandbytes."""
+        steps: int | None = Field(default=None, ge=1, le=1000)
+        guidance: float | None = Field(default=None, ge=0, le=100)
+        image_guidance: float | None = Field(default=None, ge=0, le=100)
+        """How strongly OmniGen and OmniGen2 follow their sources."""
+        size: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
+        """Width and height at once."""
+        width: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
+        height: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
+        shape: Literal["fixed", "source"] = "fixed"
+        """Whether an edit has the usual size, or as many pixels with the aspect ratio of its first source."""
+        negative_prompt: str | None = None
+        prompt_tokens: int | None = Field(default=None, ge=8, le=65_536)
+        """How many tokens of a prompt are read."""
+        mask: str | None = None
+        """For FLUX.1 Fill: a picture that is white where it redraws; `request` if every request has one."""
+        transformer: str | None = None
+        """The transformer's weights in one file, e.g. in float8: a file, ORG/NAME or ORG/NAME/FILE."""
+        lora: str | None = None
+        """LoRA weights: a file, a folder, ORG/NAME or ORG/NAME/FILE.safetensors."""
+        lora_scale: float = Field(default=1.0, ge=-10, le=10)
+        offload: Offload = "none"
+        """`model` keeps only the active part on the GPU, `sequential` only the active layer: slower."""
+
+    def __init__(
+        self,
+        *,
+        spec: Spec,
+        options: Options,
+        pipeline: Any = None,
+        settings: CallSettings = CallSettings(),
+    ) -> None:
+        """`pipeline` is the one that the spec names, if it is in memory already, with its `settings`.
+
+        Otherwise both are read from the model's folder.
+        """
+        if spec.base_url or not spec.model:
+            raise ConfigurationError(
+                f"{str(spec)!r}: name a model, as in 'diffusers:black-forest-labs/FLUX.2-klein-4B' or "
+                "'diffusers:./folder', without an address"
+            )
+        self.options = options
+        self.device = choose_device(options.device)
+        check_quantization(options.quantization, self.device)
+        lightning = Lightning.named(options.lora) if options.lora else None
+        folder = None
+        if pipeline is None:
+            folder = PipelineFolder.find(
+                Source(spec.model, options.revision),
+                options.trust_remote_code,
+                Source(options.transformer) if options.transformer else None,
+            )
+            settings = read_settings(folder.path)
+        self.family = family_of(type(pipeline).__name__ if folder is None else folder.class_name)
+        self.family.require_code()
+        self.settings = resolve_settings(self.family, spec.model, options, settings, lightning)
+        self.mask = self._read_mask()
+        self.pipeline = pipeline if folder is None else self._load(folder)
+        self._prepare_pipeline(
+            lightning, where=spec.model if folder is None else str(folder.path / SETTINGS_FILE)
+        )
+        batch = options.batch or (1 if self.device.type == "cpu" else GPU_BATCH)
+        self.queue: BatchQueue[Drawing, Image] = BatchQueue(
+            self._run,
+            executor=device_executor(str(self.device)),
+            max_batch=1 if self.family.batches == "nothing" else batch,
+            batch_key=self._batch_key,
+            free_memory=self._free_memory,
+        )
+        self.capabilities = GeneratorCapabilities(
+            max_sources=self.settings.max_sources,
+            text_to_image=self.family.text_to_image,
+            masks="never" if not self.family.takes_mask else "must" if self.mask is None else "may",
+            request_settings=self._request_settings(),
+            price_per_image=0.0,
+            concurrency=options.concurrency or self.queue.max_batch,
+        )
+
+    async def generate(self, request: ImageRequest) -> Image:
+        self._refuse(request)
+        size = self._size(request)
+        changed = len(request.sources) - 1 if request.changes_last else 0
+        sources = tuple(
+            self._prepare_source(source, size, is_changed=place == changed)
+            for place, source in enumerate(request.sources)
+        )
+        if not sources and self.family.starts_on_white:
+            sources = (white_canvas(size),)
+        named, mask = request.settings, self.mask
+        if request.mask is not None:
+            mask = on_canvas(as_mask(request.mask), size)
+        elif mask is not None:
+            mask = on_canvas(mask, size)
+        drawing = Drawing(
+            request,
+            sources,
+            size,
+            steps=_first_set(named.steps, self.settings.steps),
+            guidance=_first_set(named.guidance, self.settings.guidance),
+            negative_prompt=_first_set(
+                named.negative_prompt, self.options.negative_prompt, self.family.negative_prompt
+            ),
+            mask=mask,
+        )
+        return await self.queue.submit(drawing)
+
+    def _size(self, request: ImageRequest) -> tuple[int, int]:
+        if request.settings.size is not None:
+            return request.settings.size
+        if self.options.shape != "source" or not request.sources:
+            return self.settings.size
+        like = request.sources[-1 if request.changes_last else 0]
+        usual = (self.family.side, self.family.side)
+        sizes = self.family.sizes if self.settings.size == usual else ()
+        return size_like(like, self.settings.size, multiple=self.family.side_multiple, sizes=sizes)
+
+    def _request_settings(self) -> tuple[str, ...]:
+        """The settings that a request may name: those that change a picture of this pipeline."""
+        distilled = bool(self.pipeline.config.get("is_distilled"))  # it ignores guidance
+        guided = self.family.guidance_parameter is not None and not distilled
+        takes = {
+            "steps": True,
+            "guidance": guided,
+            "size": True,  # sources of pipelines that have no size are put on a canvas of it
+            "negative_prompt": guided and self.family.negative_prompt is not None,
+        }
+        return tuple(name for name, taken in takes.items() if taken)
+
+    def _refuse(self, request: ImageRequest) -> None:
+        if len(request.sources) > self.settings.max_sources:
+            raise BackendError(
+                f"the generator takes at most {self.settings.max_sources} sources, not {len(request.sources)}"
+            )
+        if not request.sources and not self.family.text_to_image:
+            raise BackendError("this generator only changes pictures, and was given none to start from")
+        check_extras(request, self.capabilities)
+        if request.mask is not None and request.mask.size != request.sources[0].size:
+            raise BackendError(
+                f"the mask is {request.mask.width}×{request.mask.height}, and its picture "
+                f"{request.sources[0].width}×{request.sources[0].height}: they must have one size"
+            )
+        size = request.settings.size
+        if size is not None and not all(side in SIDES for side in size):
+            raise BackendError(
+                f"{size[0]}×{size[1]}: width and height must be multiples of {SIDE_MULTIPLE} from "
+                f"{LEAST_SIDE} to {MOST_SIDE}"
+            )
+
+    def _prepare_source(self, source: Image, size: tuple[int, int], *, is_changed: bool) -> Image:
+        source = usable_source(source)
+        if self.family.takes_mask or not self.family.takes_size:
+            return on_canvas(source, size)  # the result has the size of the source
+        if self.options.shape == "source" and is_changed:
+            return on_canvas(source, size)  # a pipeline would crop a side that it cannot take
+        return source
+
+    def _check_prompt_length(self, drawing: Drawing) -> Drawing:
+        """Warn where the end of a prompt will not be read; truncate it where the pipeline would fail."""
+        if self.settings.prompt_tokens is None:
+            return drawing
+        tokenizer = getattr(self.pipeline, self.family.tokenizer)
+        tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
+        ids = tokenizer(drawing.request.prompt, truncation=False, verbose=False).input_ids
+        limit = self.settings.prompt_tokens - (
+            _template_tokens(tokenizer) if self.family.chat_template else 0
+        )
+        if len(ids) <= limit:
+            return drawing
+        log.warning(
+            "the prompt has %d tokens, and the generator reads the first %d: shorten it", len(ids), limit
+        )
+        if not self.family.truncate_prompts:
+            return drawing
+        kept = str(tokenizer.decode(ids[:limit], skip_special_tokens=True))
+        return replace(drawing, request=replace(drawing.request, prompt=kept))
+
+    def _batch_key(self, drawing: Drawing) -> object:
+        """Drawings with an equal key can share a batch."""
+        if drawing.sources and self.family.batches != "everything":
+            return id(drawing)
+        alike = (drawing.size, drawing.steps, drawing.guidance, drawing.negative_prompt)
+        return (*alike, tuple(source.size for source in drawing.sources))
+
+    def _run(self, batch: Sequence[QueuedCall[Drawing, Image]]) -> list[Image]:
+        # In the device's thread, because a tokenizer must not be used by two threads at once.
+        drawings = [self._check_prompt_length(call.input) for call in batch]
+
+        def after_step(pipeline: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+            if all(call.cancelled for call in batch):
+                raise _AllCancelled
+            for drawing in drawings:
+                report(drawing.request.slot, step + 1, drawing.steps)
+            return tensors
+
+        try:
+            with as_backend_error("the generator", len(batch), let_through=_AllCancelled):
+                drawn = self._draw(drawings, after_step)
+                return [
+                    _as_picture(*pair) for pair in zip(drawn, (each.size for each in drawings), strict=True)
+                ]
+        except _AllCancelled:
+            self._free_memory()
+            return [white_canvas(drawing.size) for drawing in drawings]  # cancelled calls drop their results
+
+    def _draw(self, drawings: Sequence[Drawing], after_step: Any) -> Any:
+        def work() -> Any:
+            noise = self._global_noise(drawings[0].request.seed)
+            with kernels_for(self.pipeline.dtype, self.device), noise:
+                return self.pipeline(**self._arguments(drawings, after_step)).images
+
+        return work() if self.compiling is None else self.compiling.draw(len(drawings), work)
+
+    @contextmanager
+    def _global_noise(self, seed: int) -> Iterator[None]:
+        """Seed torch's global generator, for pipelines that take some of their noise from it."""
+        if not self.family.global_noise:
+            yield
+            return
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            yield
+
+    def _arguments(self, drawings: Sequence[Drawing], after_step: Any) -> dict[str, Any]:
+        first, settings, family = drawings[0], self.settings, self.family
+        arguments: dict[str, Any] = {
+            **family.extra_arguments,
+            **settings.extra_arguments,
+            "prompt": [_prompt_with_marks(drawing, family) for drawing in drawings],
+            "num_inference_steps": first.steps,
+            # on the CPU, so that a seed gives the same noise on every device
+            "generator": [torch.Generator().manual_seed(drawing.request.seed) for drawing in drawings],
+            "output_type": "pt",  # converted to bytes on the device, where that takes no time
+        }
+        if family.guidance_parameter:
+            arguments[family.guidance_parameter] = first.guidance
+        negative = first.negative_prompt
+        if negative is not None:
+            arguments["negative_prompt"] = [negative] * len(drawings)
+        if family.takes_size:
+            arguments["width"], arguments["height"] = first.size
+        if family.prompt_tokens_parameter and settings.prompt_tokens:
+            arguments[family.prompt_tokens_parameter] = settings.prompt_tokens
+        if settings.image_guidance is not None:
+            arguments[family.image_guidance_parameter] = settings.image_guidance
+        if "callback_on_step_end" in self._parameters:
+            arguments["callback_on_step_end"] = after_step
+        if "step_func" in self._parameters:  # what OmniGen2 calls it
+            arguments["step_func"] = lambda step, total: after_step(self.pipeline, step, None, {})
+        if "max_pixels" in self._parameters:  # larger pictures would be drawn smaller and scaled up
+            arguments["max_pixels"] = max(first.size[0] * first.size[1], family.side**2)
+        if "max_area" in self._parameters:  # Kontext resizes to the sizes it was trained with
+            as_it_is = all(source.size == first.size for source in first.sources)  # else it would be zoomed
+            resized = min(first.size) >= 672 and not (first.sources and as_it_is)
+            arguments |= {"max_area": first.size[0] * first.size[1], "_auto_resize": resized}
+        if first.mask is not None:
+            arguments["mask_image"] = first.mask
+        if first.sources:
+            arguments[family.source_parameter] = self._sources(drawings)
+        if len(drawings) == 1 and family.batches == "nothing":
+            arguments["prompt"] = arguments["prompt"][0]
+            arguments["generator"] = arguments["generator"][0]
+            if negative is not None:
+                arguments["negative_prompt"] = negative
+        return arguments
+
+    def _sources(self, drawings: Sequence[Drawing]) -> Any:
+        all_sources = [source for drawing in drawings for source in drawing.sources]
+        single = self.family.max_sources == 1 and len(drawings) == 1
+        return all_sources[0] if single else all_sources
+
+    def _load(self, folder: PipelineFolder) -> Any:
+        return load_pipeline(
+            folder,
+            dtype=choose_dtype(self.options.dtype, self.device),
+            quantization=self.options.quantization,
+            trust_remote_code=self.options.trust_remote_code,
+            device=self.device if self.options.offload == "none" else None,
+        )
+
+    def _prepare_pipeline(self, lightning: Lightning | None, *, where: str) -> None:
+        """Check and patch a loaded pipeline, and move it to its device; `where` names its settings."""
+        self._parameters = inspect.signature(type(self.pipeline).__call__).parameters
+        for name in self.settings.extra_arguments:
+            if name not in self._parameters:
+                raise ConfigurationError(f"{where}: {type(self.pipeline).__name__} takes no {name!r}")
+        self._refuse_options()
+        if self.options.lora and self.options.transformer and self.options.quantization == "fp8":
+            raise ConfigurationError(
+                "a LoRA cannot be added to weights in float8 of a file: leave out ?lora= or ?transformer="
+            )
+        if self.options.lora:
+            add_lora(self.pipeline, Source(self.options.lora), self.options.lora_scale)
+        if lightning:
+            use_lightning_schedule(self.pipeline)
+        if self.family.batches == "everything":
+            stack_sources(self.pipeline)
+            drop_unread_layers(self.pipeline, self.settings.extra_arguments.get(LAYERS))
+        if self.options.quantization == "fp8":
+            self._use_float8()
+        move_to_device(self.pipeline, self.device, self.options.offload)
+        if self._compiles_at_once():
+            compile_blocks(self.pipeline)
+        self.compiling = CompileLater(self.pipeline) if self._may_compile_later() else None
+
+    def _use_float8(self) -> None:
+        denoiser = denoiser_of(self.pipeline)
+        if denoiser is not None and has_float8(denoiser):
+            return  # from its file, whose other layers were left as they are on purpose
+        if self.options.lora:  # a rounded layer takes no adapter
+            fuse_lora(self.pipeline)
+        if denoiser is None or not use_float8(denoiser, self.device):
+            raise ConfigurationError(
+                f"{type(self.pipeline).__name__} has no layers for float8: leave out ?quantization=fp8"
+            )
+
+    def _compiles_at_once(self) -> bool:
+        """Where it is asked for, and in float8: rounding costs more than it saves until it is compiled."""
+        rounds = self.options.quantization == "fp8" and self.device.type == "cuda"
+        return rounds if self.options.compile is None else self.options.compile
+
+    def _may_compile_later(self) -> bool:
+        """Never with ?batch=1, which promises the same bits however many pictures have been drawn."""
+        options, denoiser = self.options, denoiser_of(self.pipeline)
+        plain = options.compile is None and options.quantization == "none" and options.offload == "none"
+        worth_it = has_blocks(denoiser) and is_large(denoiser)
+        return plain and options.batch != 1 and self.device.type == "cuda" and worth_it
+
+    def _refuse_options(self) -> None:
+        """Refuse options that the pipeline has no parameter for, rather than ignore them."""
+        taken = {
+            "guidance": self.family.guidance_parameter,
+            "image_guidance": None if self.settings.image_guidance is None else "its own",
+            "negative_prompt": "negative_prompt" if "negative_prompt" in self._parameters else None,
+            "prompt_tokens": self.family.prompt_tokens_parameter,
+        }
+        for option, parameter in taken.items():
+            if parameter is None and getattr(self.options, option) is not None:
+                raise ConfigurationError(
+                    f"{type(self.pipeline).__name__} has no such setting: leave out ?{option}="
+                )
+
+    def _read_mask(self) -> Image | None:
+        if self.family.takes_mask and not self.options.mask:
+            raise ConfigurationError(
+                "this generator redraws a picture where a mask is white: name a mask with ?mask=PATH.png, "
+                f"or write ?mask={MASK_OF_REQUEST} where every request has its own"
+            )
+        if self.options.mask and not self.family.takes_mask:
+            raise ConfigurationError(f"?mask= is for FLUX.1 Fill, and this is {self.family.summary!r}")
+        if self.options.mask in (None, MASK_OF_REQUEST):
+            return None
+        return as_mask(read_picture(self.options.mask))
+
+    def _free_memory(self) -> None:
+        self.pipeline.maybe_free_model_hooks()
+        release_memory(self.device)
+
+
+def resolve_settings(
+    family: Family,
+    model: str,
+    options: DiffusersGenerator.Options,
+    folder: CallSettings,
+    lightning: Lightning | None,
+) -> Settings:
+    """The first value set by the spec, a Lightning LoRA, the folder, the model's row, or its family."""
+    advice = family.advice(model)
+    return Settings(
+        steps=_first_set(
+            options.steps,
+            lightning and lightning.steps,
+            folder.num_inference_steps,
+            advice.steps,
+            family.steps,
+        ),
+        guidance=_first_set(
+            options.guidance,
+            lightning and lightning.guidance,
+            folder.guidance_scale,
+            advice.guidance,
+            family.guidance,
+        ),
+        image_guidance=None
+        if family.image_guidance is None
+        else _first_set(options.image_guidance, family.image_guidance),
+        size=(
+            _first_set(options.width, options.size, folder.width, family.side),
+            _first_set(options.height, options.size, folder.height, family.side),
+        ),
+        prompt_tokens=_first_set(
+            options.prompt_tokens, folder.max_sequence_length, advice.prompt_tokens, family.prompt_tokens
+        ),
+        max_sources=min(family.max_sources, _first_set(folder.max_sources, family.max_sources)),
+        extra_arguments={"text_encoder_out_layers": folder.text_encoder_out_layers}
+        if folder.text_encoder_out_layers
+        else {},
+    )
+
+
+def _first_set(*values: Any) -> Any:
+    """The first value that is not None."""
+    return next((value for value in values if value is not None), None)
+
+
+def _template_tokens(tokenizer: Any) -> int:
+    """How many tokens the chat template puts around a prompt."""
+    empty = tokenizer.apply_chat_template(
+        [{"role": "user", "content": ""}], tokenize=False, add_generation_prompt=True, enable_thinking=False
+    )
+    return len(tokenizer(empty).input_ids)
+
+
+def _prompt_with_marks(drawing: Drawing, family: Family) -> str:
+    if not family.source_mark:
+        return drawing.request.prompt
+    marks = [family.source_mark.format(number) for number in range(1, len(drawing.sources) + 1)]
+    return " ".join([*marks, drawing.request.prompt])
+
+
+def _as_picture(pixels: Any, size: tuple[int, int]) -> Image:
+    """A picture from floats between 0 and 1; refuses NaN and infinity."""
+    from PIL import Image as pillow
+
+    precise = pixels.float()
+    if not torch.isfinite(precise).all():
+        raise BackendError("the generator computed NaN or infinity: try ?dtype=bfloat16 or ?dtype=float32")
+    levels = (precise * 255).round().clamp(0, 255).to(torch.uint8)
+    # put in order on the device: Pillow takes long to do it
+    image = pillow.fromarray(levels.permute(1, 2, 0).contiguous().cpu().numpy())
+    return image if image.size == size else image.resize(size, pillow.Resampling.LANCZOS)

@@ -1,0 +1,87 @@
+"""Models whose weights are read straight to their device, checked as the libraries check them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from interleave.local.checkpoints import Source, weight_files
+from interleave.local.weight_files import read_tensors
+
+Loaded = tuple[Any, Mapping[str, Any]]
+"""A model, and what did not fit: missing and mismatched tensors, as the libraries tell it."""
+
+
+def load_language_model(
+    kind: Any, folder: Path, source: Source, device: torch.device, **options: Any
+) -> Loaded:
+    """A model of transformers; `options` are those of its `from_pretrained`."""
+    from transformers import AutoConfig, GenerationConfig
+
+    generation = (
+        GenerationConfig.from_pretrained(folder) if (folder / "generation_config.json").is_file() else None
+    )
+    loaded: Loaded = kind.from_pretrained(
+        None,
+        config=AutoConfig.from_pretrained(folder, local_files_only=True),
+        state_dict=read_tensors(weight_files(folder, source), source, device),
+        generation_config=generation,
+        device_map={"": device},
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
+        **options,
+    )
+    return loaded
+
+
+def class_of(auto: Any, folder: Path) -> Any:
+    """The class that an auto class of transformers picks for a folder."""
+    from transformers import AutoConfig
+
+    return auto._model_mapping[type(AutoConfig.from_pretrained(folder, local_files_only=True))]
+
+
+def load_image_part(
+    kind: Any, folder: Path, source: Source, device: torch.device, dtype: torch.dtype
+) -> Loaded:
+    """A part of a pipeline of diffusers."""
+    tensors = read_tensors(weight_files(folder, source), source, device)
+    state = {name: each.to(dtype) if each.is_floating_point() else each for name, each in tensors.items()}
+    model = empty_model(kind, folder)
+    problems = fill(model, state)
+    return model, problems
+
+
+def may_load_directly(kind: Any) -> bool:
+    """Whether a part of diffusers needs nothing done to its weights but a change of dtype."""
+    from diffusers import ModelMixin
+
+    plain = kind._keep_in_fp32_modules is None
+    return plain and kind._fix_state_dict_keys_on_load is ModelMixin._fix_state_dict_keys_on_load
+
+
+def empty_model(kind: Any, folder: Path) -> Any:
+    """A part of diffusers as its folder configures it, with no memory behind its weights yet."""
+    from accelerate import init_empty_weights
+
+    with init_empty_weights():
+        return kind.from_config(kind.load_config(folder))
+
+
+def fill(model: Any, state: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Make tensors the weights of an empty model; returns what does not fit, where anything does not."""
+    wanted = model.state_dict()
+    mismatched = [
+        (name, state[name].shape, tensor.shape)
+        for name, tensor in wanted.items()
+        if name in state and state[name].shape != tensor.shape
+    ]
+    missing = set(wanted) - set(state)
+    if not mismatched and not missing:
+        model.load_state_dict(state, strict=False, assign=True)
+        model.requires_grad_(False).eval()
+    return {"mismatched_keys": mismatched, "missing_keys": missing}

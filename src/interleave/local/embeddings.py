@@ -1,0 +1,127 @@
+"""Whether an asset is still itself, by the embeddings of a vision model such as DINOv2 or CLIP.
+
+The picture is cut into windows, and the one nearest to the reference counts: an asset is often only a part of
+a picture. Unlike the colours, embeddings see shapes; they need a model, and a call of it for every asset.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+from pydantic import Field, ValidationError
+
+from interleave import ConfigurationError, MissingDependency
+from interleave.plugin import Spec, Value, pixel_digest
+
+if TYPE_CHECKING:
+    import torch
+
+SIDE = 3
+"""Windows of half the picture's size, in so many rows and columns, besides the whole."""
+REFERENCES = 256
+"""Embeddings of reference pictures that are kept."""
+
+
+class Options(Value):
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")
+    revision: str | None = None
+
+
+class EmbeddingIdentity:
+    """The likeness of an asset to its reference picture, by a model's embeddings; 0 to 1."""
+
+    def __init__(self, spec: Spec) -> None:
+        options = self.check(spec)
+        self.name = str(spec)
+        self._lock = Lock()
+        self._known: dict[str, Any] = {}
+        self._load(spec, options)
+
+    @staticmethod
+    def check(spec: Spec) -> Options:
+        """The options of a spec; raises `ConfigurationError` for one that names no such model."""
+        if not spec.model or spec.base_url:
+            raise ConfigurationError(
+                "identity is measured by a model such as 'transformers:facebook/dinov2-small', not by "
+                f"{str(spec)!r}"
+            )
+        try:
+            return Options.model_validate(spec.options)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ConfigurationError(f"{str(spec)!r}: {first['loc'][0]}: {first['msg'].lower()}") from None
+
+    def _load(self, spec: Spec, options: Options) -> None:
+        try:
+            import torch
+            from transformers import AutoImageProcessor, AutoModel
+
+            from interleave.local.checkpoints import Source, check_model, find_model
+            from interleave.local.devices import choose_device
+        except ImportError as error:
+            raise MissingDependency(
+                f"identity by {self.name!r} needs the package {error.name!r}, which is not installed. "
+                'Install it with: pip install "interleavethinker[local]"'
+            ) from None
+        source = Source(spec.model or "", options.revision)
+        folder = find_model(source)
+        check_model(folder, source, trust_remote_code=False)
+        self.device = choose_device(options.device)
+        try:
+            self.processor = AutoImageProcessor.from_pretrained(folder, local_files_only=True)
+            model = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+        except (OSError, ValueError, ImportError) as error:
+            said = str(error).strip().splitlines()[0]
+            raise ConfigurationError(
+                f"{self.name!r} is no vision model that gives embeddings ({said})"
+            ) from None
+        self.model: Any = model.to(self.device, torch.float32).eval()
+
+    def __call__(self, reference: Image.Image, picture: Image.Image) -> float:
+        with self._lock:
+            wanted = self._reference(reference)
+            found = self._embed(windows(picture))
+        return max(0.0, min(1.0, float((found @ wanted).max())))
+
+    def _reference(self, image: Image.Image) -> torch.Tensor:
+        digest = pixel_digest(image)
+        if digest not in self._known:
+            if len(self._known) >= REFERENCES:
+                self._known.pop(next(iter(self._known)))
+            self._known[digest] = self._embed([image.convert("RGB")])[0]
+        known: torch.Tensor = self._known[digest]
+        return known
+
+    def _embed(self, images: list[Image.Image]) -> torch.Tensor:
+        """One vector of length 1 for each picture."""
+        import torch
+
+        inputs = self.processor(images=images, return_tensors="pt")["pixel_values"].to(self.device)
+        with torch.inference_mode():
+            vectors = _features(self.model, inputs).float().cpu()
+        return torch.nn.functional.normalize(vectors, dim=-1)
+
+
+def _features(model: Any, pixels: torch.Tensor) -> Any:
+    """The embedding of every picture: what a model of texts and pictures compares, else its summary token."""
+    if hasattr(model, "get_image_features"):
+        found = model.get_image_features(pixel_values=pixels)
+    else:
+        found = model(pixel_values=pixels)
+    pooled = getattr(found, "pooler_output", found)
+    return found.last_hidden_state[:, 0] if pooled is None else pooled
+
+
+def windows(picture: Image.Image) -> list[Image.Image]:
+    """The whole picture, and overlapping windows of half its size."""
+    picture = picture.convert("RGB")
+    width, height = max(1, picture.width // 2), max(1, picture.height // 2)
+    found = [picture]
+    for row in range(SIDE):
+        for column in range(SIDE):
+            left = (picture.width - width) * column // (SIDE - 1)
+            top = (picture.height - height) * row // (SIDE - 1)
+            found.append(picture.crop((left, top, left + width, top + height)))
+    return found

@@ -1,0 +1,194 @@
+"""Prefill: the prompts of Qwen3-VL through the library's forward pass, a few at a time, into a KV cache.
+
+Every row of the KV cache starts at its first token, so the padding of the prompts is dropped here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from interleave.local.qwen3_vl.kept_prefixes import KeptPrefixes, Prefix, prefix_of
+
+PREFILL_TOKENS = 8192
+"""Prompt tokens per forward pass: more would take memory and save no time."""
+
+KvCache = list[tuple[Tensor, Tensor]]
+"""Keys and values of every layer: rows × heads × blocks × tokens × head."""
+
+
+class Prefilled(NamedTuple):
+    """What the prefill leaves for the decode, one value per prompt."""
+
+    logits: Tensor
+    """Of the first token of the reply."""
+    rope_delta: Tensor
+    """Position of the next token minus the number of tokens: a picture has fewer positions than tokens."""
+
+
+def prefill(
+    model: Any,
+    inputs: dict[str, Tensor],
+    pictures: Sequence[int],
+    lengths: list[int],
+    kv_cache: KvCache,
+    copies: int = 1,
+    kept: KeptPrefixes | None = None,
+) -> Prefilled:
+    """Fill the KV cache with left-padded prompts; `pictures` says how many each of them shows.
+
+    Each prompt is read once, and fills as many rows as it has `copies`. Of one whose prefix was `kept`, only
+    what follows is read.
+    """
+    prompts = _prompts(inputs, pictures, lengths) if kept is not None else []
+    prefixes = [_prefix_of(prompt) for prompt in prompts] or [None] * len(lengths)
+    states = [kept.get(prefix) if kept is not None else None for prefix in prefixes]
+    unread = [row for row in range(len(lengths)) if states[row] is None]
+    done: dict[int, tuple[Tensor, Tensor]] = {}
+    for places, chunk in _chunks(*_selected(inputs, pictures, lengths, unread)):
+        rows = [unread[place] for place in places]
+        read, rope_delta = _read(model, chunk)
+        for index, row in enumerate(rows):
+            padding = chunk["input_ids"].shape[1] - lengths[row]
+            found = [(layer.keys[index], layer.values[index]) for layer in read.past_key_values.layers]
+            found = [(keys[:, padding:], values[:, padding:]) for keys, values in found]
+            _fill(kv_cache, row, copies, found)
+            _keep(kept, prefixes[row], found)
+            done[row] = read.logits[index, -1], rope_delta.flatten()[index]
+    for row, before in enumerate(states):
+        if before is not None:
+            read, rope_delta = _read(model, prompts[row], before)
+            layers = read.past_key_values.layers
+            _fill(kv_cache, row, copies, [(layer.keys[0], layer.values[0]) for layer in layers])
+            done[row] = read.logits[0, -1], rope_delta.flatten()[0]
+    return Prefilled(
+        *(torch.stack(field) for field in zip(*(done[row] for row in sorted(done)), strict=True))
+    )
+
+
+def _read(
+    model: Any, prompt: dict[str, Tensor], before: list[tuple[Tensor, Tensor]] | None = None
+) -> tuple[Any, Tensor]:
+    """What the model makes of prompts, and their rope deltas; `before` has what was read of one already."""
+    from transformers import DynamicCache
+
+    positions, rope_delta = _positions(model, prompt)
+    cache = DynamicCache(config=model.model.language_model.config)
+    if before is not None:
+        for index, (keys, values) in enumerate(before):
+            cache.update(keys[None], values[None], index)
+        prompt, positions = _after(prompt, positions, before[0][0].shape[1])
+    output = model(**prompt, position_ids=positions, use_cache=True, logits_to_keep=1, past_key_values=cache)
+    return output, rope_delta
+
+
+def _after(prompt: dict[str, Tensor], positions: Tensor, length: int) -> tuple[dict[str, Tensor], Tensor]:
+    """A prompt from its last picture on, which comes after so many tokens."""
+    grid = prompt["image_grid_thw"][-1:]
+    rest: dict[str, Tensor] = {
+        name: prompt[name][:, length:] for name in ("input_ids", "mm_token_type_ids") if name in prompt
+    }
+    pixels = prompt["pixel_values"][-int(grid.prod()) :]
+    return {**rest, "pixel_values": pixels, "image_grid_thw": grid}, positions[:, :, length:]
+
+
+def _prefix_of(prompt: dict[str, Tensor]) -> Prefix | None:
+    if "image_grid_thw" not in prompt or "mm_token_type_ids" not in prompt:
+        return None
+    patches = prompt["image_grid_thw"].prod(dim=1).tolist()
+    return prefix_of(prompt["input_ids"][0], prompt["mm_token_type_ids"][0], prompt["pixel_values"], patches)
+
+
+def _keep(kept: KeptPrefixes | None, prefix: Prefix | None, states: list[tuple[Tensor, Tensor]]) -> None:
+    if kept is not None and prefix is not None:
+        length = prefix.length
+        kept.keep(prefix, [(keys[:, :length], values[:, :length]) for keys, values in states])
+
+
+def _fill(kv_cache: KvCache, row: int, copies: int, states: list[tuple[Tensor, Tensor]]) -> None:
+    """Copy the keys and values of one prompt into the rows of its replies."""
+    for (keys, values), (new_keys, new_values) in zip(kv_cache, states, strict=True):
+        for copy in range(row * copies, (row + 1) * copies):
+            _store(keys[copy], new_keys)
+            _store(values[copy], new_values)
+
+
+def _prompts(
+    inputs: dict[str, Tensor], pictures: Sequence[int], lengths: list[int]
+) -> list[dict[str, Tensor]]:
+    """Every prompt by itself, without padding."""
+    made: list[dict[str, Tensor]] = []
+    for row in range(len(lengths)):
+        chosen, shown, length = _selected(inputs, pictures, lengths, [row])
+        made.extend(chunk for _, chunk in _chunks(chosen, shown, length))
+    return made
+
+
+def _selected(
+    inputs: dict[str, Tensor], pictures: Sequence[int], lengths: list[int], rows: list[int]
+) -> tuple[dict[str, Tensor], list[int], list[int]]:
+    """The inputs of some of the prompts, how many pictures each shows, and its length."""
+    shown, length = [pictures[row] for row in rows], [lengths[row] for row in rows]
+    if len(rows) == len(lengths):
+        return inputs, shown, length
+    chosen = {
+        name: value[rows] for name, value in inputs.items() if name not in ("pixel_values", "image_grid_thw")
+    }
+    grids = inputs.get("image_grid_thw")
+    if grids is not None and any(shown):
+        of_rows = grids.split(list(pictures))
+        pixels = inputs["pixel_values"].split([int(grid.prod(dim=1).sum()) for grid in of_rows])
+        chosen["image_grid_thw"] = torch.cat([of_rows[row] for row in rows])
+        chosen["pixel_values"] = torch.cat([pixels[row] for row in rows])
+    return chosen, shown, length
+
+
+def _positions(model: Any, chunk: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """The rope positions of all tokens, and the rope delta of every row."""
+    ids, mask = chunk["input_ids"], chunk.get("attention_mask")
+    if "image_grid_thw" in chunk:
+        positions, rope_delta = model.model.get_rope_index(
+            ids, chunk["mm_token_type_ids"], image_grid_thw=chunk["image_grid_thw"], attention_mask=mask
+        )
+        return positions, rope_delta
+    unpadded = torch.ones_like(ids) if mask is None else mask
+    counted = (unpadded.cumsum(-1) - 1).clamp(min=0)
+    return counted.expand(3, *ids.shape), torch.zeros_like(ids[:, :1])
+
+
+def _chunks(
+    inputs: dict[str, Tensor], pictures: Sequence[int], lengths: list[int]
+) -> Iterator[tuple[range, dict[str, Tensor]]]:
+    """The prompts, a few at a time, with their pictures and no more padding than they need."""
+    width = inputs["input_ids"].shape[1]
+    grids = inputs.get("image_grid_thw")
+    patches = [] if grids is None else grids.prod(dim=1).tolist()
+    first = first_picture = first_patch = 0
+    while first < len(lengths):
+        last = first + 1
+        while last < len(lengths) and max(lengths[first : last + 1]) * (last + 1 - first) <= PREFILL_TOKENS:
+            last += 1
+        longest = max(lengths[first:last])
+        chunk: dict[str, Tensor] = {
+            name: inputs[name][first:last, width - longest :]
+            for name in ("input_ids", "mm_token_type_ids")
+            if name in inputs
+        }
+        if min(lengths[first:last]) < longest:
+            chunk["attention_mask"] = inputs["attention_mask"][first:last, width - longest :]
+        picture_count = sum(pictures[first:last])
+        if grids is not None and picture_count:
+            patch_count = sum(patches[first_picture : first_picture + picture_count])
+            chunk["pixel_values"] = inputs["pixel_values"][first_patch : first_patch + patch_count]
+            chunk["image_grid_thw"] = grids[first_picture : first_picture + picture_count]
+            first_picture, first_patch = first_picture + picture_count, first_patch + patch_count
+        yield range(first, last), chunk
+        first = last
+
+
+def _store(row: Tensor, states: Tensor) -> None:
+    """Copy the keys or values of a whole prompt into the blocks of its row."""
+    row.flatten(1, 2)[:, : states.shape[1]].copy_(states)

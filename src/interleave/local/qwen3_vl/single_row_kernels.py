@@ -1,0 +1,334 @@
+"""Triton kernels for the decode of a single reply: six per layer, each reading its weights ahead of its turn.
+
+With one row every product reads a whole matrix for one vector, so a token takes as long as reading all
+weights. Kernels of a library start when the one before has ended, and memory idles in between. Here a kernel
+loads its share of the weights as soon as there is room for it, and only then waits for the vector that the
+kernel before computes (programmatic dependent launch, Hopper and newer). Norms, residuals and the rotary
+position are part of the products, and attention is split over the tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from triton.language.extra.cuda import (
+    gdc_launch_dependents,
+    gdc_wait,
+)
+
+from interleave.local.qwen3_vl.decoder_layer import LayerWeights
+
+TOKENS = 64
+"""That a program attends to."""
+LEAST_SIDE = 16
+"""Of a product of small matrices: the queries of a group are padded to this."""
+HALF_PRECISION = (torch.bfloat16, torch.float16)
+HOPPER = (9, 0)
+
+Shape = tuple[int, int]
+"""Rows of a matrix that a program multiplies, and its warps."""
+SHAPES: dict[str, Shape] = {"qkv": (4, 8), "out": (4, 8), "gated": (2, 8), "down": (2, 8), "head": (4, 8)}
+
+
+@triton.jit
+def _before_input(AHEAD: tl.constexpr):
+    """Let the next kernel load its weights, and wait for what the kernel before has written."""
+    if AHEAD:
+        gdc_launch_dependents()
+        gdc_wait()
+
+
+@triton.jit
+def _tile(matrix, start, width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Some whole rows of a matrix, padded with zeros to a power of two."""
+    columns = tl.arange(0, COLUMNS)
+    places = tl.arange(0, ROWS)[:, None] * width + columns[None, :]
+    begin = matrix + start.to(tl.int64) * width
+    if width == COLUMNS:
+        return tl.load(begin + places, eviction_policy="evict_first")
+    return tl.load(begin + places, mask=(columns < width)[None, :], other=0.0, eviction_policy="evict_first")
+
+
+@triton.jit
+def _normalized(x, scales, eps, width: tl.constexpr, COLUMNS: tl.constexpr):
+    """The normalized input of a product, rounded as the library rounds it."""
+    columns = tl.arange(0, COLUMNS)
+    states = tl.load(x + columns, mask=columns < width, other=0.0)
+    precise = states.to(tl.float32)
+    scale = 1.0 / tl.sqrt(tl.sum(precise * precise) / width + eps)
+    rounded = (precise * scale).to(states.dtype).to(tl.float32)
+    return (rounded * scales.to(tl.float32)).to(states.dtype).to(tl.float32)
+
+
+@triton.jit
+def _norm_product(
+    x, norm, first, second, third, out, eps, ends_first: tl.constexpr, ends_second: tl.constexpr,
+    width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
+):  # fmt: skip
+    """The normalized input times up to three matrices, one result after another."""
+    start = tl.program_id(0) * ROWS
+    matrix, row = first, start
+    if start >= ends_second:
+        matrix, row = third, start - ends_second
+    elif start >= ends_first:
+        matrix, row = second, start - ends_first
+    weights = _tile(matrix, row, width, ROWS, COLUMNS)
+    columns = tl.arange(0, COLUMNS)
+    scales = tl.load(norm + columns, mask=columns < width, other=0.0)
+    _before_input(AHEAD)
+    states = _normalized(x, scales, eps, width, COLUMNS)
+    total = tl.sum(weights.to(tl.float32) * states[None, :], 1)
+    tl.store(out + start + tl.arange(0, ROWS), total.to(out.dtype.element_ty))
+
+
+@triton.jit
+def _gated_product(
+    x, norm, gate, up, out, eps,
+    width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
+):  # fmt: skip
+    """silu(gate · x) times (up · x), of the normalized input."""
+    start = tl.program_id(0) * ROWS
+    gates = _tile(gate, start, width, ROWS, COLUMNS)
+    ups = _tile(up, start, width, ROWS, COLUMNS)
+    columns = tl.arange(0, COLUMNS)
+    scales = tl.load(norm + columns, mask=columns < width, other=0.0)
+    _before_input(AHEAD)
+    states = _normalized(x, scales, eps, width, COLUMNS)
+    kind = out.dtype.element_ty
+    gated = tl.sum(gates.to(tl.float32) * states[None, :], 1).to(kind).to(tl.float32)
+    raised = tl.sum(ups.to(tl.float32) * states[None, :], 1).to(kind).to(tl.float32)
+    activated = (gated / (1.0 + tl.exp(-gated))).to(kind).to(tl.float32)
+    tl.store(out + start + tl.arange(0, ROWS), (activated * raised).to(kind))
+
+
+@triton.jit
+def _added_product(
+    x, matrix, residual, out,
+    width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
+):  # fmt: skip
+    """The residual plus the product of a matrix and the input."""
+    start = tl.program_id(0) * ROWS
+    weights = _tile(matrix, start, width, ROWS, COLUMNS)
+    _before_input(AHEAD)
+    columns = tl.arange(0, COLUMNS)
+    states = tl.load(x + columns, mask=columns < width, other=0.0).to(tl.float32)
+    kind = out.dtype.element_ty
+    rows = start + tl.arange(0, ROWS)
+    before = tl.load(residual + rows).to(tl.float32)
+    product = tl.sum(weights.to(tl.float32) * states[None, :], 1).to(kind).to(tl.float32)
+    tl.store(out + rows, (before + product).to(kind))
+
+
+@triton.jit
+def _turned(one, two, norm, cosine, sine, eps, HALF: tl.constexpr):
+    """Both halves of some heads, normalized and with their rotary position."""
+    low = tl.arange(0, HALF)
+    kind = one.dtype
+    first, second = one.to(tl.float32), two.to(tl.float32)
+    squares = tl.sum(first * first, 1) + tl.sum(second * second, 1)
+    scale = (1.0 / tl.sqrt(squares / (2 * HALF) + eps))[:, None]
+    norm_one = tl.load(norm + low).to(tl.float32)[None, :]
+    norm_two = tl.load(norm + HALF + low).to(tl.float32)[None, :]
+    first = ((first * scale).to(kind).to(tl.float32) * norm_one).to(kind).to(tl.float32)
+    second = ((second * scale).to(kind).to(tl.float32) * norm_two).to(kind).to(tl.float32)
+    cosine_one = tl.load(cosine + low).to(tl.float32)[None, :]
+    cosine_two = tl.load(cosine + HALF + low).to(tl.float32)[None, :]
+    sine_one = tl.load(sine + low).to(tl.float32)[None, :]
+    sine_two = tl.load(sine + HALF + low).to(tl.float32)[None, :]
+    return (
+        (first * cosine_one - second * sine_one).to(kind),
+        (second * cosine_two + first * sine_two).to(kind),
+    )
+
+
+@triton.jit
+def _attend(
+    states, query_norm, key_norm, cosine, sine, keys, values, position, parts, peaks, sums, eps, capacity,
+    splits, HEADS: tl.constexpr, GROUP: tl.constexpr, QUERIES: tl.constexpr, HALF: tl.constexpr,
+    TOKENS: tl.constexpr, AHEAD: tl.constexpr,
+):  # fmt: skip
+    """What the query heads of one group make of some of the tokens; the new token is stored on the way."""
+    head, split = tl.program_id(0), tl.program_id(1)
+    width: tl.constexpr = 2 * HALF
+    now = tl.load(position)
+    tokens = split * TOKENS + tl.arange(0, TOKENS)
+    low, all_columns = tl.arange(0, HALF), tl.arange(0, width)
+    base = head.to(tl.int64) * capacity * width
+    halves = tokens[:, None] * width + low[None, :]
+    wholes = tokens[:, None] * width + all_columns[None, :]
+    before, is_new = (tokens < now)[:, None], (tokens == now)[:, None]
+    one = tl.load(keys + base + halves, mask=before, other=0.0)
+    two = tl.load(keys + base + halves + HALF, mask=before, other=0.0)
+    seen = tl.load(values + base + wholes, mask=before, other=0.0)
+    _before_input(AHEAD)
+    if split * TOKENS <= now:
+        none = tl.arange(0, 1)[:, None]
+        new = states + (HEADS * GROUP + head) * width
+        new_one, new_two = _turned(
+            tl.load(new + none + low[None, :]), tl.load(new + none + HALF + low[None, :]),
+            key_norm, cosine, sine, eps, HALF,
+        )  # fmt: skip
+        new_value = tl.load(states + (HEADS * GROUP + HEADS + head) * width + none + all_columns[None, :])
+        one, two = tl.where(is_new, new_one, one), tl.where(is_new, new_two, two)
+        seen = tl.where(is_new, new_value, seen)
+        tl.store(keys + base + halves, one, mask=is_new)
+        tl.store(keys + base + halves + HALF, two, mask=is_new)
+        tl.store(values + base + wholes, seen, mask=is_new)
+        members = tl.arange(0, QUERIES)
+        real = (members < GROUP)[:, None]
+        asked = states + (head * GROUP + members)[:, None] * width + low[None, :]
+        query_one, query_two = _turned(
+            tl.load(asked, mask=real, other=0.0), tl.load(asked + HALF, mask=real, other=0.0),
+            query_norm, cosine, sine, eps, HALF,
+        )  # fmt: skip
+        scores = tl.dot(query_one, tl.trans(one)) + tl.dot(query_two, tl.trans(two))
+        scores = tl.where((tokens <= now)[None, :], scores * (width**-0.5), -1e30)
+        peak = tl.max(scores, 1)
+        shares = tl.exp(scores - peak[:, None])
+        slots = (head * GROUP + members) * splits + split
+        tl.store(peaks + slots, peak, mask=members < GROUP)
+        tl.store(sums + slots, tl.sum(shares, 1), mask=members < GROUP)
+        found = tl.dot(shares.to(seen.dtype), seen)
+        tl.store(parts + slots[:, None] * width + all_columns[None, :], found, mask=real)
+
+
+@triton.jit
+def _joined(
+    parts, peaks, sums, position, out, splits,
+    PADDED: tl.constexpr, WIDTH: tl.constexpr, TOKENS: tl.constexpr, AHEAD: tl.constexpr,
+):  # fmt: skip
+    """The parts of one head's attention, put together."""
+    query = tl.program_id(0)
+    numbers = tl.arange(0, PADDED)
+    attended = numbers * TOKENS <= tl.load(position)
+    slots = query * splits + numbers
+    columns = tl.arange(0, WIDTH)
+    places = slots[:, None] * WIDTH + columns[None, :]
+    _before_input(AHEAD)
+    peak = tl.load(peaks + slots, mask=attended, other=-1e30)
+    share = tl.exp(peak - tl.max(peak, 0))
+    total = tl.sum(share * tl.load(sums + slots, mask=attended, other=0.0), 0)
+    found = tl.load(parts + places, mask=attended[:, None], other=0.0)
+    tl.store(
+        out + query * WIDTH + columns, (tl.sum(found * share[:, None], 0) / total).to(out.dtype.element_ty)
+    )
+
+
+def supports(weights: LayerWeights, head: Tensor, keys: Tensor) -> bool:
+    """Whether the kernels compute a layer of this shape: half precision, no adapter, whole tiles."""
+    if not all(isinstance(each, Tensor) for each in weights) or keys.dtype not in HALF_PRECISION:
+        return False
+    kv_heads, head_dim = keys.shape[1], keys.shape[-1]
+    heights = {
+        "qkv": [len(weights.query), len(weights.key), len(weights.value)],
+        "out": [len(weights.out)],
+        "gated": [len(weights.gate)],
+        "down": [len(weights.down)],
+        "head": [len(head)],
+    }
+    whole = all(height % SHAPES[name][0] == 0 for name, each in heights.items() for height in each)
+    group = len(weights.query) // head_dim // kv_heads
+    power_of_two = head_dim >= 2 * LEAST_SIDE and head_dim & (head_dim - 1) == 0
+    return whole and power_of_two and group <= LEAST_SIDE
+
+
+class SingleRow:
+    """The buffers between the kernels. They are made anew for every token, so a graph has its own."""
+
+    def __init__(self, weights: LayerWeights, keys: Tensor) -> None:
+        _, self.heads, blocks, block_size, self.width = keys.shape
+        self.capacity = blocks * block_size
+        self.splits = -(-self.capacity // TOKENS)
+        self.queries = len(weights.query) // self.width
+        self.group = self.queries // self.heads
+        self.ahead = keys.is_cuda and torch.cuda.get_device_capability(keys.device) >= HOPPER
+        like: dict[str, Any] = {"device": keys.device, "dtype": keys.dtype}
+        precise: dict[str, Any] = {"device": keys.device, "dtype": torch.float32}
+        self.states = torch.empty(len(weights.query) + 2 * len(weights.key), **like)
+        self.attended = torch.empty(len(weights.query), **like)
+        self.gated = torch.empty(len(weights.gate), **like)
+        self.parts = torch.empty(self.queries, self.splits, self.width, **precise)
+        self.peaks = torch.empty(self.queries, self.splits, **precise)
+        self.sums = torch.empty(self.queries, self.splits, **precise)
+
+    def layer(
+        self,
+        hidden: Tensor,
+        weights: LayerWeights,
+        keys: Tensor,
+        values: Tensor,
+        cosine: Tensor,
+        sine: Tensor,
+        cache_position: Tensor,
+        mask: Tensor | None,
+        eps: float,
+    ) -> Tensor:
+        """As `decode_layer`, for one row; the mask is not needed."""
+        self._norm_product(
+            "qkv", hidden, weights.input_norm, (weights.query, weights.key, weights.value), self.states, eps
+        )
+        self._attend(weights, keys, values, cosine, sine, cache_position, eps)
+        between = self._added_product("out", self.attended, weights.out, hidden)
+        self._gated_product(between, weights, eps)
+        return self._added_product("down", self.gated, weights.down, between)
+
+    def logits(self, hidden: Tensor, norm: Tensor, head: Tensor, eps: float) -> Tensor:
+        """What the output layer makes of the normalized states."""
+        out = torch.empty(1, len(head), device=hidden.device, dtype=hidden.dtype)
+        self._norm_product("head", hidden, norm, (head, head[:0], head[:0]), out, eps)
+        return out
+
+    def _norm_product(
+        self, name: str, x: Tensor, norm: Tensor, matrices: tuple[Any, Any, Any], out: Tensor, eps: float
+    ) -> None:
+        first, second, third = matrices
+        ends = (len(first), len(first) + len(second))
+        programs, settings = self._launch(name, out.numel(), first.shape[1])
+        _norm_product[programs](x, norm, first, second, third, out, eps, *ends, **settings)
+
+    def _gated_product(self, x: Tensor, weights: LayerWeights, eps: float) -> None:
+        programs, settings = self._launch("gated", self.gated.numel(), x.shape[-1])
+        norm, gate, up = weights.post_attention_norm, weights.gate, weights.up
+        _gated_product[programs](x, norm, gate, up, self.gated, eps, **settings)
+
+    def _added_product(self, name: str, x: Tensor, matrix: Any, residual: Tensor) -> Tensor:
+        out = torch.empty_like(residual)
+        programs, settings = self._launch(name, *matrix.shape)
+        _added_product[programs](x, matrix, residual, out, **settings)
+        return out
+
+    def _attend(
+        self,
+        weights: LayerWeights,
+        keys: Tensor,
+        values: Tensor,
+        cosine: Tensor,
+        sine: Tensor,
+        position: Tensor,
+        eps: float,
+    ) -> None:
+        _attend[self.heads, self.splits](
+            self.states, weights.query_norm, weights.key_norm, cosine, sine, keys, values, position,
+            self.parts, self.peaks, self.sums, eps, self.capacity, self.splits,
+            HEADS=self.heads, GROUP=self.group, QUERIES=LEAST_SIDE, HALF=self.width // 2, TOKENS=TOKENS,
+            AHEAD=self.ahead, num_warps=4, **self._pdl(),
+        )  # fmt: skip
+        padded = triton.next_power_of_2(self.splits)
+        _joined[(self.queries,)](
+            self.parts, self.peaks, self.sums, position, self.attended, self.splits,
+            PADDED=padded, WIDTH=self.width, TOKENS=TOKENS, AHEAD=self.ahead, num_warps=4, **self._pdl(),
+        )  # fmt: skip
+
+    def _launch(self, name: str, height: int, width: int) -> tuple[tuple[int], dict[str, Any]]:
+        """The programs of a product, and how each works."""
+        rows, warps = SHAPES[name]
+        columns = triton.next_power_of_2(width)
+        settings = {"width": width, "ROWS": rows, "COLUMNS": columns, "AHEAD": self.ahead}
+        return (height // rows,), {**settings, "num_warps": warps, **self._pdl()}
+
+    def _pdl(self) -> dict[str, bool]:
+        return {"launch_pdl": True} if self.ahead else {}

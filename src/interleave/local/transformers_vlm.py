@@ -1,0 +1,313 @@
+"""`transformers:ORG/NAME`: a vision-language model in this process, any `AutoModelForImageTextToText`.
+
+Two specs that name the same weights share them: a planner and a critic with the same base are one loaded
+model with two adapters (`?adapter=`), and their calls are batched in one queue.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+from weakref import WeakValueDictionary
+
+from pydantic import Field
+
+from interleave import BackendError, ConfigurationError, Message, Reply, Sampling, VlmCapabilities
+from interleave.local.batching import BatchQueue, QueuedCall, device_executor
+from interleave.local.checkpoints import (
+    Source,
+    check_model,
+    find_adapter,
+    find_model,
+    read_json,
+    refuse_bad_fit,
+)
+from interleave.local.compile_blocks import LARGE, is_large
+from interleave.local.decoding import CompletionRequest, Decoder
+from interleave.local.devices import (
+    check_quantization,
+    choose_device,
+    choose_dtype,
+    kernels_for,
+    release_memory,
+)
+from interleave.local.direct_loading import class_of, load_language_model
+from interleave.local.library_errors import as_backend_error, as_configuration_error
+from interleave.local.options import LocalOptions, Quantization
+from interleave.local.processors import load_processor
+from interleave.local.qwen3_vl.batched_vision import batch_vision
+from interleave.local.qwen3_vl.compile_ahead import (
+    can_compile_ahead,
+    compile_ahead,
+    wait_until_compiled,
+)
+from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
+from interleave.local.silence import quiet
+from interleave.plugin import SamplingOptions, Spec, sampling_for
+
+TRAINED_PIXELS = 1024 * 1024
+"""The picture size that the planner and critic checkpoints were trained with; larger ones are scaled down."""
+DEFAULT_BATCH, GRAPH_DECODE_BATCH = 8, 32
+"""Prompts per batch. By CUDA graphs, decoding 32 replies takes less than twice as long as decoding one."""
+WAIT_SHARE, WAIT_SHARE_ON_CPU = 0.2, 0.05
+"""How long the next batch waits for concurrent callers, as a share of the time the last one took."""
+
+_LOADED: WeakValueDictionary[tuple[object, ...], LoadedModel] = WeakValueDictionary()
+_LOADING = threading.Lock()
+
+
+class TransformersVlm:
+    """A model from the Hub or a folder, called in batches."""
+
+    class Options(LocalOptions, SamplingOptions):
+        attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "auto"
+        quantization: Quantization = "none"
+        """Weights in fewer bits, with bitsandbytes on a CUDA device."""
+        adapter: str | None = None
+        """A LoRA adapter for the model: a folder, or ORG/NAME."""
+        adapter_revision: str | None = None
+        max_pixels: int | None = Field(default=TRAINED_PIXELS, ge=1024)
+        """Pictures with more pixels are scaled down to this."""
+        cache: Literal["auto", "dynamic", "static"] = "auto"
+        """Whether the KV cache has a fixed size; `auto`: where that makes decoding faster."""
+        reuse: bool | None = None
+        """Whether what was read of a question is kept for others that begin alike; by default not with
+        ?batch=1, where a call gives the same bits whatever came before it."""
+
+    def __init__(self, *, spec: Spec, options: Options, loaded: LoadedModel | None = None) -> None:
+        """`loaded` is the model that the spec names, if it is in memory already; otherwise it is loaded."""
+        if spec.base_url or not spec.model:
+            raise ConfigurationError(
+                f"{str(spec)!r}: name a model, as in 'transformers:Qwen/Qwen3-VL-8B-Instruct' or "
+                "'transformers:./folder', without an address"
+            )
+        self.options = options
+        self.loaded = loaded or load_shared(Source(spec.model, options.revision), options)
+        self.loaded.allow_batch(self.loaded.batch_for(options))
+        self.adapter = (
+            self.loaded.add_adapter(Source(options.adapter, options.adapter_revision))
+            if options.adapter
+            else None
+        )
+        on_gpu = self.loaded.device.type == "cuda" and options.quantization == "none"
+        self.compiled = (
+            on_gpu and is_large(self.loaded.decoder.model) if options.compile is None else options.compile
+        )
+        self.static = self.compiled or (on_gpu and self.loaded.decoder.has_graph_decoder)
+        if options.cache != "auto":
+            self.static = options.cache == "static"
+        if self.static and self.loaded.device.type == "cuda":
+            self.loaded.warm_up(self._request((Message("user", ()),), Sampling()))
+        self.capabilities = VlmCapabilities(
+            token_probabilities=True,
+            knows_its_price=True,
+            # In larger batches, numbers differ in their last digits.
+            repeatable=options.batch == 1 and (not options.temperature or options.seed is not None),
+            concurrency=options.concurrency or self.loaded.batch_for(options),
+        )
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
+        return await self.loaded.queue.submit(self._request(tuple(messages), sampling))
+
+    def _request(self, messages: tuple[Message, ...], sampling: Sampling) -> CompletionRequest:
+        decoding = sampling_for(sampling, self.options)
+        return CompletionRequest(
+            messages,
+            sampling.max_tokens,
+            decoding.temperature,
+            sampling.token_probabilities,
+            top_p=decoding.top_p,
+            top_k=decoding.top_k,
+            seed=decoding.seed,
+            adapter=self.adapter,
+            max_pixels=self.options.max_pixels,
+            static=self.static,
+            compiled=self.compiled and self.static,
+            reuse=self.options.batch != 1 if self.options.reuse is None else self.options.reuse,
+        )
+
+
+def load_shared(source: Source, options: TransformersVlm.Options) -> LoadedModel:
+    """The model of a source, loaded once for all backends that use it with the same settings."""
+    device = choose_device(options.device)
+    dtype = choose_dtype(options.dtype, device)
+    check_quantization(options.quantization, device)
+    folder = find_model(source)
+    key = (
+        folder.resolve(),
+        device,
+        dtype,
+        options.attention,
+        options.quantization,
+        options.trust_remote_code,
+    )
+    with _LOADING:
+        loaded = _LOADED.get(key)
+        if loaded is None:
+            loaded = _LOADED[key] = load_model(folder, source, options)
+        return loaded
+
+
+class LoadedModel:
+    """Weights on a device, and the queue of calls to them."""
+
+    def __init__(self, model: Any, processor: Any) -> None:
+        batch_vision(model)
+        use_uint8_pixels(model, processor)
+        self.device = model.device
+        self.executor = device_executor(str(self.device))
+        self.decoder = Decoder(model, processor)
+        self.adapters: dict[str, Path] = {}
+        self.queue: BatchQueue[CompletionRequest, Reply] = BatchQueue(
+            self._run,
+            executor=self.executor,
+            batch_key=lambda request: request.batch_key,
+            free_memory=self._free_memory,
+            low_priority=True,
+            wait_share=WAIT_SHARE if self.device.type == "cuda" else WAIT_SHARE_ON_CPU,
+        )
+
+    def batch_for(self, options: TransformersVlm.Options) -> int:
+        """The batch size of a spec, or the default for this model and device."""
+        graphs = self.device.type == "cuda" and self.decoder.has_graph_decoder and not options.adapter
+        return options.batch or (GRAPH_DECODE_BATCH if graphs else DEFAULT_BATCH)
+
+    def allow_batch(self, size: int) -> None:
+        """Raise the batch size of the queue to this; never lower it, since backends share the queue."""
+        with _LOADING:
+            self.queue.max_batch = max(self.queue.max_batch, size)
+
+    def add_adapter(self, source: Source) -> str:
+        """Load a LoRA adapter beside the others; returns the name that selects it."""
+        folder = find_adapter(source)
+        name = f"adapter_{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"
+        if name not in self.adapters:
+            check_model(folder, source, trust_remote_code=False)
+            self.executor.submit(self._load_adapter, folder, name, source).result()
+            self.adapters[name] = folder
+        return name
+
+    def warm_up(self, request: CompletionRequest) -> None:
+        """Compile before the first call, whose deadline does not allow for it."""
+        self.executor.submit(self._warm_up, request).result()
+
+    def _warm_up(self, request: CompletionRequest) -> None:
+        checks = iter((False, False, True))  # a compiled step is traced, captured, replayed: three tokens
+
+        def cancelled(row: int) -> bool:
+            return next(checks, True)
+
+        wait_until_compiled()
+        self._select_adapter(request.adapter)
+        if self.queue.max_batch > 1:  # several rows are compiled for apart from one
+            self.decoder.complete([request, request], lambda row: True)
+        self.decoder.complete([request], cancelled)
+
+    def _free_memory(self) -> None:
+        self.decoder.free_memory()
+        release_memory(self.device)
+
+    def _run(self, batch: Sequence[QueuedCall[CompletionRequest, Reply]]) -> list[Reply | BackendError]:
+        with as_backend_error("the model", len(batch)), kernels_for(self.decoder.model.dtype, self.device):
+            self._select_adapter(batch[0].input.adapter)
+            return self.decoder.complete(
+                [call.input for call in batch],
+                # rows beyond the batch are padding, and end with its last call
+                lambda row: batch[min(row, len(batch) - 1)].cancelled,
+            )
+
+    def _select_adapter(self, name: str | None) -> None:
+        if not self.adapters:
+            return
+        if name is None:
+            self.decoder.model.disable_adapters()
+        else:
+            self.decoder.model.enable_adapters()
+            self.decoder.model.set_adapter(name)
+
+    def _load_adapter(self, folder: Path, name: str, source: Source) -> None:
+        model = self.decoder.model
+        with quiet(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Already found a `peft_config`")  # several are intended
+            with as_configuration_error(f"the adapter in {folder} does not fit the model"):
+                info = model.load_adapter(str(folder), adapter_name=name)
+        # The adapters loaded before are listed as missing too.
+        missing = {key for key in getattr(info, "missing_keys", ()) if name in key}
+        refuse_bad_fit(folder, {**(vars(info) if info else {}), "missing_keys": missing}, source)
+        model.eval()
+
+
+def load_model(folder: Path, source: Source, options: TransformersVlm.Options) -> LoadedModel:
+    """The model in a checked folder, on its device."""
+    check_model(folder, source, trust_remote_code=options.trust_remote_code)
+    model_type = str(read_json(folder / "config.json", source).get("model_type"))
+    if _reads_directly(options) and options.compile is not False and can_compile_ahead(model_type):
+        _compile_ahead(folder, options)
+    model = _load_weights(folder, source, options)
+    with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
+        processor = load_processor(folder, model_type, trust_remote_code=options.trust_remote_code)
+    return LoadedModel(model, processor)
+
+
+def _compile_ahead(folder: Path, options: TransformersVlm.Options) -> None:
+    """Begin to compile the decode step, where the model is one that is compiled."""
+    from transformers import AutoConfig
+
+    with quiet(), as_configuration_error(f"the model in {folder} cannot be loaded"):
+        text = AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config()
+    weights = text.num_hidden_layers * text.hidden_size * (3 * text.intermediate_size + 2 * text.hidden_size)
+    if options.compile or weights >= LARGE:
+        device = choose_device(options.device)
+        compile_ahead(text, choose_dtype(options.dtype, device), device)
+
+
+def _reads_directly(options: TransformersVlm.Options) -> bool:
+    """Whether weights are read straight to the device."""
+    cuda = choose_device(options.device).type == "cuda"
+    return cuda and options.quantization == "none" and not options.trust_remote_code
+
+
+def _load_weights(folder: Path, source: Source, options: TransformersVlm.Options) -> Any:
+    from transformers import AutoModelForImageTextToText
+
+    device = choose_device(options.device)
+    how: dict[str, Any] = {
+        "dtype": choose_dtype(options.dtype, device),
+        "attn_implementation": None if options.attention == "auto" else options.attention,
+    }
+    with quiet(), as_configuration_error(f"the model in {folder} cannot be loaded"):
+        if _reads_directly(options):
+            kind = class_of(AutoModelForImageTextToText, folder)
+            model, info = load_language_model(kind, folder, source, device, **how)
+        else:
+            model, info = AutoModelForImageTextToText.from_pretrained(
+                folder,
+                **how,
+                device_map={"": device} if device.type != "cpu" else None,
+                quantization_config=_quantization_config(options, device),
+                trust_remote_code=options.trust_remote_code,
+                use_safetensors=True,
+                local_files_only=True,
+                ignore_mismatched_sizes=True,  # they are refused below, with the file named
+                output_loading_info=True,
+            )
+    refuse_bad_fit(folder, info, source)
+    return model.eval()
+
+
+def _quantization_config(options: TransformersVlm.Options, device: Any) -> Any:
+    if options.quantization == "none":
+        return None
+    from transformers import BitsAndBytesConfig
+
+    if options.quantization == "8bit":
+        return BitsAndBytesConfig(load_in_8bit=True)
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_compute_dtype=choose_dtype(options.dtype, device),
+    )
