@@ -1,12 +1,15 @@
 """What the paper's whole path costs on 8 GPUs: prints the table of docs/how-to/reproduce-the-paper.md.
 
-Hours follow from what was measured on one H200 (docs/explanation/performance.md) and from the numbers below,
-which are assumptions where they are not the paper's. Nothing of this size has been run by us.
+Hours follow from what was measured on one H200 (docs/explanation/performance.md), from the recipes, and from
+the numbers below, which are assumptions where they are not the paper's. We have run nothing of this size.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from interleave.training.recipes import TrainingPart, load_recipe
 
 GPUS = 8
 GPU_DOLLARS_AN_HOUR = 3.0
@@ -23,9 +26,11 @@ SECONDS_A_TOKEN = 0.080
 # The paper's numbers.
 REQUESTS = 40_000
 PLANNER_ROWS, CRITIC_ROWS, RL_ROWS = 80_000, 112_000, 13_000
-PLANNER_EPOCHS, CRITIC_EPOCHS = 3, 2
-PROMPTS, SAMPLES = 16, 8
 WEIGHTS, LANGUAGE_WEIGHTS = 8.77e9, 8.2e9
+PLANNER = load_recipe("qwen3-vl-8b-sft-planner", task="sft")
+CRITIC = load_recipe("qwen3-vl-8b-sft-critic", task="sft")
+GRPO = load_recipe("qwen3-vl-8b-grpo", task="grpo")
+PROMPTS, SAMPLES = GRPO.grpo.prompts, GRPO.grpo.samples
 
 # Assumed.
 STEPS, ATTEMPTS = 5, 1.5
@@ -63,9 +68,8 @@ class Stage:
 
 def stages() -> list[Stage]:
     attempts = REQUESTS * STEPS * ATTEMPTS
-    checkpoints = 4 * WEIGHTS * 12  # float32, with both states of Adam
-    planner = PLANNER_ROWS * PLANNER_EPOCHS * PLANNER_TOKENS
-    critic = CRITIC_ROWS * CRITIC_EPOCHS * CRITIC_TOKENS
+    planner = PLANNER_ROWS * PLANNER.training.epochs
+    critic = CRITIC_ROWS * CRITIC.training.epochs
     redraws = RL_ROWS * SAMPLES / 2  # half of the rows show a wrong picture
     return [
         Stage(
@@ -76,10 +80,30 @@ def stages() -> list[Stage]:
         ),
         Stage("score (no GPU)", attempts * 2 / CALLS_A_SECOND / 3600, 0, attempts * dollars(SCORE_TOKENS)),
         Stage("select, export (no GPU)", 0.2, 2e9),
-        Stage("SFT of the planner", sft_hours(planner), checkpoints),
-        Stage("SFT of the critic", sft_hours(critic), checkpoints),
-        Stage("GRPO of the critic", grpo_hours(), checkpoints, redraws * dollars(SCORE_TOKENS)),
+        Stage(
+            "SFT of the planner",
+            sft_hours(planner * PLANNER_TOKENS),
+            training_bytes(PLANNER.training, planner / PLANNER.training.batch),
+        ),
+        Stage(
+            "SFT of the critic",
+            sft_hours(critic * CRITIC_TOKENS),
+            training_bytes(CRITIC.training, critic / CRITIC.training.batch),
+        ),
+        Stage(
+            "GRPO of the critic",
+            grpo_hours(),
+            training_bytes(GRPO.training, RL_ROWS * GRPO.training.epochs / PROMPTS),
+            redraws * dollars(SCORE_TOKENS),
+        ),
     ]
+
+
+def training_bytes(training: TrainingPart, steps: float) -> float:
+    """The most that a training has on disk: before the oldest checkpoint goes, or with the saved model."""
+    saved = math.ceil(steps / training.save_every)  # the last step is saved too
+    checkpoint, model = WEIGHTS * 12, WEIGHTS * 4  # float32; a checkpoint also has both states of Adam
+    return max(min(saved, training.keep + 1) * checkpoint, min(saved, training.keep) * checkpoint + model)
 
 
 def dollars(tokens: tuple[int, int]) -> float:
@@ -125,6 +149,14 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def api_share() -> str:
+    """What part of all money goes to models behind an API."""
+    found = stages()
+    calls = sum(stage.calls for stage in found)
+    gpus = sum(stage.gpu_dollars for stage in found if "no GPU" not in stage.name)
+    return f"{100 * calls / (calls + gpus):.0f} % of the money"
+
+
 def _line(name: str, hours: float, size: float, gpus: float, calls: float) -> str:
     gigabytes = f"{size / 1e9:,.0f} GB" if size else "–"
     money = [f"${round(each, -1):,.0f}" if each else "–" for each in (gpus, calls)]
@@ -132,4 +164,4 @@ def _line(name: str, hours: float, size: float, gpus: float, calls: float) -> st
 
 
 if __name__ == "__main__":
-    print(table())
+    print(table(), api_share(), sep="\n\n")

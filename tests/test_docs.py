@@ -12,6 +12,7 @@ import pytest
 
 from interleave.backends import contract
 from interleave.backends.registry import known_backends
+from interleave.cli.main import run
 from interleave.config.profiles import profile_files
 from interleave.config.specs import parse_spec
 from interleave.local.families import FAMILIES, pipeline_of
@@ -44,6 +45,25 @@ def test_the_generator_of_the_page_keeps_the_contract_and_draws() -> None:
     finally:
         FAMILIES.clear()
         FAMILIES.update(known)
+
+
+def test_it_is_installed_checked_and_drawn_with_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (package,) = blocks(ADD, "toml")
+    ((group, names),) = tomllib.loads(package)["project"]["entry-points"].items()
+    about = tmp_path / "site" / "interleave_stripes-0.1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: interleave-stripes\nVersion: 0.1\n", "utf-8"
+    )
+    points = "".join(f"{name} = {target}\n" for name, target in names.items())
+    (about / "entry_points.txt").write_text(f"[{group}]\n{points}", "utf-8")
+    (about.parent / "stripes.py").write_text(blocks(ADD, "python")[0], "utf-8")
+    monkeypatch.syspath_prepend(about.parent)
+    for command in commands(ADD):
+        assert run(command[1:]) == 0, command
+    assert Path("runs/three-rainbows/document.html").exists()
 
 
 def test_its_entry_point_names_the_class() -> None:
@@ -98,6 +118,25 @@ def test_every_public_name_is_in_the_reference() -> None:
     page = (DOCS / "reference" / "api.md").read_text("utf-8")
     shown = re.findall(r"^::: interleave\.(\w+)$", page, re.MULTILINE)
     assert sorted([*shown, "__version__"]) == sorted(interleave.__all__)
+
+
+def test_the_miniature_refuses_what_it_lacks_in_the_words_of_its_page(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = (DOCS / "explanation" / "miniature.md").read_text("utf-8")
+    (printed,) = re.findall(
+        r"^```\n(interleave: the miniature does not know.*?)```", page, re.DOTALL | re.MULTILINE
+    )
+    assert run(["plan", "Tell the story of a dragon", "--profile", "mini"]) == 2
+    assert " ".join(capsys.readouterr().err.split()) == " ".join(printed.split())
+
+
+@pytest.mark.slow
+def test_the_miniature_plans_a_paper_boat_as_the_readme_says(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    assert run(["plan", "How to fold a paper boat, in three steps", "--profile", "mini"]) == 0
+    square, wheel, boat = re.findall(r"^\d +(.*)", capsys.readouterr().out, re.MULTILINE)
+    assert ("square" in square, "wheel" in wheel, "boat" in boat) == (True, True, True)
 
 
 def test_every_link_leads_somewhere() -> None:

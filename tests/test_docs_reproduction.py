@@ -1,4 +1,4 @@
-"""The page that reproduces the paper: our command line takes its commands, its figures are computed."""
+"""The page that reproduces the paper, and that on costs: commands are taken, figures are computed."""
 
 from __future__ import annotations
 
@@ -72,8 +72,14 @@ def test_every_stage_has_a_command() -> None:
 def test_the_figures_are_those_of_the_computation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "perf"))
     import reproduction
+    import training_costs
 
     assert reproduction.table() in PAGE
+    assert reproduction.api_share() in PAGE
+    costs = (ROOT / "docs" / "how-to" / "training-costs.md").read_text("utf-8")
+    assert training_costs.table() in costs
+    assert training_costs.changes() in costs
+    assert [each for each in training_costs.sentences() if each not in costs] == []
 
 
 def test_prices_are_those_that_runs_are_counted_with(monkeypatch: pytest.MonkeyPatch) -> None:

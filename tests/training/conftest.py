@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -71,5 +72,7 @@ def schooled(tmp_path_factory: pytest.TempPathFactory, toy: Path, data: Path) ->
     }
     said: list[str] = []
     recipe = load_recipe(None, task="sft", changes=changes)
-    use = train_sft(TrainingJob("critic", recipe, data, out), said.append)
-    return {"out": out, "use": use, "said": said}
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", FutureWarning)
+        use = train_sft(TrainingJob("critic", recipe, data, out), said.append)
+    return {"out": out, "use": use, "said": said, "warned": [str(each.message) for each in warned]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -120,13 +121,16 @@ def test_the_reward_rises_on_a_toy_task(toy: Path, data: Path, tmp_path: Path, a
     assert last > first + 0.05, rewards  # of 0.12 with any seed
 
 
-def test_the_logs_and_the_page_say_what_happened(
+def test_the_logs_and_the_page_say_what_happened_and_nothing_warns(
     schooled: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    use = train(
-        schooled["out"] / "model", data, out, training__steps=2, grpo__max_completion=120, grpo__kl=0.01
-    )
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", FutureWarning)
+        use = train(
+            schooled["out"] / "model", data, out, training__steps=2, grpo__max_completion=120, grpo__kl=0.01
+        )
+    assert [str(each.message) for each in warned] == []
     assert use == f"transformers:{out / 'model'}"
     line = read_log(out / "log.jsonl")[-1]
     for name in (

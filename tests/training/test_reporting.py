@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from PIL import Image
 
 from interleave.cli.train import app
 from interleave.errors import ConfigurationError, MissingDependency, StorageError
+from interleave.training.grpo import train_grpo
 from interleave.training.hub import upload
 from interleave.training.model_card import TrainedModel, write_card
 from interleave.training.preflight import print_plan
@@ -27,6 +29,8 @@ from interleave.training.run import TrainingJob
 from interleave.training.samples_page import SamplePage, rows_of
 from interleave.training.sft import train_sft
 from interleave.training.trainers.trl import ScoredBatch
+
+REWARD = {"reward.generator": "world", "reward.scorer": "oracle"}
 
 
 def test_the_trainers_own_reporters_are_taken_by_name() -> None:
@@ -44,9 +48,10 @@ def test_one_that_is_not_installed_is_named_before_anything_is_loaded(
         pytest.skip(f"does not apply: {name} is installed")
     changes = {"model.name": "./no-such-model", "training.report_to": [name]}
     job = TrainingJob("critic", load_recipe(None, task="sft", changes=changes), data, tmp_path / "out")
-    for work in (train_sft, print_plan):
+    grpo = replace(job, task="grpo", recipe=load_recipe(None, task="grpo", changes=changes | REWARD))
+    for work, asked in ((train_sft, job), (train_grpo, grpo), (print_plan, job)):
         with pytest.raises(MissingDependency, match=f"pip install {name}"):
-            work(job)
+            work(asked)
     assert not (tmp_path / "out").exists()
 
 

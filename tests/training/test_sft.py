@@ -100,6 +100,10 @@ def test_it_overfits_four_rows(schooled: dict[str, Any]) -> None:
     assert page.count("data:image/webp") == 8
 
 
+def test_nothing_warns_of_the_libraries_future(schooled: dict[str, Any]) -> None:
+    assert schooled["warned"] == []
+
+
 def test_the_result_loads_straight_into_the_transformers_backend(
     schooled: dict[str, Any], data: Path
 ) -> None:

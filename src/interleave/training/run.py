@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -90,13 +91,21 @@ def run_training(
         refuse_other_processes(resume, trainer.accelerator.num_processes)
         checkpoints.refuse_other_model(resume, learner.folder)
         trainer.say(f"going on from {resume}")
-    with quiet(), _on_signals(monitor), _readable_failures(output):
+    with quiet(), _without_stale_names(), _on_signals(monitor), _readable_failures(output):
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     if monitor.reason is not None:
         raise monitor.reason
     use = _finish(trainer, output, job, learner, rows)
     upload_result(job, output, trainer.say)
     return use
+
+
+@contextmanager
+def _without_stale_names() -> Iterator[None]:
+    """Hide what transformers says to TRL about a name that TRL still reads: no user can change it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+        yield
 
 
 def check_reports(job: TrainingJob) -> None:

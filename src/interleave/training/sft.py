@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 
 Measure = Callable[[Any], "NDArray[np.int64]"]
 """The length of each message part in an Arrow array of them."""
+RECOMPUTING = (
+    "activation_checkpointing" if hasattr(SFTConfig, "activation_checkpointing") else "gradient_checkpointing"
+)
+"""The trainer's argument for recomputed activations, by its new name where transformers has it."""
 BATCHES_SORTED_TOGETHER = 16
 """A larger window saves little padding and makes batches more alike from epoch to epoch."""
 TEXTS_AT_ONCE = 10_000
@@ -149,8 +153,8 @@ def common_arguments(recipe: Recipe, output: OutputFolder, *, validating: bool) 
         "bf16": cuda,
         "use_cpu": not cuda,
         "tf32": True if cuda else None,
-        "gradient_checkpointing": recipe.model.gradient_checkpointing,
-        "gradient_checkpointing_kwargs": {"use_reentrant": False},
+        RECOMPUTING: recipe.model.gradient_checkpointing,
+        f"{RECOMPUTING}_kwargs": {"use_reentrant": False},
         "save_strategy": "steps",
         "logging_steps": training.log_every,
         "logging_first_step": True,
