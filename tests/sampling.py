@@ -10,7 +10,13 @@ import pytest
 
 def one_in(share: int, rows: Iterable[Any]) -> list[Any]:
     """The rows of a grid for `parametrize`; all but one in `share` of them are marked as slow."""
-    return [
-        row if number % share == 0 else pytest.param(row, marks=pytest.mark.slow)
-        for number, row in enumerate(rows)
-    ]
+    return [_as_slow(row) if number % share else row for number, row in enumerate(rows)]
+
+
+def all_slow(rows: Iterable[Any]) -> list[Any]:
+    """The rows of a grid that are left to `make test-all`."""
+    return [_as_slow(row) for row in rows]
+
+
+def _as_slow(row: Any) -> Any:
+    return pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=pytest.mark.slow)

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import loopback as wire
 import pytest
-from loopback import Loopback
 
+import loopback as wire
 from clocks import SkippingLoop, run_skipping
 from interleave.backends.generators import comfyui
 from interleave.backends.generators.comfyui_workflow import read_workflow
@@ -25,6 +24,7 @@ from interleave.backends.registry import load_generator
 from interleave.backends.retries import RetriedGenerator
 from interleave.errors import BackendError, Failure
 from interleave.types import Slot
+from loopback import Loopback
 
 WORKFLOWS = Path(__file__).parent / "workflows"
 CAT = ImageRequest("a cat", 7)

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-import loopback as wire
 import pytest
-from loopback import Loopback, free_port
 
+import loopback as wire
 from clocks import now, run_jumping
 from interleave.backends.generators.http import HttpGenerator
 from interleave.backends.protocols import ImageGenerator, ImageRequest, Message, Sampling
@@ -20,6 +19,7 @@ from interleave.backends.remote.endpoints import ESTIMATE_SECONDS, EndpointPool,
 from interleave.backends.retries import RetriedGenerator, RetriedVlm
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.types import Text
+from loopback import Loopback, free_port
 from work import HANGS_AFTER
 
 

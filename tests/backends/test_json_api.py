@@ -9,17 +9,17 @@ import re
 from pathlib import Path
 from typing import Any
 
-import loopback as wire
 import pytest
-from loopback import SIDE, Loopback
 from PIL import Image
 
+import loopback as wire
 from interleave.backends.generators.json_mapping import read_description, shipped_names
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.cli.main import run
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.pictures import encode_png
+from loopback import SIDE, Loopback
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "remote-backends.md").read_text("utf-8")
 RED, BLUE = (Image.new("RGB", (32, 32), colour) for colour in ("red", "blue"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-import loopback as wire
 import pytest
-from loopback import SIDE, Loopback
 
+import loopback as wire
 from interleave.backends.contract import Check, Known, Status, checks_for, examine
 from interleave.backends.registry import load_generator, load_vlm
+from loopback import SIDE, Loopback
 
 GENERATORS = {
     "openai-images, gpt-image": "openai-images:gpt-image-2@{url}/v1",

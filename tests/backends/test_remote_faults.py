@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Any
 
-import loopback as wire
 import pytest
-from loopback import Fault, Loopback, free_port
 
+import loopback as wire
 from clocks import SkippingLoop, run_skipping
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.backends.remote.server_kinds import KINDS
 from interleave.errors import BackendError, Failure
 from interleave.types import Text
+from loopback import Fault, Loopback, free_port
 from work import that_does_not_wait
 
 PATIENCE = 120.0

@@ -6,11 +6,10 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import loopback as wire
 import pytest
-from loopback import Loopback
 
 import interleave
+import loopback as wire
 from interleave.agents.loading import critic_from, planner_from
 from interleave.api import reopen_run
 from interleave.backends.registry import load_generator, load_vlm
@@ -23,6 +22,7 @@ from interleave.runs.record import RunRecord
 from interleave.runs.run import Run
 from interleave.runs.summary import summarize
 from interleave.types import Plan, PlanStep, Request
+from loopback import Loopback
 
 SECRET = "wJalrXUtnFEMI-K7MDENG-bPxRfiCYEXAMPLEKEY"
 REQUEST = "A boat in 1 picture"

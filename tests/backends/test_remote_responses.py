@@ -13,12 +13,11 @@ from types import FrameType, SimpleNamespace
 from typing import Any
 
 import httpx2
-import loopback as wire
 import pytest
-from loopback import Loopback
 from PIL import Image
 
 import interleave
+import loopback as wire
 from interleave.agents.critic import VlmCritic, critic_input
 from interleave.agents.prompts import load_pack
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling
@@ -28,6 +27,7 @@ from interleave.backends.remote.keys import key_for
 from interleave.cli.main import run
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.types import Text
+from loopback import Loopback
 
 WHITE = Image.new("RGB", (16, 16), "white")
 GENERATORS = {

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-import loopback as wire
 import pytest
-from loopback import Asked, Fault, Loopback
 
 import interleave
+import loopback as wire
 from interleave.agents.prompts import load_pack
 from interleave.backends.contract import Known, examine
 from interleave.backends.registry import load_generator
 from interleave.cli.main import run
 from interleave.errors import BackendError
+from loopback import Asked, Fault, Loopback
 
 REQUEST = "How a boat is built, in 4 pictures"
 GENERATORS = {

@@ -10,12 +10,11 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import loopback as wire
 import pytest
-from loopback import Asked, Fault, Loopback
 from PIL import Image
 
 import interleave
+import loopback as wire
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest, Message, Reply, Sampling, Token
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.backends.retries import RetriedVlm, RetryPolicy
@@ -24,6 +23,7 @@ from interleave.config.run_config import Limits
 from interleave.errors import BackendError, Failure
 from interleave.runs.limits import Meter
 from interleave.types import Plan, PlanStep, Request, Text
+from loopback import Asked, Fault, Loopback
 
 CANARY = "sk-canary-1f8e2d7c4b3a5968-never-to-be-seen-again"
 REQUEST = "A boat in 2 pictures"

@@ -13,11 +13,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-import loopback as wire
 import pytest
-from loopback import Asked, Exchange, Loopback
 from PIL import Image
 
+import loopback as wire
 from interleave.agents.critic import VlmCritic, critic_input
 from interleave.agents.planner import VlmPlanner
 from interleave.agents.prompts import load_pack
@@ -27,6 +26,7 @@ from interleave.backends.remote.prices import TOKENS, picture_price, token_price
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.pictures import decode_picture
 from interleave.types import Picture, Request, Text
+from loopback import Asked, Exchange, Loopback
 
 RED, BLUE = (Image.new("RGB", (20, 10), colour) for colour in ("red", "blue"))
 QUESTION = (

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback import Loopback
 
 import interleave
 from interleave.backends.protocols import Message, Sampling
 from interleave.backends.registry import check_agent, load_vlm
 from interleave.errors import ConfigurationError
 from interleave.types import Text
+from loopback import Loopback
 
 HELLO = (Message("user", (Text("hello"),)),)
 FIELDS = {"temperature", "top_p", "top_k", "seed"}

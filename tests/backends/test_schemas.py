@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import loopback as wire
 import pytest
-from loopback import Loopback
 
+import loopback as wire
 from interleave.agents.replies import MARKS_SCHEMA, VERDICT_SCHEMA, plan_schema
 from interleave.backends.protocols import Message, Sampling
 from interleave.backends.registry import load_vlm
 from interleave.backends.remote.schemas import without_string_bounds
 from interleave.errors import BackendError
 from interleave.types import Text
+from loopback import Loopback
 
 HELLO = (Message("user", (Text("hello"),)),)
 FIRST = Sampling(schema=plan_schema(4))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 
-import goldens
 import pytest
 
+import goldens
 from interleave.benchmarks.numbers import Table
 from interleave.benchmarks.ueval import CLOSED, OPEN, UEval
 

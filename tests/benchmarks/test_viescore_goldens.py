@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import goldens
 import numpy as np
 import pytest
 
+import goldens
 from interleave.benchmarks.base import Dataset
 from interleave.benchmarks.numbers import Scorable, Table
 from interleave.benchmarks.records import by_item

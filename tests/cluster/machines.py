@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from loopback import Loopback
 from running import DocumentServer
 
 from interleave.batches.batch import run_folder
 from interleave.runs.record import comparable
+from loopback import Loopback
 
 T = TypeVar("T")
 HANGS_AFTER = 120.0

@@ -30,6 +30,7 @@ from interleave.data.manifest import COLLECTION_MANIFEST
 TESTS = Path(__file__).parent.parent
 sys.path += [str(TESTS / "runs"), str(TESTS / "backends")]  # the crash server and the loopback server
 from crashing import KILLED, CrashServer, ledger_of  # noqa: E402
+
 from loopback import Asked, Fault, Loopback, status  # noqa: E402
 
 

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from loopback import loopback, the_loopback
+
+__all__ = ["loopback", "the_loopback"]
 HAS_LOCAL = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "diffusers", "peft"))
 collect_ignore = [] if HAS_LOCAL else [path.name for path in Path(__file__).parent.glob("test_*.py")]
 

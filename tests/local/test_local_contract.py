@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import inspect
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from interleave.backends.registry import load_generator, load_vlm
 from interleave.local.families import FAMILIES, Family
 from interleave.local.pipelines import CallSettings, own_class
 from interleave.local.tiny.pipelines import BUILDERS, SIDE
+from sampling import all_slow, one_in
 
 INSTALLED = {
     name
@@ -47,8 +49,9 @@ def test_a_vision_language_model_keeps_its_contract(
     test_a_model_keeps_its_contract_with_every_option("", check, toy_vlm, loaded)
 
 
-@pytest.mark.parametrize("check", checks_for("planner", quick=True), ids=str)
-@pytest.mark.parametrize("options", VLM_OPTIONS)
+@pytest.mark.parametrize(
+    ("options", "check"), one_in(3, product(VLM_OPTIONS, checks_for("planner", quick=True))), ids=str
+)
 def test_a_model_keeps_its_contract_with_every_option(
     options: str, check: Check, toy_vlm: Callable[[str | None], Path], loaded: dict[str, object]
 ) -> None:
@@ -65,8 +68,14 @@ def test_klein_keeps_its_contract(check: Check, klein: Path, loaded: dict[str, o
 
 
 @pytest.mark.usefixtures("small_references")
-@pytest.mark.parametrize("check", checks_for("generator", quick=True), ids=str)
-@pytest.mark.parametrize("pipeline", [*OFTEN, *(pytest.param(each, marks=pytest.mark.slow) for each in RARE)])
+@pytest.mark.parametrize(
+    ("pipeline", "check"),
+    [
+        *one_in(2, product(OFTEN, checks_for("generator", quick=True))),
+        *all_slow(product(RARE, checks_for("generator", quick=True))),
+    ],
+    ids=str,
+)
 def test_every_family_keeps_its_contract(
     pipeline: str,
     check: Check,

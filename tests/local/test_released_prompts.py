@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback import Answer, Exchange, Loopback
 from PIL import Image
 
 import interleave
@@ -28,6 +27,7 @@ from interleave.pictures import decode_picture
 from interleave.runs import resolve as resolving
 from interleave.runs.resolve import Choices, resolve
 from interleave.types import Outcome, Plan, PlanStep, Verdict
+from loopback import Answer, Exchange, Loopback
 
 PLANNER_TEXT = (
     "\n# Plan the pictures\nRequest: {text_input}\n\n<answer>\n"

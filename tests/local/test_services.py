@@ -16,7 +16,7 @@ from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.config.specs import parse_spec
 from interleave.local.families import FAMILIES, pipeline_of
-from interleave.local.tiny.specs import tiny_spec
+from interleave.local.tiny.specs import tiny_generator
 
 pytest.importorskip("starlette")
 pytest.importorskip("python_multipart")
@@ -63,7 +63,7 @@ def test_a_service_draws_what_the_references_clients_ask_for(name: str, folder: 
     own = FAMILIES[pipeline_of(spec.model or "") or ""].own_code
     if own is not None and importlib.util.find_spec(own.package) is None:
         pytest.skip(f"the package {own.package} is not installed: {own.install}")
-    generator = load_generator(tiny_spec(spec, "generator", folder / name))
+    generator = load_generator(tiny_generator(spec, "generator", folder / name))
     facts = ServiceFacts(generator.capabilities, settings_of(generator))
     assert (facts.settings["steps"], facts.settings["guidance"]) == DRAWS_WITH[name]
 

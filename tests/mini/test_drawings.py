@@ -97,6 +97,7 @@ def test_every_answer_says_what_the_reader_sees(some: Drawings) -> None:
         assert said.accepted or parse_prompt(str(said.refined_prompt), before) == target
 
 
+@pytest.mark.slow
 def test_a_model_is_trained_on_them_and_examined_on_others(
     some: Drawings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_fresh_agent(tmp_path_factory.mktemp("optimizers") / "toy", "toy")
 
 
+@pytest.mark.slow
 def test_a_toys_loss_falls(fresh: Path) -> None:
     agent = Trained(fresh)
     batch = agent.batch("look")

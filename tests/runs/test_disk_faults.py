@@ -60,7 +60,9 @@ def results(folder: Path) -> list[tuple[str, int]]:
     return [(e.role, e.call) for e in read_journal(folder) if isinstance(e, Replied | Drawn)]
 
 
-@pytest.mark.parametrize("once", [False, True], ids=["from then on", "once"])
+@pytest.mark.parametrize(
+    "once", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["from then on", "once"]
+)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_B01_B04_B05_the_nth_failure_is_said_and_the_run_goes_on_later(
     fault: str, once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

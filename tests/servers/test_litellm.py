@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from loopback import SIDE, Loopback
 from programs import Program, Start, free_port, python_with
 
 from interleave.backends.protocols import ImageRequest, Message, Sampling
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.types import Text
+from loopback import SIDE, Loopback
 
 KEY = "sk-of-a-test-0123456789abcdef0123456789abcdef"
 HELLO = (Message("user", (Text("hello"),)),)

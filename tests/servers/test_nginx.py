@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loopback import SIDE, Loopback, reset, status
 from programs import Program, Start, free_port
 
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
+from loopback import SIDE, Loopback, reset, status
 
 ROOT = Path(__file__).parent.parent.parent
 

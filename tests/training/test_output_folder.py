@@ -29,6 +29,7 @@ with OutputFolder(Path(sys.argv[1])).open("critic", load_recipe("debug-sft", tas
 """Holds the folder and waits; its forked child waits as well."""
 
 
+@pytest.mark.slow
 def test_a_killed_training_leaves_no_lock_to_its_forked_children(tmp_path: Path) -> None:
     folder, recipe = OutputFolder(tmp_path / "out"), load_recipe("debug-sft", task="sft")
     command = [sys.executable, "-c", TRAINING, str(folder.folder)]

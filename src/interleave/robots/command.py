@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from interleave.robots.annotation_file import AnnotationWriter, EpisodeAnnotation
     from interleave.robots.lerobot.dataset import Episode
 
-app = typer.Typer(help="Sub-tasks for robots: shown, checked, found in films.", no_args_is_help=True)
+app = typer.Typer(help="Sub-tasks for robots: shown, checked, found in videos.", no_args_is_help=True)
 
 Goal = Annotated[str, typer.Argument(metavar="GOAL", help="What the robot is to achieve.")]
 Scene = Annotated[
@@ -35,7 +35,7 @@ DEFAULT_SECONDS = 0.5
 
 @app.callback()
 def _robot() -> None:
-    """Sub-tasks for robots: shown, checked, found in films."""
+    """Sub-tasks for robots: shown, checked, found in videos."""
 
 
 @app.command()
@@ -196,7 +196,7 @@ def annotate(
         Path | None,
         typer.Option(
             metavar="NEW-DATASET",
-            help="Also write them as LeRobot's language columns, into a new dataset that shares the films.",
+            help="Also write them as LeRobot's language columns, into a new dataset that shares the videos.",
         ),
     ] = None,
     in_place: Annotated[
@@ -227,7 +227,7 @@ def annotate(
 ) -> int:
     """Find the sub-tasks in the episodes of a LeRobot dataset; the same command goes on where it was.
 
-    The films are never touched. Exit code 1 when some episodes could not be annotated.
+    The videos are never touched. Exit code 1 when some episodes could not be annotated.
     """
     import asyncio
 

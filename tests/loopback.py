@@ -18,11 +18,13 @@ import socket
 import struct
 import threading
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from PIL import Image
 
 from interleave.backends.protocols import ImageRequest
@@ -647,3 +649,19 @@ def _candidate(parts: list[dict[str, Any]], reason: str = "STOP") -> dict[str, A
         "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": reason, "index": 0}],
         "usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 50, "totalTokenCount": 1050},
     }
+
+
+@pytest.fixture(scope="session")
+def the_loopback() -> Iterator[Loopback]:
+    server = Loopback()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def loopback(the_loopback: Loopback) -> Loopback:
+    """The server, as new, with the workflows for ComfyUI beside it."""
+    the_loopback.reset()
+    Path("edit.json").write_text(json.dumps(EDITING), "utf-8")
+    Path("text.json").write_text(json.dumps(WORKFLOW), "utf-8")
+    return the_loopback
