@@ -14,6 +14,7 @@ from interleave.agents.replies import parse_marks, parse_plan, parse_verdict, re
 from interleave.errors import ReplyError
 from interleave.text import unusable
 from interleave.types import Outcome, Plan, PlanStep, Verdict
+from sampling import one_in
 from work import that_ends
 
 SEED = "replies-1"
@@ -221,7 +222,7 @@ def nasty_reasoning(dice: random.Random) -> str:
     return text
 
 
-@pytest.mark.parametrize("batch", range(3))
+@pytest.mark.parametrize("batch", one_in(3, range(3)))
 def test_any_plan_survives_being_rendered_and_parsed(batch: int):
     for number in range(batch * 700, (batch + 1) * 700):
         plan = nasty_plan(random.Random(f"{SEED}/plan/{number}"))

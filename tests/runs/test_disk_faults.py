@@ -22,6 +22,7 @@ from interleave.backends.vlms.scripted import ScriptedVlm
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError, RunError, StorageError
 from interleave.runs.journal import Drawn, Replied, is_being_written, read_journal
+from sampling import one_in
 from work import HANGS_AFTER
 
 REQUEST = "A frog in two pictures"
@@ -60,9 +61,7 @@ def results(folder: Path) -> list[tuple[str, int]]:
     return [(e.role, e.call) for e in read_journal(folder) if isinstance(e, Replied | Drawn)]
 
 
-@pytest.mark.parametrize(
-    "once", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["from then on", "once"]
-)
+@pytest.mark.parametrize("once", one_in(2, [False, True]), ids=["from then on", "once"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_B01_B04_B05_the_nth_failure_is_said_and_the_run_goes_on_later(
     fault: str, once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
