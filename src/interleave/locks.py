@@ -17,9 +17,14 @@ except ImportError:  # Windows
 File = int | IO[Any]
 
 
+def has_locks() -> bool:
+    """Whether the platform can lock files."""
+    return fcntl is not None
+
+
 def require_locks() -> None:
     """Raise `ConfigurationError` where the platform has no locks; call it before anything is loaded."""
-    if fcntl is None:
+    if not has_locks():
         raise ConfigurationError(
             "interleave runs on Linux and macOS: it locks run folders with fcntl, which this platform lacks. "
             "On Windows, install and run it inside WSL"

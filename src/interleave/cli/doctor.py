@@ -16,9 +16,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from interleave import locks
 from interleave.cli import options
 from interleave.errors import InterleaveError
+from interleave.locks import has_locks
 from interleave.version import __version__
 
 DISTRIBUTION = "interleavethinker"
@@ -100,7 +100,7 @@ def _machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cores": os.cpu_count(),
-        "locks": locks.fcntl is not None,
+        "locks": has_locks(),
     }
 
 

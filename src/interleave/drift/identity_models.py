@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from PIL import Image
-
 from interleave.backends.registry import find_backend
 from interleave.config.specs import Spec, parse_spec
+from interleave.drift.measures import NamedMeasure
 from interleave.errors import ConfigurationError
 
 COLOURS = "colours"
 """The name of the measure that is built in."""
-Identity = Callable[[Image.Image, Image.Image], float]
-"""Reference and image → likeness, 0 to 1."""
 
 
 def checked_identity(text: str | None) -> str | None:
@@ -29,10 +25,10 @@ def checked_identity(text: str | None) -> str | None:
 
 
 @lru_cache(maxsize=4)
-def identity_model(text: str) -> Identity:
+def identity_model(text: str) -> NamedMeasure:
     """The measure of a spec, loaded once for all runs of a process."""
     spec = parse_spec(text)
-    measure: Identity = _measure_of(spec)(spec)
+    measure: NamedMeasure = _measure_of(spec)(spec)
     return measure
 
 
