@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ from typer.core import TyperGroup
 
 from interleave import plugins
 from interleave.cli import options
+from interleave.cli.json_output import JSON, JSON_EVENTS
+from interleave.cli.signals import interrupt_on_terminate
 from interleave.cli.streams import say
 from interleave.errors import ConfigurationError
 
@@ -45,6 +48,12 @@ def lazy_group(rows: Callable[[], Mapping[str, Row]]) -> type[TyperGroup]:
             for command in self.commands.values():
                 _add_debug_option(command)
             self.commands: Any = _Commands(self.commands, rows)
+
+        def invoke(self, ctx: Any) -> Any:
+            """A signal that comes before a command handles it ends in JSON too, where that is asked for."""
+            wants_json = not {JSON, JSON_EVENTS}.isdisjoint(ctx.args)
+            with interrupt_on_terminate() if wants_json else nullcontext():
+                return super().invoke(ctx)
 
         def list_commands(self, ctx: Any) -> list[str]:
             return list(self.commands)
