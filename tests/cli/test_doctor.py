@@ -71,11 +71,15 @@ def test_a_model_that_is_not_on_the_disk_comes_with_the_command_that_fetches_it(
     assert findings(capsys, "--profile", "klein")[generator]["status"] == "ok"
 
 
-def test_a_profile_that_is_not_there_is_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        "no profile named 'nobody'"
-        in findings(capsys, "--profile", "nobody")["models", "profile nobody"]["detail"]
-    )
+def test_a_profile_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--profile", "nobody"]) == 2
+    assert "no profile named 'nobody'" in capsys.readouterr().err
+
+
+def test_a_model_without_its_key_is_not_ok(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("openai")
+    planner = findings(capsys, "--profile", "openai")["models", "planner"]
+    assert planner["status"] == "warning" and "OPENAI_API_KEY is not set" in planner["detail"]
 
 
 def test_programs_and_fonts_come_with_their_installation(

@@ -38,6 +38,7 @@ def test_a_wheel_without_extras_answers_and_names_what_is_missing(
         ended = bare.run(*words, folder=tmp_path)
         assert ended.returncode == 2, f"{words}: {ended.stderr}"
         assert f"interleavethinker[{extra}]" in ended.stderr, f"{words}: {ended.stderr}"
+    assert not {"fresh", "trained", "labels", "runs"} & {path.name for path in tmp_path.iterdir()}
 
 
 def test_doctor_tells_what_a_bare_installation_lacks(bare: wheels.Installed, tmp_path: Path) -> None:

@@ -45,6 +45,9 @@ REFUSALS = {
     ("studio", "--no-open"): "studio",
     ("serve", "documents"): "serve",
     ("serve", "generator", "--generator", "solid"): "serve",
+    ("mini", "fresh", "toy", "--out", "fresh"): "local",
+    ("mini", "train", "critic", "--out", "trained"): "local",
+    ("mini", "label", "--out", "labels"): "local",
     ("train", "sft", "planner", "--data", "rows", "--model", "m"): "train",
 }
 """Commands that need an extra, and which."""

@@ -106,19 +106,20 @@ def _machine() -> dict[str, Any]:
 
 def _models(name: str | None) -> Iterator[Finding]:
     """Whether the models of a profile can be loaded, without loading them."""
-    from interleave.backends.registry import check_agent, check_generator
+    from interleave.backends.registry import require_backend
     from interleave.config.profiles import default_profile, load_profile
 
-    name = name or default_profile()
     try:
-        profile = load_profile(name)
+        profile = load_profile(name or default_profile())
     except InterleaveError as error:
-        yield _problem("models", f"profile {name}", error)
+        if name is not None:  # what a user asks for and there is not, is an error of the command
+            raise
+        yield _problem("models", f"profile {default_profile()}", error)
         return
     for role in ("planner", "critic", "generator"):
         try:
             spec = getattr(profile, role).as_spec(role)
-            check_generator(spec) if role == "generator" else check_agent(spec, role)
+            require_backend(spec, role)
         except InterleaveError as error:
             yield _problem("models", role, error)
         else:

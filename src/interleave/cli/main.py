@@ -17,7 +17,14 @@ import typer
 from interleave.cli.json_output import print_error
 from interleave.cli.lazy_group import Row, imported, lazy_group, plugged_in
 from interleave.cli.streams import say, tolerate_closed_streams
-from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError, StorageError
+from interleave.errors import (
+    BackendError,
+    InterleaveError,
+    LimitReached,
+    MissingDependency,
+    ReplyError,
+    StorageError,
+)
 from interleave.redaction import RedactingFormatter, redacted
 from interleave.version import __version__
 
@@ -28,7 +35,7 @@ COMMANDS = {
     "plan": imported("interleave.cli.plan:plan", "Plan a request and draw nothing."),
     "resume": imported("interleave.cli.resume:resume", "Continue a run, or redraw, choose, undo, branch."),
     "show": imported("interleave.cli.show:show", "Show a run: its steps and the path of its document."),
-    "export": imported("interleave.cli.export:export", "Write a run's document as PDF, EPUB, Markdown…"),
+    "export": imported("interleave.cli.export:export", "Write a run's document as PDF, EPUB, HTML, PPTX…"),
     "studio": imported("interleave.cli.studio:studio", "Make, steer and read documents in the browser."),
     "backends": imported("interleave.cli.backends:app", "List the models that a spec can name; check one."),
     "prompts": imported("interleave.cli.prompts:app", "The prompt packs for planner and critic."),
@@ -41,6 +48,12 @@ COMMANDS = {
     "work": imported("interleave.cli.work:work", "Work on the jobs of document services, until Ctrl-C."),
 }
 """The lines fit in a terminal of 80 columns."""
+BROUGHT_BY = {
+    "local": ("torch", "transformers", "diffusers", "accelerate", "peft", "safetensors", "tokenizers"),
+    "train": ("trl", "datasets"),
+    "robots": ("av", "pyarrow"),
+}
+"""Packages that commands import without asking first, by the extra that installs them."""
 
 
 def _rows() -> dict[str, Row]:
@@ -101,6 +114,8 @@ def _run(arguments: list[str]) -> int:
         return int(root_command()(args=arguments, prog_name="interleave", standalone_mode=False) or DONE)
     except InterleaveError as error:
         return _complain(error, _code_of(error), arguments)
+    except ModuleNotFoundError as error:
+        return _complain(_missing(error) or error, BAD_INPUT, arguments)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(arguments)
     except BrokenPipeError:
@@ -116,6 +131,18 @@ def _run(arguments: list[str]) -> int:
 def root_command() -> Any:
     """The root command, built once per process."""
     return typer.main.get_command(app)
+
+
+def _missing(error: ModuleNotFoundError) -> MissingDependency | None:
+    """The error with the command that installs the package; None for a package that no extra brings."""
+    package = (error.name or "").partition(".")[0]
+    extra = next((extra for extra, packages in BROUGHT_BY.items() if package in packages), None)
+    if extra is None:
+        return None
+    return MissingDependency(
+        f"this command needs the package {package!r}, which is not installed. "
+        f'Install it with: pip install "interleavethinker[{extra}]"'
+    )
 
 
 def _code_of(error: InterleaveError) -> int:

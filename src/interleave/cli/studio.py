@@ -146,10 +146,14 @@ def _origin(site: str) -> str:
 
 def _offers(chosen: Choices, named: list[str] | None) -> tuple[str, ...]:
     """The profiles to choose from besides: those that were named, else those that run anywhere."""
+    from interleave.config.profiles import load_profile
+
     if named == ["none"]:
         return ()
     wanted = [name for name in dict.fromkeys(named or WITHOUT_MODELS) if name != chosen.profile]
     if named:
+        for name in wanted:
+            load_profile(name)  # refuses a name that no profile has
         return tuple(wanted)
     return tuple(name for name in wanted if _can_run(name))
 

@@ -29,10 +29,14 @@ def label(
     json_output: options.Json = False,
 ) -> int:
     """Draw steps of true plans and label each as right or wrong; prints where the labels are."""
+    from interleave.backends.registry import require_backend
     from interleave.cli.streams import say
     from interleave.text import count
     from interleave_mini.bench.oracle_labels import LABELS_NAME, label_attempts
 
+    require_backend(generator, "generator")
+    if critic is not None:
+        require_backend(critic, "critic")
     labels = label_attempts(
         out,
         generator=generator,

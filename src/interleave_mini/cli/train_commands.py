@@ -347,6 +347,7 @@ def _chain(out: Path, size: str, generator: str, shards: int, workers: int, seed
 
 
 def _run(stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool, keep_going: bool = False) -> int:
+    from interleave.backends.registry import require_backend
     from interleave.cli.streams import say
     from interleave_mini.cli.chain import run_chain
 
@@ -355,6 +356,7 @@ def _run(stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool, kee
         for stage in stages:
             typer.echo(stage.command_line)
         return 0
+    require_backend(chain.generator, "generator")
     threads = max(1, (os.cpu_count() or 1) // at_once)
     seconds = run_chain(
         stages,
