@@ -169,7 +169,7 @@ def add_advice(error: InterleaveError, advice: str) -> None:
 
 
 def class_and_message(error: Exception) -> str:
-    """An error of somebody else's code, in words: its message may be empty."""
+    """The class and message of a foreign exception; the message may be empty."""
     return f"{type(error).__name__}: {error}" if str(error) else f"{type(error).__name__} without a message"
 
 

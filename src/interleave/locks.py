@@ -47,7 +47,7 @@ def lock(file: File, *, wait: bool = False) -> None:
 
 
 def unlock(file: File) -> None:
-    """Release a lock at once, also where a child that is just being forked has a copy of the file."""
+    """Release a lock immediately, even if a child being forked holds a copy of the file descriptor."""
     with suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_UN)
 

@@ -212,7 +212,7 @@ def refuse_unloadable(spec: str | Spec, role: str) -> None:
 
 
 def require_backend(spec: str | Spec, role: str) -> None:
-    """The same at once: heavy packages are looked for and not imported."""
+    """The same check without importing heavy packages: it only tests whether they are installed."""
     info = find_backend(_parsed(spec).name, *(("generator",) if role == "generator" else AGENT_KINDS))
     if info is None or info.light or info.missing:
         refuse_unloadable(spec, role)

@@ -257,10 +257,9 @@ class Batch:
         return ended
 
     def _settle_stopped(self, stopped: Mapping[asyncio.Task[Ended], Item]) -> None:
-        """Settle what has ended by the time that the batch is stopped: its journal decides.
+        """Record the runs that ended before the batch was stopped, by their journals.
 
-        A run that failed may have waited for an outage to pass. It is no entry of the index, and goes on when
-        the batch does.
+        A failed run may have been waiting out an outage: it is not indexed, so the next batch resumes it.
         """
         with suppress(StorageError):  # the run folders are the source of truth
             for task, item in stopped.items():

@@ -168,7 +168,7 @@ def _texts_of_refused(items: list[Item], all_ended: list[Ended]) -> dict[str, st
 
 
 def _counted(batch: Batch, items: list[Item], before: dict[str, Ended]) -> BatchSummary:
-    """How the items have ended by now; `before` is how those had ended that were not begun anew."""
+    """How the items have ended so far; `before` has those that ended in an earlier run."""
     from interleave.batches.batch import BatchSummary
 
     generators = Counter({config.generator.identity: 0 for config in batch.assignment.configs})

@@ -71,7 +71,7 @@ def doctor(
 ) -> int:
     """Report what is installed, what is missing and how to get it; holds no keys, names or addresses.
 
-    Paste the report into a bug report as it is. It loads no model and calls nobody.
+    Paste the report into a bug report as it is. It loads no model and makes no network call.
     """
     findings = list(examine(profile))
     if json_output:
