@@ -21,14 +21,14 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 import interleave
-from interleave.benchmarks.base import Answers, Dataset
-from interleave.benchmarks.judge import Judged, JudgeSession
-from interleave.benchmarks.numbers import Table, item_scores
-from interleave.benchmarks.outputs import Output
-from interleave.benchmarks.run import System, run_system
-from interleave.benchmarks.stages import Workspace, judge_prompts, open_workspace
-from interleave.benchmarks.table import find_benchmark
-from interleave.benchmarks.views import anchor_of
+from interleave.bench.base import Answers, Dataset
+from interleave.bench.judge import Judged, JudgeSession
+from interleave.bench.numbers import Table, item_scores
+from interleave.bench.outputs import Output
+from interleave.bench.run import System, run_system
+from interleave.bench.stages import Workspace, judge_prompts, open_workspace
+from interleave.bench.table import find_benchmark
+from interleave.bench.views import anchor_of
 
 FINISH = {"max_tokens": "length", "model_length": "length", "content_filter": "content_filter"}
 

@@ -17,9 +17,9 @@ OUT=${OUT:-trained/critic-verl}
 # Nothing is validated unless trainer.test_freq is set, but verl opens the file, and small exports have none.
 VALIDATION=${VALIDATION:-$DATA/validation/critic_rl.parquet}
 [ -f "$VALIDATION" ] || VALIDATION=$DATA/critic_rl.parquet
-REWARD=$(python -c "import interleave.training.trainers.verl as reward; print(reward.__file__)")
+REWARD=$(python -c "import interleave.train.trainers.verl as reward; print(reward.__file__)")
 # Where a reward failed: marked by the reward function, read by this estimator, in every process of the job.
-export VERL_USE_EXTERNAL_MODULES=interleave.training.trainers.verl_advantages
+export VERL_USE_EXTERNAL_MODULES=interleave.train.trainers.verl_advantages
 
 # Hydra reads commas, = and brackets in a value as its own grammar, unless the value stands in single quotes.
 python -m verl.trainer.main_ppo \

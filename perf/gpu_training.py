@@ -43,7 +43,7 @@ from gpu_training_vllm_process import StartedVllm
 from gpu_training_watch import Watch
 from random_models import REAL, TOY
 
-from interleave.training import sft
+from interleave.train import sft
 
 PARTS = ("grpo", "grpo80", "lora", "full", "kill", "rollouts", "pool", "overlap", "overfit")
 """All but `vllm`, which must be installed. Where `grpo80` follows `grpo`, it has the same generator."""

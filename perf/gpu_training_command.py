@@ -17,7 +17,7 @@ from gpu_bench import Bench
 from gpu_training_models import learner_for
 
 from interleave.cli.main import main as command
-from interleave.training import grpo, run, sft
+from interleave.train import grpo, run, sft
 
 CHECKPOINTING = "model.gradient_checkpointing"
 POLL_SECONDS = 0.05

@@ -20,7 +20,7 @@ from gpu_training_pool import Pool
 from gpu_training_rows import write_critic_rows
 from gpu_training_watch import Watch
 
-from interleave.training import grpo
+from interleave.train import grpo
 
 WIDE = {"training.device_batch": 2, CHECKPOINTING: False, "grpo.rollout_batch": 64}
 SMALL_CARD = 78.0

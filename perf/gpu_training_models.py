@@ -26,9 +26,9 @@ from interleave.local.qwen3_vl.batched_vision import batch_vision
 from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.local.tiny.vlms import split_into_distinct
 from interleave.local.transformers_vlm import LoadedModel, TransformersVlm
-from interleave.training.models import TrainableModel, freeze, lora_config
-from interleave.training.recipes import ModelPart
-from interleave.training.rewards.redraws import Redrawer
+from interleave.train.models import TrainableModel, freeze, lora_config
+from interleave.train.recipes import ModelPart
+from interleave.train.rewards.redraws import Redrawer
 from interleave.types import Scores
 
 MARKS = '<think>Both look right to me.</think><answer>{"score": [7, 8], "reasoning": "fine"}</answer>'

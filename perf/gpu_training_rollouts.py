@@ -16,11 +16,11 @@ from gpu_training_models import learner_for
 from peft import get_peft_model
 from transformers import StoppingCriteria, StoppingCriteriaList
 
-from interleave.training.grpo import picture_tokens
-from interleave.training.inspection import open_rows
-from interleave.training.recipes import load_recipe
-from interleave.training.rollouts import Rollouts
-from interleave.training.run import TrainingJob
+from interleave.train.grpo import picture_tokens
+from interleave.train.inspection import open_rows
+from interleave.train.recipes import load_recipe
+from interleave.train.rollouts import Rollouts
+from interleave.train.run import TrainingJob
 
 COPIES = 8
 

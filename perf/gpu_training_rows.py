@@ -12,7 +12,7 @@ from random_models import refusals, said_with
 
 from interleave.agents.critic import critic_input, critic_messages
 from interleave.agents.prompts import load_pack
-from interleave.pictures import encode_png
+from interleave.images import encode_png
 from interleave.types import Picture
 
 KINDS = 256

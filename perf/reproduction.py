@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from interleave.training.recipes import TrainingPart, load_recipe
+from interleave.train.recipes import TrainingPart, load_recipe
 
 GPUS = 8
 GPU_DOLLARS_AN_HOUR = 3.0

@@ -21,7 +21,7 @@ from PIL import Image, ImageFilter
 
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
-from interleave.service.messages import OutputFormat
+from interleave.service.generator.messages import OutputFormat
 
 SECTIONS: dict[str, Callable[[], None]] = {}
 ROUNDS = 150

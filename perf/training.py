@@ -30,21 +30,21 @@ from interleave.agents.planner import planner_messages
 from interleave.agents.prompts import PromptPack, load_pack
 from interleave.agents.replies import render_plan, render_verdict
 from interleave.backends.protocols import Message
+from interleave.images import encode_png
 from interleave.local.processors import image_text_processor, load_processor
 from interleave.local.qwen3_vl.batched_vision import batch_vision
 from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.local.silence import quiet
 from interleave.local.tiny.vlms import tiny_tokenizer, vocabulary_size
-from interleave.pictures import encode_png
-from interleave.training.collator import SftCollator
-from interleave.training.grpo import train_grpo
-from interleave.training.recipes import RewardPart, load_recipe
-from interleave.training.rewards.core import RewardCore
-from interleave.training.rewards.redraws import load_redrawer
-from interleave.training.rewards.samples import Case, Sample
-from interleave.training.rows import decode_rows
-from interleave.training.run import TrainingJob
-from interleave.training.shared_memory_images import share_pictures
+from interleave.train.collator import SftCollator
+from interleave.train.grpo import train_grpo
+from interleave.train.recipes import RewardPart, load_recipe
+from interleave.train.rewards.core import RewardCore
+from interleave.train.rewards.redraws import load_redrawer
+from interleave.train.rewards.samples import Case, Sample
+from interleave.train.rows import decode_rows
+from interleave.train.run import TrainingJob
+from interleave.train.shared_memory_images import share_pictures
 from interleave.types import Outcome, Picture, Request, Text, Verdict
 from interleave_mini.language.tasks import sample_task
 from interleave_mini.oracle import judge_attempt, score_attempt

@@ -12,7 +12,7 @@ from typing import Any
 
 from reproduction import CRITIC_ROWS, GPU_DOLLARS_AN_HOUR, GPUS, PLANNER_ROWS, RL_ROWS
 
-from interleave.training.recipes import load_recipe
+from interleave.train.recipes import load_recipe
 
 SFT = load_recipe("single-gpu-lora-sft", task="sft")
 GRPO = load_recipe("single-gpu-lora-grpo", task="grpo")

@@ -35,7 +35,7 @@ function oneFile(): Plugin {
 export default defineConfig({
   plugins: [svelte(), oneFile()],
   build: {
-    outDir: "../src/interleave/service/documents/static",
+    outDir: "../src/interleave/studio/static",
     emptyOutDir: false,
     target: "es2022",
     assetsInlineLimit: 200_000,

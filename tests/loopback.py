@@ -30,7 +30,7 @@ from PIL import Image
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.backends.vlms.scripted import _plan
-from interleave.pictures import decode_picture, encode_png
+from interleave.images import decode_picture, encode_png
 from interleave.types import Text
 
 SIDE = 64

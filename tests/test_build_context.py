@@ -25,7 +25,7 @@ SECRETS = [
     "deploy/tls.key",
     "server.pem",
     "src/interleave/.env",
-    "src/interleave/service/server.pem",
+    "src/interleave/service/generator/server.pem",
 ]
 NOT_SOURCES = [
     ".git/config",

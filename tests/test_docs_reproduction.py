@@ -13,7 +13,7 @@ import typer.main
 from interleave.backends.registry import check_agent, check_generator
 from interleave.cli.main import app
 from interleave.config.profiles import profile_files
-from interleave.training.recipes import load_recipe
+from interleave.train.recipes import load_recipe
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "how-to" / "reproduce-the-paper.md").read_text("utf-8")

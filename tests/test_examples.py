@@ -43,7 +43,7 @@ def test_every_example_is_listed_and_tried() -> None:
 def test_examples_use_the_public_interface_only() -> None:
     for path in FOLDER.glob("*.py"):
         assert not re.search(
-            r"(from|import) interleave\w*\.(?!benchmarks\.)|from interleave\w* import _",
+            r"(from|import) interleave\w*\.(?!bench\.)|from interleave\w* import _",
             path.read_text("utf-8"),
         )
 

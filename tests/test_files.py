@@ -20,14 +20,14 @@ from interleave.batches.requests import read_requests
 from interleave.cli.main import run
 from interleave.cli.request_input import read_markdown, read_plan_file
 from interleave.config.profiles import load_profile
-from interleave.data.export.joined import read_items
-from interleave.data.export.worker import held_out
-from interleave.data.import_runs.stage import import_all
-from interleave.data.manifest import file_digest, read_manifest
-from interleave.data.prompts.stage import Settings, make_corpus
-from interleave.data.prompts.taxonomy import read_taxonomy
 from interleave.errors import ConfigurationError, InputError, InterleaveError
-from interleave.training.recipes import load_recipe
+from interleave.train.data.export.joined import read_items
+from interleave.train.data.export.worker import held_out
+from interleave.train.data.import_runs.stage import import_all
+from interleave.train.data.manifest import file_digest, read_manifest
+from interleave.train.data.prompts.stage import Settings, make_corpus
+from interleave.train.data.prompts.taxonomy import read_taxonomy
+from interleave.train.recipes import load_recipe
 
 TERABYTE = 10**12
 

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from interleave import files
-from interleave.service import worker_protocol
+from interleave.service.generator import worker_protocol
 
 F_FULLFSYNC = 51
 

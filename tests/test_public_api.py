@@ -104,7 +104,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 def test_a_bare_import_brings_no_heavy_library() -> None:
     script = (
-        "import sys, interleave, interleave.cli.main, interleave.cli.train; "
+        "import sys, interleave, interleave.cli.main, interleave.train.cli.train; "
         "heavy = ('torch', 'transformers', 'diffusers', 'numpy', 'PIL', 'jinja2'); "
         "print([name for name in heavy if name in sys.modules])"
     )

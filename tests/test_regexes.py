@@ -94,7 +94,7 @@ KNOWN = [
     ),
     ("interleave.step_counts", "_ANY_NUMBER", "", ["1", "1,", "twenty-"]),
     (
-        "interleave.training.rewards.core",
+        "interleave.train.rewards.core",
         "*",
         "<think>",
         [" ", "<think ", "< / ", "</think><answer>"],
@@ -106,9 +106,9 @@ KNOWN = [
     ("interleave.agents.replies", "_OBJECT_NEXT", "```", ["```", "a", " "]),
     ("interleave.agents.critic", "_JUDGEMENT", '"success":', ['"success"', '"success":', " "]),
     ("interleave.config.specs", "*", "@localhost", ["@localhost", "@a:1/", "\n", "/"]),
-    ("interleave.training.launch_files", "_DEFAULT", "${a:-", ["${a:-", "a"]),
-    ("interleave.training.launch_files", "_SETTING", "a=", ["a=", " "]),
-    ("interleave.data.prompts.near_duplicates", "_WORD", "a", ["a", "a'", "'"]),
+    ("interleave.train.launch_files", "_DEFAULT", "${a:-", ["${a:-", "a"]),
+    ("interleave.train.launch_files", "_SETTING", "a=", ["a=", " "]),
+    ("interleave.train.data.prompts.near_duplicates", "_WORD", "a", ["a", "a'", "'"]),
 ]
 
 

@@ -13,9 +13,9 @@ import pytest
 from interleave.agents.replies import parse_verdict
 from interleave.backends.generators.comfyui_workflow import read_workflow
 from interleave.config.specs import parse_spec
-from interleave.data.prompts import stage, taxonomy
-from interleave.data.prompts.corpus import RequestRow
 from interleave.errors import ConfigurationError, InputError
+from interleave.train.data.prompts import stage, taxonomy
+from interleave.train.data.prompts.corpus import RequestRow
 from interleave.types import Request
 from interleave_mini.language import patterns, vocabulary
 from interleave_mini.requests import check_words

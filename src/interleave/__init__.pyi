@@ -60,7 +60,7 @@ from interleave.events import (
     Planned as Planned,
     StepFinished as StepFinished,
 )
-from interleave.pictures import read_picture as read_picture
+from interleave.images import read_picture as read_picture
 from interleave.runs.branch import branch_run as branch_run
 from interleave.runs.decisions import (
     change_generator as change_generator,

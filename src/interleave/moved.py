@@ -1,4 +1,4 @@
-"""Modules that have moved: their old names still import, with a warning, until 1.0."""
+"""Modules that have moved: names that other packages may import still work, with a warning, until 1.0."""
 
 from __future__ import annotations
 
@@ -20,9 +20,17 @@ MOVED = {
     "interleave.backends.qwen3_vl": "interleave.local.qwen3_vl",
     "interleave.backends.tiny": "interleave.local.tiny",
     "interleave.backends.vlms.transformers": "interleave.local.transformers_vlm",
+    "interleave.benchmarks": "interleave.bench",
+    "interleave.calibration": "interleave.bench.calibration",
+    "interleave.data": "interleave.train.data",
     "interleave.drift.embeddings": "interleave.local.embeddings",
+    "interleave.judging": "interleave.bench",
+    "interleave.judging.agreement": "interleave.bench.rater_agreement",
+    "interleave.pictures": "interleave.images",
+    "interleave.plugins": "interleave.entry_points",
     "interleave.robots.film_segments": "interleave.robots.video_segments",
     "interleave.robots.lerobot.films": "interleave.robots.lerobot.videos",
+    "interleave.training": "interleave.train",
 }
 
 

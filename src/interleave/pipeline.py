@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from interleave.agents.chapters import chapters
 from interleave.agents.critic import Critic, critic_input
 from interleave.agents.planner import Planner
-from interleave.at_once import MayBegin, as_needed
 from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.config.run_config import Rules
+from interleave.dependencies import in_line
 from interleave.events import Attempt, Drawn, Event, Judged, StepFinished
-from interleave.needs import in_line
+from interleave.scheduler import MayBegin, as_needed
 from interleave.sources import SourcePictures, pictures_of
 from interleave.types import Outcome, PlanStep, Request, Slot, Verdict
 

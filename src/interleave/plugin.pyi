@@ -53,7 +53,7 @@ from interleave.files import (
     why as why,
     write_atomic as write_atomic,
 )
-from interleave.pictures import (
+from interleave.images import (
     decode_picture as decode_picture,
     pixel_digest as pixel_digest,
     white_canvas as white_canvas,
@@ -70,5 +70,6 @@ from interleave.cli.run_command import (
     cancel_on_terminate as cancel_on_terminate,
     run_and_report as run_and_report,
 )
+from interleave.cli.lazy_group import lazy_command as lazy_command, lazy_group as lazy_group
 from interleave.cli.stage_progress import progress_bar as progress_bar
 from interleave.cli.streams import say as say

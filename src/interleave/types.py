@@ -185,7 +185,7 @@ class Request:
 def _as_part(item: str | Path | Image | Part) -> Part:
     from PIL.Image import Image
 
-    from interleave.pictures import as_rgb, read_picture
+    from interleave.images import as_rgb, read_picture
 
     if isinstance(item, Text | Picture):
         return item

@@ -19,7 +19,7 @@ from interleave.agents.auditor import Document
 from interleave.agents.critic import CriticInput
 from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import ConfigurationError, InputError, ReplyError
-from interleave.pictures import pixel_digest
+from interleave.images import pixel_digest
 from interleave.robots.replies import SheetSegment
 from interleave.robots.sub_task_check import SubTaskInput
 from interleave.types import Finding, Outcome, Plan, Request, Scores, Verdict

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from pathlib import Path
 
-from interleave.data.prompts.corpus import PICTURES, JsonPart, RequestRow
-from interleave.data.prompts.stage import RequestSource
-from interleave.data.prompts.taxonomy import Key
 from interleave.errors import ConfigurationError, InputError, did_you_mean
 from interleave.runs.store import PictureStore
+from interleave.train.data.prompts.corpus import PICTURES, JsonPart, RequestRow
+from interleave.train.data.prompts.stage import RequestSource
+from interleave.train.data.prompts.taxonomy import Key
 from interleave_mini.language.splits import SPLITS
 from interleave_mini.language.tasks import SUITES, Task, tasks
 from interleave_mini.world.drawing import draw

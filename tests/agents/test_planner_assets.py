@@ -18,9 +18,9 @@ from interleave.agents.planner import VlmPlanner, planner_messages
 from interleave.agents.prompts import load_pack, read_pack
 from interleave.agents.replies import parse_plan, render_plan
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
-from interleave.data.export.planner_rows import planner_rows
-from interleave.data.trajectories import Trajectory
 from interleave.runs.record import read_record
+from interleave.train.data.export.planner_rows import planner_rows
+from interleave.train.data.trajectories import Trajectory
 from interleave.types import Asset, Plan, PlanStep
 
 ASKED = Request((Text("A fox, in two pictures"),))

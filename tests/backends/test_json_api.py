@@ -18,7 +18,7 @@ from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.cli.main import run
 from interleave.errors import BackendError, ConfigurationError, Failure
-from interleave.pictures import encode_png
+from interleave.images import encode_png
 from loopback import SIDE, Loopback
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "remote-backends.md").read_text("utf-8")

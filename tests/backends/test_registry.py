@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from interleave import plugins
+from interleave import entry_points
 from interleave.backends import registry
 from interleave.backends.protocols import ImageGenerator, ImageRequest, VisionLanguageModel
 from interleave.backends.registry import BackendInfo, known_backends, load_generator, load_vlm, note_for
@@ -70,7 +70,7 @@ def test_packages_are_looked_through_once_and_again_when_one_has_come(
         scans.append("scan")
         return distributions()
 
-    monkeypatch.setattr(plugins, "distributions", noted)
+    monkeypatch.setattr(entry_points, "distributions", noted)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a new __pycache__ would look like a new package
     install("crayon", "crayons:Crayon")
     for _ in range(3):

@@ -24,7 +24,7 @@ from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.backends.remote.prices import TOKENS, picture_price, token_price
 from interleave.errors import BackendError, ConfigurationError, Failure
-from interleave.pictures import decode_picture
+from interleave.images import decode_picture
 from interleave.types import Picture, Request, Text
 from loopback import Asked, Exchange, Loopback
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from example_packages import example_package, put_on_path
-from interleave.benchmarks.base import Benchmark
-from interleave.benchmarks.table import find_benchmark
+from interleave.bench.base import Benchmark
+from interleave.bench.table import find_benchmark
 
 COUNTING = example_package("how-to/add-a-benchmark.md")
 

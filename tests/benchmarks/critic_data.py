@@ -11,11 +11,11 @@ from typing import Any
 from PIL import Image
 
 from interleave.backends.protocols import Message, Reply, Sampling, Token, VlmCapabilities
-from interleave.benchmarks.base import Benchmark, Dataset
-from interleave.benchmarks.judge import Judged, JudgeSession
-from interleave.benchmarks.numbers import Label, Outcome, Scorable, outcome_of
-from interleave.benchmarks.stages import judge_prompts
-from interleave.pictures import encode_png
+from interleave.bench.base import Benchmark, Dataset
+from interleave.bench.judge import Judged, JudgeSession
+from interleave.bench.numbers import Label, Outcome, Scorable, outcome_of
+from interleave.bench.stages import judge_prompts
+from interleave.images import encode_png
 from interleave.types import Picture
 
 SIZE = (16, 16)

@@ -10,13 +10,13 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from interleave.benchmarks.base import JudgeRecord
-from interleave.benchmarks.judge import NO_OUTPUT, Judged
-from interleave.benchmarks.numbers import Missing
-from interleave.benchmarks.outputs import Output, OutputPart, write_outputs
-from interleave.benchmarks.prompts import JudgePrompts, reworded_prompts
-from interleave.benchmarks.stages import Scored, Workspace, open_workspace
-from interleave.benchmarks.ueval import UEval
+from interleave.bench.base import JudgeRecord
+from interleave.bench.benchmarks.ueval import UEval
+from interleave.bench.judge import NO_OUTPUT, Judged
+from interleave.bench.numbers import Missing
+from interleave.bench.outputs import Output, OutputPart, write_outputs
+from interleave.bench.prompts import JudgePrompts, reworded_prompts
+from interleave.bench.stages import Scored, Workspace, open_workspace
 
 TASKS = ("space", "textbook", "diagram", "paper", "art", "life", "tech", "exercise")
 Says = Callable[[int, str], Any]

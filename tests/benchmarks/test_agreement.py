@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from interleave.benchmarks.agreement import (
+from interleave.bench.agreement import (
     fisher_mean,
     group_spearman,
     pair_accuracy,

@@ -13,10 +13,10 @@ import typer
 from counting_package import COUNTING, built_counting, counting
 from judge_server import judge_server
 
-from interleave.benchmarks import numbers
-from interleave.benchmarks.base import Benchmark
-from interleave.benchmarks.table import TABLE
-from interleave.cli import bench
+from interleave.bench import numbers
+from interleave.bench.base import Benchmark
+from interleave.bench.cli import bench
+from interleave.bench.table import TABLE
 from interleave.cli.main import run
 
 __all__ = ["built_counting", "counting"]

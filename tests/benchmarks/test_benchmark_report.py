@@ -14,17 +14,17 @@ from PIL import Image
 from rich.console import Console
 from scored_folders import Made, make, write_data
 
-from interleave.benchmarks import numbers
-from interleave.benchmarks.base import Dataset, Item
-from interleave.benchmarks.compare import Side, compare_scored, render_comparison, write_comparison
-from interleave.benchmarks.numbers import item_mean, item_scores, paired
-from interleave.benchmarks.prompts import JudgePrompts, reworded_prompts
-from interleave.benchmarks.published import PublishedRow, differs_in
-from interleave.benchmarks.report import render_report, write_report
-from interleave.benchmarks.stages import open_workspace
-from interleave.benchmarks.ueval import UEval
-from interleave.benchmarks.views import anchor_of, value_of, words_of
-from interleave.cli.bench_stages import print_numbers
+from interleave.bench import numbers
+from interleave.bench.base import Dataset, Item
+from interleave.bench.benchmarks.ueval import UEval
+from interleave.bench.cli.stages import print_numbers
+from interleave.bench.compare import Side, compare_scored, render_comparison, write_comparison
+from interleave.bench.numbers import item_mean, item_scores, paired
+from interleave.bench.prompts import JudgePrompts, reworded_prompts
+from interleave.bench.published import PublishedRow, differs_in
+from interleave.bench.report import render_report, write_report
+from interleave.bench.stages import open_workspace
+from interleave.bench.views import anchor_of, value_of, words_of
 from interleave.cli.main import run
 from work import at_most_calls
 

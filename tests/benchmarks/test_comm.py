@@ -14,13 +14,20 @@ from judge_server import judge_server
 from PIL import Image
 
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
-from interleave.benchmarks.base import Context, Dataset, JudgeRecord, MissingOutput, Unparsed
-from interleave.benchmarks.comm import DESCRIPTIONS, DOCUMENT, FIDELITY, CoMM, CoMMContinue, CoMMDocument
-from interleave.benchmarks.judge import Judged, JudgeSession
-from interleave.benchmarks.numbers import Missing, Scorable
-from interleave.benchmarks.outputs import Output, OutputPart
-from interleave.benchmarks.prompts import official_prompts, reworded_prompts
-from interleave.benchmarks.published import published_rows
+from interleave.bench.base import Context, Dataset, JudgeRecord, MissingOutput, Unparsed
+from interleave.bench.benchmarks.comm import (
+    DESCRIPTIONS,
+    DOCUMENT,
+    FIDELITY,
+    CoMM,
+    CoMMContinue,
+    CoMMDocument,
+)
+from interleave.bench.judge import Judged, JudgeSession
+from interleave.bench.numbers import Missing, Scorable
+from interleave.bench.outputs import Output, OutputPart
+from interleave.bench.prompts import official_prompts, reworded_prompts
+from interleave.bench.published import published_rows
 from interleave.cli.main import run
 from interleave.errors import InputError
 from interleave.types import Picture
@@ -367,7 +374,7 @@ def test_the_whole_chain(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("interleave.benchmarks.numbers.RESAMPLES", 20)
+    monkeypatch.setattr("interleave.bench.numbers.RESAMPLES", 20)
     data(tmp_path / "d", row("a", 2))
 
     def says(text: str, number: int) -> str:

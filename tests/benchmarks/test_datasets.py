@@ -15,9 +15,9 @@ pytest.importorskip("huggingface_hub")
 
 from huggingface_hub import constants
 
-from interleave.benchmarks.datasets import HubData, find_data
-from interleave.benchmarks.stages import open_workspace
-from interleave.benchmarks.ueval import UEval
+from interleave.bench.benchmarks.ueval import UEval
+from interleave.bench.datasets import HubData, find_data
+from interleave.bench.stages import open_workspace
 from interleave.errors import InputError
 
 ROWS = [{"id": 1, "task": "art", "prompt": "Draw {}", "text_rubrics": ["it names it"], "image_rubrics": []}]

@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.benchmarks.drift.chains import Chain, FileChains, Link, PictureChains, with_history
-from interleave.benchmarks.drift.run import Cell, DriftRun, DriftSettings, StepLine
-from interleave.benchmarks.drift.scores import score
+from interleave.bench.drift.chains import Chain, FileChains, Link, PictureChains, with_history
+from interleave.bench.drift.run import Cell, DriftRun, DriftSettings, StepLine
+from interleave.bench.drift.scores import score
 from interleave.cli.main import run as run_command
 from interleave.config.run_config import Remedies
 from interleave.drift.measures import StepDrift

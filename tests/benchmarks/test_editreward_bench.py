@@ -12,17 +12,17 @@ import pytest
 from critic_data import Asked, Critic, ask, cell, judged, scorable, values, verdict
 
 from interleave.backends.protocols import Reply
-from interleave.benchmarks.agreement import tie_accuracy
-from interleave.benchmarks.base import Context
-from interleave.benchmarks.editreward_bench import (
+from interleave.bench.agreement import tie_accuracy
+from interleave.bench.base import Context
+from interleave.bench.benchmarks.editreward_bench import (
     RANKINGS,
     EditRewardBench,
     EditRewardBenchCritic,
     tuned_threshold,
 )
-from interleave.benchmarks.numbers import Scorable
-from interleave.benchmarks.published import published_rows
-from interleave.benchmarks.records import by_item
+from interleave.bench.numbers import Scorable
+from interleave.bench.published import published_rows
+from interleave.bench.records import by_item
 from interleave.errors import InputError
 
 arrow = pytest.importorskip("pyarrow")

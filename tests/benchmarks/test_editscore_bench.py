@@ -11,15 +11,15 @@ import pytest
 from critic_data import Asked, Critic, ask, cell, judged, scorable, values, verdict
 
 from interleave.backends.protocols import Reply
-from interleave.benchmarks.editscore_bench import (
+from interleave.bench.benchmarks.editscore_bench import (
     CATEGORIES,
     TYPES,
     EditScoreBench,
     EditScoreBenchCritic,
 )
-from interleave.benchmarks.numbers import Scorable
-from interleave.benchmarks.published import published_rows
-from interleave.benchmarks.records import by_item
+from interleave.bench.numbers import Scorable
+from interleave.bench.published import published_rows
+from interleave.bench.records import by_item
 from interleave.errors import InputError
 
 arrow = pytest.importorskip("pyarrow")

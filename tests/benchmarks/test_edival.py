@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from interleave.benchmarks.drift.edival import PICTURES, TABLE, EdivalChains
+from interleave.bench.drift.edival import PICTURES, TABLE, EdivalChains
 from interleave.cli.main import run
 from interleave.errors import InputError
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from counting_package import built_counting, counting
 
-from interleave.benchmarks.base import Benchmark, Dataset
-from interleave.benchmarks.numbers import Number
-from interleave.benchmarks.stages import judge_prompts
-from interleave.benchmarks.table import TABLE, find_benchmark
+from interleave.bench.base import Benchmark, Dataset
+from interleave.bench.numbers import Number
+from interleave.bench.stages import judge_prompts
+from interleave.bench.table import TABLE, find_benchmark
 from interleave.errors import ConfigurationError, InputError
 
 __all__ = ["built_counting", "counting"]

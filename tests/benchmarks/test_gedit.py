@@ -13,11 +13,11 @@ from judge_server import importing, judge_server, printed_numbers
 from pictures import put_picture
 from PIL import Image
 
-from interleave.benchmarks import numbers
-from interleave.benchmarks.base import Context, Unparsed
-from interleave.benchmarks.gedit import TYPES, GEdit
-from interleave.benchmarks.outputs import Output, OutputPart
-from interleave.benchmarks.prompts import reworded_prompts
+from interleave.bench import numbers
+from interleave.bench.base import Context, Unparsed
+from interleave.bench.benchmarks.gedit import TYPES, GEdit
+from interleave.bench.outputs import Output, OutputPart
+from interleave.bench.prompts import reworded_prompts
 from interleave.cli.main import run
 from interleave.errors import InputError
 from interleave.types import Picture

@@ -10,12 +10,12 @@ import pytest
 from judge_server import importing, judge_server, printed_numbers
 from pictures import put_picture
 
-from interleave.benchmarks import numbers
-from interleave.benchmarks.base import Unparsed
-from interleave.benchmarks.imgedit import COUNTS, LABELS, PLACES, ImgEdit, official_scores, read_three
-from interleave.benchmarks.numbers import Table
-from interleave.benchmarks.prompts import official_prompts, reworded_prompts
-from interleave.benchmarks.published import published_rows
+from interleave.bench import numbers
+from interleave.bench.base import Unparsed
+from interleave.bench.benchmarks.imgedit import COUNTS, LABELS, PLACES, ImgEdit, official_scores, read_three
+from interleave.bench.numbers import Table
+from interleave.bench.prompts import official_prompts, reworded_prompts
+from interleave.bench.published import published_rows
 from interleave.cli.main import run
 from interleave.errors import InputError
 

@@ -17,13 +17,13 @@ import pytest
 from judge_server import judge_server
 
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
-from interleave.benchmarks.base import Dataset, Item
-from interleave.benchmarks.judge import Judged, JudgeSession, estimate
-from interleave.benchmarks.numbers import Label, Scorable, outcome_of
-from interleave.benchmarks.outputs import Output, OutputPart
-from interleave.benchmarks.prompts import reworded_prompts
-from interleave.benchmarks.records import read_records
-from interleave.benchmarks.ueval import UEval
+from interleave.bench.base import Dataset, Item
+from interleave.bench.benchmarks.ueval import UEval
+from interleave.bench.judge import Judged, JudgeSession, estimate
+from interleave.bench.numbers import Label, Scorable, outcome_of
+from interleave.bench.outputs import Output, OutputPart
+from interleave.bench.prompts import reworded_prompts
+from interleave.bench.records import read_records
 from interleave.config.run_config import Limits
 from interleave.errors import BackendError, ConfigurationError, Failure, LimitReached
 
@@ -177,7 +177,7 @@ sys.path.insert(0, {tests!r})
 from pathlib import Path
 from test_judging import judged
 from interleave.backends.registry import load_vlm
-from interleave.benchmarks.judge import JudgeSession
+from interleave.bench.judge import JudgeSession
 
 async def main():
     session = JudgeSession(judged(Path({folder!r}), 40), load_vlm({spec!r}, "judge"))

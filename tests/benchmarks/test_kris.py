@@ -10,12 +10,12 @@ import pytest
 from judge_server import importing, judge_server, printed_numbers
 from pictures import put_picture
 
-from interleave.benchmarks import numbers
-from interleave.benchmarks.base import Context, Unparsed
-from interleave.benchmarks.kris import COUNTS, KNOWLEDGE, KRIS, LEVELS, MEASURES, PLACES, read_scores
-from interleave.benchmarks.numbers import Table
-from interleave.benchmarks.prompts import official_prompts, reworded_prompts
-from interleave.benchmarks.published import published_rows
+from interleave.bench import numbers
+from interleave.bench.base import Context, Unparsed
+from interleave.bench.benchmarks.kris import COUNTS, KNOWLEDGE, KRIS, LEVELS, MEASURES, PLACES, read_scores
+from interleave.bench.numbers import Table
+from interleave.bench.prompts import official_prompts, reworded_prompts
+from interleave.bench.published import published_rows
 from interleave.cli.main import run
 from interleave.errors import InputError
 from interleave.types import Picture, Text

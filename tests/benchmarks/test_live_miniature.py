@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
-from interleave.benchmarks.compare import compare_folders, write_comparison
-from interleave.benchmarks.judge import JudgeSession
-from interleave.benchmarks.report import write_report
-from interleave.benchmarks.run import System, run_system
-from interleave.benchmarks.stages import Scored, judge_prompts, open_workspace
-from interleave.benchmarks.ueval import UEval
+from interleave.bench.benchmarks.ueval import UEval
+from interleave.bench.compare import compare_folders, write_comparison
+from interleave.bench.judge import JudgeSession
+from interleave.bench.report import write_report
+from interleave.bench.run import System, run_system
+from interleave.bench.stages import Scored, judge_prompts, open_workspace
 from interleave.types import Picture
 from interleave_mini.language.tasks import Task, tasks
 from interleave_mini.reader import shared_reader

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interleave.benchmarks.outputs import read_outputs
+from interleave.bench.outputs import read_outputs
 from interleave.cli.main import run
 
 DOUBLES = ["--planner", "scripted", "--critic", "scripted", "--generator", "solid?size=64"]

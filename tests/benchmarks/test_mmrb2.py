@@ -12,9 +12,9 @@ from critic_data import Asked, Critic, ask, cell, judged, outcome, picture, scor
 from judge_server import judge_server
 
 from interleave.backends.protocols import Reply
-from interleave.benchmarks.mmrb2 import Mmrb2Edit, Mmrb2EditCritic, Mmrb2Interleaved
-from interleave.benchmarks.records import by_item
-from interleave.benchmarks.stages import open_workspace
+from interleave.bench.benchmarks.mmrb2 import Mmrb2Edit, Mmrb2EditCritic, Mmrb2Interleaved
+from interleave.bench.records import by_item
+from interleave.bench.stages import open_workspace
 from interleave.cli.main import run
 from interleave.errors import InputError
 from interleave.runs.folder import open_journal
@@ -42,7 +42,7 @@ def pairs(levels: dict[str, tuple[str, int, int]] = LEVELS) -> list[dict[str, An
 @pytest.fixture(autouse=True)
 def _narrow_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are tested elsewhere; a thousand resamples take longer than all the rest here."""
-    monkeypatch.setattr("interleave.benchmarks.numbers.RESAMPLES", 20)
+    monkeypatch.setattr("interleave.bench.numbers.RESAMPLES", 20)
 
 
 @pytest.fixture

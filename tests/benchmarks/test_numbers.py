@@ -7,8 +7,9 @@ import random
 
 import pytest
 
-from interleave.benchmarks.base import Item, JudgeRecord
-from interleave.benchmarks.numbers import (
+from interleave.bench.base import Item, JudgeRecord
+from interleave.bench.benchmarks.ueval import UEval
+from interleave.bench.numbers import (
     Label,
     Number,
     Scorable,
@@ -21,7 +22,6 @@ from interleave.benchmarks.numbers import (
     outcome_of,
     paired,
 )
-from interleave.benchmarks.ueval import UEval
 from work import at_most_calls
 
 LABEL = Label("1", "judge", "p", "r")

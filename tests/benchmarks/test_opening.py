@@ -15,11 +15,9 @@ import pytest
 from PIL import Image
 
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
-from interleave.benchmarks.base import Context, Dataset, Item, JudgeRecord, MissingOutput, Unparsed
-from interleave.benchmarks.judge import Judged, JudgeSession
-from interleave.benchmarks.numbers import Missing, Scorable
-from interleave.benchmarks.opening import CRITERIA, SCORES, OpenING
-from interleave.benchmarks.opening_pairs import (
+from interleave.bench.base import Context, Dataset, Item, JudgeRecord, MissingOutput, Unparsed
+from interleave.bench.benchmarks.opening import CRITERIA, SCORES, OpenING
+from interleave.bench.benchmarks.opening_pairs import (
     FORWARD,
     REVERSE,
     RULES,
@@ -29,9 +27,11 @@ from interleave.benchmarks.opening_pairs import (
     verdict_of,
     win_rates,
 )
-from interleave.benchmarks.outputs import Output, OutputPart
-from interleave.benchmarks.prompts import official_prompts, reworded_prompts
-from interleave.benchmarks.published import published_rows
+from interleave.bench.judge import Judged, JudgeSession
+from interleave.bench.numbers import Missing, Scorable
+from interleave.bench.outputs import Output, OutputPart
+from interleave.bench.prompts import official_prompts, reworded_prompts
+from interleave.bench.published import published_rows
 from interleave.cli.main import run
 from interleave.errors import InputError
 from interleave.types import Picture
@@ -392,7 +392,7 @@ def test_imported_verdicts_on_the_command_line(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("interleave.benchmarks.numbers.RESAMPLES", 20)
+    monkeypatch.setattr("interleave.bench.numbers.RESAMPLES", 20)
     arena(folder, [pair("1", "x", "y", "A"), pair("2", "y", "z", "B"), pair("3", "z", "x", "Tie(A)")])
     path = arena(folder, [pair("1", "x", "y", "A"), pair("2", "y", "z", "A")], "gpt.json")
     given = ["--data", str(folder), "--out", "out", "--import-judge", str(path), "--missing", "official"]

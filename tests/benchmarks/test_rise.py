@@ -14,12 +14,12 @@ import pytest
 from judge_server import judge_server
 from PIL import Image
 
-from interleave.benchmarks.base import Context, Dataset, Item, JudgeRecord, MissingOutput, Unparsed
-from interleave.benchmarks.numbers import Missing, Outcome, Scorable
-from interleave.benchmarks.outputs import Output, OutputPart
-from interleave.benchmarks.prompts import official_prompts, reworded_prompts
-from interleave.benchmarks.published import published_rows
-from interleave.benchmarks.rise import GROUPS, SIDE, Rise, Rise64, asked_of, score
+from interleave.bench.base import Context, Dataset, Item, JudgeRecord, MissingOutput, Unparsed
+from interleave.bench.benchmarks.rise import GROUPS, SIDE, Rise, Rise64, asked_of, score
+from interleave.bench.numbers import Missing, Outcome, Scorable
+from interleave.bench.outputs import Output, OutputPart
+from interleave.bench.prompts import official_prompts, reworded_prompts
+from interleave.bench.published import published_rows
 from interleave.cli.main import run
 from interleave.errors import InputError
 
@@ -41,7 +41,7 @@ ROWS: list[dict[str, Any]] = [
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals have tests of their own."""
-    monkeypatch.setattr("interleave.benchmarks.numbers.RESAMPLES", 20)
+    monkeypatch.setattr("interleave.bench.numbers.RESAMPLES", 20)
 
 
 def rows_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -7,8 +7,8 @@ import csv
 import pytest
 
 import goldens
-from interleave.benchmarks.numbers import Table
-from interleave.benchmarks.ueval import CLOSED, OPEN, UEval
+from interleave.bench.benchmarks.ueval import CLOSED, OPEN, UEval
+from interleave.bench.numbers import Table
 
 ROWS = list(csv.DictReader((goldens.FOLDER / "ueval.csv").read_text().splitlines()))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interleave.benchmarks import vie
-from interleave.benchmarks.base import Unparsed
-from interleave.benchmarks.prompts import official_prompts, reworded_prompts
+from interleave.bench.base import Unparsed
+from interleave.bench.benchmarks import vie
+from interleave.bench.prompts import official_prompts, reworded_prompts
 
 
 @pytest.mark.parametrize(

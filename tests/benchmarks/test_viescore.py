@@ -10,10 +10,10 @@ import pytest
 from judge_server import judge_server
 from pictures import put_picture
 
-from interleave.benchmarks import numbers
-from interleave.benchmarks.base import Context
-from interleave.benchmarks.prompts import reworded_prompts
-from interleave.benchmarks.viescore import MODELS, TASKS, VIEScore
+from interleave.bench import numbers
+from interleave.bench.base import Context
+from interleave.bench.benchmarks.viescore import MODELS, TASKS, VIEScore
+from interleave.bench.prompts import reworded_prompts
 from interleave.cli.main import run
 from interleave.errors import InputError
 from interleave.types import Picture

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import goldens
-from interleave.benchmarks.base import Dataset
-from interleave.benchmarks.numbers import Scorable, Table
-from interleave.benchmarks.records import by_item
-from interleave.benchmarks.viescore import MEASURES, VIEScore, model_correlations
+from interleave.bench.base import Dataset
+from interleave.bench.benchmarks.viescore import MEASURES, VIEScore, model_correlations
+from interleave.bench.numbers import Scorable, Table
+from interleave.bench.records import by_item
 
 NOTEBOOK = {
     "gemini_0shot": (0.3322, 0.2675, 0.3048),

@@ -10,7 +10,7 @@ import pytest
 from judge_server import judge_server
 from PIL import Image
 
-from interleave.benchmarks.vistorybench import ViStoryBench
+from interleave.bench.benchmarks.vistorybench import ViStoryBench
 from interleave.cli.main import run
 from interleave.errors import InputError
 from interleave.runs.record import read_record

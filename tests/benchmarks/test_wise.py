@@ -12,12 +12,12 @@ import pytest
 from judge_server import judge_server
 from PIL import Image
 
-from interleave.benchmarks.base import JudgeRecord, Unparsed
-from interleave.benchmarks.numbers import Missing, Outcome, Scorable, Table
-from interleave.benchmarks.prompts import official_prompts, reworded_prompts
-from interleave.benchmarks.published import published_rows
-from interleave.benchmarks.stages import open_workspace
-from interleave.benchmarks.wise import CATEGORIES, KEY, WiseLegacy, WiseVerified
+from interleave.bench.base import JudgeRecord, Unparsed
+from interleave.bench.benchmarks.wise import CATEGORIES, KEY, WiseLegacy, WiseVerified
+from interleave.bench.numbers import Missing, Outcome, Scorable, Table
+from interleave.bench.prompts import official_prompts, reworded_prompts
+from interleave.bench.published import published_rows
+from interleave.bench.stages import open_workspace
 from interleave.cli.main import run
 from interleave.errors import InputError
 
@@ -34,7 +34,7 @@ VERSIONS = [WiseLegacy(), WiseVerified()]
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals have tests of their own."""
-    monkeypatch.setattr("interleave.benchmarks.numbers.RESAMPLES", 20)
+    monkeypatch.setattr("interleave.bench.numbers.RESAMPLES", 20)
 
 
 def write_data(folder: Path, version: WiseLegacy | WiseVerified) -> Path:
@@ -259,8 +259,8 @@ def test_layout_and_judgements_round(
 
 
 def test_an_answer_without_a_picture_is_no_answer(tmp_path: Path) -> None:
-    from interleave.benchmarks.base import Context, MissingOutput
-    from interleave.benchmarks.outputs import Output, OutputPart
+    from interleave.bench.base import Context, MissingOutput
+    from interleave.bench.outputs import Output, OutputPart
 
     item = VERSIONS[0].read(write_data(tmp_path / "data", VERSIONS[0])).items[0]
     context = Context(reworded_prompts("wise"), tmp_path)

@@ -13,12 +13,12 @@ import interleave
 from interleave.agents.critic import CriticInput
 from interleave.agents.loading import LoadedAgent
 from interleave.agents.prompts import load_pack
-from interleave.calibration.profile_file import write_strictness
-from interleave.calibration.verdicts import RunFolders, VerdictFile, judge_attempts
+from interleave.bench.calibration.profile_file import write_strictness
+from interleave.bench.calibration.verdicts import RunFolders, VerdictFile, judge_attempts
+from interleave.bench.labels import Label, Subject, write_labels
 from interleave.cli.main import run
 from interleave.config.profiles import load_profile
 from interleave.errors import BackendError, ConfigurationError, InputError
-from interleave.judging.labels import Label, Subject, write_labels
 from interleave.types import Outcome, Plan, PlanStep, Verdict
 
 PACK = load_pack("default")

@@ -8,19 +8,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from interleave.calibration.reliability import errors_of, reliability
-from interleave.calibration.report import calibrate, truths
-from interleave.calibration.scaling import fit_platt, fit_temperature
-from interleave.calibration.thresholds import (
+from interleave.bench.calibration.reliability import errors_of, reliability
+from interleave.bench.calibration.report import calibrate, truths
+from interleave.bench.calibration.scaling import fit_platt, fit_temperature
+from interleave.bench.calibration.thresholds import (
     area_under_curve,
     operating_points,
     point_at,
     threshold_for,
 )
-from interleave.calibration.verdicts import stored_verdicts
+from interleave.bench.calibration.verdicts import stored_verdicts
+from interleave.bench.intervals import wilson
+from interleave.bench.labels import CriticVerdict, Kind, Label
 from interleave.errors import InputError
-from interleave.judging.intervals import wilson
-from interleave.judging.labels import CriticVerdict, Kind, Label
 
 CONFIDENCES = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
 RIGHT = [False, False, True, False, True, False, True, True]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from interleave.calibration.judges import judge_agreement
+from interleave.bench.calibration.judges import judge_agreement
+from interleave.bench.labels import Label, write_labels
 from interleave.cli.main import run
 from interleave.errors import InputError
-from interleave.judging.labels import Label, write_labels
 
 SCORES = {1: 9.0, 2: 6.0, 3: 5.9, 4: 1.0}
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from typer.core import TyperGroup
 
-from interleave.cli import data, serve
 from interleave.cli.main import COMMANDS, root_command, run
+from interleave.service.cli import serve
+from interleave.train.cli import data
 
 LISTED = {"": COMMANDS, "data ": data.COMMANDS, "serve ": serve.COMMANDS}
 
@@ -79,7 +80,7 @@ def test_a_dry_run_imports_no_command_but_its_own(tmp_path: Path) -> None:
     assert {row.load.args[0].partition(":")[0] for row in COMMANDS.values()} & ours == {  # type: ignore[attr-defined]
         "interleave.cli.generate"
     }
-    assert not {name for name in ours if name.startswith(("interleave.service", "interleave.benchmarks"))}
+    assert not {name for name in ours if name.startswith(("interleave.service", "interleave.bench"))}
     assert "torch" not in others
 
 

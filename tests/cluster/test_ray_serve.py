@@ -17,7 +17,7 @@ from serving import Server
 
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
-from interleave.service.ray_replicas import RayReplicas
+from interleave.service.generator.ray_replicas import RayReplicas
 
 SPEC = "solid?size=64&delay=1"
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own

@@ -8,8 +8,8 @@ from typing import Any
 
 import interleave
 from interleave.cli.main import run
-from interleave.data.trajectories import run_names
 from interleave.runs.journal import Drawn, Replied, read_journal
+from interleave.train.data.trajectories import run_names
 
 SMALL = "solid?size=64"
 OTHER = "solid?size=80"

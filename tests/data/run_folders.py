@@ -13,7 +13,7 @@ from PIL import Image
 
 from interleave.agents.prompts import load_pack
 from interleave.config.run_config import PackConfig, RoleConfig, RunConfig
-from interleave.pictures import encode_png
+from interleave.images import encode_png
 from interleave.runs.journal import RequestPart, Status
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.runs.store import PictureStore

@@ -23,11 +23,11 @@ from interleave.batches.batch import Batch, Ended, read_index, run_folder
 from interleave.batches.requests import Item
 from interleave.cli.main import run
 from interleave.config.run_config import RoleConfig
-from interleave.data.collect import CollectConfig, Workload, write_collection_manifest
-from interleave.data.manifest import COLLECTION_MANIFEST, file_digest, read_manifest
-from interleave.data.trajectories import run_names
 from interleave.errors import RunError
 from interleave.runs.folder import open_journal
+from interleave.train.data.collect import CollectConfig, Workload, write_collection_manifest
+from interleave.train.data.manifest import COLLECTION_MANIFEST, file_digest, read_manifest
+from interleave.train.data.trajectories import run_names
 from work import HANGS_AFTER
 
 Captured = pytest.CaptureFixture[str]

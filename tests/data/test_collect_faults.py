@@ -24,8 +24,8 @@ from collections_made import MIXED, SMALL, collect, comparables, results_in, wri
 import interleave
 from interleave.batches.batch import Batch, read_index
 from interleave.cli.main import run
-from interleave.data.collect import CollectConfig, Workload
-from interleave.data.manifest import COLLECTION_MANIFEST
+from interleave.train.data.collect import CollectConfig, Workload
+from interleave.train.data.manifest import COLLECTION_MANIFEST
 
 TESTS = Path(__file__).parent.parent
 sys.path += [str(TESTS / "runs"), str(TESTS / "backends")]  # the crash server and the loopback server

@@ -16,8 +16,8 @@ from collections_made import MIXED, collect, comparables, write_requests, write_
 
 from interleave.batches.batch import Batch, Ended, read_index
 from interleave.batches.ray_executor import RayOptions, ray_executor
-from interleave.data.collect import CollectConfig, CollectWork, Workload
-from interleave.data.manifest import COLLECTION_MANIFEST
+from interleave.train.data.collect import CollectConfig, CollectWork, Workload
+from interleave.train.data.manifest import COLLECTION_MANIFEST
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning")]

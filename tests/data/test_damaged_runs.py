@@ -17,8 +17,8 @@ import interleave
 from interleave.api import reopen_run
 from interleave.cli.main import run
 from interleave.config.run_config import Limits
-from interleave.data.trajectories import Trajectory, read_trajectory, run_names
 from interleave.errors import RunError
+from interleave.train.data.trajectories import Trajectory, read_trajectory, run_names
 
 Captured = pytest.CaptureFixture[str]
 

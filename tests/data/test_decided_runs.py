@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import interleave
-from interleave.data.select.stage import summarize_runs
-from interleave.data.sequences import sequence
-from interleave.data.trajectories import Trajectory, read_trajectory
-from interleave.pictures import pixel_digest
+from interleave.images import pixel_digest
+from interleave.train.data.select.stage import summarize_runs
+from interleave.train.data.sequences import sequence
+from interleave.train.data.trajectories import Trajectory, read_trajectory
 from interleave.types import Plan, PlanStep
 
 STORY = Plan(steps=tuple(PlanStep(number=n, caption=f"part {n}", prompt=f"add part {n}") for n in (1, 2, 3)))

@@ -22,23 +22,23 @@ from interleave.agents.planner import named_steps, planner_messages
 from interleave.agents.prompts import load_pack
 from interleave.agents.replies import parse_plan, parse_verdict
 from interleave.cli.main import run
-from interleave.data.export import stage
-from interleave.data.export.critic_rows import attempts_of, critic_rows
-from interleave.data.export.images import PictureForm
-from interleave.data.export.planner_rows import planner_rows
-from interleave.data.export.rows import TrainingRow, picture_tokens, with_image_marks
-from interleave.data.export.stage import ExportOptions, export
-from interleave.data.export.wordings import wordings_of
-from interleave.data.export.worker import split_of
-from interleave.data.formats import FORMATS
-from interleave.data.select.rules import ThresholdOptions
-from interleave.data.select.selection import Selected, read_selection
-from interleave.data.select.stage import SelectOptions, select
-from interleave.data.trajectories import Trajectory, read_collection
 from interleave.errors import ConfigurationError, InputError, RunError
-from interleave.pictures import decode_picture, pixel_digest, read_picture
+from interleave.images import decode_picture, pixel_digest, read_picture
 from interleave.step_counts import named_step_count
 from interleave.text import count
+from interleave.train.data.export import stage
+from interleave.train.data.export.critic_rows import attempts_of, critic_rows
+from interleave.train.data.export.images import PictureForm
+from interleave.train.data.export.planner_rows import planner_rows
+from interleave.train.data.export.rows import TrainingRow, picture_tokens, with_image_marks
+from interleave.train.data.export.stage import ExportOptions, export
+from interleave.train.data.export.wordings import wordings_of
+from interleave.train.data.export.worker import split_of
+from interleave.train.data.formats import FORMATS
+from interleave.train.data.select.rules import ThresholdOptions
+from interleave.train.data.select.selection import Selected, read_selection
+from interleave.train.data.select.stage import SelectOptions, select
+from interleave.train.data.trajectories import Trajectory, read_collection
 from interleave.types import Picture, Request, Text
 
 SWIFT = ExportOptions(formats=("swift",), validation=0)
@@ -558,7 +558,7 @@ def test_an_export_is_not_overwritten_unasked(selection: Path, tmp_path: Path) -
 KILLED_HALFWAY = """
 import os, signal
 from interleave.cli.main import main
-from interleave.data.export import stage
+from interleave.train.data.export import stage
 
 map_in_order = stage.map_in_order
 

@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 from run_folders import SIZE
 
-from interleave.data.export.images import PictureForm, white_image
-from interleave.data.export.stage import ExportOptions, export
-from interleave.data.formats import FORMATS
-from interleave.data.select.rules import ThresholdOptions
-from interleave.data.select.stage import SelectOptions, select
-from interleave.data.sequences import SequenceOptions, make_sequences
+from interleave.train.data.export.images import PictureForm, white_image
+from interleave.train.data.export.stage import ExportOptions, export
+from interleave.train.data.formats import FORMATS
+from interleave.train.data.select.rules import ThresholdOptions
+from interleave.train.data.select.stage import SelectOptions, select
+from interleave.train.data.sequences import SequenceOptions, make_sequences
 
 HERE = Path(__file__).parent / "golden"
 COLLECTION = HERE / "collection"

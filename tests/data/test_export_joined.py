@@ -10,10 +10,10 @@ import pytest
 from run_folders import Try, picture, write_run
 
 from interleave.agents.replies import parse_plan
-from interleave.data.export.joined import JoinedFile
-from interleave.data.export.stage import ExportOptions, export
-from interleave.data.select.stage import select
 from interleave.errors import ConfigurationError, InputError
+from interleave.train.data.export.joined import JoinedFile
+from interleave.train.data.export.stage import ExportOptions, export
+from interleave.train.data.select.stage import select
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_I07_a_file_that_is_no_json_is_refused_by_name_and_line(
 def test_I07_a_line_without_an_end_is_refused_by_its_number(
     selection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave.data.export.joined.MAX_DOCUMENT_BYTES", 1000)
+    monkeypatch.setattr("interleave.train.data.export.joined.MAX_DOCUMENT_BYTES", 1000)
     (tmp_path / "x.jsonl").write_bytes(b'{"messages": []}\n' + b" " * 999 + b"{}" * 1000)
     with pytest.raises(InputError, match=r"x\.jsonl:2 has more than 1,000 bytes"):
         joined_rows(selection, JoinedFile("sharegpt", tmp_path / "x.jsonl"))

@@ -17,8 +17,8 @@ from interleave.agents.critic import CriticInput
 from interleave.agents.replies import parse_plan
 from interleave.cli.main import run
 from interleave.config.specs import parse_spec
-from interleave.data.select.selection import read_selection
-from interleave.data.trajectories import read_collection
+from interleave.train.data.select.selection import read_selection
+from interleave.train.data.trajectories import read_collection
 from interleave_mini.language.tasks import tasks
 from interleave_mini.oracle import Oracle
 

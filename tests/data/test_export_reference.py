@@ -10,9 +10,9 @@ import pytest
 from run_folders import picture
 
 from interleave.cli.main import run
-from interleave.data.export.joined import JoinedFile
-from interleave.data.export.stage import ExportOptions, export
 from interleave.errors import ConfigurationError, InputError
+from interleave.train.data.export.joined import JoinedFile
+from interleave.train.data.export.stage import ExportOptions, export
 
 ROOT = "/somewhere/else/Train-Data/Klein_data/7_a_ball"
 """Where the pictures lay on the machine that made the rows."""
@@ -90,8 +90,8 @@ def test_they_are_written_for_any_trainer_without_a_selection(given: Path, tmp_p
 
 def test_what_trl_gets_can_be_trained_on(given: Path, tmp_path: Path) -> None:
     pytest.importorskip("datasets")
-    from interleave.training.inspection import inspect_rows
-    from interleave.training.rows import find_rows, read_rows
+    from interleave.train.inspection import inspect_rows
+    from interleave.train.rows import find_rows, read_rows
 
     joined = tuple(
         JoinedFile(name, given / f"{name}{suffix}")

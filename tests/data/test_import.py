@@ -13,10 +13,10 @@ import pytest
 from PIL import Image
 
 from interleave.cli.main import run
-from interleave.data.import_runs.stage import import_all, read_results
-from interleave.data.manifest import read_manifest
-from interleave.data.trajectories import Trajectory, read_collection
 from interleave.errors import InputError
+from interleave.train.data.import_runs.stage import import_all, read_results
+from interleave.train.data.manifest import read_manifest
+from interleave.train.data.trajectories import Trajectory, read_collection
 from interleave.types import Outcome
 
 PLAN = [
@@ -166,7 +166,7 @@ def test_the_same_command_again_makes_nothing_again(tmp_path: Path) -> None:
 def test_a_killed_import_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abc":
         write(tmp_path / "src" / name, GOOD, *ALL)
-    from interleave.data.import_runs import stage
+    from interleave.train.data.import_runs import stage
 
     made: list[Path] = []
     real = stage.write_run
@@ -432,7 +432,7 @@ def test_I05_a_folder_whose_name_is_no_text_is_imported_like_others(tmp_path: Pa
 def test_a_bug_that_one_record_meets_does_not_end_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from interleave.data.import_runs import stage
+    from interleave.train.data.import_runs import stage
 
     real = stage.read_record
 
@@ -455,7 +455,7 @@ def test_a_bug_that_one_record_meets_does_not_end_the_others(
 def test_20_000_attempts_of_a_step_are_refused_before_their_pictures_are_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interleave.data.import_runs import records
+    from interleave.train.data.import_runs import records
 
     looked_for: list[Any] = []
     real = records.find_picture
@@ -507,7 +507,7 @@ def long_record(steps: int, attempts: int) -> dict[str, Any]:
 def test_reading_a_record_takes_work_in_proportion_to_its_length(
     tmp_path: Path, steps: int, attempts: int
 ) -> None:
-    from interleave.data.import_runs.records import Warnings, _attempts, _plan_of, _with_sources
+    from interleave.train.data.import_runs.records import Warnings, _attempts, _plan_of, _with_sources
 
     def work(times: int) -> int:
         value = long_record(steps * times, attempts)
@@ -524,7 +524,7 @@ def test_reading_a_record_takes_work_in_proportion_to_its_length(
 
 
 def test_remarks_on_a_record_are_gathered_without_comparing_each_with_all() -> None:
-    from interleave.data.import_runs.records import Warnings
+    from interleave.train.data.import_runs.records import Warnings
 
     class Counted(str):
         compared = 0
@@ -547,7 +547,7 @@ def test_remarks_on_a_record_are_gathered_without_comparing_each_with_all() -> N
 def test_records_find_their_answers_without_looking_through_all_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interleave.data.import_runs import stage
+    from interleave.train.data.import_runs import stage
 
     items = []
     for number in range(30):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interleave.data.manifest import Manifest, file_digest, manifest_path, read_manifest, write_manifest
 from interleave.errors import InputError
+from interleave.train.data.manifest import Manifest, file_digest, manifest_path, read_manifest, write_manifest
 
 MANIFEST = Manifest(
     stage="prompts",

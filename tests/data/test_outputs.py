@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from interleave.data import outputs
-from interleave.data.outputs import atomic_file, atomic_folder, exchange
 from interleave.errors import RunError, StorageError
+from interleave.train.data import outputs
+from interleave.train.data.outputs import atomic_file, atomic_folder, exchange
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "runs"))
 from crashing import KILLED, CrashServer

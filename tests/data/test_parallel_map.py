@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from held import wait_until
-from interleave.data.parallel_map import chunks, map_in_order
 from interleave.errors import RunError
+from interleave.train.data.parallel_map import chunks, map_in_order
 
 
 def slowly_square(number: int) -> int:
@@ -56,7 +56,7 @@ SCRIPT = """
 import sys
 sys.path += {folders!r}
 from test_parallel_map import sleep_long
-from interleave.data.parallel_map import map_in_order
+from interleave.train.data.parallel_map import map_in_order
 if __name__ == "__main__":
     for _ in map_in_order(sleep_long, range(4), workers=2):
         pass

@@ -14,9 +14,9 @@ from PIL import Image
 
 from interleave.batches.requests import read_requests
 from interleave.cli.main import run
-from interleave.data.manifest import read_manifest
-from interleave.data.prompts.corpus import place_pictures, read_corpora
 from interleave.errors import InputError
+from interleave.train.data.manifest import read_manifest
+from interleave.train.data.prompts.corpus import place_pictures, read_corpora
 
 GOOD = '{"id": "good", "user_input": "Show how to bake bread."}'
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from interleave.cli.data import app
-from interleave.data.prompts.taxonomy import read_taxonomy
+from interleave.train.cli.data import app
+from interleave.train.data.prompts.taxonomy import read_taxonomy
 
 FOLDER = Path(__file__).parents[2] / "docs" / "how-to" / "data"
 STAGES = ("requests", "collecting", "scoring", "selecting", "exporting", "sequences", "importing", "report")

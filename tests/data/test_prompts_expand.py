@@ -11,10 +11,10 @@ import pytest
 from interleave.agents.prompts import load_pack
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.cli.main import run
-from interleave.data.manifest import read_manifest
-from interleave.data.prompts.expand import expand, read_replies, read_reply, unfit_request, unfit_word
-from interleave.data.prompts.taxonomy import Taxonomy, read_taxonomy
 from interleave.errors import BackendError, ReplyError, RunError
+from interleave.train.data.manifest import read_manifest
+from interleave.train.data.prompts.expand import expand, read_replies, read_reply, unfit_request, unfit_word
+from interleave.train.data.prompts.taxonomy import Taxonomy, read_taxonomy
 
 TAXONOMY = '''
 name = "toys"

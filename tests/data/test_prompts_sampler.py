@@ -11,14 +11,14 @@ import pytest
 
 from interleave.batches.requests import read_requests
 from interleave.cli.main import run
-from interleave.data.manifest import file_digest, read_manifest
-from interleave.data.prompts.corpus import RequestRow
-from interleave.data.prompts.near_duplicates import NearDuplicates, normalized, shingles
-from interleave.data.prompts.sampler import RequestSampler
-from interleave.data.prompts.stage import coverage_of
-from interleave.data.prompts.taxonomy import NUMBERS, SLOT, Taxonomy, bank_of, fill, read_taxonomy
 from interleave.errors import ConfigurationError, InputError
 from interleave.step_counts import named_step_count
+from interleave.train.data.manifest import file_digest, read_manifest
+from interleave.train.data.prompts.corpus import RequestRow
+from interleave.train.data.prompts.near_duplicates import NearDuplicates, normalized, shingles
+from interleave.train.data.prompts.sampler import RequestSampler
+from interleave.train.data.prompts.stage import coverage_of
+from interleave.train.data.prompts.taxonomy import NUMBERS, SLOT, Taxonomy, bank_of, fill, read_taxonomy
 
 SMALL = 3_000
 

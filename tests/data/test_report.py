@@ -14,11 +14,11 @@ import pytest
 from run_folders import REFUSED, Try, write_run
 
 from interleave.cli.main import run
-from interleave.data.report.counts import Distribution
-from interleave.data.score_file import read_scores
-from interleave.data.select.selection import read_selection
-from interleave.data.trajectories import read_collection
 from interleave.render.svg_charts import Series, bars, lines, nice_top, ranking
+from interleave.train.data.report.counts import Distribution
+from interleave.train.data.score_file import read_scores
+from interleave.train.data.select.selection import read_selection
+from interleave.train.data.trajectories import read_collection
 
 
 @pytest.fixture(scope="module")

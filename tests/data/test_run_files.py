@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from run_folders import random_collection
 
-from interleave.data.export.stage import ExportOptions, export
-from interleave.data.formats.run_files import STEP, RowLengths
-from interleave.data.select.stage import select
+from interleave.train.data.export.stage import ExportOptions, export
+from interleave.train.data.formats.run_files import STEP, RowLengths
+from interleave.train.data.select.stage import select
 
 yaml = pytest.importorskip("yaml")
 

@@ -18,12 +18,12 @@ from collections_made import collect, write_requests, write_rows
 
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.cli.main import run
-from interleave.data.manifest import COLLECTION_MANIFEST, file_digest, read_manifest
-from interleave.data.score_file import Unscored, read_scores
-from interleave.data.trajectories import read_collection, run_names
 from interleave.errors import BackendError, InputError
 from interleave.errors import Failure as Kind
 from interleave.runs.outage import OutageRetry
+from interleave.train.data.manifest import COLLECTION_MANIFEST, file_digest, read_manifest
+from interleave.train.data.score_file import Unscored, read_scores
+from interleave.train.data.trajectories import read_collection, run_names
 from interleave.types import Picture, Scores
 
 TESTS = Path(__file__).parent.parent
@@ -88,9 +88,9 @@ def patience() -> OutageRetry:
 
 
 def put_in_place(model: Model, monkeypatch: pytest.MonkeyPatch) -> Model:
-    monkeypatch.setattr("interleave.data.score.load_agent", lambda spec, role: model)
+    monkeypatch.setattr("interleave.train.data.score.load_agent", lambda spec, role: model)
     waits.clear()
-    monkeypatch.setattr("interleave.data.score.OutageRetry", patience)
+    monkeypatch.setattr("interleave.train.data.score.OutageRetry", patience)
     monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 1e6)
     monkeypatch.setattr("interleave.backends.retries.RetryPolicy._delay", lambda *_: 0.0)
     return model
@@ -352,7 +352,7 @@ def test_a_bug_that_one_attempt_meets_does_not_end_the_others(model: Model) -> N
 def test_A19_failures_in_a_row_end_it(
     model: Model, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr("interleave.data.score.FAILURES_IN_A_ROW", 5)
+    monkeypatch.setattr("interleave.train.data.score.FAILURES_IN_A_ROW", 5)
     model.answers = lambda number: BackendError("no such model")
     assert score("--concurrency", "1") == 3
     assert "5 attempts in a row" in capsys.readouterr().err
@@ -420,7 +420,7 @@ def test_B07_a_torn_last_line_is_scored_again(model: Model) -> None:
 
 @pytest.mark.usefixtures("made", "model")
 def test_B16_two_at_the_same_scores_are_refused(capsys: Captured) -> None:
-    from interleave.data.score import open_scoring
+    from interleave.train.data.score import open_scoring
 
     scoring = open_scoring(Path("made"), "scripted")
     assert score() == 2

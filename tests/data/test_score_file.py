@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from interleave.data.score_file import Unscored, read_scores, score_names
 from interleave.errors import InputError
+from interleave.train.data.score_file import Unscored, read_scores, score_names
 from interleave.types import Scores
 
 

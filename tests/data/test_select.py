@@ -13,13 +13,13 @@ import pytest
 from run_folders import REFUSED, REJECTED, UNREADABLE, Try, random_collection, write_run
 
 from interleave.cli.main import run
-from interleave.data.manifest import read_manifest
-from interleave.data.outputs import atomic_folder
-from interleave.data.select import stage
-from interleave.data.select.rules import ThresholdOptions
-from interleave.data.select.selection import read_collection_paths, read_selection
-from interleave.data.select.stage import SelectOptions, select
 from interleave.errors import InputError, RunError
+from interleave.train.data.manifest import read_manifest
+from interleave.train.data.outputs import atomic_folder
+from interleave.train.data.select import stage
+from interleave.train.data.select.rules import ThresholdOptions
+from interleave.train.data.select.selection import read_collection_paths, read_selection
+from interleave.train.data.select.stage import SelectOptions, select
 
 FULL_DISK = """
 import resource, sys
@@ -299,7 +299,7 @@ def test_a_full_disk_leaves_nothing_behind_and_says_so(tmp_path: Path, stage: st
 
 
 def test_a_collection_without_scores_gives_rows_for_a_planner(tmp_path: Path) -> None:
-    from interleave.data.export.stage import ExportOptions, export
+    from interleave.train.data.export.stage import ExportOptions, export
 
     collection = random_collection(tmp_path / "unscored", Random("unscored"), 5)
     shutil.rmtree(collection / "scores")

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from interleave.data.score_file import Unscored
-from interleave.data.select.rules import (
+from interleave.train.data.score_file import Unscored
+from interleave.train.data.select.rules import (
     DROPPED,
     FALLING,
     LOW,
@@ -31,7 +31,7 @@ from interleave.data.select.rules import (
     why_dropped,
     with_score,
 )
-from interleave.data.select.stage import SelectOptions, choose, counts_of, step_key
+from interleave.train.data.select.stage import SelectOptions, choose, counts_of, step_key
 from interleave.types import Scores
 
 CASES = 300

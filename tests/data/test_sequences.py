@@ -12,9 +12,9 @@ import pytest
 from run_folders import REFUSED, UNREADABLE, Try, picture, random_collection, write_run
 
 from interleave.cli.main import run
-from interleave.data import sequences
-from interleave.data.sequences import SequenceOptions, make_sequences
 from interleave.errors import InputError, RunError
+from interleave.train.data import sequences
+from interleave.train.data.sequences import SequenceOptions, make_sequences
 
 TAG = re.compile(r"<(/?)(gthink|plan|image|info|critic|think)>")
 

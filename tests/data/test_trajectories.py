@@ -15,16 +15,16 @@ from run_folders import REFUSED, Try, picture, write_run
 import interleave
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.data.select.stage import select
-from interleave.data.trajectories import (
+from interleave.errors import InputError, MissingPicture
+from interleave.images import pixel_digest
+from interleave.train.data.select.stage import select
+from interleave.train.data.trajectories import (
     StoredPicture,
     Trajectory,
     read_collection,
     read_trajectory,
     run_names,
 )
-from interleave.errors import InputError, MissingPicture
-from interleave.pictures import pixel_digest
 from interleave.types import Outcome, Plan, PlanStep, Verdict
 
 Seen = dict[tuple[int, int], tuple[str, ...]]

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image, ImageDraw
 
 from interleave.config.run_config import Remedies
+from interleave.drift.control import improved
 from interleave.drift.identity import identity
 from interleave.drift.keeping import align_colours, keep_unchanged
 from interleave.drift.measures import difference, step_drift
-from interleave.drift.remedies import improved
 from interleave.drift.unchanged import changed_mask
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from interleave.judging.agreement import Metric, krippendorff_alpha, label_agreement
-from interleave.judging.labels import Kind, Label
+from interleave.bench.labels import Kind, Label
+from interleave.bench.rater_agreement import Metric, krippendorff_alpha, label_agreement
 
 
 def units_of(*raters: str) -> list[list[int]]:

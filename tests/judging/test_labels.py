@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from interleave.bench.labels import Kind, Label, of_kind, read_labels, write_labels
 from interleave.errors import InputError
-from interleave.judging.labels import Kind, Label, of_kind, read_labels, write_labels
 
 ACCEPT: dict[str, Any] = {
     "kind": "accept",

@@ -22,8 +22,8 @@ from interleave.agents.prompts.import_checkout import CRITICS, RELEASED_MODELS, 
 from interleave.agents.replies import render_plan, render_verdict
 from interleave.config.profiles import load_profile
 from interleave.errors import ConfigurationError
+from interleave.images import decode_picture
 from interleave.local.decoding import CompletionRequest, Decoder
-from interleave.pictures import decode_picture
 from interleave.runs import resolve as resolving
 from interleave.runs.resolve import Choices, resolve
 from interleave.types import Outcome, Plan, PlanStep, Verdict

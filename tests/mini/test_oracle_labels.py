@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from interleave.bench.labels import read_labels
 from interleave.cli.main import run
-from interleave.judging.labels import read_labels
 
 
 def test_attempts_are_labelled_by_the_reader_and_not_drawn_again(

@@ -10,7 +10,7 @@ import pytest
 
 from interleave.batches.requests import read_requests
 from interleave.cli.main import run
-from interleave.data.manifest import read_manifest
+from interleave.train.data.manifest import read_manifest
 from interleave_mini.language.splits import is_held_out_pair
 from interleave_mini.language.tasks import NARRATION, OWN_STEPS, SUITES, parse_task
 from interleave_mini.language.topics import DOMAINS

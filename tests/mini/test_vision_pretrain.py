@@ -24,11 +24,11 @@ from interleave.agents.replies import parse_plan, parse_verdict
 from interleave.backends.protocols import Reply
 from interleave.backends.registry import load_vlm
 from interleave.errors import ConfigurationError
+from interleave.images import white_canvas
 from interleave.local.processors import load_processor
 from interleave.local.qwen3_vl.batched_vision import batch_vision
 from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.local.qwen3_vl.unmasked_attention import unmasked_attention
-from interleave.pictures import white_canvas
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.tasks import parse_task

@@ -81,7 +81,7 @@ def ledger_of(path: Path) -> list[str]:
 
 
 def _serve() -> None:
-    import interleave.data.outputs  # noqa: F401  (imported once, before the forks)
+    import interleave.train.data.outputs  # noqa: F401  (imported once, before the forks)
 
     _prepare()
     for line in sys.stdin:
@@ -149,7 +149,7 @@ def _child(order: Order) -> None:
 
 
 def _replace_output(out: Path) -> None:
-    from interleave.data.outputs import atomic_folder
+    from interleave.train.data.outputs import atomic_folder
 
     with atomic_folder(out, "made.json", replace=True) as folder:
         (folder / "rows").mkdir()
@@ -158,7 +158,7 @@ def _replace_output(out: Path) -> None:
 
 
 def _forbid_exchange() -> None:
-    from interleave.data import outputs
+    from interleave.train.data import outputs
 
     outputs.exchange = lambda one, other: False
 
@@ -238,7 +238,7 @@ def _kill_at_touch(at: int) -> None:
 
         return touch
 
-    from interleave.data import outputs
+    from interleave.train.data import outputs
 
     for name in DISK_FUNCTIONS:
         setattr(os, name, counted(getattr(os, name)))

@@ -14,7 +14,6 @@ from PIL import Image
 import interleave
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.config.run_config import SourceRule
-from interleave.data.trajectories import Trajectory, read_trajectory
 from interleave.errors import FolderInUse, InputError, MissingPicture, RunError
 from interleave.runs.journal import (
     AttemptChosen,
@@ -29,6 +28,7 @@ from interleave.runs.record import RunRecord, read_record
 from interleave.runs.run import RunResult
 from interleave.runs.summary import BranchSummary, summarize
 from interleave.sources import steps_that_follow
+from interleave.train.data.trajectories import Trajectory, read_trajectory
 from interleave.types import Plan, PlanStep
 from snapshots import snapshot
 

@@ -13,14 +13,14 @@ from PIL import Image
 import interleave
 from interleave.backends.vlms.scripted import ScriptedVlm
 from interleave.config.run_config import PackConfig
-from interleave.data import outputs
-from interleave.data.import_runs.records import ImportedAttempt, ImportedRun
-from interleave.data.import_runs.run_folder import STAGING, write_run
-from interleave.data.outputs import atomic_file, atomic_folder
 from interleave.errors import StorageError
 from interleave.files import make_folder, sync_folder
-from interleave.pictures import encode_png
+from interleave.images import encode_png
 from interleave.runs.folder import open_journal
+from interleave.train.data import outputs
+from interleave.train.data.import_runs.records import ImportedAttempt, ImportedRun
+from interleave.train.data.import_runs.run_folder import STAGING, write_run
+from interleave.train.data.outputs import atomic_file, atomic_folder
 from interleave.types import Plan, PlanStep
 
 REQUEST = "A frog in one picture"

@@ -10,12 +10,12 @@ from PIL import Image
 
 from interleave import GivenAsset, Request, Text, generate, resume
 from interleave.agents.prompts import load_pack
+from interleave.agents.reference_sheets import sheet_prompt, sheets_of, with_sheets, without_sheets
 from interleave.agents.replies import parse_plan
-from interleave.agents.sheets import sheet_prompt, sheets_of, with_sheets, without_sheets
 from interleave.backends.registry import load_generator
-from interleave.data.export.planner_rows import HAS_SHEETS, planner_rows
-from interleave.data.trajectories import Trajectory
 from interleave.runs.record import comparable, read_record
+from interleave.train.data.export.planner_rows import HAS_SHEETS, planner_rows
+from interleave.train.data.trajectories import Trajectory
 from interleave.types import Asset, Plan, PlanStep
 
 FOX = Asset(name="fox", description="a little fox with a red scarf")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from interleave.errors import ConfigurationError
-from interleave.service.balancer import site, whole
-from interleave.service.registration import change_line, own_address
+from interleave.service.generator.balancer import site, whole
+from interleave.service.generator.registration import change_line, own_address
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -54,7 +54,9 @@ def test_many_servers_change_their_own_lines_only() -> None:
 
 
 def test_a_server_tells_an_address_that_others_can_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interleave.service.registration._address_of_this_machine", lambda: "10.0.0.7")
+    monkeypatch.setattr(
+        "interleave.service.generator.registration._address_of_this_machine", lambda: "10.0.0.7"
+    )
     assert own_address("http://10.0.0.1:8011", "10.0.0.1", None) == "http://10.0.0.1:8011"
     assert own_address("http://0.0.0.0:8011", "0.0.0.0", "https://a.example/") == "https://a.example"
     assert own_address("http://0.0.0.0:8011", "0.0.0.0", None) == "http://10.0.0.7:8011"

@@ -14,22 +14,22 @@ import pytest
 from uvicorn.server import ServerState
 
 from interleave.backends.protocols import GeneratorCapabilities
-from interleave.service import connection_limits as limits
-from interleave.service import connections
-from interleave.service.app import Service, build_app
-from interleave.service.auth import Access
-from interleave.service.connection_limits import (
+from interleave.service.generator.app import Service, build_app
+from interleave.service.generator.messages import Refusal, ServiceFacts
+from interleave.service.generator.metrics import Metrics
+from interleave.service.generator.pool import Pool
+from interleave.service.generator.server import uvicorn_config
+from interleave.service.http import connection_limits as limits
+from interleave.service.http import connections
+from interleave.service.http.auth import Access
+from interleave.service.http.connection_limits import (
     UNAUTHENTICATED_PER_ADDRESS,
     ConnectionLimiter,
     ConnectionState,
 )
-from interleave.service.connections import CLOSE_SECONDS, HEADER_SECONDS, BoundedConnection
-from interleave.service.memory import MemoryBudget, MemoryLease
-from interleave.service.messages import Refusal, ServiceFacts
-from interleave.service.metrics import Metrics
-from interleave.service.pool import Pool
-from interleave.service.request_bodies import BODY_SECONDS, WINDOW_SECONDS, BoundedBody
-from interleave.service.server import uvicorn_config
+from interleave.service.http.connections import CLOSE_SECONDS, HEADER_SECONDS, BoundedConnection
+from interleave.service.http.memory import MemoryBudget, MemoryLease
+from interleave.service.http.request_bodies import BODY_SECONDS, WINDOW_SECONDS, BoundedBody
 
 TOKEN = "a-token-of-these-tests"
 
@@ -570,7 +570,7 @@ def test_bodies_that_stand_still_make_room_for_one_that_comes() -> None:
 
 def test_the_limits_fit_each_other() -> None:
     """Whoever is new must be read before as many others have come as strangers may be."""
-    from interleave.service.server import ACCEPTED_AT_ONCE
+    from interleave.service.generator.server import ACCEPTED_AT_ONCE
 
     steps = 4  # accepted, made, watched, read: a turn of the loop each
     assert steps * ACCEPTED_AT_ONCE < limits.MAX_CONNECTIONS // limits.UNAUTHENTICATED_FRACTION

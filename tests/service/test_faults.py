@@ -16,8 +16,8 @@ import pytest
 from abuse import BAD_FORMS, BAD_JSON, FILE_NAMES, PATHS, PROMPT, field, huge_png, multipart
 from serving import CANARY, Server, coded, png
 
-from interleave.service.messages import Refusal
-from interleave.service.request_bodies import parse_json
+from interleave.service.generator.messages import Refusal
+from interleave.service.http.request_bodies import parse_json
 
 JSON = {"Content-Type": "application/json"}
 DRAWING = ["/edit", "/generate", "/v1/images/generations"]
@@ -155,7 +155,7 @@ def test_G15_a_flood_of_pieces_is_counted_and_never_parsed(
         raise AssertionError("it is parsed")
 
     with monkeypatch.context() as patched, pytest.raises(Refusal) as refusal:
-        patched.setattr("interleave.service.request_bodies.json.loads", parse)
+        patched.setattr("interleave.service.http.request_bodies.json.loads", parse)
         parse_json(BAD_JSON[name][0])
     assert refusal.value.status == 413
 

@@ -16,13 +16,13 @@ import pytest
 from serving import StartServer
 
 from interleave.backends.protocols import GeneratorCapabilities
-from interleave.service import worker_process as workers
-from interleave.service import worker_protocol
-from interleave.service.config import Limits
-from interleave.service.messages import Drawing, DrawnPicture, Refusal, ServiceFacts
-from interleave.service.pool import Pool
-from interleave.service.worker_process import Ticket, Worker, WorkerState
-from interleave.service.worker_protocol import HeartbeatMonitor, processor_seconds
+from interleave.service.generator import worker_process as workers
+from interleave.service.generator import worker_protocol
+from interleave.service.generator.config import Limits
+from interleave.service.generator.messages import Drawing, DrawnPicture, Refusal, ServiceFacts
+from interleave.service.generator.pool import Pool
+from interleave.service.generator.worker_process import Ticket, Worker, WorkerState
+from interleave.service.generator.worker_protocol import HeartbeatMonitor, processor_seconds
 
 AWKWARD = ("--generator", "awkward")
 SILENCE = 10.0
@@ -207,7 +207,7 @@ def test_the_system_tells_how_long_a_process_has_computed() -> None:
 
 BLOCKED = """
 import sys, time
-from interleave.service.worker_protocol import HeartbeatSender
+from interleave.service.generator.worker_protocol import HeartbeatSender
 
 HeartbeatSender(int(sys.argv[1])).start()
 time.sleep(600)

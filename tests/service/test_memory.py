@@ -20,17 +20,17 @@ import pytest
 from PIL import Image
 from serving import Server, StartServer, blank_png, coded, png
 
-from interleave.pictures import MAX_PIXELS
-from interleave.service import decoding
-from interleave.service.app import PIECE_BYTES, PiecewiseResponse, compose
-from interleave.service.decoding import Decoder, EncodedPicture, decoding_bytes
-from interleave.service.memory import MemoryBudget, MemoryLease
-from interleave.service.messages import Drawing, RawPicture, Refusal
-from interleave.service.request_bodies import parse_json
-from interleave.service.worker_main import BAND_BYTES, read_command
-from interleave.service.worker_process import Ticket, Worker, WorkerState
-from interleave.service.worker_protocol import PIECE_BYTES as FRAME_BYTES
-from interleave.service.worker_protocol import send_frame
+from interleave.images import MAX_PIXELS
+from interleave.service.generator.app import PIECE_BYTES, PiecewiseResponse, compose
+from interleave.service.generator.messages import Drawing, RawPicture, Refusal
+from interleave.service.generator.worker_main import BAND_BYTES, read_command
+from interleave.service.generator.worker_process import Ticket, Worker, WorkerState
+from interleave.service.generator.worker_protocol import PIECE_BYTES as FRAME_BYTES
+from interleave.service.generator.worker_protocol import send_frame
+from interleave.service.http import decoding
+from interleave.service.http.decoding import Decoder, EncodedPicture, decoding_bytes
+from interleave.service.http.memory import MemoryBudget, MemoryLease
+from interleave.service.http.request_bodies import parse_json
 
 SIDE = 100
 PICTURE = EncodedPicture(png(size=(SIDE, SIDE)), "image")
@@ -410,8 +410,8 @@ def test_sixteen_large_blank_pictures_are_refused_over_http(server: Server) -> N
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from interleave.service.decoding import EncodedPicture, _decode
-from interleave.service.memory import trim_freed_memory
+from interleave.service.http.decoding import EncodedPicture, _decode
+from interleave.service.http.memory import trim_freed_memory
 
 trim_freed_memory()
 small, large = (EncodedPicture(Path(path).read_bytes(), "image") for path in sys.argv[1:])

@@ -9,11 +9,11 @@ from typing import Any
 import clockwork
 import pytest
 
-from interleave.service.config import Limits
-from interleave.service.messages import Drawing, DrawnPicture, Refusal
-from interleave.service.pool import Pool
-from interleave.service.worker_process import Worker, WorkerState
-from interleave.service.worker_protocol import Frame
+from interleave.service.generator.config import Limits
+from interleave.service.generator.messages import Drawing, DrawnPicture, Refusal
+from interleave.service.generator.pool import Pool
+from interleave.service.generator.worker_process import Worker, WorkerState
+from interleave.service.generator.worker_protocol import Frame
 
 
 def ready_pool(workers: int = 1, *, batch: int = 1, queue: int = 2, **limits: Any) -> Pool:

@@ -9,8 +9,8 @@ import pytest
 from serving import png
 from starlette.requests import Request
 
-from interleave.service.messages import Refusal
-from interleave.service.request_bodies import read_form
+from interleave.service.generator.messages import Refusal
+from interleave.service.http.request_bodies import read_form
 
 
 def part(name: str, value: bytes, more: str = "") -> bytes:

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from interleave.service.worker_process import Worker
+from interleave.service.generator.worker_process import Worker
 
 
 def test_a_process_that_has_just_begun_is_ended_with_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,10 @@ import pytest
 import uvicorn
 from serving import PLUGINS, Server, StartServer
 
-from interleave.service.config import Limits
-from interleave.service.messages import Drawing, Refusal
-from interleave.service.pool import Pool
-from interleave.service.server import _drain
+from interleave.service.generator.config import Limits
+from interleave.service.generator.messages import Drawing, Refusal
+from interleave.service.generator.pool import Pool
+from interleave.service.generator.server import _drain
 
 AWKWARD = ("--generator", "awkward")
 

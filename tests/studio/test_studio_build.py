@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = ROOT / "studio"
-BUILT = ROOT / "src" / "interleave" / "service" / "documents" / "static" / "studio.html"
+BUILT = ROOT / "src" / "interleave" / "studio" / "static" / "studio.html"
 MOST_BYTES = 350_000
 NODE = shutil.which("node") and shutil.which("npm")
 

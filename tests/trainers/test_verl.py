@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from driven import Material, Trainer
 
-from interleave.training.trainers.marked_rewards import unmarked
+from interleave.train.trainers.marked_rewards import unmarked
 
 LAUNCH = Path(__file__).parent.parent.parent / "launch" / "verl-grpo.sh"
 
@@ -31,7 +31,7 @@ def found(
 
 def test_the_launch_file_composes_with_options_in_its_specs(found: dict[str, object]) -> None:
     assert found["generator"] == "faulty?mistakes=0"
-    assert found["estimator"] == "interleave.training.trainers.verl_advantages.interleave_grpo"
+    assert found["estimator"] == "interleave.train.trainers.verl_advantages.interleave_grpo"
 
 
 def test_every_row_loads_with_its_pictures(found: dict[str, object], material: Material) -> None:

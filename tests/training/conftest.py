@@ -22,7 +22,7 @@ def brief_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
     The page of the `schooled` toy, which is trained before this is done, has whole answers.
     """
-    monkeypatch.setattr("interleave.training.samples_page.SFT_TOKENS", 4)
+    monkeypatch.setattr("interleave.train.samples_page.SFT_TOKENS", 4)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -56,9 +56,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def schooled(tmp_path_factory: pytest.TempPathFactory, toy: Path, data: Path) -> dict[str, Any]:
     """The toy after supervised fine-tuning on four rows: its folder, and what was said meanwhile."""
-    from interleave.training.recipes import load_recipe
-    from interleave.training.run import TrainingJob
-    from interleave.training.sft import train_sft
+    from interleave.train.recipes import load_recipe
+    from interleave.train.run import TrainingJob
+    from interleave.train.sft import train_sft
 
     out = tmp_path_factory.mktemp("schooled") / "out"
     changes = {

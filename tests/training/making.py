@@ -14,7 +14,7 @@ from interleave.agents.planner import planner_messages
 from interleave.agents.prompts import PromptPack, load_pack
 from interleave.agents.replies import render_plan, render_verdict
 from interleave.backends.protocols import Message
-from interleave.pictures import encode_png
+from interleave.images import encode_png
 from interleave.types import Picture, Request, Text
 from interleave_mini.language.tasks import sample_task
 from interleave_mini.oracle import judge_attempt, score_attempt

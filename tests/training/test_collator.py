@@ -13,13 +13,13 @@ import torch
 from making import critic_sft_rows, planner_sft_rows
 from PIL import Image
 
+from interleave.images import decode_picture, encode_png
 from interleave.local.processors import load_processor
 from interleave.local.qwen3_vl.uint8_pixels import use_uint8_processor
-from interleave.pictures import decode_picture, encode_png
-from interleave.training.collator import FastCollator, SftCollator
-from interleave.training.models import FeatureCache, caching_image_processor
-from interleave.training.rows import decode_rows
-from interleave.training.shared_memory_images import SharedPictures
+from interleave.train.collator import FastCollator, SftCollator
+from interleave.train.models import FeatureCache, caching_image_processor
+from interleave.train.rows import decode_rows
+from interleave.train.shared_memory_images import SharedPictures
 
 
 def decoded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

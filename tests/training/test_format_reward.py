@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interleave.agents.replies import render_verdict
-from interleave.training.rewards.core import has_strict_format
+from interleave.train.rewards.core import has_strict_format
 from interleave.types import Outcome, Verdict
 
 GOOD = '<think>seen</think><answer>{"previous_step_success": false, "refine_prompt": "a cat"}</answer>'

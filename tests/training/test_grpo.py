@@ -18,17 +18,17 @@ from test_sft import curve, same, stop_after, weights
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.errors import BackendError, ConfigurationError, LimitReached
-from interleave.training.grpo import grpo_trainer, load_reward, train_grpo
-from interleave.training.inspection import open_rows
-from interleave.training.logs import read_log
-from interleave.training.models import load_trainable_model
-from interleave.training.output_folder import OutputFolder
-from interleave.training.recipes import Recipe, load_recipe
-from interleave.training.rewards.formula import batch_advantages
-from interleave.training.rewards.health import RewardUnhealthy
-from interleave.training.rewards.redraws import Redrawer
-from interleave.training.run import TrainingJob, TrainingMonitor
-from interleave.training.trainers.trl import TrlReward
+from interleave.train.grpo import grpo_trainer, load_reward, train_grpo
+from interleave.train.inspection import open_rows
+from interleave.train.logs import read_log
+from interleave.train.models import load_trainable_model
+from interleave.train.output_folder import OutputFolder
+from interleave.train.recipes import Recipe, load_recipe
+from interleave.train.rewards.formula import batch_advantages
+from interleave.train.rewards.health import RewardUnhealthy
+from interleave.train.rewards.redraws import Redrawer
+from interleave.train.run import TrainingJob, TrainingMonitor
+from interleave.train.trainers.trl import TrlReward
 from interleave.types import Scores
 
 PROMPTS, SAMPLES = 2, 4
@@ -86,7 +86,7 @@ class Marker:
 @pytest.fixture
 def always_refusing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a toy says is taken as a refusal with its own words as the better prompt: all is drawn."""
-    from interleave.training.rewards import core, samples
+    from interleave.train.rewards import core, samples
     from interleave.types import Outcome, Verdict
 
     def refuse(completion: str) -> Verdict:
@@ -313,7 +313,7 @@ def test_K01_a_short_outage_is_waited_for(
     toy: Path, data: Path, tmp_path: Path, always_refusing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reward = partial(TrlReward, first_pause=0.01)  # in seconds
-    monkeypatch.setattr("interleave.training.grpo.TrlReward", reward)
+    monkeypatch.setattr("interleave.train.grpo.TrlReward", reward)
     per_step = PROMPTS * SAMPLES
     brief = Marker(lambda call: per_step < call <= 3 * per_step)
     train(toy, data, tmp_path / "whole", Redrawer(Painter(), Marker()), training__steps=2)

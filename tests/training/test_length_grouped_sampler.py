@@ -9,11 +9,11 @@ import pytest
 from making import answer, critic_sft_rows, write_rows
 
 from interleave.errors import ConfigurationError
-from interleave.training.collator import SftCollator
-from interleave.training.models import load_sized_processor, model_source
-from interleave.training.recipes import ModelPart, load_recipe
-from interleave.training.rows import RowFiles, read_rows
-from interleave.training.sft import LengthGroupedSampler, row_lengths
+from interleave.train.collator import SftCollator
+from interleave.train.models import load_sized_processor, model_source
+from interleave.train.recipes import ModelPart, load_recipe
+from interleave.train.rows import RowFiles, read_rows
+from interleave.train.sft import LengthGroupedSampler, row_lengths
 
 LENGTHS = np.random.default_rng(0).integers(80, 580, size=1000)
 

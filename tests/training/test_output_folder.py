@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from interleave.errors import FolderInUse
-from interleave.training.output_folder import OutputFolder
-from interleave.training.recipes import load_recipe
+from interleave.train.output_folder import OutputFolder
+from interleave.train.recipes import load_recipe
 
 TRAINING = """
 import os, sys
 from pathlib import Path
-from interleave.training.output_folder import OutputFolder
-from interleave.training.recipes import load_recipe
+from interleave.train.output_folder import OutputFolder
+from interleave.train.recipes import load_recipe
 
 with OutputFolder(Path(sys.argv[1])).open("critic", load_recipe("debug-sft", task="sft"), "rows"):
     child = os.fork()

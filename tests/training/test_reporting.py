@@ -16,19 +16,19 @@ import pytest
 from making import critic_rl_rows, critic_sft_rows, write_rows
 from PIL import Image
 
-from interleave.cli.train import app
 from interleave.errors import ConfigurationError, MissingDependency, StorageError
-from interleave.training.grpo import train_grpo
-from interleave.training.hub import upload
-from interleave.training.model_card import TrainedModel, write_card
-from interleave.training.preflight import print_plan
-from interleave.training.recipes import load_recipe
-from interleave.training.reporting import prepare_reporters, reporters
-from interleave.training.rewards.samples import Case, Result, Sample
-from interleave.training.run import TrainingJob
-from interleave.training.samples_page import SamplePage, rows_of
-from interleave.training.sft import train_sft
-from interleave.training.trainers.trl import ScoredBatch
+from interleave.train.cli.train import app
+from interleave.train.grpo import train_grpo
+from interleave.train.hub import upload
+from interleave.train.model_card import TrainedModel, write_card
+from interleave.train.preflight import print_plan
+from interleave.train.recipes import load_recipe
+from interleave.train.reporting import prepare_reporters, reporters
+from interleave.train.rewards.samples import Case, Result, Sample
+from interleave.train.run import TrainingJob
+from interleave.train.samples_page import SamplePage, rows_of
+from interleave.train.sft import train_sft
+from interleave.train.trainers.trl import ScoredBatch
 
 REWARD = {"reward.generator": "world", "reward.scorer": "oracle"}
 
@@ -70,7 +70,9 @@ def test_the_commands_take_both_options(monkeypatch: pytest.MonkeyPatch) -> None
     from typer.testing import CliRunner
 
     seen: list[Any] = []
-    monkeypatch.setattr("interleave.cli.train._run", lambda train, job: seen.append(job.recipe.training) or 0)
+    monkeypatch.setattr(
+        "interleave.train.cli.train._run", lambda train, job: seen.append(job.recipe.training) or 0
+    )
     words = ["--report-to", "tensorboard", "--report-to", "wandb", "--push-to", "me/critic"]
     for command in (["sft", "critic"], ["grpo"]):
         done = CliRunner().invoke(app, [*command, "--data", ".", *words], catch_exceptions=False)

@@ -14,9 +14,9 @@ from test_trainers import SPECS, easyr1_record
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.errors import BackendError
-from interleave.training.rewards.core import RewardCore
-from interleave.training.rewards.formula import batch_advantages
-from interleave.training.rewards.health import (
+from interleave.train.rewards.core import RewardCore
+from interleave.train.rewards.formula import batch_advantages
+from interleave.train.rewards.health import (
     FailureLimits,
     Health,
     RewardUnhealthy,
@@ -24,9 +24,9 @@ from interleave.training.rewards.health import (
     filled_with_group_mean,
     screened,
 )
-from interleave.training.rewards.redraws import Redrawer
-from interleave.training.trainers import easyr1, ms_swift, shared
-from interleave.training.trainers.trl import ScoredBatch, TrlReward
+from interleave.train.rewards.redraws import Redrawer
+from interleave.train.trainers import easyr1, ms_swift, shared
+from interleave.train.trainers.trl import ScoredBatch, TrlReward
 from interleave.types import Scores
 
 LENIENT = FailureLimits(step=1.0)

@@ -19,8 +19,8 @@ from interleave.agents.prompts import load_pack
 from interleave.agents.replies import render_verdict
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.errors import BackendError, Failure, InputError, ReplyError
-from interleave.training.rewards.core import RewardCore, group_seed
-from interleave.training.rewards.formula import (
+from interleave.train.rewards.core import RewardCore, group_seed
+from interleave.train.rewards.formula import (
     Parts,
     Weights,
     batch_advantages,
@@ -31,8 +31,8 @@ from interleave.training.rewards.formula import (
     step,
     total,
 )
-from interleave.training.rewards.redraws import Redrawer, checked_scores, load_redrawer
-from interleave.training.rewards.samples import Case, Sample
+from interleave.train.rewards.redraws import Redrawer, checked_scores, load_redrawer
+from interleave.train.rewards.samples import Case, Sample
 from interleave.types import Outcome, Scores, Verdict
 
 OLD = Scores(semantics=4.0, quality=6.0)
@@ -330,7 +330,7 @@ def test_no_more_are_drawn_at_once_than_allowed() -> None:
 
 
 def test_waiting_for_a_turn_does_not_count_against_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interleave.training.rewards.core.time", SimpleNamespace(monotonic=now))
+    monkeypatch.setattr("interleave.train.rewards.core.time", SimpleNamespace(monotonic=now))
     painter = Painter(lambda request: asyncio.sleep(30))
     replies = [reject(str(number)) for number in range(6)]
     results = run_jumping(core(painter, concurrency=1, deadline=35).score_all([sample()] * 6, replies))

@@ -19,10 +19,10 @@ from interleave.backends.protocols import ImageRequest
 from interleave.errors import LimitReached
 from interleave.local.qwen3_vl.cuda_graph_decode import supports
 from interleave.local.qwen3_vl.token_choice import RandomChoice, inverse_cdf
-from interleave.training.grpo import equal_runs
-from interleave.training.recipes import GrpoPart
-from interleave.training.rewards.redraws import Redrawer
-from interleave.training.rollouts import Rollouts, run_lengths
+from interleave.train.grpo import equal_runs
+from interleave.train.recipes import GrpoPart
+from interleave.train.rewards.redraws import Redrawer
+from interleave.train.rollouts import Rollouts, run_lengths
 
 PROMPTS = [[5, 6, 7, 8, 9], [11, 12, 13]]
 NEVER = [3]

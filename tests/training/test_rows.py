@@ -13,10 +13,10 @@ from making import critic_rl_rows, critic_sft_rows, planner_sft_rows, write_rows
 from PIL import Image
 
 from interleave.errors import ConfigurationError, InputError
-from interleave.training.inspection import bad_rows, inspect_rows, open_rows
-from interleave.training.recipes import load_recipe
-from interleave.training.rows import check_columns, find_rows, read_rows
-from interleave.training.run import TrainingJob
+from interleave.train.inspection import bad_rows, inspect_rows, open_rows
+from interleave.train.recipes import load_recipe
+from interleave.train.rows import check_columns, find_rows, read_rows
+from interleave.train.run import TrainingJob
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +188,7 @@ def test_K12_a_row_whose_scores_or_label_are_missing_is_named(
 def test_K13_several_processes_find_what_one_finds(
     workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave.training.inspection.MANY_PICTURES", 4)
+    monkeypatch.setattr("interleave.train.inspection.MANY_PICTURES", 4)
     rows = critic_sft_rows(4, side=64)
     write_rows(tmp_path / "critic_sft.parquet", [*rows, rows[0]])
     found = inspect(tmp_path, workers=workers)
@@ -259,9 +259,9 @@ def test_rows_for_verl_are_those_for_trl(form: str, tmp_path: Path) -> None:
 
     from run_folders import random_collection  # type: ignore[import-not-found]
 
-    from interleave.data.export.images import PictureForm
-    from interleave.data.export.stage import ExportOptions, export
-    from interleave.data.select.stage import select
+    from interleave.train.data.export.images import PictureForm
+    from interleave.train.data.export.stage import ExportOptions, export
+    from interleave.train.data.select.stage import select
 
     select([random_collection(tmp_path / "col", Random("verl"), 30)], tmp_path / "chosen")
     for name in ("trl", "verl"):

@@ -24,15 +24,15 @@ from interleave.errors import (
     OutOfMemory,
     RunError,
 )
-from interleave.training.collator import IGNORED, SftCollator
-from interleave.training.inspection import open_rows
-from interleave.training.logs import comparable, read_log
-from interleave.training.models import load_trainable_model
-from interleave.training.output_folder import OutputFolder
-from interleave.training.recipes import Recipe, load_recipe
-from interleave.training.rows import find_rows, read_rows
-from interleave.training.run import TrainingBroken, TrainingJob, TrainingMonitor
-from interleave.training.sft import LengthGroupedSampler, train_sft
+from interleave.train.collator import IGNORED, SftCollator
+from interleave.train.inspection import open_rows
+from interleave.train.logs import comparable, read_log
+from interleave.train.models import load_trainable_model
+from interleave.train.output_folder import OutputFolder
+from interleave.train.recipes import Recipe, load_recipe
+from interleave.train.rows import find_rows, read_rows
+from interleave.train.run import TrainingBroken, TrainingJob, TrainingMonitor
+from interleave.train.sft import LengthGroupedSampler, train_sft
 
 
 def recipe(model: Path, **changes: Any) -> Recipe:
@@ -289,7 +289,7 @@ def test_K19_another_batch_or_other_rows_are_refused(
 def test_K19_another_number_of_processes_is_refused(
     toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interleave.training import checkpoints
+    from interleave.train import checkpoints
 
     stop_after(monkeypatch, 1)
     with pytest.raises(LimitReached):
@@ -304,7 +304,7 @@ def test_a_folder_without_a_saved_step_may_be_taken_over(
     toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("interleave.training.sft.run_training", fail)
+        patched.setattr("interleave.train.sft.run_training", fail)
         with pytest.raises(KeyboardInterrupt):
             train(toy, data, tmp_path / "out", training__steps=5)
     assert json.loads((tmp_path / "out" / "training.json").read_text())["recipe"]["training"]["steps"] == 5

@@ -14,8 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from interleave.training.logs import read_log
-from interleave.training.sharded_head import gather_output_layer
+from interleave.train.logs import read_log
+from interleave.train.sharded_head import gather_output_layer
 
 LAUNCH = Path(__file__).parents[2] / "launch"
 SETTINGS = ("training.steps=3", "training.device_batch=2", "training.log_every=1", "training.save_every=2")

@@ -13,10 +13,10 @@ import pytest
 
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError
-from interleave.training.launch_files import read_launch, verl_settings
-from interleave.training.logs import read_log
-from interleave.training.preflight import ParameterCounts, estimate_memory
-from interleave.training.recipes import Recipe, load_recipe, parse_changes, shipped_recipes
+from interleave.train.launch_files import read_launch, verl_settings
+from interleave.train.logs import read_log
+from interleave.train.preflight import ParameterCounts, estimate_memory
+from interleave.train.recipes import Recipe, load_recipe, parse_changes, shipped_recipes
 
 ROOT = Path(__file__).parents[2]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

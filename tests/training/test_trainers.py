@@ -17,11 +17,11 @@ from making import critic_rl_rows
 from test_rewards import accept, reject
 
 from interleave.errors import ConfigurationError, InputError
-from interleave.training.rewards.health import RewardUnhealthy
-from interleave.training.rewards.samples import Case, Result
-from interleave.training.trainers import easyr1, ms_swift, shared, verl
-from interleave.training.trainers.marked_rewards import marked, unmarked
-from interleave.training.trainers.trl import is_outage
+from interleave.train.rewards.health import RewardUnhealthy
+from interleave.train.rewards.samples import Case, Result
+from interleave.train.trainers import easyr1, ms_swift, shared, verl
+from interleave.train.trainers.marked_rewards import marked, unmarked
+from interleave.train.trainers.trl import is_outage
 
 SPECS = {"generator": "world", "scorer": "oracle"}
 BROKEN = {"generator": "world", "scorer": "scripted:./none.jsonl"}
@@ -98,7 +98,7 @@ def verl_advantages_of(rewards: list[tuple[float | None, bool]], index: list[str
     """What verl's default trainer makes of a step's rewards, each a number at the last token of a reply."""
     import torch
 
-    from interleave.training.trainers.verl_advantages import interleave_grpo
+    from interleave.train.trainers.verl_advantages import interleave_grpo
 
     given = torch.zeros(len(rewards), 3)
     given[:, 2] = torch.tensor([marked(total, drawn=drawn) for total, drawn in rewards])
@@ -206,7 +206,7 @@ def test_ms_swift_is_called_with_columns_and_cannot_mask(
 def test_pictures_come_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from PIL import Image
 
-    from interleave.pictures import encode_png
+    from interleave.images import encode_png
 
     red = Image.new("RGB", (4, 4), "red")
     (tmp_path / "images").mkdir()

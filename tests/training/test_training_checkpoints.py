@@ -15,12 +15,12 @@ import torch
 from test_sft import recipe, stop_after, train
 
 from interleave.errors import ConfigurationError, LimitReached, StorageError
-from interleave.training import checkpoints
-from interleave.training.inspection import open_rows
-from interleave.training.models import load_trainable_model
-from interleave.training.output_folder import OutputFolder
-from interleave.training.run import TrainingJob, TrainingMonitor
-from interleave.training.sft import sft_trainer
+from interleave.train import checkpoints
+from interleave.train.inspection import open_rows
+from interleave.train.models import load_trainable_model
+from interleave.train.output_folder import OutputFolder
+from interleave.train.run import TrainingJob, TrainingMonitor
+from interleave.train.sft import sft_trainer
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import torch
 from making import answer, critic_sft_rows
 
 from interleave.local.qwen3_vl.unmasked_attention import unmasked_attention
-from interleave.training.collator import SftCollator
-from interleave.training.models import load_trainable_model
-from interleave.training.recipes import ModelPart
-from interleave.training.rows import decode_rows
+from interleave.train.collator import SftCollator
+from interleave.train.models import load_trainable_model
+from interleave.train.recipes import ModelPart
+from interleave.train.rows import decode_rows
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from interleave.agents.reask import ask
 from interleave.agents.replies import JUDGEMENT_KEYS, VERDICT_SCHEMA, parse_prompt, parse_verdict
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
 from interleave.errors import BackendError, ConfigurationError, Failure, ReplyError
-from interleave.pictures import white_canvas
+from interleave.images import white_canvas
 from interleave.types import Outcome, Picture, Slot, Verdict
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interleave.agents.chapters import ChapterPlanner, StorySoFar
 from interleave.agents.planner import Planner
-from interleave.agents.sheets import with_sheets
+from interleave.agents.reference_sheets import with_sheets
 from interleave.types import Asset, GivenAsset, Plan, Request
 
 

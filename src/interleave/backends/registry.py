@@ -1,8 +1,8 @@
 """Backends by name: the tables of those that ship with the product, and the entry points of plugins.
 
 A package adds a backend with an entry point in one of the groups `interleave.generators`, `interleave.vlms`
-and `interleave.agents` (see `interleave.plugins`). It names a class, or a `BackendInfo` that names one and
-says more about it. The class is built with the keyword arguments `spec`, `options` and, if it has such a
+and `interleave.agents` (see `interleave.entry_points`). It names a class, or a `BackendInfo` that names one
+and says more about it. The class is built with the keyword arguments `spec`, `options` and, if it has such a
 parameter, `role`; `options` is an instance of its inner `Options` model, which lists the keys it takes.
 `concurrency` and `timeout` are taken and kept for every backend, `strict` for every model that is a critic.
 """
@@ -20,7 +20,7 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ValidationError
 
-from interleave import plugins
+from interleave import entry_points
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.spec_limits import keep_limits
 from interleave.config.specs import BackendOptions, CriticOptions, Spec, parse_spec
@@ -75,7 +75,7 @@ class BackendInfo:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        return tuple(package for package in self.needs if not plugins.is_importable(package))
+        return tuple(package for package in self.needs if not entry_points.is_importable(package))
 
     @property
     def install(self) -> str:
@@ -259,15 +259,17 @@ def refuse_undrawable(prompts: Iterable[str], generator: str | Spec) -> None:
 
 def known_names(*kinds: Kind) -> list[str]:
     """The names that a spec can begin with; nothing is imported."""
-    return sorted({name for kind in kinds for name in (*SHIPPED[kind], *plugins.installed(GROUPS[kind]))})
+    return sorted(
+        {name for kind in kinds for name in (*SHIPPED[kind], *entry_points.installed(GROUPS[kind]))}
+    )
 
 
 def known_backends(kind: Kind) -> dict[str, BackendInfo]:
     """Every backend of a kind; a plugin that cannot be loaded is left out with a warning."""
     found = dict(SHIPPED[kind])
-    for name, point in plugins.installed(GROUPS[kind]).items():
+    for name, point in entry_points.installed(GROUPS[kind]).items():
         try:
-            plugins.load(point, f"the backend {name!r}")
+            entry_points.load(point, f"the backend {name!r}")
         except ConfigurationError as error:
             logger.warning("interleave: %s (left out)", error)
         else:
@@ -280,7 +282,7 @@ def find_backend(name: str, *kinds: Kind) -> BackendInfo | None:
     for kind in kinds:
         if name in SHIPPED[kind]:
             return SHIPPED[kind][name]
-        if (point := plugins.installed(GROUPS[kind]).get(name)) is not None:
+        if (point := entry_points.installed(GROUPS[kind]).get(name)) is not None:
             return _plugin(point)
     return None
 
@@ -288,9 +290,9 @@ def find_backend(name: str, *kinds: Kind) -> BackendInfo | None:
 @cache
 def _plugin(point: EntryPoint) -> BackendInfo:
     """The `BackendInfo` that an entry names, or one made for the plain class that it names."""
-    plain = BackendInfo(point.value, f"from the package {plugins.package_of(point)}")
+    plain = BackendInfo(point.value, f"from the package {entry_points.package_of(point)}")
     try:
-        named = plugins.load(point, f"the backend {point.name!r}")
+        named = entry_points.load(point, f"the backend {point.name!r}")
     except ConfigurationError:  # reported when the backend is used
         return plain
     return named if isinstance(named, BackendInfo) else plain

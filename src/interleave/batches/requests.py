@@ -18,7 +18,7 @@ from typing import Any
 
 from interleave.errors import InputError, InterleaveError
 from interleave.files import open_regular, read_lines, why
-from interleave.pictures import MAX_BYTES, pixel_digest, read_picture, white_canvas
+from interleave.images import MAX_BYTES, pixel_digest, read_picture, white_canvas
 from interleave.runs.lease import Lease
 from interleave.text import count as counted
 from interleave.text import storable

@@ -220,15 +220,15 @@ def _keys() -> Iterator[Finding]:
 
 def _plugins() -> Iterator[Finding]:
     """What other packages add, and whether it can be imported."""
-    from interleave import plugins
+    from interleave import entry_points
 
-    for group, points in sorted(plugins.everything().items()):
+    for group, points in sorted(entry_points.everything().items()):
         for name, point in points.items():
-            package = plugins.package_of(point)
+            package = entry_points.package_of(point)
             if package == DISTRIBUTION:
                 continue
             try:
-                plugins.load(point, repr(name))
+                entry_points.load(point, repr(name))
             except InterleaveError as error:
                 yield Finding(
                     "plugins", f"{group}: {name}", "warning", str(error), f"pip install --upgrade {package}"

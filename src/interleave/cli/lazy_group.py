@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from interleave import plugins
+from interleave import entry_points
 from interleave.cli import options
 from interleave.cli.json_output import JSON, JSON_EVENTS
 from interleave.cli.signals import interrupt_on_terminate
@@ -28,15 +28,15 @@ class Row(NamedTuple):
     """Its line in the list of commands; None: whatever the loaded command says."""
 
 
-def imported(target: str, help: str) -> Row:
-    """The row of a command in this package; `target` is "module:name"."""
+def lazy_command(target: str, help: str) -> Row:
+    """The row of the command that `target`, "module:name", names."""
     return Row(partial(pkgutil.resolve_name, target), help)
 
 
 def plugged_in(group: str, kind: str) -> dict[str, Row]:
-    """The rows of the commands that installed packages add."""
-    points = plugins.installed(group).items()
-    return {name: Row(partial(plugins.load, point, f"the {kind} {name!r}")) for name, point in points}
+    """The rows of the commands that installed packages add; each entry names a command or the row of one."""
+    points = entry_points.installed(group).items()
+    return {name: Row(partial(entry_points.load, point, f"the {kind} {name!r}")) for name, point in points}
 
 
 def lazy_group(rows: Callable[[], Mapping[str, Row]]) -> type[TyperGroup]:
@@ -65,10 +65,12 @@ def lazy_group(rows: Callable[[], Mapping[str, Row]]) -> type[TyperGroup]:
 
         def _help(self, name: str) -> str | None:
             """The line of a command; None, and a warning, for a plugin that cannot be loaded."""
-            row = rows().get(name)
-            if row is not None and row.help is not None:
-                return row.help
+            row: Any = rows().get(name)
             try:
+                if row and not row.help:
+                    row = row.load()
+                if isinstance(row, Row) and row.help:
+                    return row.help
                 return str(self.commands[name].get_short_help_str(limit=120))
             except ConfigurationError as error:
                 say(f"interleave: {error} (left out)")
@@ -99,6 +101,8 @@ class _Commands(Mapping[str, Any]):
 
 def _as_command(name: str, loaded: Any) -> Any:
     """What typer makes of a function or an application, with `--debug`."""
+    if isinstance(loaded, Row):
+        loaded = loaded.load()
     holder = typer.Typer(rich_markup_mode=None)
     if isinstance(loaded, typer.Typer):
         holder.add_typer(loaded, name=name)

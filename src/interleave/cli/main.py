@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from interleave.cli.json_output import print_error
-from interleave.cli.lazy_group import Row, imported, lazy_group, plugged_in
+from interleave.cli.lazy_group import Row, lazy_command, lazy_group, plugged_in
 from interleave.cli.streams import say, tolerate_closed_streams
 from interleave.errors import (
     BackendError,
@@ -31,21 +31,22 @@ from interleave.version import __version__
 DONE, SHORT, BAD_INPUT, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
 COMMANDS = {
-    "generate": imported("interleave.cli.generate:generate", "Answer a request with text and images."),
-    "plan": imported("interleave.cli.plan:plan", "Plan a request and draw nothing."),
-    "resume": imported("interleave.cli.resume:resume", "Continue a run, or redraw, choose, undo, branch."),
-    "show": imported("interleave.cli.show:show", "Show a run: its steps and the path of its document."),
-    "export": imported("interleave.cli.export:export", "Write a run's document as PDF, EPUB, HTML, PPTX…"),
-    "studio": imported("interleave.cli.studio:studio", "Make, steer and read documents in the browser."),
-    "backends": imported("interleave.cli.backends:app", "List the models that a spec can name; check one."),
-    "prompts": imported("interleave.cli.prompts:app", "The prompt packs for planner and critic."),
-    "doctor": imported("interleave.cli.doctor:doctor", "What is installed, what is missing, how to get it."),
-    "bench": imported("interleave.cli.bench:app", "Measure planners, critics and generators."),
-    "calibrate": imported("interleave.cli.calibrate:calibrate", "Compare a critic's confidence with labels."),
-    "data": imported("interleave.cli.data:app", "Make training data: requests, runs, scores, rows."),
-    "train": imported("interleave.cli.train:app", "Train a planner or a critic."),
-    "serve": imported("interleave.cli.serve:app", "Serve a generator, or whole documents, over HTTP."),
-    "work": imported("interleave.cli.work:work", "Work on the jobs of document services, until Ctrl-C."),
+    "generate": lazy_command("interleave.cli.generate:generate", "Answer a request with text and images."),
+    "plan": lazy_command("interleave.cli.plan:plan", "Plan a request and draw nothing."),
+    "resume": lazy_command(
+        "interleave.cli.resume:resume", "Continue a run, or redraw, choose, undo, branch."
+    ),
+    "show": lazy_command("interleave.cli.show:show", "Show a run: its steps and the path of its document."),
+    "export": lazy_command(
+        "interleave.cli.export:export", "Write a run's document as PDF, EPUB, HTML, PPTX…"
+    ),
+    "backends": lazy_command(
+        "interleave.cli.backends:app", "List the models that a spec can name; check one."
+    ),
+    "prompts": lazy_command("interleave.cli.prompts:app", "The prompt packs for planner and critic."),
+    "doctor": lazy_command(
+        "interleave.cli.doctor:doctor", "What is installed, what is missing, how to get it."
+    ),
 }
 """The lines fit in a terminal of 80 columns."""
 BROUGHT_BY = {

@@ -66,7 +66,7 @@ def _standard_input() -> str:
 
 def build_request(parts: list[RawPart]) -> Request:
     """The request, with its pictures read and checked."""
-    from interleave.pictures import read_picture
+    from interleave.images import read_picture
     from interleave.types import Request
 
     return Request.of([part if isinstance(part, str) else read_picture(part) for part in parts])
@@ -79,7 +79,7 @@ def with_assets(request: Request, given: list[str]) -> Request:
     """
     from dataclasses import replace
 
-    from interleave.pictures import read_picture
+    from interleave.images import read_picture
     from interleave.types import GivenAsset
 
     found: dict[str, dict[str, Any]] = {}

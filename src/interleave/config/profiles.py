@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from interleave import plugins
+from interleave import entry_points
 from interleave.choice import DEFAULT_CHOICE
 from interleave.config.run_config import Choice, SourceRule
 from interleave.config.specs import Spec, parse_spec
@@ -122,7 +122,7 @@ def load_profile(name: str | None = None) -> Profile:
 def profile_files() -> dict[str, Path]:
     """Profile names and their files; a user's profile hides a shipped one of the same name."""
     own = config_folder()
-    folders = [*plugins.folders("profiles"), SHIPPED, *([own / "profiles"] if own else [])]
+    folders = [*entry_points.folders("profiles"), SHIPPED, *([own / "profiles"] if own else [])]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
 
 

@@ -36,9 +36,9 @@ from interleave.backends.protocols import (
 from interleave.backends.result_checks import checked, clean_errors, is_price
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS
 from interleave.config.run_config import NO_REMEDIES, Remedies
-from interleave.drift.remedies import with_remedies
+from interleave.drift.control import with_remedies
 from interleave.errors import BackendError, ConfigurationError, MissingPicture
-from interleave.pictures import as_rgb, remember_digest, too_large
+from interleave.images import as_rgb, remember_digest, too_large
 from interleave.runs.journal import (
     Called,
     CallFailed,

@@ -11,8 +11,8 @@ from pathlib import Path
 from interleave.config.run_config import RunConfig, differences
 from interleave.errors import RunError, StorageError
 from interleave.files import make_folder, sync_folder
+from interleave.images import pixel_digest
 from interleave.locks import lock, open_lock_file, require_locks
-from interleave.pictures import pixel_digest
 from interleave.runs.journal import Journal, RequestPart, StoredAsset, no_locks
 from interleave.runs.journal_files import FILE_NAME, claimed_journal, is_journal
 from interleave.runs.lease import Lease

@@ -6,7 +6,7 @@ The pipeline refuses the same when it comes to a step. This is for checking it b
 from __future__ import annotations
 
 from interleave.config.run_config import RunConfig
-from interleave.pictures import white_canvas
+from interleave.images import white_canvas
 from interleave.runs.calls import refuse_sources
 from interleave.runs.models import Models
 from interleave.runs.steering import Steering

@@ -14,7 +14,7 @@ from interleave.agents.auditor import AUDIT_ATTEMPTS
 from interleave.config.run_config import RoleConfig, RunConfig
 from interleave.drift.measures import StepDrift
 from interleave.errors import RunError
-from interleave.pictures import pixel_digest
+from interleave.images import pixel_digest
 from interleave.runs.decision_records import UNDOABLE, DecisionRecord, records_of
 from interleave.runs.digest_chain import JournalPosition
 from interleave.runs.journal import (

@@ -14,7 +14,7 @@ from interleave import events
 from interleave.backends.protocols import ImageRequest, Message
 from interleave.drift.measures import StepDrift
 from interleave.errors import RunError
-from interleave.pictures import pixel_digest
+from interleave.images import pixel_digest
 from interleave.runs import journal as lines
 from interleave.runs.journal import (
     Audited,

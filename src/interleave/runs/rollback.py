@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from interleave.needs import parents_of
+from interleave.dependencies import parents_of
 from interleave.runs.journal import Cause, Entry, Judged, RedrawDecided, StepFinished, Undone
 from interleave.runs.steering import Steering
 from interleave.sources import anchored_steps

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from interleave import events
 from interleave.config.run_config import Limits, RunConfig
+from interleave.dependencies import roots_of
 from interleave.drift.measures import StepDrift, step_drift
 from interleave.errors import (
     BackendError,
@@ -29,7 +30,6 @@ from interleave.errors import (
     StorageError,
     class_and_message,
 )
-from interleave.needs import roots_of
 from interleave.pipeline import interleave
 from interleave.runs import journal as lines
 from interleave.runs.audit import audits_made, document_of, pending_findings, redo_line

@@ -11,7 +11,7 @@ from PIL import Image
 
 from interleave.errors import InputError, MissingPicture, RunError, StorageError
 from interleave.files import read_from, remove_temporaries_of, sync_folder, write_atomic
-from interleave.pictures import decode_picture, encode_png
+from interleave.images import decode_picture, encode_png
 
 FOLDER = "images"
 _NAME = re.compile(r"[0-9a-f]{64}\.png\Z")

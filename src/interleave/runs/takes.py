@@ -8,7 +8,7 @@ from functools import partial
 from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.errors import RunError
 from interleave.events import Attempt
-from interleave.pictures import remember_digest
+from interleave.images import remember_digest
 from interleave.pipeline import Take
 from interleave.runs.journal import Drawn, Entry
 from interleave.runs.replay import Replay, fingerprint_of_drawing

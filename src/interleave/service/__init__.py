@@ -1,1 +1,1 @@
-"""Servers: an image generator behind HTTP, for our own loop, the reference's trainer and OpenAI's clients."""
+"""Servers: a generator behind HTTP, and documents as jobs."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from PIL.Image import Image
 
-from interleave.benchmarks.drift.chains import Chain, Link, Protocol_
+from interleave.bench.drift.chains import Chain, Link, Protocol_
 from interleave.errors import InputError
 from interleave_mini.language.prompts import edit_prompt, keep_prompt, scene_prompt
 from interleave_mini.language.references import Style

@@ -19,7 +19,7 @@ from interleave.backends.protocols import ImageGenerator, ImageRequest, Message,
 from interleave.backends.registry import load_agent as load_agent_by_spec
 from interleave.backends.registry import load_generator
 from interleave.config.run_config import RoleConfig, RunConfig
-from interleave.pictures import as_rgb, pixel_digest
+from interleave.images import as_rgb, pixel_digest
 from interleave.runs.models import Models
 from interleave.runs.resolve import Choices, load_agent, strictness
 from interleave.types import Plan, Request, Slot, Text, Verdict

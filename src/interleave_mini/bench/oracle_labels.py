@@ -12,8 +12,8 @@ from pathlib import Path
 
 from interleave.agents.prompts import load_pack
 from interleave.backends.registry import load_agent, load_generator
+from interleave.bench.labels import CriticVerdict, Kind, Label, label_lines
 from interleave.files import write_atomic
-from interleave.judging.labels import CriticVerdict, Kind, Label, label_lines
 from interleave.runs.store import FOLDER
 from interleave.types import Outcome, Verdict
 from interleave_mini.bench.critic_exam import Exam

@@ -15,7 +15,7 @@ from interleave.agents.prompts import load_pack
 from interleave.backends.registry import check_agent
 from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError, did_you_mean
-from interleave.pictures import pixel_digest
+from interleave.images import pixel_digest
 from interleave.types import Outcome, Plan, PlanStep, Request, Verdict
 from interleave_mini.language.tasks import SUITES, Task
 

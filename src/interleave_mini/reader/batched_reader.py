@@ -16,7 +16,7 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from interleave.pictures import pixel_digest
+from interleave.images import pixel_digest
 from interleave_mini.reader.scene_reader import Reader, Reading, shared_reader
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from interleave.backends.protocols import Message
-from interleave.training.models import avoid_cudnn_attention
+from interleave.train.models import avoid_cudnn_attention
 
 CLIP = 1.0
 

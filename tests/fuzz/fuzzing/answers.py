@@ -27,7 +27,7 @@ from interleave.backends.registry import load_generator, load_vlm
 from interleave.backends.remote.endpoints import read_endpoints
 from interleave.backends.remote.http_errors import retry_after, status_error
 from interleave.errors import BackendError
-from interleave.pictures import encode_png
+from interleave.images import encode_png
 from interleave.redaction import redacted_model
 from interleave.runs.journal import CallFailed, Replied
 from interleave.text import storable

@@ -278,7 +278,7 @@ def checkout(data: bytes) -> bool:
 
 
 def recipe_seeds() -> list[bytes]:
-    from interleave.training.recipes import SHIPPED
+    from interleave.train.recipes import SHIPPED
 
     return [path.read_bytes() for path in sorted(SHIPPED.glob("*.toml"))]
 
@@ -289,7 +289,7 @@ def recipe_seeds() -> list[bytes]:
     examples=24,
 )
 def recipe(data: bytes) -> bool:
-    from interleave.training.recipes import Recipe, load_recipe, parse_changes
+    from interleave.train.recipes import Recipe, load_recipe, parse_changes
 
     with scratch() as folder:
         path = folder / "mine.toml"

@@ -15,9 +15,11 @@ from fuzzing import REFUSED, attempt, journals, scratch, spare_text, target
 from interleave.agents.prompts import PromptPack, load_pack
 from interleave.backends.protocols import Reply
 from interleave.batches.requests import read_requests
-from interleave.data.export.joined import JoinedFile, read_documents, read_items
-from interleave.data.export.rows import conversation
-from interleave.data.import_runs.records import (
+from interleave.errors import InputError, InterleaveError, ReplyError
+from interleave.runs.record_file import FILE_NAME as RECORD_NAME
+from interleave.train.data.export.joined import JoinedFile, read_documents, read_items
+from interleave.train.data.export.rows import conversation
+from interleave.train.data.import_runs.records import (
     ImportedRun,
     is_result_list,
     read_answer,
@@ -25,11 +27,11 @@ from interleave.data.import_runs.records import (
     read_record,
     run_from_answer,
 )
-from interleave.data.import_runs.run_folder import refuse_unusable
-from interleave.data.import_runs.stage import REPORT, import_all, read_results
-from interleave.data.manifest import Manifest, read_manifest, write_manifest
-from interleave.data.prompts.corpus import read_corpora, refuse_bad
-from interleave.data.prompts.expand import (
+from interleave.train.data.import_runs.run_folder import refuse_unusable
+from interleave.train.data.import_runs.stage import REPORT, import_all, read_results
+from interleave.train.data.manifest import Manifest, read_manifest, write_manifest
+from interleave.train.data.prompts.corpus import read_corpora, refuse_bad
+from interleave.train.data.prompts.expand import (
     Expansion,
     ExpansionReply,
     _add_reply,
@@ -37,13 +39,11 @@ from interleave.data.prompts.expand import (
     read_replies,
     read_reply,
 )
-from interleave.data.prompts.taxonomy import OUR_WORLD, Taxonomy, read_taxonomy
-from interleave.data.score_file import Unscored, _spent, read_scores
-from interleave.data.select.selection import Selected, read_collection_paths, read_selection
-from interleave.data.sequences import sequence, why_left_out
-from interleave.data.trajectories import Trajectory, read_collection, read_trajectory
-from interleave.errors import InputError, InterleaveError, ReplyError
-from interleave.runs.record_file import FILE_NAME as RECORD_NAME
+from interleave.train.data.prompts.taxonomy import OUR_WORLD, Taxonomy, read_taxonomy
+from interleave.train.data.score_file import Unscored, _spent, read_scores
+from interleave.train.data.select.selection import Selected, read_collection_paths, read_selection
+from interleave.train.data.sequences import sequence, why_left_out
+from interleave.train.data.trajectories import Trajectory, read_collection, read_trajectory
 from interleave.types import Scores
 
 INSIDE, OUTSIDE = (0, 128, 128), (255, 0, 0)
@@ -62,7 +62,7 @@ def plant(folder: Path) -> None:
 
 @lru_cache
 def a_png(colour: tuple[int, int, int]) -> bytes:
-    from interleave.pictures import encode_png
+    from interleave.images import encode_png
 
     return encode_png(Image.new("RGB", (8, 8), colour))
 

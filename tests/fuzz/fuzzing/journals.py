@@ -15,7 +15,6 @@ from interleave.api import generate, generate_many
 from interleave.batches.assignment import Assignment, assignment_differences
 from interleave.batches.batch import CONFIG_NAME, Ended, read_assignment, read_index
 from interleave.batches.status import read_batch_status
-from interleave.data.trajectories import DAMAGED, Trajectory, read_trajectory
 from interleave.errors import RunError
 from interleave.render.html import render_document
 from interleave.render.markdown import render_markdown
@@ -28,6 +27,7 @@ from interleave.runs.record_file import write_stored
 from interleave.runs.replay import Replay
 from interleave.runs.store import PictureStore
 from interleave.runs.summary import summarize
+from interleave.train.data.trajectories import DAMAGED, Trajectory, read_trajectory
 
 WORDS = (
     *(

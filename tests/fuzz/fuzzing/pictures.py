@@ -13,7 +13,7 @@ from PIL import Image
 from fuzzing import attempt, scratch, spare_text, target
 from interleave.backends.remote import image_encoding as encoding
 from interleave.errors import BackendError, InputError
-from interleave.pictures import (
+from interleave.images import (
     MAX_SIDE,
     as_rgb,
     decode_picture,
@@ -22,8 +22,8 @@ from interleave.pictures import (
     read_picture,
     too_large,
 )
-from interleave.service import request_bodies as bodies
-from interleave.service.messages import RawPicture, Refusal
+from interleave.service.generator.messages import RawPicture, Refusal
+from interleave.service.http import request_bodies as bodies
 
 PNG = b"\x89PNG\r\n\x1a\n"
 WORDS = (

@@ -11,12 +11,12 @@ from PIL import Image
 
 from fuzzing import attempt, replies, scratch, spare_text, target
 from interleave.errors import InputError
-from interleave.pictures import encode_png
-from interleave.training.inspection import bad_rows, check_row, inspect_rows
-from interleave.training.rewards.core import has_strict_format
-from interleave.training.rewards.samples import Sample
-from interleave.training.rows import RowFiles, Task, decode_rows, read_rows
-from interleave.training.trainers.shared import sample_of
+from interleave.images import encode_png
+from interleave.train.inspection import bad_rows, check_row, inspect_rows
+from interleave.train.rewards.core import has_strict_format
+from interleave.train.rewards.samples import Sample
+from interleave.train.rows import RowFiles, Task, decode_rows, read_rows
+from interleave.train.trainers.shared import sample_of
 
 PICTURE = base64.b64encode(encode_png(Image.new("RGB", (8, 8), "teal"))).decode()
 SHOWN = {"bytes": {"base64": PICTURE}, "path": None}

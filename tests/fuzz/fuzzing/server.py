@@ -19,12 +19,12 @@ from urllib.parse import unquote
 import h11
 
 from fuzzing import pictures, target
-from interleave.pictures import decode_picture
-from interleave.service.app import Service, build_app
-from interleave.service.auth import Access
-from interleave.service.metrics import Metrics
-from interleave.service.pool import Pool
-from interleave.service.server import HEADER_BYTES
+from interleave.images import decode_picture
+from interleave.service.generator.app import Service, build_app
+from interleave.service.generator.metrics import Metrics
+from interleave.service.generator.pool import Pool
+from interleave.service.generator.server import HEADER_BYTES
+from interleave.service.http.auth import Access
 
 T = TypeVar("T")
 TOKEN = "canary-5b1f9d"

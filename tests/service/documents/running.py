@@ -17,17 +17,17 @@ from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.documents.app import build_app
+from interleave.service.documents.call_observer import observed
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.guests import GuestQuota, Guests
 from interleave.service.documents.jobs import JobTable
 from interleave.service.documents.keys import FILE_NAME, KeyAccess
 from interleave.service.documents.metrics import DocumentMetrics
-from interleave.service.documents.observing import observed
+from interleave.service.documents.model_cache import ModelShelf
 from interleave.service.documents.service import Documents, ServiceSettings
-from interleave.service.documents.shelf import ModelShelf
-from interleave.service.documents.studio.page import PageFile
-from interleave.service.server import Server as UvicornServer
-from interleave.service.server import address_of, listen, uvicorn_config
+from interleave.service.generator.server import Server as UvicornServer
+from interleave.service.generator.server import address_of, listen, uvicorn_config
+from interleave.studio.page import PageFile
 
 T = TypeVar("T")
 HANGS_AFTER = 60.0

@@ -21,11 +21,11 @@ from interleave.backends.protocols import ImageRequest
 from interleave.cli.main import run
 from interleave.config.run_config import Limits
 from interleave.errors import BackendError
-from interleave.service.documents import feeds
+from interleave.service.documents import broadcaster as feeds
 from interleave.service.documents.chat import MAX_LINE_BYTES, ChatWriter
 from interleave.service.documents.chat_request import parse_chat
+from interleave.service.documents.document_parts import Ending
 from interleave.service.documents.keys import ANYBODY, FILE_NAME, add_key
-from interleave.service.documents.parts import Ending
 from interleave.service.documents.service import ServiceSettings
 
 ASKED: list[Any] = [{"role": "user", "content": "How a frog grows up, in two pictures"}]

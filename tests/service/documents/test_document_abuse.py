@@ -20,7 +20,7 @@ from serving import coded, png
 from interleave.runs.store import PictureStore
 from interleave.service.documents.service import ServiceSettings
 from interleave.service.documents.streams import EventStream
-from interleave.service.memory import MEGABYTE, MemoryBudget, MemoryLease
+from interleave.service.http.memory import MEGABYTE, MemoryBudget, MemoryLease
 
 ASKED = {"input": "A frog, in one picture", "background": True}
 TAKES_JSON = ["/v1/responses", "/v1/chat/completions", "/v1beta/models/interleave:generateContent"]

@@ -16,11 +16,11 @@ from serving import png
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError
 from interleave.runs.resolve import Choices
+from interleave.service.documents.fair_queue import HOUR, Turns
 from interleave.service.documents.keys import FILE_NAME, Caller, KeyAccess, add_key, read_keys, revoke_key
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.server import DocumentsConfig, check_public
 from interleave.service.documents.service import ServiceSettings
-from interleave.service.documents.turns import HOUR, Turns
 
 ASKED = {"input": "A frog, in one picture", "background": True}
 

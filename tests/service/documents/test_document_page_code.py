@@ -29,7 +29,7 @@ def test_the_python_of_the_page_runs(
 def test_every_option_of_the_command_is_on_the_page() -> None:
     import typer
 
-    from interleave.cli.serve import app
+    from interleave.service.cli.serve import app
 
     command = typer.main.get_command(app).commands["documents"]  # type: ignore[attr-defined]
     page = PAGE.read_text("utf-8")

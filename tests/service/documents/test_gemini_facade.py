@@ -19,7 +19,8 @@ from serving import coded, png
 
 from interleave.backends.protocols import ImageRequest
 from interleave.errors import BackendError
-from interleave.service.documents import feeds, gemini
+from interleave.service.documents import broadcaster as feeds
+from interleave.service.documents import gemini
 from interleave.service.documents.keys import ANYBODY, FILE_NAME, add_key
 
 ASKED = "How a frog grows up, in two pictures"

@@ -15,8 +15,8 @@ import httpx
 import pytest
 from serving import Server
 
-from interleave.cli import studio as command
 from interleave.runs.resolve import Choices
+from interleave.studio import command
 
 SPACE = Path(__file__).parents[3] / "deploy" / "space"
 

@@ -19,10 +19,10 @@ from interleave.runs.journal import RequestPart
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.documents.jobs import Job, new_job_id
 from interleave.service.documents.keys import FILE_NAME, add_key
-from interleave.service.documents.studio.catalogue import Catalogue, Entry, Search, entry_of, words_of
-from interleave.service.documents.studio.indexing import Indexing
-from interleave.service.documents.studio.thumbnails import Thumbnails
-from interleave.service.documents.studio.wire import Gallery
+from interleave.studio.catalogue import Catalogue, Entry, Search, entry_of, words_of
+from interleave.studio.indexing import Indexing
+from interleave.studio.schemas import Gallery
+from interleave.studio.thumbnails import Thumbnails
 
 ASKED = (
     "How a frog grows up, in two pictures",

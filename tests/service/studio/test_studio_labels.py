@@ -11,7 +11,7 @@ import httpx
 import pytest
 from running import HANGS_AFTER, Service, service
 
-from interleave.judging.labels import read_labels
+from interleave.bench.labels import read_labels
 from interleave.service.documents.guests import GuestQuota
 from interleave.service.documents.keys import FILE_NAME, add_key
 
@@ -281,7 +281,7 @@ def test_labels_outlive_a_kill_and_a_restart(tmp_path: Path) -> None:
         copy.mkdir()
         for file in tmp_path.glob("labels.sqlite*"):
             (copy / file.name).write_bytes(file.read_bytes())
-    from interleave.service.documents.studio.label_store import Choice, LabelStore
+    from interleave.studio.label_store import Choice, LabelStore
 
     store = LabelStore(copy)
     import asyncio
@@ -332,7 +332,7 @@ def test_guests_judge_their_own_documents(tmp_path: Path, monkeypatch: pytest.Mo
         assert visitors[1].post("/v1/studio/labels", json=body).status_code == 404
         assert visitors[0].post("/v1/studio/labels", json=body).status_code == 200
         assert visitors[1].get("/v1/studio/labels/export").content == b""
-        monkeypatch.setattr("interleave.service.documents.studio.judging.MOST_OF_A_GUEST", 1)
+        monkeypatch.setattr("interleave.studio.label_routes.MOST_OF_A_GUEST", 1)
         assert visitors[0].post("/v1/studio/labels", json=body).json()["error"]["code"] == "too_many_labels"
         refused = visitors[0].post("/v1/studio/labels/import", content=b"{}")
         assert refused.json()["error"]["code"] == "not_for_guests"

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from interleave.bench.labels import Kind, Label, Subject
+from interleave.bench.rater_agreement import label_agreement
 from interleave.config.run_config import RunConfig
-from interleave.judging.agreement import label_agreement
-from interleave.judging.labels import Kind, Label, Subject
 from interleave.runs.journal import RequestPart
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.documents.jobs import Job, new_job_id
-from interleave.service.documents.studio import label_store
-from interleave.service.documents.studio.catalogue import Catalogue
-from interleave.service.documents.studio.judging import labels_in
-from interleave.service.documents.studio.label_store import Choice, LabelStore, Rater
-from interleave.service.documents.studio.subjects import place_of, unit_of
+from interleave.studio import label_store
+from interleave.studio.catalogue import Catalogue
+from interleave.studio.label_routes import labels_in
+from interleave.studio.label_store import Choice, LabelStore, Rater
+from interleave.studio.subjects import place_of, unit_of
 from work import at_most_calls, that_ends
 
 LABELS = 10_000

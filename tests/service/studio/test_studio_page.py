@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from running import Service, service
 
-from interleave.service.documents.studio.page import PageFile, page_policy
+from interleave.studio.page import PageFile, page_policy
 
 PAGE = """<!doctype html><html><head><style>p { color: red }</style>
 <script type="module">console.log("</style>" + 1 < 2)</script></head>

@@ -12,7 +12,7 @@ from serving import png
 
 from interleave.errors import BackendError
 from interleave.service.documents.service import ServiceSettings
-from interleave.service.documents.studio.wire import Queue
+from interleave.studio.schemas import Queue
 
 ONE = ServiceSettings(concurrency=1)
 

@@ -12,13 +12,13 @@ import pytest
 from PIL import Image
 from running import Service, service
 
-from interleave.data.report.page import MARK
 from interleave.errors import ConfigurationError
 from interleave.service.documents.guests import GuestQuota
 from interleave.service.documents.keys import FILE_NAME, add_key
-from interleave.service.documents.studio.report_page import SCRIPT, framed_page, report_policy
-from interleave.service.documents.studio.reports import TICKET_SECONDS, ReportFolders
-from interleave.training.samples_page import write_page
+from interleave.studio.report_page import SCRIPT, framed_page, report_policy
+from interleave.studio.reports import TICKET_SECONDS, ReportFolders
+from interleave.train.data.report.page import MARK
+from interleave.train.samples_page import write_page
 
 LISTING = "/v1/studio/reports"
 HEAD = "<!doctype html><html><head><title>{title}</title>{more}</head><body>{body}</body></html>"
@@ -233,7 +233,7 @@ def test_a_pages_own_policy_makes_room_for_ours() -> None:
 
 @pytest.fixture
 def told() -> Callable[[list[Path] | None, Path], tuple[Path, ...]]:
-    from interleave.cli.studio import _report_folders
+    from interleave.studio.command import _report_folders
 
     return _report_folders
 

@@ -10,11 +10,11 @@ from running import Service, service
 from interleave.config.run_config import RoleConfig
 from interleave.runs.resolve import Choices, adapted_request, resolve
 from interleave.service.documents.keys import FILE_NAME, add_key
+from interleave.service.documents.model_cache import ModelShelf, Offer
 from interleave.service.documents.service import suggestions_for
-from interleave.service.documents.shelf import ModelShelf, Offer
-from interleave.service.documents.studio.examples import strictness_within
-from interleave.service.documents.studio.start import examples_of
-from interleave.service.documents.studio.wire import Start
+from interleave.studio.examples import strictness_within
+from interleave.studio.schemas import Start
+from interleave.studio.start import examples_of
 from interleave.types import Request
 
 

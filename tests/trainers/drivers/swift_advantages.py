@@ -22,7 +22,7 @@ from swift.rl_core.advantage import compute_advantages
 from swift.rl_core.data import GRPOSample
 from swift.rl_core.grpo_algorithm import score_completions
 
-import interleave.training.trainers.ms_swift as plugin
+import interleave.train.trainers.ms_swift as plugin
 
 GROUP = 6
 

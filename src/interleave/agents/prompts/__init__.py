@@ -21,12 +21,12 @@ from typing import Any, Literal, cast
 
 from pydantic import Field, ValidationError, field_validator
 
-from interleave import plugins
+from interleave import entry_points
 from interleave.backends.protocols import Message
 from interleave.config.profiles import config_folder
 from interleave.errors import ConfigurationError, did_you_mean
 from interleave.files import parse_toml, read_text, why
-from interleave.pictures import fit_area
+from interleave.images import fit_area
 from interleave.types import Part, Picture, Text, Value
 
 log = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ def describe_packs() -> list[tuple[PackDescription, Path]]:
 def pack_folders() -> dict[str, Path]:
     """Pack names and their folders; a user's pack hides a shipped one of the same name."""
     own = user_packs_folder()
-    folders = [*plugins.folders("prompt_packs"), SHIPPED, *([own] if own else [])]
+    folders = [*entry_points.folders("prompt_packs"), SHIPPED, *([own] if own else [])]
     return {path.parent.name: path.parent for folder in folders for path in folder.glob("*/pack.toml")}
 
 

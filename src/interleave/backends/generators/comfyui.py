@@ -41,7 +41,7 @@ from interleave.backends.remote.responses import expect, json_of, label, optiona
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError, Failure
-from interleave.pictures import encode_png
+from interleave.images import encode_png
 
 if TYPE_CHECKING:
     import httpx2

@@ -17,7 +17,7 @@ from pydantic import Field
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import BackendError, ConfigurationError
-from interleave.pictures import pixel_digest
+from interleave.images import pixel_digest
 
 MAX_SOURCES = 16
 CARDS = 6

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.backends.remote.http_errors import bad_reply
 from interleave.errors import BackendError, Failure, InputError
-from interleave.pictures import decode_picture, encode_png
+from interleave.images import decode_picture, encode_png
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -30,7 +30,7 @@ from interleave.backends.retries import VLM_DEADLINE_SECONDS
 from interleave.backends.sampling import SamplingOptions, sampling_for
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError, Failure
-from interleave.pictures import encode_png
+from interleave.images import encode_png
 from interleave.types import Part, Text
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from interleave import plugins
+from interleave import entry_points
 from interleave.errors import (
     ConfigurationError,
     InterleaveError,
@@ -71,7 +71,7 @@ class Format:
     @property
     def lacking(self) -> list[str]:
         """The packages it needs that are not installed."""
-        return [package for package in self.needs if not plugins.is_importable(package)]
+        return [package for package in self.needs if not entry_points.is_importable(package)]
 
     @property
     def missing(self) -> str | None:
@@ -101,23 +101,23 @@ FORMATS = {
 
 def format_names() -> list[str]:
     """The names that `--to` takes; nothing is imported."""
-    return list(dict.fromkeys((*FORMATS, *plugins.installed(EXPORTERS))))
+    return list(dict.fromkeys((*FORMATS, *entry_points.installed(EXPORTERS))))
 
 
 def find_format(name: str) -> Format:
     """The format of a name; an exporter of another package cannot replace one of ours."""
     if name in FORMATS:
         return FORMATS[name]
-    point = plugins.installed(EXPORTERS).get(name)
+    point = entry_points.installed(EXPORTERS).get(name)
     if point is None:
         raise ConfigurationError(f"there is no format {name!r}. {did_you_mean(name, format_names())}")
-    found = plugins.load(point, f"the exporter {name!r}")
+    found = entry_points.load(point, f"the exporter {name!r}")
     if not isinstance(found, Format):
-        raise ConfigurationError(f"{point.value!r} of {plugins.package_of(point)} is no Format")
+        raise ConfigurationError(f"{point.value!r} of {entry_points.package_of(point)} is no Format")
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
-            f"the exporter {name!r} of {plugins.package_of(point)} needs another name: it is the suffix of a "
-            "file, of lower-case letters, digits and hyphens"
+            f"the exporter {name!r} of {entry_points.package_of(point)} needs another name: it is the suffix "
+            "of a file, of lower-case letters, digits and hyphens"
         )
     return replace(found, name=name)
 

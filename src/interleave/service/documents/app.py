@@ -12,45 +12,45 @@ from starlette.responses import Response
 
 from interleave.errors import StorageError
 from interleave.render.exports import known_formats
-from interleave.service import openai_wire as openai
-from interleave.service.app import CLIENT_CLOSED_REQUEST
 from interleave.service.documents.chat import ChatRoutes
 from interleave.service.documents.decision_routes import DecisionRoutes
-from interleave.service.documents.facts import waiting_response
-from interleave.service.documents.files import FileRoutes
+from interleave.service.documents.document_routes import DocumentRoutes
+from interleave.service.documents.file_routes import FileRoutes
 from interleave.service.documents.gemini import GeminiRoutes, gemini_refusal, is_gemini_path
-from interleave.service.documents.handling import JobHandling
 from interleave.service.documents.input_items import input_items
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.keys import GOOGLE_KEY, REPORTS, KeyAccess
 from interleave.service.documents.metrics import CONTENT_TYPE, DocumentMetrics
 from interleave.service.documents.openapi import openapi
-from interleave.service.documents.pages import DocumentRoutes
 from interleave.service.documents.refusals import ApiRefusal, refusal_response
+from interleave.service.documents.request_handling import JobHandling
 from interleave.service.documents.requests import caller_of, event_number, plain_json
+from interleave.service.documents.response_json import waiting_response
 from interleave.service.documents.responses_request import parse_submission
 from interleave.service.documents.robot_routes import RobotRoutes
 from interleave.service.documents.service import Documents, storage_failed
-from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PATHS
-from interleave.service.documents.shared_pictures import ROUTE as SHARED
+from interleave.service.documents.shared_images import PREFIX as SIGNED_PATHS
+from interleave.service.documents.shared_images import ROUTE as SHARED
 from interleave.service.documents.streams import EventStream, json_response
-from interleave.service.documents.studio.gallery import GalleryRoutes
-from interleave.service.documents.studio.guard import ChangesGuard
-from interleave.service.documents.studio.indexing import Indexing
-from interleave.service.documents.studio.judging import JudgingRoutes
-from interleave.service.documents.studio.page import PageFile
-from interleave.service.documents.studio.queue import QueueRoutes
-from interleave.service.documents.studio.related import RelatedRoutes
-from interleave.service.documents.studio.report_routes import FILE_ROUTE, ReportRoutes
-from interleave.service.documents.studio.reports import ReportFolders
-from interleave.service.documents.studio.routes import PageRoutes
-from interleave.service.messages import ClientDisconnected, Refusal
-from interleave.service.middleware import (
+from interleave.service.generator import openai_images_api as openai
+from interleave.service.generator.app import CLIENT_CLOSED_REQUEST
+from interleave.service.generator.messages import ClientDisconnected, Refusal
+from interleave.service.http.middleware import (
     LEASE,
     REQUEST_ID,
     ServiceMiddleware,
     internal_failure,
 )
+from interleave.studio.gallery import GalleryRoutes
+from interleave.studio.guard import ChangesGuard
+from interleave.studio.indexing import Indexing
+from interleave.studio.label_routes import JudgingRoutes
+from interleave.studio.page import PageFile
+from interleave.studio.queue import QueueRoutes
+from interleave.studio.related import RelatedRoutes
+from interleave.studio.report_routes import FILE_ROUTE, ReportRoutes
+from interleave.studio.reports import ReportFolders
+from interleave.studio.routes import PageRoutes
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from interleave.service.app import CLIENT_CLOSED_REQUEST
 from interleave.service.documents.chat_request import ChatSubmission, Pictures, parse_chat, pictures_choice
-from interleave.service.documents.facts import DOCUMENTS
-from interleave.service.documents.handling import JobHandling
+from interleave.service.documents.document_parts import Ending, ShownPart, failure_of, parts_of, shown_parts
 from interleave.service.documents.jobs import Job
-from interleave.service.documents.parts import Ending, ShownPart, failure_of, parts_of, shown_parts
 from interleave.service.documents.refusals import error_body, refusal_response
+from interleave.service.documents.request_handling import JobHandling
+from interleave.service.documents.response_json import DOCUMENTS
 from interleave.service.documents.service import Documents
-from interleave.service.documents.shared_pictures import origin_of
-from interleave.service.documents.stored_pictures import DataUrl, StoredPicture
+from interleave.service.documents.shared_images import origin_of
+from interleave.service.documents.stored_images import DataUrl, StoredPicture
 from interleave.service.documents.streams import ChunkStream, json_response
 from interleave.service.documents.submissions import OWN_FIELD
-from interleave.service.messages import ClientDisconnected
-from interleave.service.middleware import LEASE
+from interleave.service.generator.app import CLIENT_CLOSED_REQUEST
+from interleave.service.generator.messages import ClientDisconnected
+from interleave.service.http.middleware import LEASE
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.shared_pictures import split_at_pictures
+from interleave.service.documents.shared_images import split_at_pictures
 from interleave.service.documents.submissions import (
     OWN_FIELD,
     InputPart,
@@ -23,7 +23,7 @@ from interleave.service.documents.submissions import (
     refuse_held_plan,
     text_of,
 )
-from interleave.service.parameters import MAX_SEED, Parameters
+from interleave.service.generator.parameters import MAX_SEED, Parameters
 
 Pictures = Literal["url", "data", "markdown"]
 PICTURES: tuple[Pictures, ...] = ("url", "data", "markdown")

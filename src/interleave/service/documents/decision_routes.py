@@ -13,16 +13,16 @@ from interleave.backends.protocols import GeneratorCapabilities
 from interleave.errors import InputError
 from interleave.runs.decisions import DecidedRun, choice_line, redraw_line, release_line, undo_line
 from interleave.runs.plan_file import moved_assets, numbered_steps
-from interleave.service.app import CLIENT_CLOSED_REQUEST
-from interleave.service.documents.decisions import Ask, Branch, Decisions
+from interleave.service.documents.job_decisions import Ask, Branch, Decisions
 from interleave.service.documents.jobs import Decision, Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.requests import caller_of
 from interleave.service.documents.service import Documents
-from interleave.service.messages import ClientDisconnected, ServiceFacts
-from interleave.service.middleware import REQUEST_ID
-from interleave.service.parameters import MAX_SEED, Parameters
-from interleave.service.request_bodies import read_json
+from interleave.service.generator.app import CLIENT_CLOSED_REQUEST
+from interleave.service.generator.messages import ClientDisconnected, ServiceFacts
+from interleave.service.generator.parameters import MAX_SEED, Parameters
+from interleave.service.http.middleware import REQUEST_ID
+from interleave.service.http.request_bodies import read_json
 from interleave.types import Plan
 from interleave.validation_errors import first_problem
 

@@ -23,9 +23,9 @@ from interleave.runs.journal import (
 )
 from interleave.runs.record import RunRecord
 from interleave.runs.record import fold as fold_record
-from interleave.service.documents.facts import picture_url, response_object
 from interleave.service.documents.jobs import Job, JobEnd
-from interleave.service.documents.stored_pictures import StoredPicture
+from interleave.service.documents.response_json import picture_url, response_object
+from interleave.service.documents.stored_images import StoredPicture
 from interleave.types import Plan, PlanStep
 
 Event = dict[str, Any]

@@ -23,7 +23,7 @@ from interleave.service.documents.submissions import (
     refuse_held_plan,
     text_of,
 )
-from interleave.service.parameters import MAX_SEED, Parameters
+from interleave.service.generator.parameters import MAX_SEED, Parameters
 
 ROLES = (None, "", "user", "model", "system")
 MODALITIES = {"TEXT", "IMAGE"}

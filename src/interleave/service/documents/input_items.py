@@ -8,7 +8,7 @@ from typing import Any
 from interleave.runs.journal import RequestPart
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.stored_pictures import StoredPicture
+from interleave.service.documents.stored_images import StoredPicture
 
 MOST_ITEMS = 100
 

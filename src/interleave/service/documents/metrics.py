@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from interleave.runs.record_file import read_stored
 from interleave.service.documents.jobs import Job
-from interleave.service.metrics import CONTENT_TYPE, SECONDS, outcome_of
+from interleave.service.generator.metrics import CONTENT_TYPE, SECONDS, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,18 +14,18 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from interleave.judging.labels import Kind
+from interleave.bench.labels import Kind
 from interleave.render.exports import known_formats
 from interleave.render.exports.formats import PageLayout, Paper
 from interleave.runs import journal
-from interleave.service.documents import wire
+from interleave.service.documents import schemas as wire
 from interleave.service.documents.calls import ModelCalls
-from interleave.service.documents.shared_pictures import ROUTE as SHARED
-from interleave.service.documents.studio import judging_wire as judging
-from interleave.service.documents.studio import report_wire
-from interleave.service.documents.studio import wire as studio
-from interleave.service.documents.studio.guard import HEADER
-from interleave.service.documents.studio.thumbnails import SIDES
+from interleave.service.documents.shared_images import ROUTE as SHARED
+from interleave.studio import label_schemas as judging
+from interleave.studio import report_schemas as report_wire
+from interleave.studio import schemas as studio
+from interleave.studio.guard import HEADER
+from interleave.studio.thumbnails import SIDES
 from interleave.types import Plan
 from interleave.version import __version__
 

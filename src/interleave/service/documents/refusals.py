@@ -9,8 +9,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from interleave.service import openai_wire as openai
-from interleave.service.messages import Refusal
+from interleave.service.generator import openai_images_api as openai
+from interleave.service.generator.messages import Refusal
 
 
 class ApiRefusal(Refusal):

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.middleware import CALLER
+from interleave.service.http.middleware import CALLER
 from interleave.types import Value
 
 if TYPE_CHECKING:

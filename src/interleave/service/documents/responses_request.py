@@ -21,8 +21,8 @@ from interleave.service.documents.submissions import (
     parts_in,
     text_of,
 )
-from interleave.service.parameters import Parameters
-from interleave.service.request_bodies import picture_from_base64
+from interleave.service.generator.parameters import Parameters
+from interleave.service.http.request_bodies import picture_from_base64
 
 NOT_USED = ("user", "safety_identifier", "prompt_cache_key")
 """Texts that identify the client's own users: checked, repeated, and not used."""

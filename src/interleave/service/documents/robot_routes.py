@@ -16,16 +16,16 @@ from interleave.errors import BackendError
 from interleave.robots.checking import check_from
 from interleave.robots.sub_task_check import SubTaskCheck, SubTaskInput
 from interleave.runs.models import Models
-from interleave.service.app import CLIENT_CLOSED_REQUEST
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.requests import caller_of, plain_json
+from interleave.service.documents.schemas import SubTaskVerdict
 from interleave.service.documents.service import RECEIVE_SECONDS, Documents, picture_of
 from interleave.service.documents.submissions import encoded_picture
-from interleave.service.documents.wire import SubTaskVerdict
-from interleave.service.messages import ClientDisconnected, ServiceFacts
-from interleave.service.middleware import LEASE
-from interleave.service.parameters import Parameters
-from interleave.service.request_bodies import read_json
+from interleave.service.generator.app import CLIENT_CLOSED_REQUEST
+from interleave.service.generator.messages import ClientDisconnected, ServiceFacts
+from interleave.service.generator.parameters import Parameters
+from interleave.service.http.middleware import LEASE
+from interleave.service.http.request_bodies import read_json
 from interleave.text import MAX_FIELD_CHARACTERS
 
 if TYPE_CHECKING:

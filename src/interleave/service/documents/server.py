@@ -18,8 +18,8 @@ from interleave.errors import ConfigurationError
 from interleave.files import make_folder
 from interleave.redaction import keep_environment_secret, keep_secret, redacted_logging
 from interleave.runs.resolve import Choices, resolve
-from interleave.service.auth import is_loopback
 from interleave.service.documents.app import build_app
+from interleave.service.documents.call_observer import observed
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.guests import GuestQuota, Guests
 from interleave.service.documents.jobs import JobTable
@@ -27,15 +27,15 @@ from interleave.service.documents.keys import FILE_NAME as KEYS_NAME
 from interleave.service.documents.keys import KeyAccess
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
-from interleave.service.documents.observing import observed
+from interleave.service.documents.model_cache import ModelShelf, NoModels, Offer
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.documents.shared_jobs import SharedJobTable
-from interleave.service.documents.shelf import ModelShelf, NoModels, Offer
-from interleave.service.documents.studio.page import PageFile
 from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
-from interleave.service.memory import trim_freed_memory
-from interleave.service.server import GRACE_SECONDS, Server, address_of, listen, uvicorn_config
-from interleave.service.signals import drain_on_signals
+from interleave.service.generator.server import GRACE_SECONDS, Server, address_of, listen, uvicorn_config
+from interleave.service.http.auth import is_loopback
+from interleave.service.http.memory import trim_freed_memory
+from interleave.service.http.signals import drain_on_signals
+from interleave.studio.page import PageFile
 from interleave.text import count
 
 log = logging.getLogger("interleave.service")

@@ -21,10 +21,8 @@ from interleave.runs.journal import read_journal
 from interleave.runs.record import RunRecord
 from interleave.runs.resolve import adapted_request
 from interleave.runs.store import PictureStore
-from interleave.service.decoding import Decoder, EncodedPicture
+from interleave.service.documents.broadcaster import Feeds
 from interleave.service.documents.events import Event, Fold, ResponseFold, folded
-from interleave.service.documents.facts import response_object
-from interleave.service.documents.feeds import Feeds
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import (
     IdempotencyConflict,
@@ -36,18 +34,20 @@ from interleave.service.documents.jobs import (
     new_job_id,
 )
 from interleave.service.documents.keys import Caller
+from interleave.service.documents.model_cache import ModelShelf
 from interleave.service.documents.queue_state import QueueState, read_queue, write_queue
 from interleave.service.documents.refusals import ApiRefusal, for_clients, unknown
+from interleave.service.documents.response_json import response_object
 from interleave.service.documents.retention import remove_regularly
-from interleave.service.documents.shared_pictures import PictureAddresses, SharedPicture
+from interleave.service.documents.shared_images import PictureAddresses, SharedPicture
 from interleave.service.documents.shared_worker import SharedJobWorker, Sharing
-from interleave.service.documents.shelf import ModelShelf
 from interleave.service.documents.submissions import FileReference, InputPicture, Submission
 from interleave.service.documents.tracing import span, traceparent
 from interleave.service.documents.webhooks import Webhooks, deliveries_of
 from interleave.service.documents.workers import Places, make_worker
-from interleave.service.memory import MEGABYTE, MemoryBudget, MemoryLease
-from interleave.service.messages import RawPicture
+from interleave.service.generator.messages import RawPicture
+from interleave.service.http.decoding import Decoder, EncodedPicture
+from interleave.service.http.memory import MEGABYTE, MemoryBudget, MemoryLease
 from interleave.types import GivenAsset, Part, Picture, Request, Text
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from interleave.runs.lease import Lease, clock_that_never_stops
 from interleave.runs.outage import backoff_delays
 from interleave.service.documents.jobs import OPEN, Job, JobError
 from interleave.service.documents.shared_jobs import CHANNEL, Claimed, SharedJobTable
-from interleave.service.documents.shared_turns import SharedTurns
+from interleave.service.documents.shared_queue import SharedTurns
 from interleave.service.documents.worker import JobWorker
 
 log = logging.getLogger(__name__)

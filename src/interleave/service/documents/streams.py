@@ -13,12 +13,12 @@ from starlette.types import Receive, Scope, Send
 
 from interleave.errors import RunError
 from interleave.runs.store import PictureStore
-from interleave.service.app import PiecewiseResponse, sent_in_time
 from interleave.service.documents.events import Event
 from interleave.service.documents.refusals import error_body
-from interleave.service.documents.stored_pictures import StoredPicture
-from interleave.service.memory import MemoryLease
-from interleave.service.messages import Refusal
+from interleave.service.documents.stored_images import StoredPicture
+from interleave.service.generator.app import PiecewiseResponse, sent_in_time
+from interleave.service.generator.messages import Refusal
+from interleave.service.http.memory import MemoryLease
 
 HEARTBEAT = b": still here\n"
 """A comment without an empty line after it: some clients take an empty line for an event without data."""

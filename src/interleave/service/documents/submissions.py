@@ -10,13 +10,13 @@ from typing import Any, cast, get_args
 
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.config.run_config import MOST_ATTEMPTS, SourceRule
-from interleave.service.decoding import EncodedPicture
 from interleave.service.documents.jobs import is_file_id
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.shared_pictures import SharedPicture, shared_picture
-from interleave.service.messages import Refusal, ServiceFacts
-from interleave.service.parameters import MAX_SEED, Parameters
-from interleave.service.request_bodies import picture_from_base64
+from interleave.service.documents.shared_images import SharedPicture, shared_picture
+from interleave.service.generator.messages import Refusal, ServiceFacts
+from interleave.service.generator.parameters import MAX_SEED, Parameters
+from interleave.service.http.decoding import EncodedPicture
+from interleave.service.http.request_bodies import picture_from_base64
 from interleave.text import MAX_FIELD_CHARACTERS, one_line, unusable
 from interleave.types import MAX_REQUEST_ASSETS, AssetKind, is_asset_name
 

@@ -23,9 +23,9 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from interleave.errors import ConfigurationError
-from interleave.service.documents.facts import response_status
 from interleave.service.documents.jobs import Delivery, Job, JobTable
 from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.response_json import response_status
 
 log = logging.getLogger(__name__)
 SECRET_VARIABLE = "INTERLEAVE_WEBHOOK_SECRET"

@@ -21,12 +21,12 @@ from interleave.config.run_config import Limits
 from interleave.errors import InterleaveError, LeaseLost, StorageError
 from interleave.runs.lease import Lease
 from interleave.runs.outage import OutageRetry, TryResult, backoff_delays
+from interleave.service.documents.fair_queue import Turns
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import Delivery, Job, JobError, JobStatus, JobTable
 from interleave.service.documents.logs import job_context
-from interleave.service.documents.shelf import ModelShelf
+from interleave.service.documents.model_cache import ModelShelf
 from interleave.service.documents.tracing import span
-from interleave.service.documents.turns import Turns
 
 log = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS = 1.0

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from interleave.config.run_config import Limits
+from interleave.service.documents.fair_queue import Turns
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import Delivery, Job, JobTable
+from interleave.service.documents.model_cache import ModelShelf
 from interleave.service.documents.shared_jobs import SharedJobTable
-from interleave.service.documents.shared_turns import SharedTurns
+from interleave.service.documents.shared_queue import SharedTurns
 from interleave.service.documents.shared_worker import SharedJobWorker, Sharing
-from interleave.service.documents.shelf import ModelShelf
-from interleave.service.documents.turns import Turns
 from interleave.service.documents.worker import JobWorker
 
 

@@ -1,0 +1,1 @@
+"""The benchmarks, a file each, with the words of their judges and published numbers."""

@@ -1,0 +1,145 @@
+"""The calibration of a critic: labels with its verdicts in, all figures out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from interleave.bench.calibration.reliability import BINS, Bin, Errors, errors_of, reliability
+from interleave.bench.calibration.scaling import FITS, Method, Scaling, in_first_half
+from interleave.bench.calibration.thresholds import (
+    OperatingPoint,
+    Threshold,
+    Wanted,
+    area_under_curve,
+    operating_points,
+    point_of,
+    refuse_one_sided,
+    threshold_for,
+)
+from interleave.bench.labels import CriticVerdict, Kind, Label, Subject
+from interleave.bench.rater_agreement import Agreement, label_agreement
+from interleave.errors import InputError
+from interleave.types import Value
+
+FEWEST_IN_A_HALF = 10
+"""Labels of each half, below which nothing is fitted."""
+
+
+@dataclass(frozen=True)
+class JudgedLabel:
+    """What people say about an attempt, and what the critic says."""
+
+    run: str
+    right: bool
+    accepted: bool
+    confidence: float
+
+
+class ScaledErrors(Value):
+    """A scaling that was fitted on one half of the labels, and the errors on the other half."""
+
+    scaling: Scaling
+    before: Errors
+    after: Errors
+    bins: tuple[Bin, ...]
+    """Those of the scaled confidences."""
+
+
+class Calibration(Value):
+    """Everything that is known about a critic's confidence."""
+
+    critic: str
+    labels: int
+    """Attempts that were labelled and judged."""
+    right: int
+    unjudged: int
+    """Attempts without a verdict that could be read, or without its confidence."""
+    undecided: int
+    """Attempts whose raters are split."""
+    agreement: Agreement
+    errors: Errors
+    bins: tuple[Bin, ...]
+    area: float
+    """Under the curve of false alarms and misses: 1 is perfect, 0.5 chance."""
+    as_it_says: OperatingPoint
+    points: tuple[OperatingPoint, ...]
+    threshold: Threshold
+    scaled: tuple[ScaledErrors, ...]
+
+
+def truths(labels: Iterable[Label]) -> dict[Subject, bool | None]:
+    """What most raters say of each attempt, the last label of each; None where they are split."""
+    said: dict[Subject, dict[str, bool]] = {}
+    for label in labels:
+        if label.kind is Kind.ACCEPT:
+            said.setdefault(label.subject, {})[label.rater] = bool(label.value)
+    return {subject: _majority(list(by_rater.values())) for subject, by_rater in said.items()}
+
+
+def _majority(votes: Sequence[bool]) -> bool | None:
+    yes = sum(votes)
+    return None if 2 * yes == len(votes) else 2 * yes > len(votes)
+
+
+def calibrate(
+    critic: str,
+    labels: Sequence[Label],
+    verdicts: dict[Subject, CriticVerdict],
+    *,
+    wanted: Wanted,
+    rate: float,
+    bins: int = BINS,
+) -> Calibration:
+    """All figures; raises `InputError` where the labels do not allow them."""
+    truth = truths(labels)
+    judged = [
+        JudgedLabel(subject.run, right, verdict.accepted, verdict.confidence)
+        for subject, right in truth.items()
+        if right is not None
+        and (verdict := verdicts.get(subject)) is not None
+        and verdict.confidence is not None
+    ]
+    undecided = sum(right is None for right in truth.values())
+    if not judged:
+        raise InputError(
+            "no labelled attempt has a critic's confidence: its backend must give token probabilities "
+            "(openai: ?logprobs=true)"
+        )
+    confidences, right = [each.confidence for each in judged], [each.right for each in judged]
+    refuse_one_sided(right)
+    return Calibration(
+        critic=critic,
+        labels=len(judged),
+        right=sum(right),
+        unjudged=len(truth) - undecided - len(judged),
+        undecided=undecided,
+        agreement=label_agreement(labels, Kind.ACCEPT),
+        errors=errors_of(confidences, right, bins),
+        bins=tuple(reliability(confidences, right, bins)),
+        area=area_under_curve(confidences, right),
+        as_it_says=point_of([each.accepted for each in judged], right),
+        points=tuple(operating_points(confidences, right)),
+        threshold=threshold_for(
+            wanted, rate, confidences, right, [in_first_half(each.run) for each in judged]
+        ),
+        scaled=tuple(each for method in FITS if (each := _scaled(method, judged, bins)) is not None),
+    )
+
+
+def _scaled(method: Method, judged: Sequence[JudgedLabel], bins: int) -> ScaledErrors | None:
+    """The scaling of one half, and its errors on the other; None where a half says too little."""
+    fitted = [each for each in judged if in_first_half(each.run)]
+    measured = [each for each in judged if not in_first_half(each.run)]
+    for half in (fitted, measured):
+        if len(half) < FEWEST_IN_A_HALF or len({each.right for each in half}) < 2:
+            return None
+    scaling = FITS[method]([each.confidence for each in fitted], [each.right for each in fitted])
+    before, truth = [each.confidence for each in measured], [each.right for each in measured]
+    scaled = scaling.apply(before)
+    return ScaledErrors(
+        scaling=scaling,
+        before=errors_of(before, truth, bins),
+        after=errors_of(scaled, truth, bins),
+        bins=tuple(reliability(scaled, truth, bins)),
+    )

@@ -1,0 +1,193 @@
+"""The critic's verdicts on labelled attempts: those of the labels, and else the critic is asked.
+
+Verdicts are kept in a file of the output folder, one line each, and are on disk before they count: the same
+command goes on after a kill, and no attempt is judged twice by the same critic with the same prompts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from interleave.agents.critic import Critic, CriticInput
+from interleave.agents.loading import LoadedAgent, critic_from
+from interleave.agents.prompts import PromptPack
+from interleave.backends.registry import load_agent
+from interleave.backends.retries import RetriedVlm
+from interleave.bench.labels import CriticVerdict, Kind, Label, Subject
+from interleave.config.specs import parse_spec, without_tuning
+from interleave.errors import InputError, StorageError
+from interleave.files import make_folder, sync_folder
+from interleave.train.data.trajectories import Trajectory, read_trajectory
+from interleave.types import Outcome, Value
+
+DEFAULT_CONCURRENCY = 16
+
+
+class VerdictLine(Value):
+    """A verdict on one attempt, also one that could not be read: it is not paid for again."""
+
+    run: str
+    step: int
+    attempt: int
+    outcome: Outcome
+    confidence: float | None = None
+
+    @property
+    def subject(self) -> Subject:
+        return Subject(run=self.run, step=self.step, attempt=self.attempt)
+
+
+def stored_verdicts(labels: Iterable[Label]) -> dict[Subject, CriticVerdict]:
+    """The verdicts that the labels themselves have."""
+    return {
+        label.subject: label.critic
+        for label in labels
+        if label.kind is Kind.ACCEPT and label.critic is not None
+    }
+
+
+def readable(lines: Iterable[VerdictLine]) -> dict[Subject, CriticVerdict]:
+    """The verdicts of lines that could be read."""
+    return {
+        line.subject: CriticVerdict(accepted=line.outcome is Outcome.ACCEPTED, confidence=line.confidence)
+        for line in lines
+        if line.outcome is not Outcome.UNREADABLE
+    }
+
+
+@dataclass(frozen=True)
+class RunFolders:
+    """Where the runs of labels lie: the folders that were given, and the one of the labels themselves."""
+
+    folders: tuple[Path, ...]
+
+    def critic_input(self, subject: Subject) -> CriticInput:
+        """What the critic sees of an attempt, with its pictures loaded."""
+        trajectory = self._trajectory(subject.run)
+        for step, attempt in trajectory.attempts():
+            if (step.plan.number, attempt.number) == (subject.step, subject.attempt):
+                seen = trajectory.critic_input(step, attempt)
+                seen.before.load()
+                seen.after.load()
+                return seen
+        raise InputError(f"the run {subject.run!r} has no attempt {subject.attempt} of step {subject.step}")
+
+    def has(self, run: str) -> bool:
+        """Whether a run lies in one of the folders."""
+        return any(
+            (folder / run).is_dir() or (folder.name == run and folder.is_dir()) for folder in self.folders
+        )
+
+    def _trajectory(self, run: str) -> Trajectory:
+        if run not in self._read:
+            self._read[run] = self._find(run)
+        return self._read[run]
+
+    def _find(self, run: str) -> Trajectory:
+        for folder in self.folders:
+            # a label may name a run by its path, or by the name of its folder alone
+            for base, name in ((folder, run), (folder.parent, folder.name if folder.name == run else "")):
+                if name and (base / name).is_dir():
+                    found = read_trajectory(base, name)
+                    if isinstance(found, Trajectory):
+                        return found
+                    raise InputError(f"the run {base / name} cannot be judged: it is {found}")
+        searched = ", ".join(map(str, self.folders))
+        raise InputError(f"no run {run!r} of a label is in {searched}: name its folder with --run-folder")
+
+    @cached_property
+    def _read(self) -> dict[str, Trajectory]:
+        return {}
+
+
+class VerdictFile:
+    """The verdicts of one critic, with one prompt pack, on attempts."""
+
+    def __init__(self, folder: Path, spec: str, pack: PromptPack) -> None:
+        named = f"{without_tuning(parse_spec(spec))}/{pack.digest}"
+        self.path = folder / f"verdicts-{hashlib.sha256(named.encode()).hexdigest()[:12]}.jsonl"
+        make_folder(folder)
+        data = self.path.read_bytes() if self.path.exists() else b""
+        self._start = b"" if not data or data.endswith(b"\n") else b"\n"
+        self.lines = {line.subject: line for line in self._read(data)}
+
+    @staticmethod
+    def _read(data: bytes) -> Iterable[VerdictLine]:
+        for line in data.splitlines():
+            try:
+                yield VerdictLine.model_validate_json(line)
+            except ValidationError:  # cut off by a crash
+                continue
+
+    def add(self, line: VerdictLine) -> None:
+        """Store a verdict; it is on disk when this returns."""
+        try:
+            with open(self.path, "ab") as file:
+                file.write(self._start + line.model_dump_json().encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StorageError.at(self.path, error) from error
+        self._start = b""
+        if not self.lines:
+            sync_folder(self.path.parent)
+        self.lines[line.subject] = line
+
+
+def load_critic(spec: str, pack: PromptPack) -> LoadedAgent[Critic]:
+    """The critic without strictness, its calls retried: calibration needs its own word."""
+    loaded = critic_from(load_agent(spec, "critic"), pack)
+    return loaded if loaded.vlm is None else loaded.wrapped(lambda vlm: RetriedVlm("the critic", vlm))
+
+
+async def judge_attempts(
+    subjects: Sequence[Subject],
+    folders: RunFolders,
+    file: VerdictFile,
+    critic: LoadedAgent[Critic],
+    *,
+    concurrency: int = DEFAULT_CONCURRENCY,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Have the critic judge what has no line yet, many at once."""
+    left = [subject for subject in dict.fromkeys(subjects) if subject not in file.lines]
+    slots = asyncio.Semaphore(min(concurrency, critic.concurrency or concurrency))
+    done = 0
+
+    async def one(subject: Subject) -> None:
+        nonlocal done
+        async with slots:
+            seen = await asyncio.to_thread(folders.critic_input, subject)
+            verdict = await critic.agent.judge(seen)
+            file.add(
+                VerdictLine(
+                    run=subject.run,
+                    step=subject.step or 0,
+                    attempt=subject.attempt or 0,
+                    outcome=verdict.outcome,
+                    confidence=verdict.confidence,
+                )
+            )
+            done += 1
+            report(done, len(left))
+
+    await _all_or_none([one(subject) for subject in left])
+
+
+async def _all_or_none(work: Sequence[Awaitable[None]]) -> None:
+    """Wait for all; the first error ends the others."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

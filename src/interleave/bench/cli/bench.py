@@ -1,0 +1,318 @@
+"""`interleave bench`: the benchmarks there are, one command each; `list` and `compare`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from interleave.bench.table import TABLE, find_benchmark, is_benchmark
+from interleave.cli import options
+from interleave.cli.lazy_group import Row, lazy_command, lazy_group, plugged_in
+from interleave.cli.streams import say
+from interleave.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from interleave.bench.base import Benchmark
+
+
+def _rows() -> dict[str, Row]:
+    """Commands for all benchmarks, then one for each."""
+    added = {
+        name: row._replace(load=partial(_command_or_benchmark, name, row))
+        for name, row in plugged_in("benchmarks", "benchmark").items()
+    }
+    shipped = {name: Row(partial(_command_of, name), f"Run and score {name}.") for name in TABLE}
+    return COMMANDS | shipped | {name: row for name, row in added.items() if name not in COMMANDS | shipped}
+
+
+COMMANDS = {
+    "list": lazy_command(
+        "interleave.bench.cli.bench:list_benchmarks", "The benchmarks there are, and who judges."
+    ),
+    "compare": lazy_command(
+        "interleave.bench.cli.bench:compare", "Two systems on the same items, with intervals."
+    ),
+    "drift": lazy_command(
+        "interleave.bench.cli.drift:drift", "How far long documents drift from their start."
+    ),
+}
+app = typer.Typer(
+    cls=lazy_group(_rows), help="Measure planners, critics and generators.", no_args_is_help=True
+)
+
+DATA, RUN, JUDGE = "Data", "Many machines", "Judging"
+CONCURRENCY = 16
+
+
+class Stage(StrEnum):
+    """What to do; each stage goes on where it was left."""
+
+    ALL = "all"
+    RUN = "run"
+    JUDGE = "judge"
+    SCORE = "score"
+    REPORT = "report"
+    EXPORT = "export"
+
+
+class MissingChoice(StrEnum):
+    """What a question without a value counts as."""
+
+    ZERO = "zero"
+    DROP = "drop"
+    OFFICIAL = "official"
+
+
+@app.callback()
+def _bench() -> None:
+    """Measure planners, critics and generators."""
+
+
+def list_benchmarks(json_output: options.Json = False) -> int:
+    """The benchmarks there are, what they test, and who judges."""
+    rows = list(_benchmarks())
+    if json_output:
+        typer.echo(json.dumps([_as_json(row) for row in rows]))
+        return 0
+    from rich.table import Column, Table
+
+    from interleave.cli.console import make_console
+
+    table = Table(Column("name", no_wrap=True), "benchmark", "tests", "official judge", "licence of the data")
+    for row in rows:
+        table.add_row(row.name, row.title, row.tests, row.judge.name, row.licence)
+    make_console(stderr=False).print(table)
+    return 0
+
+
+def _benchmarks() -> Iterator[Benchmark]:
+    """The benchmarks that ship, then those of other packages; one that cannot be loaded is a warning."""
+    yield from map(find_benchmark, TABLE)
+    for name, row in plugged_in("benchmarks", "benchmark").items():
+        try:
+            if is_benchmark(row.load()):
+                yield find_benchmark(name)
+        except ConfigurationError as error:
+            say(f"interleave: {error} (left out)")
+
+
+def _as_json(row: Benchmark) -> dict[str, str]:
+    return {
+        "name": row.name,
+        "title": row.title,
+        "tests": row.tests,
+        "judge": row.judge.name,
+        "judge_spec": row.judge.spec,
+        "licence": row.licence,
+        "about": row.about,
+    }
+
+
+def compare(
+    ours: Annotated[
+        Path, typer.Argument(metavar="A", help="The folder of a system, or a file of its scores/.")
+    ],
+    theirs: Annotated[Path, typer.Argument(metavar="B", help="Another one, of the same benchmark.")],
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The benchmark's data. [default: where A found it]")
+    ] = None,
+    json_output: options.Json = False,
+) -> int:
+    """Two systems on the same items: paired differences with 95 % intervals, wins and losses side by side."""
+    from interleave.bench.compare import compare_folders, write_comparison
+
+    comparison = compare_folders(ours, theirs)
+    page = write_comparison(comparison, ours, theirs, data)
+    if json_output:
+        typer.echo(comparison.model_dump_json())
+        return 0
+    from rich.table import Table
+
+    from interleave.cli.console import make_console
+
+    table = Table("", "A − B", "95 %", "items", title=f"{ours} against {theirs}", title_justify="left")
+    for gap in comparison.gaps:
+        digits = gap.digits
+        shown = "–" if gap.value is None else f"{gap.value:+.{digits}f}"
+        bounds = (
+            "–" if gap.low is None or gap.high is None else f"{gap.low:+.{digits}f} to {gap.high:+.{digits}f}"
+        )
+        table.add_row(gap.name, shown, bounds, f"{gap.items:,}", style="bold" if gap.is_clear else "")
+    console = make_console()
+    console.print(table)
+    console.print(
+        f"{len(comparison.wins):,} wins of A, {len(comparison.losses):,} losses, {comparison.ties:,} ties; "
+        "bold: the interval does not hold zero"
+    )
+    for note in comparison.notes:
+        console.print(note, style="yellow")
+    typer.echo(str(page))
+    return 0
+
+
+def _command_of(name: str) -> Callable[..., int]:
+    """The command of a benchmark of the table."""
+
+    def bench(
+        stage: Annotated[Stage, typer.Argument(help="A stage, or all of them.")] = Stage.ALL,
+        out: Annotated[
+            Path | None, typer.Option(metavar="DIR", help="The folder of one system on one benchmark.")
+        ] = None,
+        data: Annotated[
+            Path | None,
+            typer.Option(
+                metavar="DIR",
+                help="The benchmark's data. [default: below $INTERLEAVE_BENCH_DATA, else the Hub]",
+                rich_help_panel=DATA,
+            ),
+        ] = None,
+        data_revision: Annotated[
+            str | None,
+            typer.Option(
+                metavar="COMMIT",
+                help="The commit of the data on the Hub. [default: the folder's, else the newest]",
+                rich_help_panel=DATA,
+            ),
+        ] = None,
+        items: Annotated[
+            int | None,
+            typer.Option(min=1, help="Only so many items, of all groups in turn.", rich_help_panel=DATA),
+        ] = None,
+        outputs: Annotated[
+            Path | None,
+            typer.Option(
+                "--import",
+                metavar="PATH",
+                help="Outputs made elsewhere, in the official layout.",
+                rich_help_panel=DATA,
+            ),
+        ] = None,
+        judgements: Annotated[
+            Path | None,
+            typer.Option(
+                "--import-judge",
+                metavar="PATH",
+                help="What the official script wrote for its judge; to score it later, name it again.",
+                rich_help_panel=DATA,
+            ),
+        ] = None,
+        system: Annotated[
+            str,
+            typer.Option(help="base (generator alone), plan (one attempt a step) or full (with critic)."),
+        ] = "full",
+        profile: options.ProfileName = None,
+        planner: options.PlannerSpec = None,
+        critic: options.CriticSpec = None,
+        generator: options.GeneratorSpec = None,
+        prompts: options.PackName = None,
+        max_attempts: options.MaxAttempts = None,
+        choose: options.Choose = None,
+        seed: options.Seed = 0,
+        attempts: Annotated[
+            int | None,
+            typer.Option(
+                min=1,
+                help="Judge the outputs of so many attempts. [default: the most]",
+                rich_help_panel=JUDGE,
+            ),
+        ] = None,
+        judge: Annotated[
+            str | None,
+            typer.Option(
+                metavar="SPEC", help="Who judges. [default: the official judge]", rich_help_panel=JUDGE
+            ),
+        ] = None,
+        judge_prompts: Annotated[
+            Path | None,
+            typer.Option(
+                metavar="DIR",
+                help="A checkout of the benchmark, to ask in its own words. [default: our words]",
+                rich_help_panel=JUDGE,
+            ),
+        ] = None,
+        missing: Annotated[
+            MissingChoice,
+            typer.Option(help="What a question without an answer counts as.", rich_help_panel=JUDGE),
+        ] = MissingChoice.ZERO,
+        retry_failed: Annotated[
+            bool,
+            typer.Option(
+                "--retry-failed", help="Ask again where replies could not be read.", rich_help_panel=JUDGE
+            ),
+        ] = False,
+        max_cost: Annotated[
+            float | None,
+            typer.Option(help="Stop judging before it costs more US dollars.", rich_help_panel=JUDGE),
+        ] = None,
+        concurrency: Annotated[int, typer.Option(min=1, help="Items under way at once.")] = CONCURRENCY,
+        shard: Annotated[
+            str | None,
+            typer.Option(metavar="K/N", help="With run: only this part of the items.", rich_help_panel=RUN),
+        ] = None,
+        engine: Annotated[
+            str, typer.Option(help="local, or ray: workers on a cluster.", rich_help_panel=RUN)
+        ] = "local",
+        workers: Annotated[
+            int, typer.Option(min=1, help="With ray: how many workers.", rich_help_panel=RUN)
+        ] = 1,
+        worker_gpus: Annotated[
+            float, typer.Option(min=0, help="With ray: GPUs for each worker.", rich_help_panel=RUN)
+        ] = 0.0,
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Only say what would be done, and what it would cost.")
+        ] = False,
+        json_output: options.Json = False,
+    ) -> int:
+        from interleave.bench.cli.stages import BenchOptions, run_stages
+
+        return run_stages(
+            find_benchmark(name),
+            stage,
+            BenchOptions(
+                out=out,
+                data=data,
+                data_revision=data_revision,
+                items=items,
+                outputs=outputs,
+                judgements=judgements,
+                system=system,
+                choices={
+                    "profile": profile,
+                    "planner": planner,
+                    "critic": critic,
+                    "generator": generator,
+                    "prompts": prompts,
+                    "max_attempts": max_attempts,
+                    "choose": choose,
+                    "seed": seed,
+                },
+                attempts=attempts,
+                judge=judge,
+                judge_prompts=judge_prompts,
+                missing=missing.value,
+                retry_failed=retry_failed,
+                max_cost=max_cost,
+                concurrency=concurrency,
+                shard=shard,
+                engine=engine,
+                workers=workers,
+                worker_gpus=worker_gpus,
+                dry_run=dry_run,
+                json_output=json_output,
+            ),
+        )
+
+    bench.__doc__ = f"The benchmark {name}: run a system, ask the judge, score, report."
+    return bench
+
+
+def _command_or_benchmark(name: str, row: Row) -> Callable[..., Any]:
+    """A package's own command, or the command of its benchmark."""
+    loaded: Callable[..., Any] = row.load()
+    return _command_of(name) if is_benchmark(loaded) else loaded

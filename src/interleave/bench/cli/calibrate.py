@@ -1,0 +1,196 @@
+"""`interleave calibrate`: how well a critic's confidence fits labels, and from which one on it accepts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from interleave.cli import options
+
+if TYPE_CHECKING:
+    from interleave.bench.calibration.report import Calibration
+    from interleave.bench.labels import CriticVerdict, Label, Subject
+
+DEFAULT_FALSE_ALARMS = 0.03
+
+
+def calibrate(
+    labels: Annotated[
+        Path, typer.Option(metavar="FILE.jsonl", help="Labels: what people say about attempts.")
+    ],
+    critic: options.CriticSpec = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Instead: compare the scores of this scorer with the labels."),
+    ] = None,
+    run_folder: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Where the runs of the labels are; may be repeated."),
+    ] = None,
+    false_alarms: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="The share of right pictures that may be refused. [default: 0.03]"),
+    ] = None,
+    misses: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Instead: the share of wrong ones accepted."),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|FILE.toml", help="Write the threshold into this profile, as 'strict'."),
+    ] = None,
+    prompts: options.PackName = None,
+    rejudge: Annotated[
+        bool, typer.Option("--rejudge", help="Ask the critic also where labels have a verdict.")
+    ] = False,
+    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Attempts judged at the same time.")] = 16,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the page and new verdicts go.")] = Path(
+        "calibration"
+    ),
+    json_output: options.Json = False,
+) -> int:
+    """Compare a critic's confidence with labels; prints where the page is.
+
+    Labels that have the critic's verdict need no model; about others the critic is asked, and the same
+    command goes on where it was.
+    """
+    from interleave.bench.calibration.page import PAGE_NAME, write_calibration
+    from interleave.bench.calibration.profile_file import write_strictness
+    from interleave.bench.calibration.report import calibrate as figures_of
+    from interleave.bench.labels import read_labels
+    from interleave.cli.streams import say
+    from interleave.errors import ConfigurationError
+
+    if false_alarms is not None and misses is not None:
+        raise ConfigurationError("--false-alarms and --misses exclude each other: each decides the threshold")
+    read = read_labels(labels)
+    folders = [*(run_folder or ()), Path(), labels.parent]
+    if judge is not None:
+        return _compare_judge(judge, read, run_folder or [], json_output)
+    verdicts = _verdicts(read, critic, prompts, folders, rejudge=rejudge, concurrency=concurrency, out=out)
+    found = figures_of(
+        critic or "the critic of the labels",
+        read,
+        verdicts,
+        wanted="false_alarms" if misses is None else "misses",
+        rate=(DEFAULT_FALSE_ALARMS if false_alarms is None else false_alarms) if misses is None else misses,
+    )
+    threshold = found.threshold.point.threshold or 0.0
+    written = write_strictness(profile, threshold, critic) if profile is not None else None
+    page = write_calibration(out, found, _use(critic, threshold, written))
+    for line in _summary(found):
+        say(line)
+    if written is not None:
+        say(f"strict = {threshold!r} is in {written}")
+    facts: dict[str, Any] = {"page": str(page), "profile": str(written) if written else None}
+    print(json.dumps({**facts, **found.model_dump(mode="json")}) if json_output else out / PAGE_NAME)
+    return 0
+
+
+def _verdicts(
+    labels: list[Label],
+    critic: str | None,
+    prompts: str | None,
+    folders: list[Path],
+    *,
+    rejudge: bool,
+    concurrency: int,
+    out: Path,
+) -> dict[Subject, CriticVerdict]:
+    """The verdicts of the labels, and those of the critic on the other attempts."""
+    import asyncio
+
+    from interleave.agents.prompts import load_pack
+    from interleave.bench.calibration.report import truths
+    from interleave.bench.calibration.verdicts import (
+        RunFolders,
+        VerdictFile,
+        judge_attempts,
+        load_critic,
+        readable,
+        stored_verdicts,
+    )
+    from interleave.cli.streams import collapse_retry_messages, say
+    from interleave.config.profiles import load_profile
+    from interleave.errors import ConfigurationError
+    from interleave.runs.resolve import choose_pack
+    from interleave.text import count
+
+    stored = {} if rejudge else stored_verdicts(labels)
+    left = [
+        subject for subject, right in truths(labels).items() if right is not None and subject not in stored
+    ]
+    if not left or (critic is None and stored):
+        return stored
+    if critic is None:
+        raise ConfigurationError("the labels have no verdicts of a critic: name it with --critic SPEC")
+    pack = load_pack(choose_pack(load_profile(), prompts=prompts, planner=critic, critic=critic))
+    file = VerdictFile(out, critic, pack)
+    places = RunFolders(tuple(folders))
+    new = [subject for subject in left if subject not in file.lines]
+    if stored:  # what a label leaves open may be a verdict that could not be read
+        there = [subject for subject in new if places.has(subject.run)]
+        if absent := len(new) - len(there):
+            say(f"{count(absent, 'attempt')} without a verdict left out: the runs are not in --run-folder")
+        new = there
+    if new:
+        say(f"{count(len(new), 'attempt')} to be judged by {critic}")
+        with collapse_retry_messages():
+            judging = judge_attempts(new, places, file, load_critic(critic, pack), concurrency=concurrency)
+            asyncio.run(judging)
+    wanted = set(left)
+    return {**stored, **readable(line for line in file.lines.values() if line.subject in wanted)}
+
+
+def _use(critic: str | None, threshold: float, profile: Path | None) -> str:
+    """The command that uses the threshold."""
+    from dataclasses import replace
+
+    from interleave.config.specs import parse_spec
+
+    if profile is not None:
+        return f"interleave generate … --profile {profile}"
+    if critic is None:
+        return f"interleave generate … --critic 'SPEC?strict={threshold!r}'"
+    spec = parse_spec(critic)
+    strict = replace(spec, options={**spec.options, "strict": repr(threshold)})
+    return f"interleave generate … --critic '{strict}'"
+
+
+def _summary(found: Calibration) -> list[str]:
+    from interleave.bench.calibration.page import number, percent
+
+    chosen, said = found.threshold.point, found.as_it_says
+    lines = [
+        f"{found.labels:,} labelled attempts, {found.right:,} right; calibration error "
+        f"{found.errors.calibration:.3f}, Brier score {found.errors.brier:.3f}, area {found.area:.3f}",
+        f"its own word: false alarms {percent(said.false_alarms)}, misses {percent(said.misses)}",
+        f"strict={number(chosen.threshold or 0.0)} ({number(found.threshold.low)} to "
+        f"{number(found.threshold.high)}): false alarms {percent(chosen.false_alarms)}, "
+        f"misses {percent(chosen.misses)}",
+    ]
+    lines += [
+        f"{each.scaling.method} scaling, on the other half: calibration error "
+        f"{each.before.calibration:.3f} → {each.after.calibration:.3f}, "
+        f"Brier score {each.before.brier:.3f} → {each.after.brier:.3f}"
+        for each in found.scaled
+    ]
+    return lines
+
+
+def _compare_judge(judge: str, labels: list[Label], collections: list[Path], json_output: bool) -> int:
+    """Agreement of a scorer's scores with `better` and `score` labels."""
+    from interleave.bench.calibration.judges import judge_agreement
+    from interleave.cli.streams import say
+    from interleave.errors import ConfigurationError
+
+    if not collections:
+        raise ConfigurationError("--judge compares the scores of a collection: name it with --run-folder DIR")
+    found = judge_agreement(judge, labels, collections)
+    for line in found.lines:
+        say(line)
+    print(json.dumps(found.model_dump(mode="json")) if json_output else found.lines[-1])
+    return 0

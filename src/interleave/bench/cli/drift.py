@@ -1,0 +1,211 @@
+"""`interleave bench drift`: what a generator loses over many chained edits, with and without remedies."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interleave.cli import options
+
+if TYPE_CHECKING:
+    from interleave.bench.drift.chains import ChainSource
+    from interleave.bench.drift.run import Cell, DriftSettings
+    from interleave.bench.drift.scores import CellScore
+    from interleave.config.run_config import Remedies
+
+REMEDIES = "plain,keep,align,anchor,all"
+CHAINS = 40
+MARKS = "10,25,50,100"
+ANCHOR_EVERY = 5
+
+
+def drift(
+    generator: options.GeneratorSpec = None,
+    profile: options.ProfileName = None,
+    protocol: Annotated[
+        str, typer.Option(help="noop, cycle, chain and twins, separated by commas.")
+    ] = "chain",
+    remedies: Annotated[
+        str,
+        typer.Option(
+            help="plain, keep (unchanged parts by a mask), align (tint), anchor (drawn anew), all "
+            "three; assets (described in prompts); several as one: keep+anchor."
+        ),
+    ] = REMEDIES,
+    chains: Annotated[int, typer.Option(min=1, help="How many chains of each sort.")] = CHAINS,
+    steps: Annotated[str, typer.Option(help="The steps to report; the last is the length.")] = MARKS,
+    anchor_every: Annotated[
+        int, typer.Option(min=1, help="How often a picture is drawn anew.")
+    ] = ANCHOR_EVERY,
+    image: options.Images = None,
+    chains_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--chains-file",
+            metavar="FILE",
+            help="Chains of your own, a line of JSON each, or a folder with EdiVal.",
+        ),
+    ] = None,
+    seed: options.Seed = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder; the same command on it goes on.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Pictures under way at once.")] = 16,
+    json_output: options.Json = False,
+) -> int:
+    """How pictures hold over long chains of edits: three protocols, side by side with each remedy.
+
+    In the miniature the truth of every picture is known. For any other generator give pictures to start from.
+    """
+    import asyncio
+
+    from interleave.backends.registry import load_generator
+    from interleave.bench.drift.report import write_report
+    from interleave.bench.drift.run import DriftRun, DriftSettings
+    from interleave.bench.drift.scores import score
+    from interleave.config.profiles import default_profile, load_profile
+
+    spec = generator or str(load_profile(profile or default_profile()).generator.as_spec("generator"))
+    settings = DriftSettings(
+        generator=spec,
+        cells=_cells(protocol, remedies, anchor_every),
+        chains=chains,
+        marks=_marks(steps),
+        seed=seed,
+        source=str(chains_file) if chains_file else ",".join(map(str, image or ())),
+    )
+    source = _source(spec, image or [], chains_file)
+    folder = out or Path("runs") / "drift"
+    with _progress() as report:
+        run = DriftRun(folder, settings, load_generator(spec), source, concurrency, report)
+        lines = asyncio.run(run.run())
+    scores = score(settings, lines)
+    page = write_report(folder, settings, scores, lines)
+    if json_output:
+        typer.echo(json.dumps(_as_json(settings, scores)))
+        return 0
+    _print_table(settings, scores)
+    typer.echo(str(page))
+    return 0
+
+
+def _source(spec: str, images: Sequence[Path], chains_file: Path | None) -> ChainSource:
+    """Who makes the chains: the user's file or pictures, else what the generator's world brings along."""
+    from interleave.backends.registry import find_backend
+    from interleave.bench.drift.chains import FileChains, PictureChains
+    from interleave.bench.drift.edival import EdivalChains
+    from interleave.config.specs import parse_spec
+    from interleave.errors import InputError
+    from interleave.images import read_picture
+
+    if chains_file is not None:
+        if images:
+            raise InputError("--chains-file brings its own pictures: drop --image")
+        return EdivalChains(chains_file) if chains_file.is_dir() else FileChains(chains_file)
+    info = find_backend(parse_spec(spec).name, "generator")
+    if not images and info is not None and info.chains:
+        source: ChainSource = pkgutil.resolve_name(info.chains)()
+        return source
+    return PictureChains([read_picture(path) for path in images])
+
+
+def _cells(protocol: str, remedies: str, anchor_every: int) -> tuple[Cell, ...]:
+    from interleave.bench.drift.chains import PROTOCOLS
+    from interleave.bench.drift.run import Cell
+    from interleave.errors import ConfigurationError, did_you_mean
+
+    cells = []
+    for name in _listed(protocol):
+        if name not in PROTOCOLS:
+            raise ConfigurationError(f"no protocol is named {name!r}. {did_you_mean(name, PROTOCOLS)}")
+        cells += [
+            Cell.model_validate(
+                {
+                    "protocol": name,
+                    "name": each,
+                    "remedies": _remedies(each, anchor_every),
+                    "assets": "assets" in each.split("+"),
+                }
+            )
+            for each in _listed(remedies)
+        ]
+    return tuple(cells)
+
+
+def _remedies(name: str, anchor_every: int) -> Remedies:
+    from interleave.config.run_config import Remedies
+    from interleave.errors import ConfigurationError, did_you_mean
+
+    known = ("plain", "keep", "align", "anchor", "assets", "all")
+    parts = {"keep", "align", "anchor"} if name == "all" else set(name.split("+"))
+    if unknown := parts - set(known):
+        raise ConfigurationError(f"no remedy is named {min(unknown)!r}. {did_you_mean(min(unknown), known)}")
+    return Remedies(
+        keep="keep" in parts,
+        align="align" in parts,
+        anchor_every=anchor_every if "anchor" in parts else None,
+    )
+
+
+def _listed(text: str) -> list[str]:
+    return list(dict.fromkeys(piece.strip() for piece in text.split(",") if piece.strip()))
+
+
+def _marks(text: str) -> tuple[int, ...]:
+    from interleave.errors import ConfigurationError
+
+    try:
+        marks = sorted({int(piece) for piece in _listed(text)})
+    except ValueError:
+        marks = []
+    if not marks or marks[0] < 1 or marks[-1] > 10_000:
+        raise ConfigurationError(f"--steps {text}: name steps from 1 to 10,000, such as {MARKS}")
+    return tuple(marks)
+
+
+def _as_json(settings: DriftSettings, scores: Sequence[CellScore]) -> dict[str, object]:
+    return {
+        "generator": settings.generator,
+        "chains": settings.chains,
+        "seed": settings.seed,
+        "cells": [each.model_dump() for each in scores],
+    }
+
+
+def _print_table(settings: DriftSettings, scores: Sequence[CellScore]) -> None:
+    from rich.table import Table
+
+    from interleave.bench.drift.report import shown_cell
+    from interleave.cli.console import make_console
+
+    title = f"{settings.generator}, {settings.chains} chains; 95 % intervals over chains"
+    table = Table("protocol", "remedy", *(f"step {mark}" for mark in settings.marks), "calls", title=title)
+    for each in scores:
+        by_step = {mark.step: shown_cell(mark) for mark in each.marks}
+        cells = [by_step.get(mark, "–") for mark in settings.marks]
+        table.add_row(each.protocol, each.name, *cells, f"{each.calls:,}")
+    make_console().print(table)
+
+
+class _progress:
+    """A line on stderr every few per cent."""
+
+    def __init__(self) -> None:
+        self._said = -1
+
+    def __enter__(self) -> _progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __call__(self, done: int, total: int) -> None:
+        share = 100 * done // max(total, 1)
+        if share // 2 != self._said:
+            self._said = share // 2
+            typer.echo(f"{done:,} of {total:,} pictures", err=True)

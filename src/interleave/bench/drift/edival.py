@@ -1,0 +1,110 @@
+"""EdiVal-Bench as chains of edits: 572 pictures with three instructions each, one after another.
+
+A folder holds `oai_instruction_generation_output.csv` of its repository, and the pictures of its data set as
+`input_images_resize_512.zip` or unpacked. A row of the table has the first so many instructions of a picture,
+written as a Python list; the longest row of each picture is its chain.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL.Image import Image
+
+from interleave.bench.drift.chains import Chain, Link, PictureChains, Protocol_, with_history
+from interleave.errors import InputError
+from interleave.files import read_text, why
+from interleave.images import decode_picture, read_picture
+
+TABLE = "oai_instruction_generation_output.csv"
+PICTURES = "input_images_resize_512"
+MOST_TABLE_BYTES = 64_000_000
+MOST_PICTURE_BYTES = 20_000_000
+ENDINGS = (".jpg", ".png", ".jpeg")
+
+
+class EdivalChains:
+    """The chains of EdiVal; other protocols get plain edits of its pictures."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.instructions = read_instructions(folder / TABLE)
+
+    def chains(self, protocol: Protocol_, count: int, steps: int, seed: int) -> list[Chain]:
+        chosen = list(self.instructions.items())[:count]
+        pictures = [self._picture(index) for index, _ in chosen]
+        if protocol != "chain":
+            return PictureChains(pictures).chains(protocol, count, steps, seed)
+        return [
+            Chain(index, picture, with_history([Link(prompt) for prompt in prompts[:steps]]))
+            for (index, prompts), picture in zip(chosen, pictures, strict=True)
+        ]
+
+    def _picture(self, index: str) -> Image:
+        names = [f"{index}_input_raw{ending}" for ending in ENDINGS]
+        for folder in (self.folder / PICTURES, self.folder):
+            for name in names:
+                if (folder / name).is_file():
+                    return read_picture(folder / name)
+        return self._packed_picture(names)
+
+    def _packed_picture(self, names: Sequence[str]) -> Image:
+        path = self.folder / f"{PICTURES}.zip"
+        try:
+            with zipfile.ZipFile(path) as packed:
+                found = {Path(each.filename).name: each for each in packed.infolist()}
+                entry = next((found[name] for name in names if name in found), None)
+                if entry is None:
+                    raise InputError(f"{path} has no picture {names[0]}")
+                if entry.file_size > MOST_PICTURE_BYTES:
+                    raise InputError(f"{path}: {entry.filename} is too large for a picture")
+                return decode_picture(packed.read(entry), name=f"{path}: {entry.filename}")
+        except OSError as error:
+            raise InputError(f"{path} with EdiVal's pictures cannot be read ({why(error)})") from None
+        except zipfile.BadZipFile:
+            raise InputError(f"{path} is no ZIP archive: download it again") from None
+
+    def right(self, pictures: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
+        return None
+
+    def mixed_up(self, picture: Image, truth: Any) -> bool:
+        return False
+
+
+def read_instructions(path: Path) -> dict[str, tuple[str, ...]]:
+    """The instructions of every picture, in order; shorter rows must be the beginning of the longest."""
+    try:
+        rows = list(csv.DictReader(io.StringIO(read_text(path, most_bytes=MOST_TABLE_BYTES))))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} with EdiVal's instructions cannot be read ({why(error)})") from None
+    except csv.Error as error:
+        raise InputError(f"{path} is no table ({error})") from None
+    found: dict[str, tuple[str, ...]] = {}
+    for number, row in enumerate(rows, start=2):
+        index, prompts = _row(row, f"{path}, row {number}")
+        shorter, longer = sorted((found.get(index, ()), prompts), key=len)
+        if longer[: len(shorter)] != shorter:
+            raise InputError(f"{path}, row {number}: picture {index} has other instructions before")
+        found[index] = longer
+    if not found:
+        raise InputError(f"{path} has no instructions")
+    return found
+
+
+def _row(row: dict[str, Any], where: str) -> tuple[str, tuple[str, ...]]:
+    index = str(row.get("image_index") or "").strip()
+    if not index.isascii() or not index.isalnum():
+        raise InputError(f"{where}: 'image_index' is {index!r:.40}")
+    try:
+        prompts = ast.literal_eval(row.get("instructions") or "")
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        prompts = None
+    if not isinstance(prompts, list) or not prompts or not all(isinstance(each, str) for each in prompts):
+        raise InputError(f"{where}: 'instructions' is no list of texts")
+    return index, tuple(prompts)

@@ -1,0 +1,198 @@
+"""The words a judge is asked with: ours (labelled "reworded"), or those of a checkout of the benchmark.
+
+Ours lie in `judge_prompts/NAME.toml` beside the module of the benchmark, in this package or in another: one
+template a key, with `{gaps}`. A checkout is parsed, never executed: we take string constants of its Python
+files by name, texts of its JSON files by key, or whole text files.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from interleave.errors import ConfigurationError, InputError
+from interleave.files import read_bytes, why
+from interleave.types import Part, Text
+
+OURS = (Path(__file__).parent / "benchmarks",)
+"""The folders of the benchmarks in this package."""
+REWORDED = "reworded"
+OFFICIAL = "official"
+IMPORTED = "imported"
+_GAP = re.compile(r"\{(\w+)\}")
+MAX_SOURCE_BYTES = 5_000_000
+
+
+@dataclass(frozen=True)
+class JudgePrompts:
+    """Templates by name."""
+
+    label: str
+    """`reworded`, `official`, or `imported` where others have asked."""
+    templates: Mapping[str, str]
+
+    @cached_property
+    def digest(self) -> str:
+        """Eight digits that change with any letter of any template."""
+        written = json.dumps([self.label == OFFICIAL, sorted(self.templates.items())])
+        return hashlib.sha256(written.encode()).hexdigest()[:8]
+
+    @property
+    def identity(self) -> str:
+        return f"{self.label}-{self.digest}"
+
+    def fill(self, name: str, **gaps: object) -> str:
+        """A template with its gaps filled; other braces, as of JSON, stay as they are."""
+        if name not in self.templates:
+            known = ", ".join(sorted(self.templates)) or "none at all"
+            raise ConfigurationError(f"the judge's prompts have no template {name!r}: there is {known}")
+        return _GAP.sub(lambda gap: str(gaps.get(gap[1], gap[0])), self.templates[name])
+
+
+def on_lines(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts of a question, texts that follow each other on lines of their own."""
+    lined: list[Part] = []
+    for part in parts:
+        last = lined[-1] if lined else None
+        if isinstance(part, Text) and isinstance(last, Text):
+            lined[-1] = Text(f"{last.text}\n{part.text}")
+        else:
+            lined.append(part)
+    return tuple(lined)
+
+
+def reworded_prompts(benchmark: str, folders: Sequence[Path] = OURS) -> JudgePrompts:
+    """The words that come with a benchmark, from the first folder that has them."""
+    path = file_of(benchmark, "judge_prompts", folders)
+    if path is None:
+        raise ConfigurationError(
+            f"the benchmark {benchmark!r} has no prompts for its judge: "
+            f"write them into {folders[0] / 'judge_prompts' / benchmark}.toml"
+        )
+    try:
+        templates = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path} cannot be read ({why(error)})") from None
+    if other := [key for key, text in templates.items() if not isinstance(text, str)]:
+        raise ConfigurationError(f"{path}: {other[0]!r} is no text; every key is one template of the judge")
+    return JudgePrompts(REWORDED, templates)
+
+
+def file_of(benchmark: str, kind: str, folders: Sequence[Path]) -> Path | None:
+    """`KIND/NAME.toml` in the first of these folders that has it."""
+    paths = (folder / kind / f"{benchmark}.toml" for folder in folders)
+    return next((path for path in paths if path.is_file()), None)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Where a template is in a checkout: by name in a Python file, by key in a JSON file, or a whole file."""
+
+    file: str
+    name: str | None = None
+    gaps: Mapping[str, str] | None = None
+    """Upstream's names of gaps, and ours."""
+    text: int | None = None
+    """Which "text" of the messages in the function of that name, from 0, where nothing is assigned."""
+    formatted: bool = False
+    """Whether upstream fills it with `str.format`, which turns two braces into one."""
+
+
+def official_prompts(checkout: Path, places: Mapping[str, Constant]) -> JudgePrompts:
+    """The words of a user's own checkout; raises `InputError` naming what is not where it should be."""
+    found = {}
+    for key, place in places.items():
+        text = _constant(checkout, place)
+        if place.formatted:
+            text = text.replace("{{", "{").replace("}}", "}")
+        for theirs, ours in (place.gaps or {}).items():
+            text = text.replace(theirs, "{" + ours + "}")
+        found[key] = text
+    return JudgePrompts(OFFICIAL, found)
+
+
+def _constant(checkout: Path, place: Constant) -> str:
+    path = checkout / place.file
+    try:
+        source = read_bytes(path, most_bytes=MAX_SOURCE_BYTES).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read ({why(error)}): give a checkout of the benchmark") from None
+    if place.name is None:
+        return source
+    if path.suffix == ".json":
+        return _json_text(source, path, place.name)
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise InputError(f"{path} is no Python file ({error})") from None
+    if place.text is not None:
+        texts = _message_texts(tree, place.name)
+        if place.text < len(texts):
+            return texts[place.text]
+        raise InputError(f"{path}: {place.name} has no such text: it is another version of the benchmark")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == place.name:
+            for each in node.body:
+                if isinstance(each, ast.Return) and each.value is not None:
+                    text = _string(each.value)
+                    if text is not None:
+                        return text
+        if isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == place.name for target in node.targets
+        ):
+            text = _string(node.value)
+            if text is not None:
+                return text
+    raise InputError(f"{path} assigns no text to {place.name}: it is another version of the benchmark")
+
+
+def _message_texts(tree: ast.Module, function: str) -> list[str]:
+    """The values of "text" in the dictionaries of a function, as they stand in the file."""
+    found = [
+        (value.lineno, text)
+        for definition in ast.walk(tree)
+        if isinstance(definition, ast.FunctionDef) and definition.name == function
+        for node in ast.walk(definition)
+        if isinstance(node, ast.Dict)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and key.value == "text" and (text := _string(value)) is not None
+    ]
+    return [text for _, text in sorted(found)]
+
+
+def _json_text(source: str, path: Path, name: str) -> str:
+    try:
+        found = json.loads(source)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON ({error})") from None
+    if not isinstance(found, dict) or not isinstance(found.get(name), str):
+        raise InputError(f"{path} has no text {name!r}: it is another version of the benchmark")
+    return str(found[name])
+
+
+def _string(node: ast.expr) -> str | None:
+    """A constant string, the same through .strip(), or an f-string with its gaps by their source."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.Call(func=ast.Attribute(value=inner, attr="strip"), args=[]):
+            stripped = _string(inner)
+            return None if stripped is None else stripped.strip()
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            first, second = _string(left), _string(right)
+            return None if first is None or second is None else first + second
+        case ast.JoinedStr(values=values):
+            parts = [
+                part.value if isinstance(part, ast.Constant) else "{" + ast.unparse(part.value) + "}"
+                for part in values
+                if isinstance(part, ast.Constant | ast.FormattedValue)
+            ]
+            return "".join(map(str, parts))
+    return None

@@ -1,0 +1,60 @@
+"""The judge's records on disk: append-only, one file for each judge and wording, the last word counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from interleave.bench.base import JudgeRecord
+from interleave.files import read_lines
+from interleave.text import slug
+
+FOLDER = "judge"
+MAX_FILE_BYTES = 4_000_000_000
+MAX_LINE_BYTES = 4_000_000
+
+Known = dict[tuple[str, str, str], JudgeRecord]
+"""By item, digest of the output, and key."""
+
+
+def record_file(judge: str, prompts: str) -> str:
+    """The name of the file of a judge and its prompts."""
+    return f"{slug(judge, 60)}-{prompts}.jsonl"
+
+
+def read_records(path: Path) -> Known:
+    """The last record of every question; a line that is cut off or foreign counts for nothing."""
+    known: Known = {}
+    if not path.exists():
+        return known
+    for _, _, line in read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES):
+        try:
+            record = JudgeRecord.model_validate_json(line)
+        except ValidationError:
+            continue
+        known[(record.item, record.output, record.key)] = record
+    return known
+
+
+def spent(path: Path) -> tuple[int, float]:
+    """Calls and US dollars of all records of a file, also of those that were asked again."""
+    calls, cost = 0, 0.0
+    if not path.exists():
+        return calls, cost
+    for _, _, line in read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES):
+        try:
+            record = JudgeRecord.model_validate_json(line)
+        except ValidationError:
+            continue
+        calls += record.tries
+        cost += max(0.0, record.cost or 0.0)
+    return calls, cost
+
+
+def by_item(records: Iterable[JudgeRecord]) -> dict[str, dict[str, JudgeRecord]]:
+    found: dict[str, dict[str, JudgeRecord]] = {}
+    for record in records:
+        found.setdefault(record.item, {})[record.key] = record
+    return found

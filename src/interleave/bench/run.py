@@ -1,0 +1,260 @@
+"""Answering the items of a benchmark with a system, through the durable batch runner."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interleave.batches.assignment import WHOLE, Assignment, Shard
+from interleave.batches.batch import Batch, Ended, Executor, read_index
+from interleave.batches.requests import Item as BatchItem
+from interleave.batches.watcher import Watcher
+from interleave.batches.worker import Worker
+from interleave.bench.base import Item
+from interleave.bench.outputs import FOLDER, Output, output_of, write_outputs
+from interleave.bench.table import find_benchmark
+from interleave.config.run_config import RunConfig
+from interleave.errors import ConfigurationError, RunError
+from interleave.images import pixel_digest
+from interleave.runs.folder import folder_lock
+from interleave.runs.models import Models
+from interleave.runs.outage import OutageRetry
+from interleave.runs.record import RunRecord, read_record
+from interleave.runs.resolve import load_models, resolve, split_choices
+from interleave.text import count
+from interleave.types import Request
+
+if TYPE_CHECKING:
+    from interleave.batches.ray_executor import RayOptions
+
+SYSTEMS = {
+    "base": "the generator alone: one picture from the request itself, no text",
+    "plan": "planner and generator, one attempt a step",
+    "full": "planner, generator and critic",
+}
+FEWER_ATTEMPTS = (3, 1)
+"""A full run also tells how it would have gone with so many attempts."""
+LOCK_NAME = "outputs.lock"
+
+
+@dataclass(frozen=True)
+class System:
+    """What answers the items."""
+
+    name: str = "full"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """As `interleave.generate` takes them: profile, planner, critic, generator, seed, …"""
+
+    def __post_init__(self) -> None:
+        if self.name not in SYSTEMS:
+            raise ConfigurationError(f"no system named {self.name!r}: choose one of {', '.join(SYSTEMS)}")
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """What was chosen, less what the system leaves out."""
+        chosen = {key: value for key, value in self.options.items() if value is not None}
+        if self.name == "full":
+            return chosen
+        chosen |= {"critic": "none", "max_attempts": 1}
+        return chosen if self.name == "plan" else {**chosen, "planner": "none"}
+
+    def config(self, attempts: int | None = None) -> RunConfig:
+        """The configuration of its runs, with at most so many attempts a step."""
+        config, _ = resolve(split_choices(self.choices)[0])
+        return config if attempts is None else config.model_copy(update={"max_attempts": attempts})
+
+    def models(self) -> Models:
+        chosen, _ = split_choices(self.choices)
+        config, pack = resolve(chosen)
+        return load_models(config, pack, chosen)
+
+    def worker(
+        self, folder: Path, attempts: int, models: Models | None = None, watcher: Watcher | None = None
+    ) -> Worker:
+        """Carries out requests in this process."""
+        config = self.config(attempts)
+        limits = split_choices(self.choices)[1]
+        loaded = {config.generator.identity: models or self.models()}
+        return Worker(folder, Assignment(config=config), limits, loaded, watcher=watcher)
+
+
+@dataclass(frozen=True)
+class RemoteRun:
+    """What a worker on another machine needs to answer items."""
+
+    benchmark: str
+    data: Path
+    system: System
+    attempts: int
+
+    def worker(self, folder: Path) -> Worker:
+        return self.system.worker(folder, self.attempts)
+
+    def items(self) -> Iterator[BatchItem]:
+        return batch_items(find_benchmark(self.benchmark).read(self.data).items)
+
+
+def batch_items(items: Sequence[Item]) -> Iterator[BatchItem]:
+    """The items as a batch takes them, each read when its turn comes."""
+    for item in items:
+        yield BatchItem(item.id, _digest(item), partial(_request, item))
+
+
+def _request(item: Item) -> Request:
+    return item.request
+
+
+def _digest(item: Item) -> str:
+    """Names what is asked: texts as they are, pictures by the names and sizes of their files, unread."""
+    asked = [
+        part
+        if isinstance(part, str)
+        else [part.name, part.stat().st_size if part.exists() else 0]
+        if isinstance(part, Path)
+        else pixel_digest(part)
+        for part in item.parts
+    ]
+    asked += [
+        [each.name, each.description, each.picture.stat().st_size if each.picture else 0]
+        for each in item.assets
+    ]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Ray workers, and where they read the items from."""
+
+    benchmark: str
+    data: Path
+    options: RayOptions
+
+
+async def run_system(
+    items: Sequence[Item],
+    system: System,
+    folder: Path,
+    *,
+    concurrency: int = 16,
+    shard: Shard = WHOLE,
+    cluster: Cluster | None = None,
+    watcher: Watcher | None = None,
+) -> dict[int, dict[str, Output]]:
+    """Answer what has not been answered yet, or this shard of it; then gather what all shards have.
+
+    With fewer attempts only those items are run again that needed more. Returns the outputs by the most
+    attempts allowed and by item; they are also in `outputs/attempts-N.jsonl`.
+    """
+    most = system.config().max_attempts
+    own = [item for item in items if shard.has(item.id)]
+    models = system.models() if cluster is None else None
+    watcher = watcher or Watcher()
+
+    async def run(attempts: int, wanted: Sequence[Item]) -> None:
+        target = runs_folder(folder, attempts)
+        watcher.begin(len(wanted), f"at most {count(attempts, 'attempt')}")
+        with _executor(system, target, attempts, models, cluster, watcher) as executor:
+            limits = split_choices(system.choices)[1]
+            assignment = Assignment(config=system.config(attempts))
+            retry = OutageRetry(limits.max_seconds)
+            batch = Batch(target, assignment, executor, shard=shard, outage_retry=retry, watcher=watcher)
+            running = batch.run(batch_items(wanted), concurrency=concurrency, retry_failed=True)
+            async with aclosing(running) as all_ended:
+                async for _ in all_ended:
+                    pass
+
+    await run(most, own)
+    for attempts in fewer_attempts(system, most):
+        whole = _answers(folder, most, own)
+        if other := [item for item in own if not _is_same_with(whole.get(item.id), attempts)]:
+            await run(attempts, other)
+    with folder_lock(folder, LOCK_NAME):  # the shard that gathers last has seen what all others have
+        return gather_outputs(items, system, folder)
+
+
+@contextmanager
+def _executor(
+    system: System,
+    folder: Path,
+    attempts: int,
+    models: Models | None,
+    cluster: Cluster | None,
+    watcher: Watcher,
+) -> Iterator[Executor]:
+    """This process, or workers on a cluster."""
+    if cluster is None:
+        yield system.worker(folder, attempts, models, watcher)
+        return
+    from interleave.batches.ray_executor import ray_executor
+
+    work = RemoteRun(cluster.benchmark, cluster.data.absolute(), system, attempts)
+    with ray_executor(work, folder, cluster.options) as executor:
+        yield executor
+
+
+def fewer_attempts(system: System, most: int) -> tuple[int, ...]:
+    """The limits that a run is also measured with."""
+    return tuple(each for each in FEWER_ATTEMPTS if each < most) if system.name == "full" else ()
+
+
+def gather_outputs(items: Sequence[Item], system: System, folder: Path) -> dict[int, dict[str, Output]]:
+    """The outputs of all runs that have ended, by attempts and item; writes them down."""
+    most = system.config().max_attempts
+    whole = _answers(folder, most, items)
+    passes = {most: {item: output for item, (output, _) in whole.items()}}
+    for attempts in fewer_attempts(system, most):
+        again = _answers(folder, attempts, items)
+        passes[attempts] = {
+            item.id: (whole[item.id] if _is_same_with(whole.get(item.id), attempts) else again[item.id])[0]
+            for item in items
+            if _is_same_with(whole.get(item.id), attempts) or item.id in again
+        }
+    for attempts, outputs in passes.items():
+        ordered = [outputs[item.id] for item in items if item.id in outputs]
+        write_outputs(folder / FOLDER / f"attempts-{attempts}.jsonl", ordered)
+    return passes
+
+
+def runs_folder(folder: Path, attempts: int) -> Path:
+    return folder / "runs" / f"attempts-{attempts}"
+
+
+Answer = tuple[Output, RunRecord | None]
+
+
+def _answers(folder: Path, attempts: int, items: Sequence[Item]) -> dict[str, Answer]:
+    """What has ended of these items, whichever shard ran it."""
+    wanted = {item.id for item in items}
+    target = runs_folder(folder, attempts)
+    return {
+        ended.id: _answer(ended, folder, f"runs/attempts-{attempts}")
+        for ended in (read_index(target) if target.exists() else ())
+        if ended.id in wanted
+    }
+
+
+def _answer(ended: Ended, folder: Path, name: str) -> Answer:
+    run = f"{name}/{ended.folder}"
+    try:
+        record = read_record(folder / run)
+    except RunError:  # it was refused before it had a folder
+        return Output(item=ended.id, status="failed", reason=ended.reason), None
+    output = output_of(ended.id, record, run)
+    return output.model_copy(update={"reason": ended.reason or output.reason}), record
+
+
+def _is_same_with(answer: Answer | None, attempts: int) -> bool:
+    """Whether this answer came about without ever needing more attempts: then they cannot be missed."""
+    record = answer[1] if answer is not None else None
+    return (
+        record is not None
+        and record.status == "done"
+        and all(len(step.attempts) <= attempts for step in record.steps)
+        and not any(step.forced for step in record.steps)
+    )

@@ -1,0 +1,62 @@
+"""The benchmarks there are: one row each, imported when used. Packages add theirs by entry points."""
+
+from __future__ import annotations
+
+import pkgutil
+from typing import TYPE_CHECKING
+
+from interleave import entry_points
+from interleave.errors import ConfigurationError, did_you_mean
+
+if TYPE_CHECKING:
+    from interleave.bench.base import Benchmark
+
+TABLE = {
+    "comm-continue": "interleave.bench.benchmarks.comm:CoMMContinue",
+    "comm-document": "interleave.bench.benchmarks.comm:CoMMDocument",
+    "editreward-bench": "interleave.bench.benchmarks.editreward_bench:EditRewardBench",
+    "editreward-bench-critic": "interleave.bench.benchmarks.editreward_bench:EditRewardBenchCritic",
+    "editscore-bench": "interleave.bench.benchmarks.editscore_bench:EditScoreBench",
+    "editscore-bench-critic": "interleave.bench.benchmarks.editscore_bench:EditScoreBenchCritic",
+    "gedit": "interleave.bench.benchmarks.gedit:GEdit",
+    "imgedit": "interleave.bench.benchmarks.imgedit:ImgEdit",
+    "kris": "interleave.bench.benchmarks.kris:KRIS",
+    "mmrb2-edit": "interleave.bench.benchmarks.mmrb2:Mmrb2Edit",
+    "mmrb2-edit-critic": "interleave.bench.benchmarks.mmrb2:Mmrb2EditCritic",
+    "mmrb2-interleaved": "interleave.bench.benchmarks.mmrb2:Mmrb2Interleaved",
+    "opening": "interleave.bench.benchmarks.opening:OpenING",
+    "opening-pairs": "interleave.bench.benchmarks.opening_pairs:OpenINGPairs",
+    "rise": "interleave.bench.benchmarks.rise:Rise",
+    "rise64": "interleave.bench.benchmarks.rise:Rise64",
+    "ueval": "interleave.bench.benchmarks.ueval:UEval",
+    "viescore": "interleave.bench.benchmarks.viescore:VIEScore",
+    "vistorybench": "interleave.bench.benchmarks.vistorybench:ViStoryBench",
+    "wise": "interleave.bench.benchmarks.wise:WiseLegacy",
+    "wise-verified": "interleave.bench.benchmarks.wise:WiseVerified",
+}
+
+
+def find_benchmark(name: str) -> Benchmark:
+    """The benchmark of a name; raises `ConfigurationError` with the nearest one where there is none."""
+    if name in TABLE:
+        found = pkgutil.resolve_name(TABLE[name])
+    elif (point := entry_points.installed("benchmarks").get(name)) is not None:
+        found = entry_points.load(point, f"the benchmark {name!r}")
+    else:
+        known = [*TABLE, *entry_points.installed("benchmarks")]
+        raise ConfigurationError(f"no benchmark named {name!r}. {did_you_mean(name, known)}")
+    if not is_benchmark(found):
+        raise ConfigurationError(f"{name!r} is a command of its own: `interleave bench {name}` is all it has")
+    benchmark: Benchmark = found() if isinstance(found, type) else found
+    if benchmark.name != name:  # folders and comparisons would look for it under the other name
+        raise ConfigurationError(
+            f"the entry {name!r} names the benchmark {benchmark.name!r}: give both the same name"
+        )
+    return benchmark
+
+
+def is_benchmark(found: object) -> bool:
+    """Whether a package's entry is a `Benchmark`, or the class of one; else it is a command of its own."""
+    from interleave.bench.base import Benchmark
+
+    return isinstance(found, Benchmark) or (isinstance(found, type) and issubclass(found, Benchmark))

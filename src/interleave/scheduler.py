@@ -1,0 +1,97 @@
+"""Steps drawn at once: each begins as soon as the steps that it needs are finished.
+
+Events come as they happen. A step goes on only when its last event has been taken, so what is journalled is
+on disk before the step's next call. When a step fails, no other one begins; those under way are finished, and
+nothing that they draw is lost. How many calls are made at once is the backends' affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
+
+from interleave.dependencies import Needs
+from interleave.events import Event
+from interleave.types import PlanStep
+
+MOST_AT_ONCE = 32
+"""Steps under way: each holds pictures in memory."""
+
+Draw = Callable[[PlanStep], AsyncGenerator[Event]]
+MayBegin = Callable[[frozenset[int]], bool]
+"""Whether a step that needs these steps may begin now."""
+
+
+async def as_needed(
+    steps: Sequence[PlanStep], needs: Needs, draw: Draw, may_begin: MayBegin = lambda needed: True
+) -> AsyncGenerator[Event]:
+    """The events of all steps; a step that may not begin waits, and where nothing goes on it is left out."""
+    work = _Work(draw)
+    waiting = {step.number: step for step in steps}
+    try:
+        while True:
+            for number in list(waiting):
+                is_free = not any(each in waiting or each in work.under_way for each in needs[number])
+                if is_free and work.has_room and may_begin(needs[number]):
+                    work.begin(waiting.pop(number))
+            if not work.under_way:
+                break
+            for event in await work.next_events():
+                yield event
+    finally:
+        await work.stop()
+    if work.failures:
+        raise work.failures[min(work.failures)]
+
+
+class _Work:
+    """The steps under way."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+        self.under_way: dict[int, AsyncGenerator[Event]] = {}
+        self.failures: dict[int, Exception] = {}
+        self._tasks: dict[int, asyncio.Task[Event | None]] = {}
+
+    @property
+    def has_room(self) -> bool:
+        return not self.failures and len(self.under_way) < MOST_AT_ONCE
+
+    def begin(self, step: PlanStep) -> None:
+        self.under_way[step.number] = self._draw(step)
+
+    async def next_events(self) -> list[Event]:
+        """What happens next; steps that have ended are no longer under way."""
+        if len(self.under_way) == 1 and not self._tasks:  # a plain chain needs no tasks
+            [(number, steps)] = self.under_way.items()
+            with suppress(StopAsyncIteration):
+                return [await anext(steps)]
+            del self.under_way[number]
+            return []
+        for number in self.under_way.keys() - self._tasks.keys():
+            self._tasks[number] = asyncio.create_task(self._next(number))
+        await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+        done = sorted(number for number, task in self._tasks.items() if task.done())
+        return [event for number in done if (event := await self._result(number)) is not None]
+
+    async def _next(self, number: int) -> Event | None:
+        return await anext(self.under_way[number], None)
+
+    async def _result(self, number: int) -> Event | None:
+        try:
+            event = await self._tasks.pop(number)
+        except Exception as failure:
+            self.failures[number] = failure
+            event = None
+        if event is None:
+            del self.under_way[number]
+        return event
+
+    async def stop(self) -> None:
+        """End what is under way; where all went well nothing is."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        for steps in self.under_way.values():
+            await steps.aclose()

@@ -1,0 +1,101 @@
+"""What the commands that serve documents or work on them have in common: options, checks, packages."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interleave.errors import ConfigurationError, MissingDependency
+from interleave.locks import require_locks
+
+if TYPE_CHECKING:
+    from interleave.runs.resolve import Choices
+
+NEEDS = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
+
+Folder = Annotated[
+    Path, typer.Option("--runs", metavar="DIR", help="Where jobs, their runs and the API keys are.")
+]
+Host = Annotated[
+    str, typer.Option(help="The address to listen on; any but this machine's own needs API keys.")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")]
+LogFormat = Annotated[
+    str, typer.Option(metavar="text|json", help="One line of text or of JSON for each event.")
+]
+LeaseSeconds = Annotated[
+    float,
+    typer.Option(
+        min=1,
+        help="With Postgres: seconds until the jobs of a worker that died or hangs go on elsewhere.",
+    ),
+]
+
+
+def require_packages(extra: str = "serve") -> None:
+    """Raise where something is missing that the service cannot do without; `extra` installs packages."""
+    require_locks()
+    for package in NEEDS:
+        if importlib.util.find_spec(package) is None:
+            raise MissingDependency(
+                f"the server needs the package {package!r}, which is not installed. "
+                f'Install it with: pip install "interleavethinker[{extra}]"'
+            )
+
+
+def make_choices(dry_run: bool, profile: str | None, **given: object) -> Choices:
+    """The models and rules that were chosen on the command line."""
+    from interleave.runs.resolve import split_choices
+
+    return split_choices({"profile": "dry-run" if dry_run else profile, **given})[0]
+
+
+def require_models(chosen: Choices, command: str) -> None:
+    """Raise where a model lacks its package or key, before an address is announced; loads nothing."""
+    from interleave.backends.registry import require_backend
+    from interleave.runs.resolve import resolve
+
+    config, _ = resolve(chosen)
+    try:
+        require_backend(config.planner.parsed, "planner")
+        require_backend(config.critic.parsed, "critic")
+        require_backend(config.generator.parsed, "generator")
+    except MissingDependency as error:
+        raise MissingDependency(
+            f"{error} (or run without models: interleave {command} --profile dry-run)"
+        ) from None
+
+
+def shown_profile(profile: str) -> str:
+    """The name of a profile as clients see it: of a file, not its path."""
+    return Path(profile).stem if profile.endswith(".toml") else profile
+
+
+def check_log_format(given: str) -> None:
+    if given not in ("text", "json"):
+        raise ConfigurationError(f"--log-format {given}: text or json")
+
+
+def checked_public_url(given: str | None) -> str | None:
+    """The address before those of pictures, without a slash at its end."""
+    if given is None:
+        return None
+    if not re.fullmatch(r"https?://[^\s/?#()]+(/[^\s?#()]*)?", given):
+        raise ConfigurationError(f"--public-url {given}: write it as https://documents.example.com")
+    return given.rstrip("/")
+
+
+def ignored_parameters(options: list[str]) -> frozenset[str]:
+    """The parameters of `--ignore`, which may be repeated or separated by commas."""
+    from interleave.service.generator.parameters import NEVER_IGNORED
+
+    names = frozenset(piece.strip() for each in options for piece in each.split(",") if piece.strip())
+    for name in sorted(names & NEVER_IGNORED):
+        raise ConfigurationError(
+            f"--ignore {name}: the client would wait for events that never come; such requests are refused"
+        )
+    return names

@@ -1,0 +1,87 @@
+"""`interleave work`: work on the jobs of document services, on any number of machines."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from interleave.cli import options
+from interleave.errors import ConfigurationError
+from interleave.service.cli import options as service_options
+
+
+def work(
+    jobs: Annotated[
+        str,
+        typer.Option(
+            metavar="postgres://…",
+            envvar="INTERLEAVE_JOBS",
+            help="The job table that the document services use too. Better: set INTERLEAVE_JOBS.",
+        ),
+    ],
+    runs: service_options.Folder,
+    profile: options.ProfileName = None,
+    planner: options.PlannerSpec = None,
+    critic: options.CriticSpec = None,
+    generator: options.GeneratorSpec = None,
+    prompts: options.PackName = None,
+    dry_run: options.DryRun = False,
+    max_calls: options.MaxCalls = None,
+    max_seconds: options.MaxSeconds = None,
+    max_cost: options.MaxCost = None,
+    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Jobs that run at the same time.")] = 64,
+    per_key: Annotated[
+        int | None,
+        typer.Option(min=1, help="Jobs of one API key that run at the same time on all machines."),
+    ] = None,
+    lease: service_options.LeaseSeconds = 30.0,
+    drain: Annotated[
+        float,
+        typer.Option(min=0, help="Seconds for jobs to end when it stops; others go on elsewhere."),
+    ] = 10.0,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Serve metrics for Prometheus on this port. [default: none]"),
+    ] = None,
+    log_format: service_options.LogFormat = "text",
+) -> int:
+    """Work on the jobs of document services, until Ctrl-C.
+
+    Any number of workers share the jobs, on one machine or many that have the folder of the runs in common.
+    What a worker leaves behind when it dies or hangs, another one goes on with.
+    """
+    service_options.require_packages()
+    from interleave.config.run_config import Limits
+    from interleave.service.documents.postgres import is_postgres, require_psycopg
+    from interleave.service.documents.shared_worker import Sharing
+    from interleave.service.documents.worker_main import WorkConfig, work
+
+    if not is_postgres(jobs):
+        raise ConfigurationError("--jobs: workers share a table in Postgres: write postgres://HOST/DATABASE")
+    require_psycopg()
+    service_options.check_log_format(log_format)
+    chosen = service_options.make_choices(
+        dry_run, profile, planner=planner, critic=critic, generator=generator, prompts=prompts
+    )
+    service_options.require_models(chosen, "work --jobs … --runs …")
+    config = WorkConfig(
+        chosen=chosen,
+        folder=runs,
+        jobs=jobs,
+        concurrency=concurrency,
+        per_key=per_key,
+        drain_seconds=drain,
+        limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
+        sharing=Sharing(lease),
+        metrics_port=metrics_port,
+        json_logs=log_format == "json",
+    )
+    work(config, _announce)
+    return 0
+
+
+def _announce(name: str) -> None:
+    print("working; the models are loaded (Ctrl-C ends it)", file=sys.stderr)
+    print(name, flush=True)

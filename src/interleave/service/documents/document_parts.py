@@ -1,0 +1,102 @@
+"""What the reader of a document sees, in order: from the items of its response, or from their events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from interleave.service.documents.events import Event
+from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.stored_images import StoredPicture
+from interleave.text import one_line
+
+ShownPart = str | StoredPicture
+MAX_MESSAGE = 2000
+ENDS = ("response.completed", "response.failed", "response.incomplete")
+
+
+def parts_of(items: Iterable[Mapping[str, Any]]) -> list[ShownPart]:
+    """The texts and pictures of output items; a picture that could not be drawn is not among them."""
+    return [part for item in items if (part := _part(item)) is not None]
+
+
+def _part(item: Mapping[str, Any]) -> ShownPart | None:
+    if item["type"] == "message":
+        return str(item["content"][0]["text"])
+    picture = item["result"]
+    return picture if isinstance(picture, StoredPicture) else None
+
+
+class PartsInOrder:
+    """Takes events one by one and gives each part once, when it is final and all before it are given."""
+
+    def __init__(self) -> None:
+        self._done: dict[int, ShownPart | None] = {}
+        self._given = 0
+
+    def add(self, event: Event) -> list[ShownPart]:
+        if event["type"] != "response.output_item.done":
+            return []
+        index = event["output_index"]
+        if index >= self._given:
+            self._done[index] = _part(event["item"])
+        return self._ready()
+
+    def _ready(self) -> list[ShownPart]:
+        ready = []
+        while self._given in self._done:
+            part = self._done.pop(self._given)
+            self._given += 1
+            if part is not None:
+                ready.append(part)
+        return ready
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The end of a document."""
+
+    response: Mapping[str, Any] | None
+    """The final Response; None where the service stops, or the document was deleted."""
+
+    @property
+    def failure(self) -> ApiRefusal | None:
+        """Why there is no document, as an error of the request; None where there is one."""
+        if self.response is None:
+            return ApiRefusal(
+                "the answer ends here: the service stops, or the document was deleted",
+                status=503,
+                code="interrupted",
+            )
+        return failure_of(self.response)
+
+
+def failure_of(response: Mapping[str, Any]) -> ApiRefusal | None:
+    """The error of a final response that is no document."""
+    if response["status"] == "cancelled":
+        return ApiRefusal("the job was cancelled", status=409, code="cancelled")
+    if response["status"] != "failed":
+        return None
+    error = response["error"] or {"code": "server_error", "message": "the run failed"}
+    status = 400 if error["code"] == "invalid_prompt" else 500
+    return ApiRefusal(one_line(error["message"], MAX_MESSAGE), status=status, code=error["code"])
+
+
+async def shown_parts(
+    events: AsyncGenerator[Event | None],
+) -> AsyncGenerator[ShownPart | Ending | None]:
+    """The parts of a job as they become final, then its end; None from time to time in between."""
+    order = PartsInOrder()
+    async with aclosing(events):
+        async for event in events:
+            if event is None:
+                yield None
+                continue
+            for part in order.add(event):
+                yield part
+            if event["type"] in ENDS:
+                yield Ending(event["response"])
+                return
+    yield Ending(None)

@@ -1,0 +1,241 @@
+"""`/v1/documents`: a job as a document to read, with its plan, attempts, verdicts and pictures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+from starlette.responses import Response
+
+from interleave.render.exports import Exported, ExportOptions, Format, export_run, known_formats
+from interleave.render.exports.formats import PageLayout, Paper
+from interleave.render.markdown import render_markdown
+from interleave.runs.journal import read_journal
+from interleave.runs.record import RunRecord, picture_names
+from interleave.runs.store import FOLDER, PictureStore
+from interleave.service.documents.calls import calls_in
+from interleave.service.documents.command_line import command_line
+from interleave.service.documents.events import JournalFold
+from interleave.service.documents.jobs import Job
+from interleave.service.documents.refusals import ApiRefusal, unknown
+from interleave.service.documents.requests import caller_of, event_number, plain_json, value_json
+from interleave.service.documents.response_json import DOCUMENTS, facts_of, picture_url
+from interleave.service.documents.service import Documents, suggestions_for
+from interleave.service.documents.shared_images import PREFIX as SIGNED_PATHS
+from interleave.service.documents.shared_images import shared_picture
+from interleave.service.documents.streams import EventStream
+from interleave.service.http.middleware import LEASE
+from interleave.text import slug
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+PAGE_POLICY = "default-src 'none'; img-src data: 'self'; style-src 'unsafe-inline'; sandbox allow-popups"
+KEPT_FOR_EVER = "private, max-age=31536000, immutable"
+"""A picture is named by its content: what is behind its address never changes."""
+RENDERED_AT_ONCE = 2
+MAX_LISTED = 100
+RENDER_COPIES = 4
+"""Memory to render a page or an archive, in sizes of its pictures."""
+
+
+class DocumentRoutes:
+    """The handlers of `/v1/documents`."""
+
+    def __init__(self, documents: Documents) -> None:
+        self.documents = documents
+        self._rendering = asyncio.Semaphore(RENDERED_AT_ONCE)
+
+    async def listing(self, request: Request) -> Response:
+        """The newest jobs; `after` is the id of the last one that the client has."""
+        limit = _limit(request.query_params.get("limit", "20"))
+        jobs = await self.documents.newest(
+            caller_of(request), limit=limit + 1, before=request.query_params.get("after")
+        )
+        shown = [_summary(job) for job in jobs[:limit]]
+        return plain_json({"object": "list", "data": shown, "has_more": len(jobs) > limit})
+
+    async def document(self, request: Request) -> Response:
+        job, record = await self._job(request)
+        facts = facts_of(job, record)
+        given = [
+            {"text": part.text} if part.image is None else {"picture": _given(job, record, part.image)}
+            for part in (record.request if record else job.parts)
+        ]
+        links = {name: f"{DOCUMENTS}/{job.id}/{name}" for name in _parts()} if record else {}
+        more = {
+            "profile": self.documents.profile_of(job),
+            "command": command_line(job, record, self._named_profile(job)),
+            "request": given,
+            "links": links,
+        }
+        return plain_json({**_summary(job), **facts, **more, "error": await self._error(job)})
+
+    def _named_profile(self, job: Job) -> str | None:
+        """The profile of a job, where naming it gives the same models again."""
+        offer = self.documents.shelf.offer_of(job.config)
+        return offer.chosen.profile if offer and offer.is_whole_profile else None
+
+    async def _error(self, job: Job) -> dict[str, Any] | None:
+        """Why a job failed; where its request could not be taken, with the nearest that can."""
+        if job.error is None or job.error.code != "invalid_prompt":
+            return job.error.model_dump() if job.error else None
+        said = "\n".join(part.text for part in job.parts if part.text)
+        nearest = await self.documents.in_thread(suggestions_for, said, job.config.planner)
+        return {**job.error.model_dump(), "nearest": nearest}
+
+    async def calls(self, request: Request) -> Response:
+        """Every model call with what came back, in order."""
+        job, record = await self._job(request)
+        folder = self.documents.folders.run(job.id)
+        entries = await self.documents.in_thread(read_journal, folder) if record else []
+        return value_json(calls_in(entries, lambda name: picture_url(job.id, name)))
+
+    async def plan(self, request: Request) -> Response:
+        job, record = await self._job(request)
+        if record is None or record.plan is None:
+            raise ApiRefusal(f"the job {job.id} has no plan yet", status=404, code="not_ready")
+        return plain_json(record.plan.model_dump(mode="json"))
+
+    async def steps(self, request: Request) -> Response:
+        job, record = await self._job(request)
+        return plain_json({"object": "list", "data": facts_of(job, record).get("steps", [])})
+
+    async def events(self, request: Request) -> Response:
+        """The lines of the journal as server-sent events."""
+        job = await self.documents.get(caller_of(request), request.path_params["id"])
+        return EventStream(
+            self.documents.events(job, kind=JournalFold, after=event_number(request)),
+            PictureStore(self.documents.folders.run(job.id)),
+            request.scope[LEASE],
+        )
+
+    def export(self, name: str) -> Callable[[Request], Awaitable[Response]]:
+        """The handler that sends a document as a file of this format."""
+
+        async def handler(request: Request) -> Response:
+            return await self._export(request, known_formats()[name])
+
+        return handler
+
+    async def _export(self, request: Request, wanted: Format) -> Response:
+        job, record = await self._started(request)
+        if wanted.missing is not None:
+            message = f"{wanted.title} files need a package that is not installed here: {wanted.missing}"
+            raise ApiRefusal(message, status=501, code="not_installed")
+        options, folder = _export_options(request), self.documents.folders.run(job.id)
+        made = await self._render(
+            request, job, record, lambda: export_run(folder, record, wanted.name, options)
+        )
+        headers = {}
+        if made.missing_characters:
+            headers["x-interleave-missing-characters"] = str(len(made.missing_characters))
+        if wanted.name == "html":
+            headers |= {"content-security-policy": PAGE_POLICY, "referrer-policy": "no-referrer"}
+        if wanted.name != "html" or "download" in request.query_params:
+            file = f"{slug(record.title) or job.id}.{wanted.name}"
+            headers["content-disposition"] = f'attachment; filename="{file}"'
+        kind = f"{wanted.media_type}; charset=utf-8" if wanted.name == "html" else wanted.media_type
+        return Response(made.data, headers=headers, media_type=kind)
+
+    async def markdown(self, request: Request) -> Response:
+        """The Markdown; its pictures are links to their addresses here."""
+        job, record = await self._started(request)
+        text = render_markdown(record).replace(f"]({FOLDER}/", f"]({picture_url(job.id, '')}")
+        return Response(text.encode(), media_type="text/markdown; charset=utf-8")
+
+    async def picture(self, request: Request) -> Response:
+        """A picture of a job, by the hash of its content."""
+        job, record = await self._job(request)
+        name = request.path_params["name"]
+        if record is None or name not in picture_names(record):
+            raise unknown("picture", name)
+        return await self._picture(request, job.id, name)
+
+    async def shared(self, request: Request) -> Response:
+        """A picture at an address that is signed: no key is needed."""
+        id_, signature, name = (request.path_params[field] for field in ("id", "signature", "name"))
+        picture = shared_picture(f"{SIGNED_PATHS}{id_}/{signature}/{name}")
+        if picture is None or not self.documents.addresses.allows(picture):
+            raise unknown("picture", name)
+        if await self.documents.jobs.get(picture.job) is None:  # deleted
+            raise unknown("picture", name)
+        return await self._picture(request, picture.job, picture.name)
+
+    async def _picture(self, request: Request, job: str, name: str) -> Response:
+        path = PictureStore(self.documents.folders.run(job)).path(name)
+        try:
+            data = await self.documents.in_thread(path.read_bytes)
+        except OSError:
+            raise unknown("picture", name) from None
+        request.scope[LEASE].keep(len(data))
+        headers = {
+            "cache-control": KEPT_FOR_EVER,
+            "etag": f'"{name.removesuffix(".png")}"',
+            "content-security-policy": "default-src 'none'; sandbox",
+        }
+        return Response(data, headers=headers, media_type="image/png")
+
+    async def _job(self, request: Request) -> tuple[Job, RunRecord | None]:
+        job = await self.documents.get(caller_of(request), request.path_params["id"])
+        return job, await self.documents.in_thread(self.documents.record, job)
+
+    async def _started(self, request: Request) -> tuple[Job, RunRecord]:
+        job, record = await self._job(request)
+        if record is None:
+            raise ApiRefusal(f"the job {job.id} has not started yet", status=404, code="not_ready")
+        return job, record
+
+    async def _render(
+        self, request: Request, job: Job, record: RunRecord, work: Callable[[], Exported]
+    ) -> Exported:
+        """A file that is made, within the memory budget and a few at a time."""
+        store = PictureStore(self.documents.folders.run(job.id))
+        sizes = [path.stat().st_size for name in picture_names(record) if (path := store.path(name)).exists()]
+        lease, loop = request.scope[LEASE], asyncio.get_running_loop()
+        await lease.reserve(RENDER_COPIES * sum(sizes), loop.time() + 60)
+        async with self._rendering:
+            made = await self.documents.in_thread(work)
+        lease.keep(len(made.data))
+        return made
+
+
+def _parts() -> list[str]:
+    """What a document can be looked at as, of those formats whose packages are installed."""
+    formats = (f"document.{each.name}" for each in known_formats().values() if each.missing is None)
+    return ["plan", "steps", "calls", "events", "document.md", *formats]
+
+
+def _summary(job: Job) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "object": "document",
+        "status": job.status,
+        "created_at": int(job.created),
+        "finished_at": int(job.finished) if job.finished is not None else None,
+        "title": next((part.text for part in job.parts if part.text), "")[:200],
+        "error": job.error.model_dump() if job.error else None,
+        "metadata": job.metadata or {},
+        "previous_response_id": job.previous,
+    }
+
+
+def _given(job: Job, record: RunRecord | None, name: str) -> str | None:
+    return picture_url(job.id, name) if record else None
+
+
+def _export_options(request: Request) -> ExportOptions:
+    given = request.query_params
+    paper, layout = given.get("paper", "a4"), given.get("layout", "print")
+    if paper not in get_args(Paper):
+        raise ApiRefusal(f"paper must be one of {', '.join(get_args(Paper))}", parameter="paper")
+    if layout not in get_args(PageLayout):
+        raise ApiRefusal(f"layout must be one of {', '.join(get_args(PageLayout))}", parameter="layout")
+    return ExportOptions(paper=cast(Paper, paper), layout=cast(PageLayout, layout))
+
+
+def _limit(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_LISTED:
+        raise ApiRefusal(f"limit must be a number from 1 to {MAX_LISTED}", parameter="limit")
+    return int(text)

@@ -1,0 +1,102 @@
+"""A request for a document, whatever its API: read, submit, wait; and what if its client goes away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from interleave.runs.store import PictureStore
+from interleave.service.documents.jobs import Job
+from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.requests import caller_of
+from interleave.service.documents.service import RECEIVE_SECONDS, Documents
+from interleave.service.documents.streams import disconnected
+from interleave.service.documents.submissions import Submission
+from interleave.service.generator.messages import ClientDisconnected
+from interleave.service.http.decoding import finish_despite_cancel
+from interleave.service.http.middleware import LEASE, REQUEST_ID
+from interleave.service.http.request_bodies import read_json
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+Asked = TypeVar("Asked", bound=Submission)
+SMALL_BYTES = 16_000
+"""A body that is read faster than a thread takes it over."""
+Parse = Callable[[dict[str, Any], tuple[str, ...], Iterable[str]], Asked]
+
+
+class JobHandling:
+    """What the routes of all APIs do with a job."""
+
+    def __init__(self, documents: Documents) -> None:
+        self.documents = documents
+
+    async def submit(self, request: Request, parse: Parse[Asked]) -> tuple[Asked, Job]:
+        """Read a request and store its job; raises `ClientDisconnected` or a `Refusal`."""
+        asked = await self._read(request, parse)
+        job = await self.documents.submit(
+            caller_of(request),
+            asked,
+            lease=request.scope[LEASE],
+            idempotency_key=request.headers.get("idempotency-key"),
+            request_id=request.scope[REQUEST_ID],
+            trace=request.headers.get("traceparent"),
+        )
+        request.scope[LEASE].drop_body()
+        return asked, job
+
+    async def _read(self, request: Request, parse: Parse[Asked]) -> Asked:
+        settings = self.documents.settings
+        body = await read_json(request)
+
+        def work() -> Asked:
+            return parse(body.parse()[0], settings.models, settings.ignored)
+
+        if body.size <= SMALL_BYTES:
+            return work()
+        if body.working_bytes:
+            ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
+            await request.scope[LEASE].reserve(body.working_bytes, ends_at)
+        return await finish_despite_cancel(self.documents.in_thread(work))
+
+    async def wait(self, request: Request, asked: Submission, job: Job) -> Job:
+        """The job when it has ended. A client that goes away before, and has no way back, ends it."""
+        working = asyncio.ensure_future(self.documents.wait(job))
+        gone = asyncio.ensure_future(disconnected(request.receive))
+        try:
+            await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                if working.cancelled():
+                    raise ApiRefusal("the service is shutting down", status=503, retry_after=5)
+                return working.result()
+            if not keeps(request, asked):
+                self.abandon(request, job)
+            raise ClientDisconnected
+        finally:
+            working.cancel()
+            gone.cancel()
+            await asyncio.gather(working, gone, return_exceptions=True)
+
+    def on_leaving(self, request: Request, asked: Submission, job: Job) -> Callable[[], None] | None:
+        """What is done when the client of a stream goes away."""
+        return None if keeps(request, asked) else lambda: self.abandon(request, job)
+
+    def abandon(self, request: Request, job: Job) -> None:
+        """Cancel a job whose client is gone and cannot ask for it again."""
+        task = asyncio.ensure_future(self.documents.cancel(caller_of(request), job.id))
+        self.documents.background.add(task)
+        task.add_done_callback(self.documents.background.discard)
+
+    async def response(self, job: Job) -> dict[str, Any]:
+        """The job as a Response object, with its output so far."""
+        return await self.documents.in_thread(self.documents.response, job)
+
+    def store(self, job: Job) -> PictureStore:
+        return PictureStore(self.documents.folders.run(job.id))
+
+
+def keeps(request: Request, asked: Submission) -> bool:
+    """Whether a job goes on without its client, who can come back for it."""
+    return asked.background or "idempotency-key" in request.headers

@@ -1,0 +1,109 @@
+"""`interleave work`: a process that works on the jobs of document services on other machines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prometheus_client import start_http_server
+
+from interleave.config.run_config import Limits
+from interleave.errors import ConfigurationError
+from interleave.redaction import keep_environment_secret, redacted_logging
+from interleave.runs.resolve import Choices, resolve
+from interleave.service.documents.call_observer import observed
+from interleave.service.documents.folders import Folders
+from interleave.service.documents.logs import JsonFormatter
+from interleave.service.documents.metrics import DocumentMetrics
+from interleave.service.documents.model_cache import ModelShelf
+from interleave.service.documents.server import DISK_THREADS
+from interleave.service.documents.shared_jobs import SharedJobTable
+from interleave.service.documents.shared_queue import SharedTurns
+from interleave.service.documents.shared_worker import SharedJobWorker, Sharing
+from interleave.service.documents.webhooks import deliveries_of
+from interleave.text import count
+
+log = logging.getLogger("interleave.service")
+
+
+@dataclass(frozen=True)
+class WorkConfig:
+    """The options of `interleave work`."""
+
+    chosen: Choices
+    folder: Path
+    jobs: str
+    concurrency: int = 64
+    per_key: int | None = None
+    drain_seconds: float = 10.0
+    limits: Limits = field(default_factory=Limits)
+    sharing: Sharing = field(default_factory=Sharing)
+    metrics_port: int | None = None
+    json_logs: bool = False
+
+
+def work(config: WorkConfig, announce: Callable[[str], None]) -> None:
+    """Work until SIGTERM or Ctrl-C; `announce` is called with its name once its models are loaded."""
+    resolve(config.chosen)  # what is wrong with the options shows before a job is claimed
+    log.setLevel(logging.INFO)
+    keep_environment_secret()
+    if not config.json_logs:
+        logging.getLogger(observed.__module__).setLevel(logging.WARNING)
+    with redacted_logging(JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"):
+        jobs = SharedJobTable(config.jobs)
+        try:
+            asyncio.run(_work(config, jobs, announce))
+        finally:
+            jobs.close()
+
+
+async def _work(config: WorkConfig, jobs: SharedJobTable, announce: Callable[[str], None]) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk"))
+    metrics = DocumentMetrics()
+    _publish(metrics, config.metrics_port)
+    run_config, pack = resolve(config.chosen)
+    shelf = ModelShelf(run_config, pack, config.chosen, lambda models: observed(models, metrics))
+    folders = Folders(config.folder)
+    folders.make()
+    worker = SharedJobWorker(
+        jobs,
+        folders,
+        shelf,
+        SharedTurns(running=config.concurrency, waiting=0, per_key=config.per_key),
+        config.limits,
+        sharing=config.sharing,
+        deliveries=deliveries_of,
+    )
+    worker.listeners.append(lambda job: metrics.job_ended(job, folders))
+    ending = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ending.set)
+    loading, ended = shelf.start(), asyncio.ensure_future(ending.wait())
+    await asyncio.wait({loading, ended}, return_when=asyncio.FIRST_COMPLETED)
+    if ending.is_set():
+        return
+    loading.result()  # a worker without models claims nothing
+    announce(config.sharing.name)
+    waiting = await worker.restart()
+    if waiting:
+        log.info("%s waiting", count(waiting, "job"))
+    try:
+        await ended
+    finally:
+        log.info("ending: %s in progress", count(len(worker.running()), "job"))
+        await worker.stop(config.drain_seconds)
+
+
+def _publish(metrics: DocumentMetrics, port: int | None) -> None:
+    if port is None:
+        return
+    try:
+        start_http_server(port, registry=metrics.registry)
+    except OSError as error:
+        raise ConfigurationError(f"--metrics-port {port}: {error.strerror or error}") from None

@@ -1,0 +1,361 @@
+"""The routes of the generator server, and the handling of a request for pictures from body to response."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from interleave.service.generator import edit_api as reference
+from interleave.service.generator import openai_images_api as openai
+from interleave.service.generator.messages import ClientDisconnected, Drawing, Job, RawPicture, Refusal
+from interleave.service.generator.metrics import CONTENT_TYPE, Metrics
+from interleave.service.generator.openapi import SECURITY_POLICY, docs_page, openapi
+from interleave.service.generator.pool import Pool
+from interleave.service.http.auth import Access
+from interleave.service.http.connections import CONNECTION
+from interleave.service.http.decoding import Decoder, finish_despite_cancel
+from interleave.service.http.memory import MemoryLease
+from interleave.service.http.middleware import (
+    LEASE,
+    REQUEST_ID,
+    ServiceMiddleware,
+    internal_failure,
+    refusal_response,
+)
+from interleave.service.http.request_bodies import ReceivedBody, read_form, read_json
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+T = TypeVar("T")
+CLIENT_CLOSED_REQUEST = 499
+"""The status that is logged and counted when the client disconnected before the response."""
+RESPONSE_COPIES = 3
+"""Copies of a drawn picture until its response is sent: the file, and base64."""
+PIECE_BYTES = 262_144
+SEND_SECONDS = 60.0
+SEND_BYTES_A_SECOND = 1_000_000
+"""The least rate at which a client must read a large response, beyond `SEND_SECONDS`."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A generator and everything around it that the routes need."""
+
+    pool: Pool
+    models: tuple[str, ...]
+    """The names under which `/v1/models` lists the generator."""
+    metrics: Metrics
+    decoder: Decoder = field(default_factory=Decoder)
+    created: int = field(default_factory=lambda: int(time.time()))
+
+
+def build_app(service: Service, access: Access) -> ServiceMiddleware:
+    """The server as an ASGI application; the caller starts and stops the pool."""
+    from fastapi import FastAPI
+    from starlette.exceptions import HTTPException
+
+    # FastAPI's own page would load scripts from another site: api_docs.py has ours.
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    routes = Routes(service)
+    table = {
+        "/": routes.root,
+        "/health": routes.health,
+        "/status": routes.status,
+        "/metrics": routes.metrics,
+        "/docs": routes.docs,
+        "/openapi.json": routes.openapi,
+        "/v1/models": routes.models,
+        "/v1/models/{name:path}": routes.model,
+    }
+    drawing = {
+        "/edit": routes.edit,
+        "/fill": routes.edit,
+        "/edit-upload": routes.edit_upload,
+        "/generate": routes.generate,
+        "/v1/images/generations": routes.generations,
+        "/v1/images/edits": routes.edits,
+    }
+    # Bodies are read by request_bodies.py, within its limits, never by the framework.
+    for path, handler in table.items():
+        app.add_route(path, handler, methods=["GET"])
+    for path, handler in drawing.items():
+        app.add_route(path, handler, methods=["POST"])
+    app.add_exception_handler(HTTPException, _unrouted)
+    app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(Exception, _failed)
+    routes_known = frozenset({*table, *drawing})
+    return ServiceMiddleware(
+        app, service.pool, access, service.metrics, lambda path: path if path in routes_known else "other"
+    )
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    """What the framework refuses (404, 405…), in the error format of the API."""
+    status = getattr(error, "status_code", 500)
+    words = {404: "there is nothing here", 405: f"{request.method} is not allowed here"}
+    response = refusal_response(request.url.path, Refusal(words.get(status, str(error)), status=status))
+    response.headers.update(getattr(error, "headers", None) or {})
+    return response
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    reason = error if isinstance(error, Refusal) else Refusal(str(error), status=500)
+    return refusal_response(request.url.path, reason)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """An error of our own: the middleware logs it under the request id, and the client gets only the id."""
+    return refusal_response(request.url.path, internal_failure(request.scope[REQUEST_ID]))
+
+
+class Routes:
+    """The handlers of all routes."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.pool = service.pool
+
+    async def edit(self, request: Request) -> Response:
+        return await self._draw(request, read_json, reference.edit, request.scope[REQUEST_ID])
+
+    async def edit_upload(self, request: Request) -> Response:
+        return await self._draw(request, read_form, reference.edit_upload, request.scope[REQUEST_ID])
+
+    async def generate(self, request: Request) -> Response:
+        return await self._draw(request, read_json, reference.generate, request.scope[REQUEST_ID])
+
+    async def generations(self, request: Request) -> Response:
+        return await self._draw(request, read_json, openai.generations, self.service.models)
+
+    async def edits(self, request: Request) -> Response:
+        return await self._draw(request, read_form, openai.edits, self.service.models)
+
+    async def _draw(
+        self,
+        request: Request,
+        read: Callable[[Request], Awaitable[ReceivedBody]],
+        wire: Callable[..., Job],
+        *more: object,
+    ) -> Response:
+        """Read the request, draw, respond; cancel everything when the client disconnects."""
+        handler = RequestHandler(self.service, request.scope[LEASE], self.pool.deadline())
+        try:
+            self.pool.check_admission()
+            body = [await read(request)]
+            return await _cancelled_on_disconnect(request, handler.run(body, wire, *more))
+        except ClientDisconnected:
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
+
+    async def root(self, request: Request) -> Response:
+        message = f"interleave generator server: {self.service.models[0]}"
+        return _json({"message": message, "status": "Running"})
+
+    async def health(self, request: Request) -> Response:
+        state = self.pool.state
+        alive = state in ("ready", "degraded")
+        words = "Healthy" if state == "ready" else state.capitalize()
+        body = {"status": words, "gpu_manager_ready": alive, "timestamp": time.time()}
+        return _json(body, 200 if alive else 503)
+
+    async def status(self, request: Request) -> Response:
+        return _json(_status(self.service))
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(self.service.metrics.text(), media_type=CONTENT_TYPE)
+
+    async def docs(self, request: Request) -> Response:
+        headers = {"content-security-policy": SECURITY_POLICY}
+        return Response(docs_page(), headers=headers, media_type="text/html")
+
+    async def openapi(self, request: Request) -> Response:
+        return _json(openapi())
+
+    async def models(self, request: Request) -> Response:
+        return _json(openai.models_list(self.service.models, self.service.created))
+
+    async def model(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self.service.models:
+            raise Refusal("there is no such model here", status=404, parameter="model")
+        return _json(openai.model_card(name, self.service.created))
+
+
+@dataclass(frozen=True)
+class RequestHandler:
+    """Handles one request for pictures, from body to response, within its memory lease and deadline."""
+
+    service: Service
+    lease: MemoryLease
+    ends_at: float
+
+    async def run(self, body: list[ReceivedBody], wire: Callable[..., Job], *more: object) -> Response:
+        """`body` is a list that is emptied, so that the body is freed as soon as it has been parsed."""
+        pool = self.service.pool
+        with pool.arriving():
+            job = await self._read(body.pop(), wire, *more)
+            drawings = await self._with_sources(job)
+        dropped, answer, events = job.dropped, job.answer, job.events
+        del job
+        pictures = await pool.draw(drawings, self.ends_at)
+        del drawings
+        self.lease.keep(RESPONSE_COPIES * sum(len(picture.data) for picture in pictures))
+        headers = {"x-ignored-parameters": ", ".join(dropped)} if dropped else {}
+        if events is not None:
+            streamed = events(pictures)
+            pieces = await finish_despite_cancel(asyncio.to_thread(lambda: compose_events(streamed)))
+            return PiecewiseResponse(pieces, headers, media_type="text/event-stream")
+        pieces = await finish_despite_cancel(asyncio.to_thread(lambda: compose(answer(pictures))))
+        return PiecewiseResponse(pieces, headers)
+
+    async def _read(self, body: ReceivedBody, wire: Callable[..., Job], *more: object) -> Job:
+        facts = await self.service.pool.loaded_facts(self.ends_at)
+        if body.working_bytes:
+            await self.lease.reserve(body.working_bytes, self.ends_at)
+        return await finish_despite_cancel(asyncio.to_thread(lambda: wire(*body.parse(), facts, *more)))
+
+    async def _with_sources(self, job: Job) -> list[Drawing]:
+        """The drawings with their sources decoded; the body is released."""
+        self.lease.keep(0)
+        drawings = job.drawings
+        if job.sources:
+            masks = () if job.mask is None else (job.mask,)
+            decoded = await self.service.decoder.decode((*job.sources, *masks), self.lease, self.ends_at)
+            sources, mask = decoded[: len(job.sources)], decoded[-1] if masks else None
+            _check_mask(sources, mask)
+            drawings = [replace(drawing, sources=sources, mask=mask) for drawing in drawings]
+        self.lease.drop_body()
+        return drawings
+
+
+def _check_mask(sources: Sequence[RawPicture], mask: RawPicture | None) -> None:
+    first = sources[0]
+    if mask is not None and (mask.width, mask.height) != (first.width, first.height):
+        raise Refusal(
+            f"mask: it is {mask.width}x{mask.height}, and the picture {first.width}x{first.height}: "
+            "they must have one size",
+            parameter="mask",
+        )
+
+
+async def _cancelled_on_disconnect(request: Request, work: Awaitable[T]) -> T:
+    """The result of the work; it is cancelled when the client disconnects first."""
+    working = asyncio.ensure_future(work)
+    disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
+    try:
+        await asyncio.wait({working, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnected
+        return working.result()
+    finally:
+        working.cancel()
+        disconnect.cancel()
+        await asyncio.gather(working, disconnect, return_exceptions=True)
+
+
+async def _wait_for_disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _status(service: Service) -> dict[str, Any]:
+    """The fields of the reference's services, with true values, and more for operators."""
+    pool = service.pool
+    ready = sum(worker.state == "ready" for worker in pool.workers)
+    return {
+        "active_workers": ready,
+        "task_queue_size": len(pool.waiting),
+        "result_queue_size": 0,
+        "pending_tasks": len(pool.waiting) + pool.in_flight,
+        "total_gpus": len(pool.workers),
+        "system_ready": pool.state in ("ready", "degraded"),
+        "state": pool.state,
+        "models": list(service.models),
+        "queue": {"waiting": len(pool.waiting), "limit": pool.limits.queue, "held_bytes": pool.memory.held},
+        "capabilities": asdict(pool.facts.capabilities) if pool.facts else None,
+        "settings": pool.facts.settings if pool.facts else None,
+        "ignored_parameters": sorted(pool.ignored),
+        "workers": [
+            {
+                "number": worker.number,
+                "device": worker.device,
+                "state": str(worker.state),
+                "pid": worker.pid,
+                "in_flight": len(worker.in_flight),
+                "capacity": worker.capacity,
+                "drawn": worker.drawn,
+                "restarts": worker.restarts,
+                "last_error": worker.last_error,
+            }
+            for worker in pool.workers
+        ],
+    }
+
+
+def _json(body: dict[str, Any], status: int = 200) -> Response:
+    return Response(json.dumps(body), status, media_type="application/json")
+
+
+def compose(answer: Mapping[str, Any]) -> list[bytes]:
+    """The JSON text of a response in pieces; bytes in it become base64, each copied only once."""
+    mark = uuid.uuid4().hex  # a client cannot guess it
+    pictures: list[bytes] = []
+
+    def placeholder(value: object) -> str:
+        if not isinstance(value, bytes):
+            raise TypeError(f"{type(value).__name__} is no JSON")
+        pictures.append(value)
+        return mark
+
+    texts = json.dumps(answer, default=placeholder).encode().split(mark.encode())
+    pieces = [texts[0]]
+    for picture, text in zip(pictures, texts[1:], strict=True):
+        pieces += [base64.b64encode(picture), text]
+    return pieces
+
+
+def compose_events(events: Sequence[Mapping[str, Any]]) -> list[bytes]:
+    """The text of server-sent events in pieces, one event for each picture."""
+    pieces: list[bytes] = []
+    for event in events:
+        pieces += [f"event: {event['type']}\ndata: ".encode(), *compose(event), b"\n\n"]
+    return pieces
+
+
+class PiecewiseResponse(Response):
+    """Sends pieces as fast as the client reads them, and aborts the connection of one that is too slow."""
+
+    def __init__(
+        self, pieces: Sequence[bytes], headers: Mapping[str, str], media_type: str = "application/json"
+    ) -> None:
+        self.pieces = list(pieces)
+        self.size = sum(map(len, pieces))
+        super().__init__(headers={**headers, "content-length": str(self.size)}, media_type=media_type)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        if await sent_in_time(self.pieces, scope, send):
+            await send({"type": "http.response.body", "body": b""})
+
+
+async def sent_in_time(pieces: Sequence[bytes], scope: Scope, send: Send) -> bool:
+    """Send pieces as fast as the client reads them; False where it is too slow, and was disconnected."""
+    try:
+        async with asyncio.timeout(SEND_SECONDS + sum(map(len, pieces)) / SEND_BYTES_A_SECOND):
+            for piece in pieces:
+                for at in range(0, len(piece), PIECE_BYTES):
+                    body = piece[at : at + PIECE_BYTES]
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+    except TimeoutError:
+        scope[CONNECTION].abort()
+        return False
+    return True

@@ -1,0 +1,220 @@
+"""OpenAI's Images API: `/v1/images/generations`, `/v1/images/edits`, `/v1/models`.
+
+With the parameters that other servers (SGLang-Diffusion, vLLM-Omni) add to it: `seed`, `negative_prompt`,
+`num_inference_steps`, `guidance_scale`, `width`, `height`. Pictures are in the response: nothing is stored,
+so it has no URLs, and nothing is fetched, so requests may have none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from interleave.service.generator.messages import (
+    MEDIA_TYPES,
+    Drawing,
+    DrawnPicture,
+    Job,
+    OutputFormat,
+    Refusal,
+    ServiceFacts,
+)
+from interleave.service.generator.parameters import MAX_SEED, Parameters, check_mask, check_sources
+from interleave.service.http.decoding import EncodedPicture
+from interleave.text import one_line
+
+MAX_PICTURES = 10
+MAX_PARTIAL_PICTURES = 3
+WITHOUT_EFFECT = ("user", "safety_identifier", "prompt_cache_key", "service_tier", "metadata")
+"""What SDKs and proxies add to any request: taken, and not used."""
+NO_USAGE = {
+    "input_tokens": 0,
+    "input_tokens_details": {"image_tokens": 0, "text_tokens": 0},
+    "output_tokens": 0,
+    "total_tokens": 0,
+}
+"""The usage of a streamed picture, which OpenAI's events always have: no tokens are counted here."""
+DRAWING = ("num_inference_steps", "guidance_scale", "true_cfg_scale", "max_sequence_length")
+SHARED = (
+    *("prompt", "model", "n", "size", "quality", "background", "output_format", "output_compression"),
+    *("response_format", "stream", "partial_images", *WITHOUT_EFFECT),
+    *("seed", "negative_prompt", "width", "height"),
+    *DRAWING,
+)
+GENERATIONS = (*SHARED, "moderation", "style")
+EDITS = (*SHARED, "image", "image[]", "mask", "input_fidelity")
+TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+
+
+def generations(body: dict[str, Any], facts: ServiceFacts, models: tuple[str, ...]) -> Job:
+    """`POST /v1/images/generations`."""
+    check_sources(0, facts, parameter="prompt")
+    parameters = Parameters(body, facts, known=GENERATIONS)
+    parameters.only("moderation", "auto", "low", because="this server has no moderation to set")
+    return _job(parameters, (), None, models)
+
+
+def edits(
+    fields: dict[str, Any], files: Mapping[str, list[bytes]], facts: ServiceFacts, models: tuple[str, ...]
+) -> Job:
+    """`POST /v1/images/edits`: pictures in `image` (one) or `image[]` (several), a mask in `mask`."""
+    parameters = Parameters(fields, facts, known=EDITS)
+    sent = {name: data for name, data in files.items() if name not in facts.ignored}
+    parameters.dropped += sorted(set(files) & facts.ignored)
+    return _job(parameters, _sources(sent, facts), _mask(sent, facts), models)
+
+
+def refusal(reason: Refusal) -> dict[str, Any]:
+    """The body of an error, in OpenAI's format."""
+    status = status_of(reason)
+    kind = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    code = "model_not_found" if status == 404 and reason.parameter == "model" else None
+    return {"error": {"message": str(reason), "type": kind, "param": reason.parameter, "code": code}}
+
+
+def status_of(reason: Refusal) -> int:
+    """The status of a refusal: OpenAI responds 400 where others respond 422."""
+    return 400 if reason.status == 422 else reason.status
+
+
+def models_list(models: tuple[str, ...], created: int) -> dict[str, Any]:
+    """`GET /v1/models`."""
+    return {"object": "list", "data": [model_card(name, created) for name in models]}
+
+
+def model_card(name: str, created: int) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": created, "owned_by": "interleave"}
+
+
+def _job(
+    parameters: Parameters,
+    sources: tuple[EncodedPicture, ...],
+    mask: EncodedPicture | None,
+    models: tuple[str, ...],
+) -> Job:
+    facts = parameters.facts
+    _check_model(parameters, models)
+    prompt = parameters.prompt()
+    number = parameters.integer("n", 1, MAX_PICTURES) or 1
+    seed = parameters.seed()
+    output = _output(parameters)
+    parameters.size()
+    parameters.negative_prompt()
+    parameters.drawing_settings(*DRAWING)
+    streamed = _is_streamed(parameters)
+    _refuse_unsupported(parameters)
+    parameters.refuse_unknown()
+    # The pictures of one request must differ: their seeds are consecutive.
+    settings = parameters.settings
+    drawings = [
+        Drawing(prompt, (seed + k) % (MAX_SEED + 1), output=output, settings=settings) for k in range(number)
+    ]
+
+    def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
+        first = pictures[0]
+        return {
+            "created": int(time.time()),
+            "background": "opaque",
+            "output_format": output.format,
+            "size": f"{first.width}x{first.height}",
+            "data": [_item(picture, facts) for picture in pictures],
+        }
+
+    def events(pictures: list[DrawnPicture]) -> list[dict[str, Any]]:
+        kind = "image_edit.completed" if sources else "image_generation.completed"
+        return [_event(kind, picture, output, facts) for picture in pictures]
+
+    return Job(drawings, answer, parameters.dropped, sources, mask, events if streamed else None)
+
+
+def _event(kind: str, picture: DrawnPicture, output: OutputFormat, facts: ServiceFacts) -> dict[str, Any]:
+    """A streamed picture, as OpenAI's client reads it."""
+    return {
+        "type": kind,
+        **_item(picture, facts),
+        "created_at": int(time.time()),
+        "background": "opaque",
+        "output_format": output.format,
+        "quality": "auto",
+        "size": f"{picture.width}x{picture.height}",
+        "usage": NO_USAGE,
+    }
+
+
+def _is_streamed(parameters: Parameters) -> bool:
+    """Whether the response is a stream of events.
+
+    OpenAI's API allows fewer partial pictures than a client asks for; here there are none, and the header of
+    dropped parameters says so.
+    """
+    if parameters.integer("partial_images", 0, MAX_PARTIAL_PICTURES):
+        parameters.dropped.append("partial_images")
+    return parameters.boolean("stream")
+
+
+def _item(picture: DrawnPicture, facts: ServiceFacts) -> dict[str, Any]:
+    item: dict[str, Any] = {"b64_json": picture.data}
+    return item | ({"seed": picture.seed} if facts.capabilities.seeds else {})
+
+
+def _check_model(parameters: Parameters, models: tuple[str, ...]) -> None:
+    model = parameters.text("model")
+    if model is not None and model not in models:
+        raise Refusal(
+            f"there is no model {one_line(model, 80)!r} here; this server has {', '.join(models)}",
+            status=404,
+            parameter="model",
+        )
+
+
+def _output(parameters: Parameters) -> OutputFormat:
+    chosen = parameters.choice("output_format", MEDIA_TYPES) or "png"
+    quality = parameters.integer("output_compression", 0, 100)
+    if chosen == "png" and quality is not None and quality != 100:
+        raise Refusal(
+            "output_compression: a PNG loses nothing, so there is nothing to set; ask for jpeg or webp",
+            parameter="output_compression",
+        )
+    return OutputFormat(chosen, quality)
+
+
+def _refuse_unsupported(parameters: Parameters) -> None:
+    parameters.only("response_format", "b64_json", because="pictures come in the answer, as b64_json")
+    parameters.only("quality", "auto", because="quality is the generator's own")
+    parameters.only("background", "auto", "opaque", because="pictures have no transparency")
+    for name in WITHOUT_EFFECT:
+        if name != "metadata":
+            parameters.text(name, most=256)
+        elif not isinstance(parameters.take(name), dict | str | None):
+            raise Refusal("metadata must be an object", parameter=name)
+
+
+def _sources(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> tuple[EncodedPicture, ...]:
+    for name in files:
+        if name not in ("image", "image[]", "mask"):
+            raise Refusal(
+                f"unknown file field {one_line(name, 60)!r}: send pictures as image[]", parameter="image"
+            )
+    pictures = [*files.get("image", []), *files.get("image[]", [])]
+    if not pictures:
+        raise Refusal(
+            "there is no picture to edit: send one as image, or several as image[]", parameter="image"
+        )
+    check_sources(len(pictures), facts)
+    return tuple(EncodedPicture(data, "image") for data in pictures)
+
+
+def _mask(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> EncodedPicture | None:
+    """The mask of an edit: what is transparent in it is redrawn."""
+    masks = files.get("mask", [])
+    check_mask(bool(masks), facts, parameter="mask")
+    if len(masks) > 1:
+        raise Refusal("mask: send one, for the first picture", parameter="mask")
+    return EncodedPicture(masks[0], "mask", transparent_mask=True) if masks else None

@@ -1,0 +1,361 @@
+"""The parameters of a request: every one is honoured or refused, on every API.
+
+What a generator draws with (steps, guidance, size…) is set where the server is started. A request may name
+those values, as the reference's trainer does, and other ones where the generator can draw with them; where it
+cannot, they are refused with the true ones instead of ignored. For clients that cannot be changed the
+operator lists parameters to ignore, and then every response says which ones it dropped.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from interleave.backends.protocols import PictureSettings
+from interleave.errors import did_you_mean
+from interleave.service.generator.messages import Refusal, ServiceFacts
+from interleave.text import MAX_REQUEST_CHARACTERS, count, one_line, unusable
+
+MAX_SEED = 2**63 - 1
+RANDOM_SEEDS = 2**31
+MAX_SIDE = 16_384
+SIDE_MULTIPLE = 16
+MAX_NUMBER_CHARACTERS = 40
+
+SETTINGS: dict[str, tuple[str, ...]] = {
+    # parameter of a request: the options of a generator that mean the same
+    "num_inference_steps": ("steps", "num_inference_steps"),
+    "num_inference_step": ("steps", "num_inference_steps"),  # as the reference's trainer spells it
+    "guidance_scale": ("guidance", "guidance_scale"),
+    "true_cfg_scale": ("true_cfg_scale", "true_cfg", "guidance"),
+    "text_guidance_scale": ("text_guidance", "guidance"),
+    "image_guidance_scale": ("image_guidance",),
+    "max_sequence_length": ("prompt_tokens", "max_sequence_length"),
+}
+
+NAMED_BY = {
+    # parameter of a request: the setting of a picture that it names
+    "num_inference_steps": "steps",
+    "num_inference_step": "steps",
+    "guidance_scale": "guidance",
+    "true_cfg_scale": "guidance",
+    "text_guidance_scale": "guidance",
+}
+BOUNDS = {"steps": (1, 100), "guidance": (0, 100)}
+MAX_REQUESTED_PIXELS = 2048 * 2048
+"""The largest picture that a request may ask for, unless the generator's own are larger."""
+
+NEVER_IGNORED = frozenset({"stream"})
+"""A client that asks for a stream waits for events: to it an ordinary response would be empty."""
+
+REPORTED_SETTINGS = {"size", "width", "height", "shape", "negative_prompt"}.union(*SETTINGS.values())
+"""The settings that a worker reports, because a request may name them."""
+
+_SIZE = re.compile(r"(\d{1,5})[x×](\d{1,5})\Z")
+_RATIO = re.compile(r"(\d{1,4}):(\d{1,4})\Z")
+
+
+class Parameters:
+    """The parameters of a request, taken one by one; `refuse_unknown` refuses what is left."""
+
+    def __init__(self, values: Mapping[str, Any], facts: ServiceFacts, *, known: Iterable[str]) -> None:
+        self.facts = facts
+        self.known = set(known)
+        self.dropped = sorted(name for name in values if name in facts.ignored)
+        self._left = {
+            name: value for name, value in values.items() if value is not None and name not in facts.ignored
+        }
+        self._named: dict[str, Any] = {}
+
+    @property
+    def settings(self) -> PictureSettings:
+        """What the request names for its pictures, beyond what they are drawn with anyway."""
+        return PictureSettings(**self._named)
+
+    def take(self, name: str) -> Any:
+        """The value as it was sent; None when it was not."""
+        return self._left.pop(name, None)
+
+    def text(self, name: str, *, most: int = MAX_REQUEST_CHARACTERS) -> str | None:
+        value = self.take(name)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise _refused(name, value, "must be text")
+        if len(value) > most:
+            raise Refusal(
+                f"{name}: {len(value):,} characters is more than the {most:,} allowed", parameter=name
+            )
+        if problem := unusable(value):
+            raise Refusal(f"{name} cannot be used: {problem}", parameter=name)
+        return value
+
+    def prompt(self) -> str:
+        prompt = self.text("prompt")
+        if prompt is None:
+            raise Refusal("there is no prompt: say what is to be drawn", parameter="prompt")
+        return prompt
+
+    def integer(self, name: str, low: int, high: int) -> int | None:
+        value = self.take(name)
+        if value is None:
+            return None
+        number = _whole_number(value, low, high)
+        if number is None:
+            raise _refused(name, value, f"must be a whole number from {low} to {high}")
+        return number
+
+    def boolean(self, name: str) -> bool:
+        value = self.take(name)
+        if value is not None and not any(_same(value, each) for each in (True, False)):
+            raise _refused(name, value, "must be true or false")
+        return _same(value, True)
+
+    def seed(self) -> int:
+        """The seed that was sent, or a random one."""
+        sent = "seed" in self._left
+        seed = self.integer("seed", 0, MAX_SEED)
+        if sent and not self.facts.capabilities.seeds:
+            raise Refusal(
+                f"seed: this generator takes no seeds, so no picture can be repeated. {_how_to_drop('seed')}",
+                parameter="seed",
+            )
+        return random.randrange(RANDOM_SEEDS) if seed is None else seed
+
+    def choice(self, name: str, allowed: Iterable[str]) -> str | None:
+        value, choices = self.take(name), tuple(allowed)
+        if value is None:
+            return None
+        if value not in choices:
+            raise _refused(name, value, f"must be one of {', '.join(choices)}")
+        return str(value)
+
+    def only(self, name: str, *values: Any, because: str) -> None:
+        """Take a parameter that this server supports with these values only."""
+        value = self.take(name)
+        if value is not None and not any(_same(value, each) for each in values):
+            way_out = "Leave it out" if name in NEVER_IGNORED else _how_to_drop(name)
+            raise _refused(name, value, f"{because}. {way_out}")
+
+    def negative_prompt(self) -> None:
+        """Take a negative prompt: empty, the generator's own setting, or any where it takes one."""
+        value = self.text("negative_prompt")
+        if value is None or not value.strip() or value == self.facts.settings.get("negative_prompt"):
+            return
+        if self._may_name("negative_prompt"):
+            self._named["negative_prompt"] = value
+            return
+        raise _refused(
+            "negative_prompt", value, f"a request cannot name one here. {_how_to_drop('negative_prompt')}"
+        )
+
+    def drawing_settings(self, *names: str) -> None:
+        """Take steps, guidance and the like: the server's values, or others where the generator can."""
+        for name in names:
+            value = self.take(name)
+            if value is None or self._names_another(name, value):
+                continue
+            true = next((v for o in SETTINGS[name] if (v := self.facts.settings.get(o)) is not None), None)
+            if true is None:
+                raise _refused(name, value, f"this generator has no such setting. {_how_to_drop(name)}")
+            if not _same(value, true):
+                raise _refused(name, value, f"this server draws with {true}. {_how_to_drop(name)}")
+
+    def size(self) -> None:
+        """Take width, height, size and aspect ratio: what the server draws, or others where it can."""
+        size = self.take("size")
+        if size is not None and size != "auto":
+            if not isinstance(size, str) or not (match := _SIZE.match(size)):
+                raise _refused("size", size, "must be auto or e.g. 1024x1024")
+            self._take_sides("size", size, width=int(match[1]), height=int(match[2]))
+        width = self.integer("width", 1, MAX_SIDE)
+        height = self.integer("height", 1, MAX_SIDE)
+        if self._may_name("size") and None not in (width, height):
+            self._take_sides("width and height", f"{width}x{height}", width=width, height=height)
+        else:
+            self._take_sides("width", width, width=width)
+            self._take_sides("height", height, height=height)
+        ratio = self.take("aspect_ratio")
+        if ratio is not None and ratio != "auto":
+            match = _RATIO.match(ratio) if isinstance(ratio, str) else None
+            if match is None or not int(match[1]) or not int(match[2]):
+                raise _refused("aspect_ratio", ratio, "must be e.g. 1:1 or 16:9")
+            self._take_ratio(ratio, int(match[1]), int(match[2]))
+
+    def refuse_unknown(self) -> None:
+        for name, value in self._left.items():
+            if name in self.known:
+                raise _refused(name, value, f"this server cannot do that. {_how_to_drop(name)}")
+            name = one_line(name, 60)
+            raise Refusal(f"unknown parameter {name!r}. {did_you_mean(name, self.known)}", parameter=name)
+
+    def _may_name(self, setting: str) -> bool:
+        return setting in self.facts.capabilities.request_settings
+
+    def _names_another(self, name: str, value: object) -> bool:
+        """Whether the value is taken for this picture, because the generator can draw with others."""
+        setting = NAMED_BY.get(name)
+        if setting is None or not self._may_name(setting):
+            return False
+        low, high = BOUNDS[setting]
+        number = _whole_number(value, low, high) if setting == "steps" else _number(value)
+        if number is None or not low <= number <= high:
+            kind = "a whole number" if setting == "steps" else "a number"
+            raise _refused(name, value, f"must be {kind} from {low} to {high}")
+        if self._named.setdefault(setting, number) != number:
+            raise _refused(name, value, f"another parameter of this request says {self._named[setting]}")
+        return True
+
+    def _take_sides(self, name: str, value: object, **sides: int | None) -> None:
+        true = known_size(self.facts.settings)
+        if self._may_name("size") and any(sides.values()):
+            own = true or usual_size(self.facts.settings)
+            width, height = sides.get("width") or own[0], sides.get("height") or own[1]
+            if not width or not height:
+                raise _refused(name, value, "send both width and height")
+            self._name_size(name, value, (width, height))
+            return
+        for side, asked in sides.items():
+            if asked is None:
+                continue
+            if true is None:
+                raise _refused(name, value, f"this generator chooses its size itself. {_how_to_drop(name)}")
+            if asked != true[side == "height"]:
+                raise _refused(name, value, f"this server draws {true[0]}x{true[1]}. {_how_to_drop(name)}")
+
+    def _name_size(self, name: str, value: object, size: tuple[int, int]) -> None:
+        own = usual_size(self.facts.settings)
+        if size[0] * size[1] > max(MAX_REQUESTED_PIXELS, own[0] * own[1]):
+            raise _refused(name, value, f"a request may ask for {MAX_REQUESTED_PIXELS:,} pixels at most")
+        if self._named.setdefault("size", size) != size:
+            width, height = self._named["size"]
+            raise _refused(name, value, f"another parameter of this request says {width}x{height}")
+
+    def _take_ratio(self, value: str, width: int, height: int) -> None:
+        true = known_size(self.facts.settings)
+        own = true or usual_size(self.facts.settings)
+        if self._may_name("size") and all(own):
+            named = self._named.get("size")
+            if named is None:
+                self._name_size("aspect_ratio", value, with_ratio(own, width / height))
+            elif named[0] * height != named[1] * width:
+                raise _refused("aspect_ratio", value, f"the size asked for is {named[0]}x{named[1]}")
+            return
+        if true is None:
+            raise _refused(
+                "aspect_ratio", value, f"this generator chooses it itself. {_how_to_drop('aspect_ratio')}"
+            )
+        if width * true[1] != height * true[0]:
+            raise _refused(
+                "aspect_ratio",
+                value,
+                f"this server draws {true[0]}x{true[1]}. {_how_to_drop('aspect_ratio')}",
+            )
+
+
+def known_size(settings: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The width and height a generator draws, where its settings say."""
+    if settings.get("shape") == "source":  # an edit has the shape of its source
+        return None
+    size = usual_size(settings)
+    return size if all(size) else None
+
+
+def usual_size(settings: Mapping[str, Any]) -> tuple[int, int]:
+    """The width and height of pictures from text; 0 where they are not known."""
+    width, height, size = (settings.get(key) for key in ("width", "height", "size"))
+    if isinstance(width, int) and isinstance(height, int):
+        return width, height
+    if isinstance(size, int):
+        return size, size
+    if isinstance(size, str) and (match := _SIZE.match(size)):
+        return int(match[1]), int(match[2])
+    return 0, 0
+
+
+def with_ratio(size: tuple[int, int], ratio: float) -> tuple[int, int]:
+    """A size of this ratio with about as many pixels, its sides multiples of what models take."""
+    if size[0] == ratio * size[1]:
+        return size
+    area = size[0] * size[1]
+    width = max(1, round(math.sqrt(area * ratio) / SIDE_MULTIPLE)) * SIDE_MULTIPLE
+    return width, max(1, round(math.sqrt(area / ratio) / SIDE_MULTIPLE)) * SIDE_MULTIPLE
+
+
+def check_mask(sent: bool, facts: ServiceFacts, *, parameter: str) -> None:
+    """Refuse a mask where the generator takes none, or a request without one where it needs one."""
+    masks = facts.capabilities.masks
+    if sent and masks == "never":
+        raise Refusal(
+            f"{parameter}: this generator edits whole pictures and takes no masks", parameter=parameter
+        )
+    if not sent and masks == "must":
+        raise Refusal(
+            f"{parameter}: this generator redraws what a mask names: send one with the picture",
+            parameter=parameter,
+        )
+
+
+def check_sources(number: int, facts: ServiceFacts, *, parameter: str = "image") -> None:
+    """Refuse more pictures than the generator takes, or none where it needs one."""
+    most = facts.capabilities.max_sources
+    if number > most:
+        takes = f"at most {most}" if most else "none"
+        raise Refusal(
+            f"{parameter}: {count(number, 'picture')} sent, and this generator takes {takes}",
+            parameter=parameter,
+        )
+    if not number and not facts.capabilities.text_to_image:
+        raise Refusal(
+            f"{parameter}: this generator only edits: send a picture to start from", parameter=parameter
+        )
+
+
+def _how_to_drop(name: str) -> str:
+    return f"Leave it out, or let the operator of the server start it with --ignore {name}"
+
+
+def _refused(name: str, value: object, reason: str) -> Refusal:
+    return Refusal(f"{name}={_shown(value)}: {reason}", parameter=name)
+
+
+def _shown(value: object) -> str:
+    return one_line(value if isinstance(value, str) else repr(value), 60)
+
+
+def _whole_number(value: object, low: int, high: int) -> int | None:
+    """The value as an integer, also written as 1.0 or 1e3; None when it is not one in this range."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str) and len(value) > MAX_NUMBER_CHARACTERS:
+        return None
+    try:
+        number = Decimal(value)  # exact, where a float would round large seeds
+    except InvalidOperation:
+        return None
+    # Check the range first: 1e999999 as an integer would fill the memory.
+    if not number.is_finite() or not low <= number <= high or number != number.to_integral_value():
+        return None
+    return int(number)
+
+
+def _number(value: object) -> float | None:
+    """A finite number, also as the text of a form field; None for anything else, booleans included."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _same(value: object, other: object) -> bool:
+    if isinstance(other, bool):
+        return value is other or (isinstance(value, str) and value.lower() == str(other).lower())
+    one, two = _number(value), _number(other)
+    return one == two if one is not None and two is not None else value == other

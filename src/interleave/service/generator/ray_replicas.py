@@ -1,0 +1,165 @@
+"""`interleave serve generator --on ray`: the generator as replicas of a Ray Serve deployment.
+
+Our server keeps the wires, the queue and the limits. Its worker hands every picture to the deployment, which
+spreads them over the replicas of the cluster, starts replicas anew where a node is lost, and adds some while
+pictures wait. A picture whose replica is lost is drawn again by another one, with the same seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import hashlib
+import logging
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlencode
+
+from interleave.backends.protocols import ImageGenerator, ImageRequest
+from interleave.backends.registry import load_generator
+from interleave.errors import BackendError, Failure, MissingDependency
+from interleave.runs.outage import backoff_delays
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+log = logging.getLogger("interleave.service")
+PREFIX = "ray?"
+PER_REPLICA = 4
+"""Pictures that a replica is given at once, where its generator does not say."""
+LOST_SECONDS = 120.0
+"""How long a picture waits for a replica after its own was lost."""
+OBJECT_STORE_BYTES = 400_000_000
+
+
+@dataclass(frozen=True)
+class RayReplicas:
+    """What to run on a cluster."""
+
+    generator: str
+    replicas: int = 1
+    most: int | None = None
+    """Replicas are added up to so many while pictures wait; None: never."""
+    gpus: float = 0.0
+    """Of each replica."""
+
+    @property
+    def spec(self) -> str:
+        """As a worker process of the server is told."""
+        given = {"generator": self.generator, "replicas": self.replicas, "gpus": self.gpus}
+        return PREFIX + urlencode(given | ({"most": self.most} if self.most else {}))
+
+    @classmethod
+    def parse(cls, spec: str) -> RayReplicas:
+        given = {name: values[0] for name, values in parse_qs(spec.removeprefix(PREFIX)).items()}
+        most = int(given["most"]) if "most" in given else None
+        return cls(given["generator"], int(given["replicas"]), most, float(given["gpus"]))
+
+
+def load_served(spec: str) -> ImageGenerator:
+    """The generator that a worker process of the server draws with."""
+    return RayGenerator(RayReplicas.parse(spec)) if spec.startswith(PREFIX) else load_generator(spec)
+
+
+class Replica:
+    """One copy of the generator, in a process that Ray starts."""
+
+    def __init__(self, spec: str) -> None:
+        self.generator = load_generator(spec)
+
+    def facts(self) -> tuple[Any, dict[str, Any]]:
+        from interleave.service.generator.worker_main import settings_of
+
+        return self.generator.capabilities, settings_of(self.generator)
+
+    async def draw(self, request: ImageRequest) -> tuple[Image | None, dict[str, Any]]:
+        """The picture; or how it failed, in a form that any process can read."""
+        try:
+            return await self.generator.generate(request), {}
+        except BackendError as error:
+            told = {"transient": error.transient, "retry_after": error.retry_after, "kind": error.kind.value}
+            return None, {"message": str(error), **told}
+
+
+class RayGenerator:
+    """Draws on the replicas."""
+
+    def __init__(self, wanted: RayReplicas) -> None:
+        self._ray, serve = import_serve()
+        connect(self._ray)
+        serve.start(proxy_location="Disabled")
+        digest = hashlib.sha256(wanted.spec.encode()).hexdigest()[:12]
+        self.name = f"interleave-{digest}"
+        self._handle = serve.run(
+            self._deployment(serve, wanted).bind(wanted.generator), name=self.name, route_prefix=None
+        )
+        atexit.register(serve.delete, self.name)
+        capabilities, self.settings = self._handle.facts.remote().result()
+        each = capabilities.concurrency or PER_REPLICA
+        most = max(wanted.replicas, wanted.most or 0)
+        self.capabilities = replace(capabilities, concurrency=each * most)
+
+    def _deployment(self, serve: Any, wanted: RayReplicas) -> Any:
+        options: dict[str, Any] = {
+            "max_ongoing_requests": PER_REPLICA,
+            "ray_actor_options": {"num_cpus": 1, "num_gpus": wanted.gpus},
+            "health_check_period_s": 5,
+            "health_check_timeout_s": 10,
+        }
+        if wanted.most is None:
+            options["num_replicas"] = wanted.replicas
+        else:
+            options["autoscaling_config"] = {
+                "min_replicas": wanted.replicas,
+                "max_replicas": wanted.most,
+                "target_ongoing_requests": max(1, PER_REPLICA // 2),
+                "upscale_delay_s": 5,
+            }
+        return serve.deployment(name="generator", **options)(Replica)
+
+    async def generate(self, request: ImageRequest) -> Image:
+        for delay in backoff_delays(0.2, 5.0, LOST_SECONDS):
+            try:
+                answer: tuple[Image | None, dict[str, Any]] = await self._handle.draw.remote(request)
+            except self._ray.exceptions.RayTaskError as error:
+                raise BackendError(f"the replica failed: {error.cause!r}") from None
+            except self._ray.exceptions.RayError as error:  # its node or process is gone
+                log.warning("a replica was lost, its picture is drawn again: %s", _first_line(error))
+            else:
+                drawn, failure = answer
+                if drawn is not None:
+                    return drawn
+                raise BackendError(failure.pop("message"), **{**failure, "kind": Failure(failure["kind"])})
+            await asyncio.sleep(delay)
+        raise BackendError("no replica is left", transient=True, kind=Failure.UNREACHABLE)
+
+
+def import_serve() -> tuple[Any, Any]:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
+    try:
+        import ray
+        from ray import serve
+    except ImportError as error:
+        raise MissingDependency(
+            f"--on ray needs Ray Serve, which is not installed ({error}). "
+            'Install it with: pip install "interleavethinker[ray]"'
+        ) from None
+    return ray, serve
+
+
+def connect(ray: Any) -> None:
+    """Join the cluster of RAY_ADDRESS, or start one on this machine."""
+    if ray.is_initialized():
+        return
+    local: dict[str, Any] = {}
+    if not os.environ.get("RAY_ADDRESS"):
+        local = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
+    try:
+        ray.init(log_to_driver=False, logging_level="ERROR", **local)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise BackendError(f"Ray cannot be started or reached: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,0 +1,167 @@
+"""Runs the generator server: binds its port, starts the workers, serves, and drains before it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from interleave.errors import ConfigurationError
+from interleave.files import allow_open_files
+from interleave.redaction import keep_environment_secret, keep_secret, redacted_logging
+from interleave.service.generator.app import Service, build_app
+from interleave.service.generator.config import ServerConfig
+from interleave.service.generator.messages import Refusal
+from interleave.service.generator.metrics import Metrics
+from interleave.service.generator.pool import Pool
+from interleave.service.generator.registration import Registration, own_address
+from interleave.service.http.auth import TOKEN_VARIABLE, Access, check_public
+from interleave.service.http.connection_limits import MAX_CONNECTIONS, ConnectionLimiter
+from interleave.service.http.connections import KEEP_ALIVE_SECONDS, BoundedConnection
+from interleave.service.http.memory import trim_freed_memory
+from interleave.service.http.signals import drain_on_signals
+from interleave.text import count
+
+log = logging.getLogger("interleave.service")
+WANTED_FILES = 4096
+SPARE_FILES = 64
+HEADER_BYTES = 32_768
+GRACE_SECONDS = 5.0
+ACCEPTED_AT_ONCE = 8
+"""New connections accepted per turn of the loop, so that each is read before many others come."""
+BACKLOG = 2048
+"""Connections that the kernel queues until they are accepted."""
+DRAIN_POLL_SECONDS = 0.05
+UNREAD_SECONDS = 2.0
+"""How long clients may take to read a file of addresses again."""
+
+
+def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C; `announce` is called with the address once the port is open."""
+    check_public(config.host, config.token)
+    listening = listen(config.host, config.port)
+    trim_freed_memory()
+    log.setLevel(logging.INFO)
+    keep_environment_secret()
+    if config.token:
+        keep_secret(config.token, TOKEN_VARIABLE)
+    with listening, redacted_logging("%(asctime)s %(message)s"):
+        asyncio.run(_serve(config, listening, announce))
+
+
+async def _serve(config: ServerConfig, listening: socket.socket, announce: Callable[[str], None]) -> None:
+    metrics = Metrics()
+    pool = Pool(
+        config.generator,
+        config.devices,
+        limits=config.limits,
+        observer=metrics,
+        ignored=config.ignored,
+        fixed=config.fixed,
+    )
+    metrics.watch(pool)
+    app = build_app(Service(pool, config.models, metrics), Access(config.token))
+    server = Server(uvicorn_config(app))
+    pool.start()
+    registration = None
+    if config.register is not None:
+        url = own_address(address_of(listening), config.host, config.address)
+        registration = Registration(config.register, url, lambda: pool.state in ("ready", "degraded"))
+        registration.start()
+    try:
+        with drain_on_signals(server, lambda: _drain(server, pool, registration)):
+            serving = asyncio.create_task(server.serve(sockets=[listening]))
+            announce(address_of(listening))
+            await asyncio.wait({serving, pool.fatal}, return_when=asyncio.FIRST_COMPLETED)
+            server.should_exit = True
+            await serving
+        if pool.fatal.done():
+            pool.fatal.result()
+    finally:
+        if registration is not None:
+            await registration.stop()
+        await pool.stop()
+
+
+class Server(uvicorn.Server):
+    """uvicorn without its signal handlers: it would exit by the signal, not with code 0."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for each in sockets or []:
+            each.listen(BACKLOG)  # asyncio has set it to the number it accepts at once
+
+
+async def _drain(server: uvicorn.Server, pool: Pool, registration: Registration | None = None) -> None:
+    """Finish drawings in flight, within a limit; meanwhile the port is open, and new requests get a 503.
+
+    A server in a file of addresses leaves it first, and draws for those who have not read the file yet.
+    """
+    if registration is not None:
+        await registration.stop()
+        await asyncio.sleep(min(UNREAD_SECONDS, pool.limits.drain_seconds))
+    log.info("ending: %s to finish", count(pool.in_flight + len(pool.waiting), "picture"))
+    pool.draining = True
+    loop = asyncio.get_running_loop()
+    ends_at = loop.time() + pool.limits.drain_seconds
+    while pool.busy and loop.time() < ends_at:
+        await asyncio.sleep(DRAIN_POLL_SECONDS)
+    pool.fail_all(Refusal("the server is shutting down", status=503, retry_after=5))
+    # The rest of the time is for responses that are still being sent.
+    server.config.timeout_graceful_shutdown = int(max(0.0, ends_at - loop.time()) + GRACE_SECONDS)
+    server.should_exit = True
+
+
+def uvicorn_config(app: Any) -> uvicorn.Config:
+    limiter = ConnectionLimiter(
+        min(MAX_CONNECTIONS, allow_open_files(WANTED_FILES) - SPARE_FILES - ACCEPTED_AT_ONCE)
+    )
+    return uvicorn.Config(
+        app,
+        http=type("Connection", (BoundedConnection,), {"limiter": limiter}),
+        backlog=ACCEPTED_AT_ONCE,
+        ws="none",
+        lifespan="off",
+        proxy_headers=False,  # forwarded headers are not trusted, and not needed
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=int(GRACE_SECONDS),
+        h11_max_incomplete_event_size=HEADER_BYTES,
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket: from now on connections are queued, and answered once the server runs."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ConfigurationError(f"--host {host}: {error.strerror or error}") from None
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port} ({error.strerror}): choose another --port, or end what is there"
+        ) from None
+    return listening
+
+
+def address_of(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,228 @@
+"""A worker process: it loads one generator and draws what the server sends, several drawings at once.
+
+The server starts it with the file descriptor of a socket. When that socket closes, the server is gone, and
+the worker exits at once: no worker outlives its server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+from PIL import Image
+from pydantic import BaseModel
+
+from interleave.backends.protocols import ImageGenerator, ImageRequest, PictureSettings, check_extras
+from interleave.errors import BackendError, ConfigurationError, InterleaveError
+from interleave.images import too_large
+from interleave.redaction import keep_environment_secret, redacted, redacted_logging
+from interleave.service.generator.messages import OutputFormat
+from interleave.service.generator.parameters import REPORTED_SETTINGS
+from interleave.service.generator.ray_replicas import load_served
+from interleave.service.generator.worker_protocol import (
+    BEAT_SECONDS,
+    READ_AHEAD_BYTES,
+    HeartbeatSender,
+    read_header,
+    send_frame,
+)
+from interleave.service.http.memory import trim_freed_memory
+
+log = logging.getLogger(__name__)
+BAND_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class WorkerCommand:
+    """A command of the server, with the pictures that came with it."""
+
+    header: dict[str, Any]
+    pictures: tuple[Image.Image, ...] = ()
+
+    def request(self) -> ImageRequest:
+        """The picture that it asks for; the mask is the last of its pictures."""
+        header, sources, mask = self.header, self.pictures, None
+        if header["has_mask"]:
+            *rest, mask = sources
+            sources = tuple(rest)
+        named = header["settings"]
+        size = tuple(named["size"]) if "size" in named else None
+        settings = PictureSettings(**named | {"size": size})
+        return ImageRequest(header["prompt"], header["seed"], sources, mask=mask, settings=settings)
+
+
+class WorkerLoop:
+    """The worker's side of the protocol: reads commands, draws, sends results."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.under_way: dict[int, asyncio.Task[None]] = {}
+        self._send_lock = asyncio.Lock()
+
+    async def work(self) -> None:
+        """Load the generator the server names, then draw until the server is gone."""
+        first = await read_command(self.reader)
+        if first is None:
+            return
+        following = asyncio.ensure_future(
+            read_command(self.reader)
+        )  # while loading, only the end of the connection can come
+        loading = asyncio.ensure_future(asyncio.to_thread(load_served, first.header["spec"]))
+        await asyncio.wait({following, loading}, return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done():
+            return
+        try:
+            generator = loading.result()
+        except Exception as error:  # a model library may raise anything; the server must be told
+            await self._send({"event": "failed", **_described(error)})
+            return
+        await self._send({"event": "ready", **_facts(generator)})
+        while (command := await following) is not None:
+            self._follow(command, generator)
+            del command  # frees its pictures while the next command is awaited
+            following = asyncio.ensure_future(read_command(self.reader))
+
+    def _follow(self, command: WorkerCommand, generator: ImageGenerator) -> None:
+        number = command.header["id"]
+        if command.header["event"] == "cancel":
+            if number in self.under_way:
+                self.under_way[number].cancel()
+            return
+        task = asyncio.ensure_future(self._draw(number, command, generator))
+        self.under_way[number] = task
+        task.add_done_callback(lambda _: self.under_way.pop(number, None))
+
+    async def _draw(self, number: int, command: WorkerCommand, generator: ImageGenerator) -> None:
+        started = time.monotonic()
+        try:
+            output = OutputFormat(**command.header["output"])
+            request = command.request()
+            check_extras(request, generator.capabilities)
+            image = _picture(await generator.generate(request))
+            del command, request
+            drawn = time.monotonic() - started
+            # The generator is free for the next picture while this one is written.
+            await self._send({"event": "free", "id": number})
+            data = await asyncio.to_thread(output.encode, image)
+        except asyncio.CancelledError:
+            await self._send({"event": "cancelled", "id": number})
+        except Exception as error:  # a plugin's generator may raise anything; the worker goes on
+            if not isinstance(error, InterleaveError):
+                log.exception("the generator failed on a picture")
+            await self._send({"event": "error", "id": number, **_described(error)})
+        else:
+            header = {"event": "drawn", "id": number, "size": list(image.size)}
+            await self._send({**header, "seconds": drawn}, data)
+
+    async def _send(self, header: dict[str, Any], *payload: bytes) -> None:
+        async with self._send_lock:
+            await send_frame(self.writer, header, *payload)
+
+
+async def read_command(reader: asyncio.StreamReader) -> WorkerCommand | None:
+    """The next command with its pictures, or None when the server is gone."""
+    found = await read_header(reader)
+    if found is None:
+        return None
+    header, _ = found
+    try:
+        pictures = [await _read_picture(reader, *size) for size in header.get("pictures", ())]
+    except asyncio.IncompleteReadError:
+        return None
+    return WorkerCommand(header, tuple(pictures))
+
+
+async def _read_picture(reader: asyncio.StreamReader, width: int, height: int) -> Image.Image:
+    """A picture, read in bands: read whole it would be in memory three times."""
+    picture = Image.new("RGB", (width, height))
+    rows = max(1, BAND_BYTES // (3 * width))
+    for top in range(0, height, rows):
+        size = (width, min(rows, height - top))
+        picture.paste(Image.frombytes("RGB", size, await reader.readexactly(3 * size[0] * size[1])), (0, top))
+    return picture
+
+
+def _picture(drawn: object) -> Image.Image:
+    if not isinstance(drawn, Image.Image):
+        raise BackendError(f"the generator returned a {type(drawn).__name__}, not a picture")
+    if too_large(drawn.size):
+        raise BackendError(f"the generator drew {drawn.width}×{drawn.height} pixels, which is too large")
+    return drawn
+
+
+def _facts(generator: ImageGenerator) -> dict[str, Any]:
+    return {"capabilities": asdict(generator.capabilities), "settings": settings_of(generator)}
+
+
+def settings_of(generator: object) -> dict[str, Any]:
+    """What a generator draws with: its `settings`, where it has them, over the options of its spec."""
+    options, own = getattr(generator, "options", None), getattr(generator, "settings", None)
+    found = options.model_dump() if isinstance(options, BaseModel) else {}
+    if is_dataclass(own) and not isinstance(own, type):
+        found |= asdict(own)
+    elif isinstance(own, Mapping):
+        found |= own
+    if isinstance(found.get("size"), tuple | list):
+        found["size"] = "x".join(map(str, found["size"]))
+    return {
+        key: found[key]
+        for key in sorted(REPORTED_SETTINGS & found.keys())
+        if isinstance(found[key], str | int | float)
+    }
+
+
+def _described(error: Exception) -> dict[str, Any]:
+    known = isinstance(error, InterleaveError)
+    message = str(error) if known else f"{type(error).__name__}: {error}"
+    return {
+        "message": redacted(message, message=True),
+        "configuration": isinstance(error, ConfigurationError),
+        "transient": getattr(error, "transient", False) is True,
+        "retry_after": getattr(error, "retry_after", None),
+        "known": known,
+    }
+
+
+async def _serve(handle: int, heartbeats: HeartbeatSender) -> None:
+    turning = asyncio.create_task(_report_loop_turns(heartbeats))
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=handle), limit=READ_AHEAD_BYTES)
+    with suppress(ConnectionError):  # the server is gone
+        await WorkerLoop(reader, writer).work()
+        writer.close()
+        await writer.wait_closed()
+    turning.cancel()
+    sys.stderr.flush()
+    os._exit(0)  # threads of a model library may still be loading or drawing; do not join them
+
+
+async def _report_loop_turns(heartbeats: HeartbeatSender) -> None:
+    while True:
+        heartbeats.loop_turned()
+        await asyncio.sleep(BEAT_SECONDS)
+
+
+def main() -> None:
+    handle, beats, number = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    for each in (handle, beats):
+        os.set_inheritable(each, False)
+    trim_freed_memory()
+    heartbeats = HeartbeatSender(beats)
+    heartbeats.start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its workers in order
+    keep_environment_secret()
+    with redacted_logging(f"worker {number}: %(message)s"):
+        asyncio.run(_serve(handle, heartbeats))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What both servers do with connections and requests: limits, authorization, bodies, decoding of images."""

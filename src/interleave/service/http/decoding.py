@@ -1,0 +1,164 @@
+"""Source pictures: what decoding one costs, by its header alone, and decoding within the memory budget.
+
+The factors are what Pillow was measured to take for the costliest picture of each format: with transparency,
+EXIF rotation, progressive scans, 16 bits a channel. Of an animation only the first frame is decoded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import struct
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from interleave.errors import InputError
+from interleave.images import MAX_PIXELS, decode_picture, transparency_as_mask
+from interleave.service.generator.messages import RawPicture, Refusal
+from interleave.service.http.memory import MemoryLease
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+RAW_BYTES = 3
+"""Bytes of a pixel in the server: plain RGB."""
+WORKER_BYTES = 4
+"""Bytes of a pixel in a worker: Pillow's RGB takes four."""
+T = TypeVar("T")
+
+
+class _Cost(NamedTuple):
+    bytes_a_pixel: float
+    copies: int
+    """Copies of the encoded file made while decoding."""
+
+
+_COSTS = {"PNG": _Cost(20.5, 3), "JPEG": _Cost(16.5, 3), "WEBP": _Cost(29.0, 1)}
+_MAGIC = re.compile(rb"(?P<PNG>\x89PNG\r\n\x1a\n)|(?P<JPEG>\xff\xd8\xff)|(?P<WEBP>RIFF.{4}WEBP)", re.DOTALL)
+_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
+_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
+_MAX_SEGMENTS = 100_000
+
+
+@dataclass(frozen=True)
+class EncodedPicture:
+    """A picture as it was sent, and the parameter that it came in."""
+
+    data: bytes
+    name: str
+    transparent_mask: bool = False
+    """Whether it is a mask whose transparent pixels say what is redrawn, as in OpenAI's API."""
+
+    @property
+    def pixels(self) -> int:
+        """An upper bound of the pixels decoded; larger pictures are refused by their header."""
+        magic = _MAGIC.match(self.data)
+        if magic is None:
+            return 0  # refused by its first bytes
+        size = _SIZES[str(magic.lastgroup)](self.data)
+        return MAX_PIXELS if size is None else min(size[0] * size[1], MAX_PIXELS)
+
+    @property
+    def working_bytes(self) -> int:
+        """Memory that decoding takes beyond the file itself."""
+        magic = _MAGIC.match(self.data)
+        if magic is None:
+            return 0
+        cost = _COSTS[str(magic.lastgroup)]
+        return int(cost.bytes_a_pixel * self.pixels) + cost.copies * len(self.data)
+
+
+def decoding_bytes(pictures: Sequence[EncodedPicture]) -> int:
+    """Memory to decode these pictures one after another and keep them all, here or in a worker."""
+    kept, most = 0, 0
+    for picture in pictures:
+        most = max(most, kept + picture.working_bytes)
+        kept += RAW_BYTES * picture.pixels
+    return max(most, WORKER_BYTES * sum(picture.pixels for picture in pictures))
+
+
+def _png_size(data: bytes) -> tuple[int, int] | None:
+    if len(data) < 24 or data[12:16] != b"IHDR":
+        return None
+    width, height = struct.unpack_from(">II", data, 16)
+    return width, height
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    """The largest frame header before the pixels: decoders differ in which one they use."""
+    sizes, at = [], 2
+    for _ in range(_MAX_SEGMENTS):
+        found = _MARKER.search(data, at)
+        if not found or found.group()[1] in (0xD9, 0xDA):
+            break
+        at = found.end() + int.from_bytes(data[found.end() : found.end() + 2])
+        if found.group()[1] in _FRAMES and len(data) >= found.end() + 7:
+            height, width = struct.unpack_from(">HH", data, found.end() + 3)
+            sizes.append((width, height))
+    return max(sizes, key=lambda size: size[0] * size[1], default=None)
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    kind, head = data[12:16], data[20:30]
+    if len(head) < 10:
+        return None
+    if kind == b"VP8X":
+        return 1 + int.from_bytes(head[4:7], "little"), 1 + int.from_bytes(head[7:10], "little")
+    if kind == b"VP8L":
+        bits = int.from_bytes(head[1:5], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    if kind == b"VP8 ":
+        width, height = struct.unpack_from("<HH", head, 6)
+        return width & 0x3FFF, height & 0x3FFF
+    return None
+
+
+_SIZES = {"PNG": _png_size, "JPEG": _jpeg_size, "WEBP": _webp_size}
+
+
+class Decoder:
+    """Decodes source pictures for all requests of a server, one at a time."""
+
+    def __init__(self) -> None:
+        self._one_at_a_time = asyncio.Lock()
+
+    async def decode(
+        self, pictures: Sequence[EncodedPicture], lease: MemoryLease, ends_at: float
+    ) -> tuple[RawPicture, ...]:
+        """Reserve memory, then decode; the lease keeps what the decoded pictures take."""
+        await lease.reserve(decoding_bytes(pictures), ends_at)
+        decoded = []
+        for picture in pictures:
+            async with self._one_at_a_time:
+                decoded.append(await finish_despite_cancel(asyncio.to_thread(_decode, picture)))
+        lease.keep(sum(len(picture.data) for picture in decoded))
+        return tuple(decoded)
+
+
+async def finish_despite_cancel(work: Awaitable[T]) -> T:
+    """Await a thread even when cancelled: it cannot be stopped, and its memory is in use until it ends."""
+    working = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait({working})
+        raise
+
+
+def _mask_of_transparency(image: Image) -> Image:
+    mask = transparency_as_mask(image)
+    if mask.getextrema()[0] == (0, 0):
+        raise InputError("mask: it has no transparent pixel, and those say what is redrawn")
+    return mask
+
+
+def _decode(picture: EncodedPicture) -> RawPicture:
+    try:
+        if picture.transparent_mask:
+            image = decode_picture(picture.data, name=picture.name, convert=_mask_of_transparency)
+        else:
+            image = decode_picture(picture.data, name=picture.name)
+    except InputError as error:
+        raise Refusal(str(error), parameter=picture.name) from None
+    return RawPicture(image.width, image.height, image.tobytes())

@@ -1,0 +1,246 @@
+"""The middleware around every request: authorization, limits, response headers, metrics and the request log.
+
+A request that is not authorized is refused before its body is read. Every response has a request id that is
+also in the log, and headers that stop browsers from sniffing. The log has one line a request, without its
+query or headers, so that a client cannot write into it; unauthenticated requests share lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+from starlette.responses import Response
+
+from interleave.service.generator import edit_api as reference
+from interleave.service.generator import openai_images_api as openai
+from interleave.service.generator.messages import Refusal
+from interleave.service.http.connections import CONNECTION
+from interleave.service.http.memory import MemoryBudget, MemoryLease
+from interleave.service.http.request_bodies import MAX_BODY_BYTES, BoundedBody, Message, Receive
+from interleave.text import count as text_count
+from interleave.text import one_line
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+DISCARD_SECONDS = 2.0
+MAX_ADDRESS_BYTES = 8192
+UNAUTHENTICATED_LOG_SECONDS = 1.0
+REQUEST_ID = "interleave.request_id"
+LEASE = "interleave.memory_lease"
+"""The scope key of the request's `MemoryLease`."""
+CALLER = "interleave.caller"
+"""The scope key of what `Access.check` returned: who sent the request."""
+POLLED = frozenset({"/health", "/metrics", "/v1/studio/queue"})
+"""Polled every few seconds by monitoring and pages: logged only when they fail."""
+
+
+class Serving(Protocol):
+    """What the middleware needs to know of the service behind it."""
+
+    draining: bool
+    """Whether it is about to end: connections are then not kept alive."""
+
+    @property
+    def memory(self) -> MemoryBudget: ...
+
+
+class AccessCheck(Protocol):
+    def check(self, path: str, headers: Mapping[str, str]) -> object:
+        """Raise a `Refusal`, or return who sent the request; false where that is not known."""
+        ...
+
+
+class RequestMetrics(Protocol):
+    def answered(self, route: str, status: int, seconds: float) -> None: ...
+
+
+class ServiceMiddleware:
+    """The outermost ASGI application of a server."""
+
+    def __init__(
+        self,
+        app: Application,
+        service: Serving,
+        access: AccessCheck,
+        metrics: RequestMetrics,
+        route_of: Callable[[str], str],
+        *,
+        refuse: Callable[[str, Refusal], Response] | None = None,
+    ) -> None:
+        """`route_of` names the route of a path: labels of metrics must not grow with what clients send.
+
+        `refuse` writes a refusal in the error format of a path's API.
+        """
+        self.app = app
+        self.service = service
+        self.access = access
+        self.metrics = metrics
+        self.route_of = route_of
+        self.refuse = refuse or refusal_response
+        self._unauthenticated_logged_at = -math.inf
+        self._unauthenticated_unlogged = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await _RequestContext(self, scope, receive, send).run()
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+        else:
+            await self.app(scope, receive, send)
+
+    def unauthenticated_to_log(self, now: float) -> int | None:
+        """How many unauthenticated requests a log line now stands for; None while it is too early."""
+        self._unauthenticated_unlogged += 1
+        if now - self._unauthenticated_logged_at < UNAUTHENTICATED_LOG_SECONDS:
+            return None
+        number = self._unauthenticated_unlogged
+        self._unauthenticated_unlogged, self._unauthenticated_logged_at = 0, now
+        return number
+
+
+class _RequestContext:
+    """One request, from its headers to the end of its response."""
+
+    def __init__(self, middleware: ServiceMiddleware, scope: Scope, receive: Receive, send: Send) -> None:
+        self.middleware, self.scope, self.receive, self._send = middleware, scope, receive, send
+        self.request_id = uuid.uuid4().hex
+        self.headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        self.lease = MemoryLease(middleware.service.memory)
+        self.body = BoundedBody(receive, self.lease, declared=_declared_length(self.headers))
+        self.status = 500
+        self.started = False
+        self.closing = False
+
+    async def run(self) -> None:
+        began = time.monotonic()
+        scope = {**self.scope, REQUEST_ID: self.request_id, LEASE: self.lease}
+        try:
+            scope[CALLER] = self._check_headers()
+            await self.middleware.app(scope, self.body, self.send)
+        except Refusal as reason:
+            await self._refuse(reason)
+        except Exception:
+            log.exception("request %s failed", self.request_id)
+            await self._refuse(internal_failure(self.request_id))
+        finally:
+            self.lease.release()
+            self._log_request(time.monotonic() - began)
+
+    def _check_headers(self) -> object:
+        """Refuse what can be refused by the request line and the headers alone; returns who sent it."""
+        self.closing = True  # a connection refused here is not kept alive
+        _check_framing(self.scope, self.headers)
+        _check_address(self.scope)
+        known = self.middleware.access.check(self.scope["path"], self.headers)
+        if known and CONNECTION in self.scope:
+            self.scope[CONNECTION].admit()
+        self.closing = False
+        return known
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            self.status = message["status"]
+            given = message.get("headers", [])
+            names = {name.lower() for name, _ in given}
+            own = [header for header in self._own_headers() if header[0] not in names]
+            message["headers"] = [*given, *own]
+        last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if last and self._unread and "expect" not in self.headers:
+            # Closing while the client still sends would reset the connection before it has read the response.
+            await self._send({**message, "more_body": True})
+            await self._discard()
+            message = {"type": "http.response.body", "body": b""}
+        await self._send(message)
+
+    async def _refuse(self, reason: Refusal) -> None:
+        if self.started:
+            return
+        response = self.middleware.refuse(self.scope["path"], reason)
+        await response(self.scope, self.receive, self.send)
+
+    @property
+    def _unread(self) -> bool:
+        has_body = "transfer-encoding" in self.headers or self.headers.get("content-length", "0") != "0"
+        return has_body and not self.body.complete
+
+    def _own_headers(self) -> list[tuple[bytes, bytes]]:
+        own = [
+            (b"x-request-id", self.request_id.encode()),
+            (b"x-content-type-options", b"nosniff"),
+            (b"cache-control", b"no-store"),
+        ]
+        last = self._unread or self.closing or self.middleware.service.draining
+        return [*own, (b"connection", b"close")] if last else own
+
+    async def _discard(self) -> None:
+        """Read and drop the rest of the body for a moment, so that the client can read its response."""
+        left = MAX_BODY_BYTES
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DISCARD_SECONDS):
+                while left > 0:
+                    message = await self.receive()
+                    if message["type"] != "http.request" or not message.get("more_body", False):
+                        return
+                    left -= len(message.get("body", b""))
+
+    def _log_request(self, seconds: float) -> None:
+        path = self.scope["path"]
+        self.middleware.metrics.answered(self.middleware.route_of(path), self.status, seconds)
+        if self.status == 401:
+            self._log_unauthenticated()
+            return
+        method, shown = one_line(self.scope["method"], 20), one_line(path, 100)
+        level = logging.DEBUG if path in POLLED and self.status < 400 else logging.INFO
+        log.log(level, "%s %s %d %.3f s %s", method, shown, self.status, seconds, self.request_id)
+
+    def _log_unauthenticated(self) -> None:
+        """Not a line for each: a client without a token could fill the disk with them."""
+        number = self.middleware.unauthenticated_to_log(asyncio.get_running_loop().time())
+        if number is not None:
+            client = (self.scope.get("client") or ("?",))[0]
+            log.info("%s without a token refused, the last from %s", text_count(number, "request"), client)
+
+
+def _check_framing(scope: Scope, headers: MutableMapping[str, str]) -> None:
+    """Refuse ambiguous framing: where a proxy sees another end of the body, it may hide a second request."""
+    if "transfer-encoding" in headers and ("content-length" in headers or scope["http_version"] == "1.0"):
+        raise Refusal("a request has either a Content-Length or a Transfer-Encoding", status=400)
+
+
+def _check_address(scope: Scope) -> None:
+    if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MAX_ADDRESS_BYTES:
+        raise Refusal("the address is too long", status=414)
+
+
+def internal_failure(request_id: str) -> Refusal:
+    return Refusal(f"the server failed; its log tells why, under {request_id}", status=500)
+
+
+def refusal_response(path: str, reason: Refusal) -> Response:
+    """A refusal in the error format of this path's API."""
+    is_openai = path.startswith("/v1/")
+    body = openai.refusal(reason) if is_openai else reference.refusal(reason)
+    status = openai.status_of(reason) if is_openai else reason.status
+    headers = {} if reason.retry_after is None else {"retry-after": str(max(1, round(reason.retry_after)))}
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return Response(json.dumps(body), status, headers, media_type="application/json")
+
+
+def _declared_length(headers: MutableMapping[str, str]) -> int | None:
+    length = headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None

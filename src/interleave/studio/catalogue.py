@@ -1,0 +1,293 @@
+"""The catalogue: what the gallery shows and searches of every document, in an SQLite index.
+
+It is made from the job table and the run folders, and can always be made again. So it has a file of its own,
+and a search never holds up the storing of a job.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interleave.errors import ConfigurationError, RunError
+from interleave.runs.record import RunRecord, picture_names
+from interleave.service.documents.database import Database, SqlConnection
+from interleave.service.documents.jobs import OPEN, Job
+from interleave.studio import subjects
+from interleave.text import one_line
+from interleave.types import Value
+
+log = logging.getLogger(__name__)
+FILE_NAME = "studio.sqlite"
+VERSION = 2
+SCHEMA = """
+CREATE TABLE entries (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    key TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    profile TEXT NOT NULL,
+    created REAL NOT NULL,
+    state TEXT NOT NULL,
+    entry TEXT NOT NULL,
+    words TEXT NOT NULL
+);
+CREATE INDEX entries_by_outcome ON entries (outcome, number);
+CREATE INDEX entries_by_profile ON entries (profile, number);
+CREATE INDEX entries_by_time ON entries (created);
+"""
+WORDS = """
+CREATE VIRTUAL TABLE IF NOT EXISTS word_index USING fts5(words, tokenize='unicode61 remove_diacritics 2')
+"""
+MOST_WORDS = 50_000
+"""Characters of a document that are searched."""
+TITLE_CHARACTERS = 200
+THUMBNAILS = 4
+_UNSPACED = re.compile(
+    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[\U00020000-\U0003ffff])"
+)
+"""Characters of scripts without spaces between words: each is searched as a word."""
+_WORD = re.compile(r"\w+")
+
+
+class Entry(Value):
+    """What the gallery shows of a document."""
+
+    id: str
+    status: str
+    title: str
+    created_at: float
+    finished_at: float | None = None
+    profile: str
+    steps: int = 0
+    pictures: int = 0
+    forced: int = 0
+    seconds: float | None = None
+    cost: float | None = None
+    cover: str | None = None
+    """The name of the picture that stands for it."""
+    shown: tuple[str, ...] = ()
+    """The names of its first pictures."""
+    alt: str = ""
+    parent: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is looked for; None and empty: anything."""
+
+    words: str = ""
+    profile: str | None = None
+    outcome: str | None = None
+    since: float | None = None
+    until: float | None = None
+    newest_first: bool = True
+
+
+@dataclass(frozen=True)
+class Found:
+    """A page of what was found."""
+
+    entries: list[Entry]
+    total: int
+    next: int | None
+    """Where the next page begins."""
+
+
+def state_of(job: Job) -> str:
+    """What tells whether an entry is up to date: a job that goes on has another state."""
+    return json.dumps([job.status, job.finished, len(job.ends)])
+
+
+def outcome_of(job: Job, record: RunRecord | None) -> str:
+    if job.status in OPEN:
+        return "open"
+    return "forced" if job.status == "completed" and record and record.forced_steps else job.status
+
+
+def entry_of(job: Job, record: RunRecord | None, profile: str) -> Entry:
+    """The entry of a document."""
+    shown = [step for step in record.steps if step.attempt] if record else []
+    names = [step.attempt.image for step in shown if step.attempt]
+    title = next((line for part in job.parts if part.text and (line := one_line(part.text))), "")
+    first = shown[0].attempt if shown else None
+    return Entry(
+        id=job.id,
+        status=job.status,
+        title=one_line(record.title if record else title, TITLE_CHARACTERS),
+        created_at=job.created,
+        finished_at=job.finished,
+        profile=profile,
+        steps=len(record.steps) if record else 0,
+        pictures=len(picture_names(record)) if record else 0,
+        forced=len(record.forced_steps) if record else 0,
+        seconds=record.seconds if record else None,
+        cost=record.cost if record else None,
+        cover=names[-1] if names else None,
+        shown=tuple(names[:THUMBNAILS]),
+        alt=one_line(first.prompt, 300) if first else "",
+        parent=job.parent,
+        error=one_line(job.error.message, 300) if job.error else None,
+    )
+
+
+def words_of(job: Job, record: RunRecord | None) -> str:
+    """What a document is found by: its request, its texts and its prompts."""
+    texts = [part.text or "" for part in job.parts]
+    for step in record.steps if record else ():
+        texts += [step.plan.name or "", step.plan.text, step.plan.prompt or ""]
+    return "\n".join(dict.fromkeys(filter(None, texts)))[:MOST_WORDS]
+
+
+class Catalogue:
+    """The index on disk. Without the full-text module of SQLite, words are looked for one by one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.database = Database(folder / FILE_NAME, SCHEMA + subjects.SCHEMA, version=VERSION)
+        self.subjects = subjects.Subjects(self.database)
+        self.has_word_index: bool | None = None
+
+    @classmethod
+    def opened(cls, folder: Path) -> Catalogue:
+        """The catalogue of a folder; one that cannot be read, or is of another version, is made anew."""
+        try:
+            return cls(folder)
+        except (ConfigurationError, RunError) as error:
+            log.warning("the catalogue is made anew: %s", error)
+        for file in folder.glob(f"{FILE_NAME}*"):
+            file.unlink(missing_ok=True)
+        return cls(folder)
+
+    def close(self) -> None:
+        self.database.close()
+
+    async def put(self, entries: Sequence[tuple[Job, Entry, str, str]]) -> None:
+        """Store entries, each with its outcome and its words; an older one of the same job is replaced."""
+        if not entries:
+            return
+
+        def work(connection: SqlConnection) -> None:
+            indexed = self._word_index(connection)
+            for job, entry, outcome, words in entries:
+                row = (job.number, job.id, job.key, outcome, entry.profile, job.created, state_of(job))
+                connection.execute(
+                    "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (*row, entry.model_dump_json(), "" if indexed else _spaced(words).lower()),
+                )
+                if indexed:
+                    connection.execute("DELETE FROM word_index WHERE rowid = ?", (job.number,))
+                    values = (job.number, _spaced(words))
+                    connection.execute("INSERT INTO word_index (rowid, words) VALUES (?, ?)", values)
+
+        await self.database.run(work)
+
+    async def remove(self, id_: str) -> None:
+        def work(connection: SqlConnection) -> None:
+            if self._word_index(connection):
+                query = "DELETE FROM word_index WHERE rowid = (SELECT number FROM entries WHERE id = ?)"
+                connection.execute(query, (id_,))
+            connection.execute("DELETE FROM entries WHERE id = ?", (id_,))
+
+        await self.database.run(work)
+        await self.subjects.remove(id_)
+
+    async def states(self) -> dict[str, str]:
+        """The state in which each job was put here."""
+        query = "SELECT id, state FROM entries"
+        return await self.database.run(lambda connection: dict(map(tuple, connection.execute(query))))
+
+    async def states_of(self, ids: Sequence[str]) -> dict[str, str]:
+        """The states of these jobs alone."""
+        query = f"SELECT id, state FROM entries WHERE id IN ({', '.join('?' * len(ids))})"
+        return await self.database.run(lambda connection: dict(map(tuple, connection.execute(query, ids))))
+
+    async def search(self, key: str | None, search: Search, *, limit: int, start: int | None = None) -> Found:
+        """A page of the documents of a key, or of all keys; `start` is where it begins."""
+
+        def work(connection: SqlConnection) -> Found:
+            where, values = self._conditions(connection, key, search)
+            total = connection.execute(f"SELECT count(*) FROM entries WHERE {where}", values).fetchone()[0]
+            if start is not None:
+                where, values = (
+                    f"{where} AND number {'<=' if search.newest_first else '>='} ?",
+                    [*values, start],
+                )
+            order = "DESC" if search.newest_first else "ASC"
+            query = f"SELECT number, entry FROM entries WHERE {where} ORDER BY number {order} LIMIT ?"
+            rows = list(connection.execute(query, (*values, limit + 1)))
+            entries = [Entry.model_validate_json(row["entry"]) for row in rows[:limit]]
+            return Found(entries, total, rows[limit]["number"] if len(rows) > limit else None)
+
+        return await self.database.run(work)
+
+    async def entries(self, ids: Sequence[str]) -> dict[str, Entry]:
+        """The entries of these jobs."""
+        query = f"SELECT id, entry FROM entries WHERE id IN ({', '.join('?' * len(ids))})"
+
+        def work(connection: SqlConnection) -> dict[str, Entry]:
+            rows = connection.execute(query, ids)
+            return {row["id"]: Entry.model_validate_json(row["entry"]) for row in rows}
+
+        return await self.database.run(work)
+
+    async def counts(self, key: str | None) -> tuple[list[str], dict[str, int]]:
+        """The profiles that there are documents of, and how many there are by outcome."""
+        where, values = ("key = ?", (key,)) if key is not None else ("1", ())
+
+        def work(connection: SqlConnection) -> tuple[list[str], dict[str, int]]:
+            profiles = connection.execute(f"SELECT DISTINCT profile FROM entries WHERE {where}", values)
+            query = f"SELECT outcome, count(*) FROM entries WHERE {where} GROUP BY outcome"
+            names = sorted(row[0] for row in profiles)
+            return names, dict(map(tuple, connection.execute(query, values)))
+
+        return await self.database.run(work)
+
+    def _conditions(
+        self, connection: SqlConnection, key: str | None, search: Search
+    ) -> tuple[str, list[Any]]:
+        given: list[tuple[str, Any]] = [
+            ("key = ?", key),
+            ("profile = ?", search.profile),
+            ("outcome = ?", search.outcome),
+            ("created >= ?", search.since),
+            ("created < ?", search.until),
+        ]
+        chosen = [(condition, value) for condition, value in given if value is not None]
+        words = _WORD.findall(_spaced(search.words))
+        if words and self._word_index(connection):
+            chosen.append(
+                ("number IN (SELECT rowid FROM word_index WHERE word_index MATCH ?)", _query(search.words))
+            )
+        else:
+            chosen += [("instr(words, ?) > 0", word.lower()) for word in words]
+        conditions, values = [each for each, _ in chosen], [value for _, value in chosen]
+        return " AND ".join(conditions or ["1"]), values
+
+    def _word_index(self, connection: SqlConnection) -> bool:
+        """Whether this SQLite has the full-text module; makes the index the first time."""
+        if self.has_word_index is None:
+            query = "SELECT 1 FROM pragma_module_list WHERE name = 'fts5'"
+            self.has_word_index = connection.execute(query).fetchone() is not None
+            if self.has_word_index:
+                connection.execute(WORDS)
+        return self.has_word_index
+
+
+def _spaced(text: str) -> str:
+    return _UNSPACED.sub(r" \1 ", text)
+
+
+def _query(text: str) -> str:
+    """The words that a person typed as a query: all of them, in any order; the last may be unfinished.
+
+    Characters of a script without spaces that stand together are looked for together.
+    """
+    groups = [_WORD.findall(_spaced(group)) for group in text.split()]
+    phrases = [f'"{" ".join(words)}"' for words in groups if words]
+    return " ".join(phrases) + ("*" if text[-1:].isalnum() else "")

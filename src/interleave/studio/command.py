@@ -1,0 +1,177 @@
+"""`interleave studio`: the page to make, watch and read documents, opened in the browser."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interleave.cli import options
+from interleave.errors import ConfigurationError, InterleaveError
+from interleave.service.cli import options as service_options
+
+if TYPE_CHECKING:
+    from interleave.runs.resolve import Choices
+
+DEFAULT_FOLDER = Path("runs") / "studio"
+WITHOUT_MODELS = ("mini", "oracle", "dry-run")
+"""Profiles that need no key, no GPU and no download: offered besides, where they are installed."""
+
+
+def studio(
+    profile: options.ProfileName = None,
+    planner: options.PlannerSpec = None,
+    critic: options.CriticSpec = None,
+    generator: options.GeneratorSpec = None,
+    prompts: options.PackName = None,
+    dry_run: options.DryRun = False,
+    offer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PROFILE",
+            help="A profile to choose from besides; may be repeated, 'none' for none. "
+            "[default: those that need no key and no GPU]",
+        ),
+    ] = None,
+    max_attempts: options.MaxAttempts = None,
+    max_steps: options.MaxSteps = None,
+    max_calls: options.MaxCalls = None,
+    max_seconds: options.MaxSeconds = None,
+    max_cost: options.MaxCost = None,
+    host: service_options.Host = "127.0.0.1",
+    port: service_options.Port = 8030,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
+    runs: service_options.Folder = DEFAULT_FOLDER,
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=4096, help="Documents that are made at the same time; the others wait.")
+    ] = 2,
+    queue: Annotated[int, typer.Option(min=1, max=1_000_000, help="Documents that may wait.")] = 10_000,
+    public_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The address under which others reach the studio.")
+    ] = None,
+    guests: Annotated[
+        bool,
+        typer.Option(
+            "--guests",
+            help="Let anybody make documents without an API key; each visitor sees their own only.",
+        ),
+    ] = False,
+    guest_jobs: Annotated[
+        int, typer.Option(min=1, help="Documents of one guest that wait or are made at once.")
+    ] = 2,
+    guest_hour: Annotated[int, typer.Option(min=1, help="Documents a guest may ask for in an hour.")] = 20,
+    frame: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="A site that may show the studio in a frame; may be repeated."),
+    ] = None,
+    reports: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="A folder whose reports of benchmarks, data and training are shown; may be repeated. "
+            "[default: bench and reports beside --runs, and trained]",
+        ),
+    ] = None,
+    keep_days: Annotated[
+        float | None, typer.Option(min=0.01, help="Remove documents after so many days. [default: never]")
+    ] = None,
+) -> int:
+    """Open the studio: make, watch, steer and read illustrated documents in the browser, until Ctrl-C.
+
+    It is the document service with a page: everything stays in the folder of --runs, and nothing is loaded
+    from elsewhere. The address is printed on standard output.
+    """
+    service_options.require_packages("studio")
+    from interleave.config.run_config import Limits
+    from interleave.service.documents.guests import GuestQuota
+    from interleave.service.documents.server import DocumentsConfig, serve_documents
+    from interleave.service.documents.service import ServiceSettings
+
+    chosen = service_options.make_choices(
+        dry_run,
+        profile,
+        planner=planner,
+        critic=critic,
+        generator=generator,
+        prompts=prompts,
+        max_attempts=max_attempts,
+        max_steps=max_steps,
+    )
+    service_options.require_models(chosen, "studio")
+    others = _offers(chosen, offer)
+    own = service_options.shown_profile(chosen.profile)
+    config = DocumentsConfig(
+        chosen=chosen,
+        folder=runs,
+        host=host,
+        port=port,
+        others=others,
+        guests=GuestQuota(guest_jobs, guest_hour) if guests else None,
+        frame_ancestors=tuple(map(_origin, frame or ())),
+        reports=_report_folders(reports, runs),
+        settings=ServiceSettings(
+            models=tuple(dict.fromkeys(("interleave", own, *others))),
+            profile=own,
+            concurrency=concurrency,
+            queue=queue,
+            public_url=service_options.checked_public_url(public_url),
+            limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
+            keep_days=keep_days,
+        ),
+    )
+    serve_documents(config, lambda address: _announce(address, opens=not no_open))
+    return 0
+
+
+def _report_folders(named: list[Path] | None, runs: Path) -> tuple[Path, ...]:
+    """The folders that were named, else those that commands write to; these may appear later."""
+    if named is None:
+        return (runs.parent / "bench", runs.parent / "reports", Path("trained"))
+    for folder in named:
+        if not folder.is_dir():
+            raise ConfigurationError(f"--reports {folder}: there is no such folder")
+    return tuple(named)
+
+
+def _origin(site: str) -> str:
+    """A site as a policy names it; anything else could add rules of its own."""
+    if not re.fullmatch(r"https?://(\*\.)?[A-Za-z0-9.-]+(:[0-9]{1,5})?", site):
+        raise ConfigurationError(f"--frame {site}: write it as https://example.com")
+    return site
+
+
+def _offers(chosen: Choices, named: list[str] | None) -> tuple[str, ...]:
+    """The profiles to choose from besides: those that were named, else those that run anywhere."""
+    from interleave.config.profiles import load_profile
+
+    if named == ["none"]:
+        return ()
+    wanted = [name for name in dict.fromkeys(named or WITHOUT_MODELS) if name != chosen.profile]
+    if named:
+        for name in wanted:
+            load_profile(name)  # refuses a name that no profile has
+        return tuple(wanted)
+    return tuple(name for name in wanted if _can_run(name))
+
+
+def _can_run(profile: str) -> bool:
+    """Whether a profile is installed with the packages that it needs; imports none of them."""
+    from interleave.runs.resolve import Choices
+
+    try:
+        service_options.require_models(Choices(profile=profile), "studio")
+    except InterleaveError:
+        return False
+    return True
+
+
+def _announce(address: str, *, opens: bool) -> None:
+    print(f"the studio is at {address}; the models are being loaded (Ctrl-C ends it)", file=sys.stderr)
+    print(address, flush=True)
+    if opens:  # not in this thread: some browsers return only when they are closed
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

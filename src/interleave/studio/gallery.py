@@ -1,0 +1,165 @@
+"""The gallery: documents by words, profile, outcome and date, a page at a time; and thumbnails."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from calendar import timegm
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, get_args
+
+from starlette.responses import Response
+
+from interleave.errors import RunError
+from interleave.runs.record import picture_names
+from interleave.service.documents.document_routes import KEPT_FOR_EVER
+from interleave.service.documents.refusals import ApiRefusal, unknown
+from interleave.service.documents.requests import caller_of, value_json
+from interleave.service.documents.response_json import thumbnail_url
+from interleave.service.documents.service import Documents
+from interleave.service.http.middleware import LEASE
+from interleave.studio.catalogue import Entry, Search
+from interleave.studio.indexing import Indexing
+from interleave.studio.schemas import Gallery, GalleryItem, Outcome
+from interleave.studio.thumbnails import SIDES, Thumbnails, picture_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+
+PAGE, MOST = 60, 200
+MAX_WORDS = 200
+MADE_AT_ONCE = 2
+DAY = 86400
+PICTURE_COPIES = 4
+"""Bytes a pixel while a thumbnail is made."""
+_CURSOR = re.compile(r"[0-9]{1,18}\Z")
+_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?\Z")
+
+
+class GalleryRoutes:
+    """The handlers of the gallery."""
+
+    def __init__(self, documents: Documents, indexing: Indexing) -> None:
+        self.documents = documents
+        self.indexing = indexing
+        self.thumbnails = Thumbnails(documents.folders)
+        self._making = asyncio.Semaphore(MADE_AT_ONCE)
+
+    async def listing(self, request: Request) -> Response:
+        """`GET /v1/studio/documents`."""
+        caller, given = caller_of(request), request.query_params
+        caller.require("read")
+        search, limit, start = search_in(given), _limit(given.get("limit")), _cursor(given.get("cursor"))
+        catalogue = await self.indexing.catalogue()
+        if start is None:
+            await self.indexing.refresh_newest()
+        found = await catalogue.search(caller.sees, search, limit=limit, start=start)
+        page = Gallery(
+            data=[item_of(entry) for entry in found.entries],
+            total=found.total,
+            cursor=None if found.next is None else str(found.next),
+            complete=self.indexing.is_complete,
+        )
+        if start is None:
+            profiles, outcomes = await catalogue.counts(caller.sees)
+            page = page.model_copy(update={"profiles": profiles, "outcomes": outcomes})
+        return value_json(page)
+
+    async def thumbnail(self, request: Request) -> Response:
+        """A small copy of a picture of a job."""
+        job = await self.documents.get(caller_of(request), request.path_params["id"])
+        side, name = _side(request.query_params.get("side")), request.path_params["name"]
+        picture = picture_name(name)
+        if picture is None:
+            raise unknown("picture", name)
+        data = await self.documents.in_thread(self.thumbnails.kept, job.id, picture, side)
+        if data is None:
+            record = await self.documents.in_thread(self.documents.record, job)
+            if record is None or picture not in picture_names(record):
+                raise unknown("picture", name)
+            data = await self._made(request, job.id, picture, side)
+        request.scope[LEASE].keep(len(data))
+        headers = {
+            "cache-control": KEPT_FOR_EVER,
+            "etag": f'"{name.removesuffix(".webp")}-{side}"',
+            "content-security-policy": "default-src 'none'; sandbox",
+        }
+        return Response(data, headers=headers, media_type="image/webp")
+
+    async def _made(self, request: Request, job: str, picture: str, side: int) -> bytes:
+        pixels = await self.documents.in_thread(self.thumbnails.pixels, job, picture)
+        ends_at = asyncio.get_running_loop().time() + 60
+        await request.scope[LEASE].reserve(PICTURE_COPIES * pixels, ends_at)
+        try:
+            async with self._making:
+                return await self.documents.in_thread(self.thumbnails.made, job, picture, side)
+        except RunError:
+            raise unknown("picture", picture) from None
+
+
+def item_of(entry: Entry) -> GalleryItem:
+    return GalleryItem.model_validate(
+        {
+            **entry.model_dump(exclude={"shown", "cover"}),
+            "created_at": int(entry.created_at),
+            "finished_at": None if entry.finished_at is None else int(entry.finished_at),
+            "cover": thumbnail_url(entry.id, entry.cover) if entry.cover else None,
+            "thumbnails": [thumbnail_url(entry.id, name) for name in entry.shown],
+        }
+    )
+
+
+def search_in(given: Mapping[str, str]) -> Search:
+    """What the query of an address looks for; raises for what cannot be read."""
+    outcome, order = given.get("outcome") or None, given.get("order", "newest")
+    if outcome is not None and outcome not in get_args(Outcome):
+        raise ApiRefusal(f"outcome must be one of {', '.join(get_args(Outcome))}", parameter="outcome")
+    if order not in ("newest", "oldest"):
+        raise ApiRefusal("order must be newest or oldest", parameter="order")
+    return Search(
+        words=given.get("q", "")[:MAX_WORDS],
+        profile=given.get("profile") or None,
+        outcome=outcome,
+        since=_time(given.get("since"), "since", days_after=0),
+        until=_time(given.get("until"), "until", days_after=1),
+        newest_first=order == "newest",
+    )
+
+
+def _time(text: str | None, name: str, *, days_after: int) -> float | None:
+    """Seconds since 1970, given as such or as a day in UTC; the last day of a span is part of it."""
+    if not text:
+        return None
+    if _SECONDS.match(text):
+        return float(text)
+    try:
+        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        raise ApiRefusal(f"{name} must be a day such as 2026-11-01, or seconds", parameter=name) from None
+    return float(timegm(day.timetuple()) + days_after * DAY)
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return PAGE
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MOST:
+        raise ApiRefusal(f"limit must be a number from 1 to {MOST}", parameter="limit")
+    return int(text)
+
+
+def _cursor(text: str | None) -> int | None:
+    if not text:
+        return None
+    if not _CURSOR.match(text):
+        raise ApiRefusal("cursor must be one that a page before has told", parameter="cursor")
+    return int(text)
+
+
+def _side(text: str | None) -> int:
+    if text is None:
+        return SIDES[1]
+    if text not in map(str, SIDES):
+        raise ApiRefusal(f"side must be one of {', '.join(map(str, SIDES))}", parameter="side")
+    return int(text)

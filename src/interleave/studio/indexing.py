@@ -1,0 +1,127 @@
+"""Keeps the catalogue up to date with the jobs of a service, from the first time that it is looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from interleave.errors import InterleaveError, StorageError
+from interleave.runs.record import RunRecord
+from interleave.service.documents.jobs import Job
+from interleave.service.documents.service import Documents
+from interleave.studio.catalogue import (
+    Catalogue,
+    Entry,
+    entry_of,
+    outcome_of,
+    state_of,
+    words_of,
+)
+
+log = logging.getLogger(__name__)
+AT_ONCE = 50
+"""Documents that are read and stored together."""
+
+
+class Indexing:
+    """Opens the catalogue when it is needed, brings it up to date, and then follows the jobs."""
+
+    def __init__(self, documents: Documents) -> None:
+        self.documents = documents
+        self._catalogue: Catalogue | None = None
+        self._updating: asyncio.Task[None] | None = None
+        self._opening, self._putting = asyncio.Lock(), asyncio.Lock()
+        documents.worker.listeners.append(self._changed)
+        documents.worker.queue_listeners.append(self._changed)
+        documents.removed.append(self._changed_id)
+        documents.closing.append(self.close)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything is in the catalogue that was there when it was opened."""
+        return self._updating is not None and self._updating.done()
+
+    async def catalogue(self) -> Catalogue:
+        """The catalogue, with what is new among the newest documents."""
+        self.documents.refuse_when_draining()  # the catalogue is closed then
+        async with self._opening:
+            if self._catalogue is None:
+                self._catalogue = await asyncio.to_thread(Catalogue.opened, self.documents.folders.root)
+                self._updating = asyncio.create_task(self._update(self._catalogue))
+        return self._catalogue
+
+    async def refresh_newest(self) -> None:
+        """Read those of the newest documents again whose state has changed: no event says that one began."""
+        catalogue = await self.catalogue()
+        jobs = await self.documents.jobs.newest(None, limit=AT_ONCE)
+        try:
+            await self._put_changed(catalogue, jobs, await catalogue.states_of([job.id for job in jobs]))
+        except StorageError as error:  # a full disk: what is in the catalogue can be looked at nevertheless
+            log.error("the catalogue is not up to date: %s", error)
+
+    def close(self) -> None:
+        if self._updating is not None:
+            self._updating.cancel()
+        if self._catalogue is not None:
+            self._catalogue.close()
+
+    async def _update(self, catalogue: Catalogue) -> None:
+        """Put every job into the catalogue whose entry is missing or old, the newest first."""
+        try:
+            known, before = await catalogue.states(), None
+            while jobs := await self.documents.jobs.newest(None, limit=AT_ONCE, before=before):
+                await self._put_changed(catalogue, jobs, known)
+                for job in jobs:
+                    known.pop(job.id, None)
+                before = jobs[-1].number
+            for id_ in known:  # deleted since the last pass
+                await catalogue.remove(id_)
+        except StorageError as error:
+            log.error("the catalogue is not up to date: %s", error)
+
+    async def _put_changed(self, catalogue: Catalogue, jobs: list[Job], known: dict[str, str]) -> None:
+        await self._put(catalogue, [job.id for job in jobs if known.get(job.id) != state_of(job)])
+
+    async def _put(self, catalogue: Catalogue, ids: list[str]) -> None:
+        """Read jobs as they are now, one batch after the other: an older state never replaces a newer one."""
+        async with self._putting:
+            found = {id_: await self.documents.jobs.get(id_) for id_ in ids}
+            jobs = [job for job in found.values() if job is not None]
+            read = await self.documents.in_thread(lambda: [(job, self._record(job)) for job in jobs])
+            await catalogue.subjects.put(read)
+            await catalogue.put([self._entry(job, record) for job, record in read])
+            for id_, job in found.items():
+                if job is None:
+                    await catalogue.remove(id_)
+
+    def _record(self, job: Job) -> RunRecord | None:
+        try:
+            return self.documents.record(job)
+        except InterleaveError as error:  # a damaged journal: the document is listed nevertheless
+            log.warning("job %s: %s", job.id, error)
+            return None
+
+    def _entry(self, job: Job, record: RunRecord | None) -> tuple[Job, Entry, str, str]:
+        entry = entry_of(job, record, self.documents.profile_of(job))
+        return job, entry, outcome_of(job, record), words_of(job, record)
+
+    def _changed(self, job: Job) -> None:
+        self._changed_id(job.id)
+
+    def _changed_id(self, id_: str) -> None:
+        if self._catalogue is not None:
+            self._follow(self._put(self._catalogue, [id_]))
+
+    def _follow(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self.documents.background.add(task)
+        task.add_done_callback(self._followed)
+
+    def _followed(self, task: asyncio.Future[None]) -> None:
+        self.documents.background.discard(task)
+        if self.documents.draining or task.cancelled():  # the next start finds what is missing
+            return
+        if (error := task.exception()) is not None:
+            log.error("the catalogue is not up to date: %s", error)

@@ -1,0 +1,136 @@
+"""The queue as people see it: what runs, waits and failed; it is paused, reordered and retried."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from interleave.errors import InterleaveError
+from interleave.runs.record import RunRecord
+from interleave.service.documents.job_decisions import Ask, Decisions
+from interleave.service.documents.jobs import Job
+from interleave.service.documents.keys import Caller
+from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.requests import caller_of, value_json
+from interleave.service.documents.response_json import thumbnail_url
+from interleave.service.documents.service import Documents
+from interleave.service.generator.app import CLIENT_CLOSED_REQUEST
+from interleave.service.generator.messages import ClientDisconnected
+from interleave.service.http.middleware import REQUEST_ID
+from interleave.service.http.request_bodies import read_json
+from interleave.studio.catalogue import Search
+from interleave.studio.indexing import Indexing
+from interleave.studio.schemas import Move, Queue, QueueItem, Retried
+from interleave.text import one_line
+from interleave.validation_errors import first_problem
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+MOST_RUNNING, MOST_WAITING, MOST_FAILED = 64, 200, 20
+RETRIED_AT_ONCE = 100
+
+
+class QueueRoutes:
+    """The handlers of the queue."""
+
+    def __init__(self, documents: Documents, indexing: Indexing) -> None:
+        self.documents = documents
+        self.indexing = indexing
+        self.decisions = Decisions(documents)
+
+    async def show(self, request: Request) -> Response:
+        caller = caller_of(request)
+        caller.require("read")
+        return value_json(await self._queue(caller))
+
+    async def pause(self, request: Request) -> Response:
+        await self.documents.pause(caller_of(request), True)
+        return value_json(await self._queue(caller_of(request)))
+
+    async def resume(self, request: Request) -> Response:
+        await self.documents.pause(caller_of(request), False)
+        return value_json(await self._queue(caller_of(request)))
+
+    async def move(self, request: Request) -> Response:
+        try:
+            body = (await read_json(request)).parse()[0]
+        except ClientDisconnected:
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        try:
+            move = Move.model_validate(body)
+        except ValidationError as error:
+            raise ApiRefusal(first_problem(error), parameter="place") from None
+        await self.documents.move(caller_of(request), request.path_params["id"], move.place)
+        return value_json(await self._queue(caller_of(request)))
+
+    async def retry_failed(self, request: Request) -> Response:
+        """Go on with every document that failed."""
+        caller = caller_of(request)
+        caller.require("submit")
+        continued, left = [], 0
+        for entry in await self._failed(caller, RETRIED_AT_ONCE):
+            ask = Ask(caller=caller, job=entry.id, digest="", request_id=request.scope[REQUEST_ID])
+            try:
+                continued.append((await self.decisions.go_on(ask)).id)
+            except ApiRefusal:  # it goes on already, or the queue is full
+                left += 1
+        return value_json(Retried(continued=continued, left=left))
+
+    async def _queue(self, caller: Caller) -> Queue:
+        turns, sees = self.documents.turns, caller.sees
+        waiting = turns.waiting(sees)
+        running = self.documents.worker.running()
+        jobs = await asyncio.gather(
+            *(self.documents.jobs.get(id_) for id_ in (*running[:MOST_RUNNING], *waiting[:MOST_WAITING]))
+        )
+        mine = {job.id: job for job in jobs if job is not None and sees in (None, job.key)}
+        return Queue(
+            paused=turns.paused,
+            running=[await self._running(mine[id_]) for id_ in running if id_ in mine],
+            waiting=[self._item(mine[id_]) for id_ in waiting if id_ in mine],
+            waiting_total=len(waiting),
+            failed=await self._failed(caller, MOST_FAILED),
+        )
+
+    async def _failed(self, caller: Caller, most: int) -> list[QueueItem]:
+        catalogue = await self.indexing.catalogue()
+        found = await catalogue.search(caller.sees, Search(outcome="failed"), limit=most)
+        return [
+            QueueItem(
+                id=entry.id,
+                title=entry.title,
+                status="failed",
+                created_at=int(entry.created_at),
+                profile=entry.profile,
+                steps=entry.steps,
+                error=entry.error,
+                cover=thumbnail_url(entry.id, entry.cover) if entry.cover else None,
+            )
+            for entry in found.entries
+        ]
+
+    async def _running(self, job: Job) -> QueueItem:
+        try:
+            record = await self.documents.in_thread(self.documents.record, job)
+        except InterleaveError:  # a damaged journal, which the job itself reports
+            record = None
+        return self._item(job, record)
+
+    def _item(self, job: Job, record: RunRecord | None = None) -> QueueItem:
+        steps = record.steps if record else ()
+        open_ = next((step.plan.number for step in steps if not step.finished), None)
+        shown = [step.attempt.image for step in steps if step.attempt]
+        return QueueItem(
+            id=job.id,
+            title=one_line(next((part.text for part in job.parts if part.text), ""), 200),
+            status=job.status,
+            created_at=int(job.created),
+            profile=self.documents.profile_of(job),
+            step=open_,
+            steps=len(steps) or None,
+            cover=thumbnail_url(job.id, shown[-1]) if shown else None,
+        )

@@ -1,0 +1,149 @@
+"""`interleave data collect`: carries out requests, one run folder each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interleave.cli import options
+from interleave.cli import request_input as inputs
+
+if TYPE_CHECKING:
+    from interleave.batches.batch import Executor
+    from interleave.batches.ray_executor import RayOptions
+    from interleave.batches.watcher import Watcher
+    from interleave.train.data.collect import CollectConfig
+
+
+def collect(
+    requests: Annotated[Path, typer.Argument(metavar="REQUESTS.jsonl", help="One JSON object a line.")],
+    out: Annotated[Path, typer.Option("--out", metavar="COLLECTION", help="The folder of the runs.")],
+    profile: options.ProfileName = None,
+    planner: options.PlannerSpec = None,
+    critic: options.CriticSpec = None,
+    generator: Annotated[
+        list[str] | None,
+        typer.Option("--generator", metavar="SPEC", help="The model that draws; several share the requests."),
+    ] = None,
+    weight: Annotated[
+        list[float] | None,
+        typer.Option("--weight", metavar="N", help="The share of each generator, in the same order."),
+    ] = None,
+    prompts: options.PackName = None,
+    max_attempts: options.MaxAttempts = None,
+    max_steps: options.MaxSteps = None,
+    max_calls: options.MaxCalls = None,
+    max_seconds: options.MaxSeconds = None,
+    max_cost: options.MaxCost = None,
+    sources: options.Sources = None,
+    choose: options.Choose = None,
+    seed: Annotated[
+        int, typer.Option(help="Decides the seed of every run, and which generator draws it.")
+    ] = 0,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(min=1, max=4096, help="Runs in flight at once; with Ray, in each worker. [default: 64]"),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Do the I-th of N parts; the others may run at the same time."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N requests.")] = None,
+    engine: Annotated[
+        str, typer.Option(metavar="local|ray", help="In this process, or by workers on a Ray cluster.")
+    ] = "local",
+    workers: Annotated[int, typer.Option(min=1, help="With Ray: how many workers.")] = 1,
+    worker_gpus: Annotated[float, typer.Option(min=0, help="With Ray: the GPUs each worker takes.")] = 0.0,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Retry runs that failed or ended short.")
+    ] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used.")
+    ] = False,
+    dry_run: options.DryRun = False,
+    json_output: options.Json = False,
+    json_events: options.JsonEvents = False,
+) -> int:
+    """Carry out requests, each in a run folder below COLLECTION; the same command continues.
+
+    Several --generator share the requests by --weight, so that the critic sees failures of every kind.
+    """
+    from interleave.batches.assignment import Shard
+    from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, refuse_unusable_folder
+    from interleave.batches.ray_executor import RayOptions
+    from interleave.cli.batch_command import run_batch, watching
+    from interleave.cli.run_command import Output
+    from interleave.cli.streams import say
+    from interleave.runs.outage import OutageRetry
+    from interleave.train.data.collect import CollectConfig, Workload, write_collection_manifest
+
+    choices = {
+        "profile": inputs.choose_profile(profile, dry_run),
+        "planner": planner,
+        "critic": critic,
+        "prompts": prompts,
+        "max_attempts": max_attempts,
+        "max_steps": max_steps,
+        "max_calls": max_calls,
+        "max_seconds": max_seconds,
+        "max_cost": max_cost,
+        "sources": sources,
+        "choose": choose,
+        "seed": seed,
+    }
+    output = Output(json_output, json_events)
+    config = CollectConfig(choices, tuple(generator or ()), tuple(weight or ()))
+    ray_options = RayOptions(workers, concurrency or DEFAULT_CONCURRENCY, worker_gpus)
+    part = Shard.parse(shard)
+    assignment = config.assignment()
+    workload = Workload.read(requests, assignment, limit=limit, shard=part, skip_bad=skip_bad)
+    for problem in workload.left_out:
+        say(f"left out: {problem}")
+    refuse_unusable_folder(out, assignment, part)
+    say("loading models…")
+    with (
+        watching(out, output) as watcher,
+        _executor(engine, config, out, requests, ray_options, watcher) as executor,
+    ):
+        retry = OutageRetry(max_seconds)
+        batch = Batch(out, assignment, executor, shard=part, outage_retry=retry, watcher=watcher)
+        try:
+            return run_batch(
+                batch,
+                workload.items,
+                concurrency=ray_options.concurrency * (ray_options.workers if engine == "ray" else 1),
+                retry_failed=retry_failed,
+                fail_on_forced=False,
+                output=output,
+            )
+        finally:
+            write_collection_manifest(out, workload)
+
+
+@contextmanager
+def _executor(
+    engine: str,
+    config: CollectConfig,
+    out: Path,
+    requests: Path,
+    ray_options: RayOptions,
+    watcher: Watcher,
+) -> Iterator[Executor]:
+    """What carries out the requests: this process, or workers on a cluster."""
+    from interleave.batches.ray_executor import ray_executor
+    from interleave.errors import ConfigurationError, did_you_mean
+    from interleave.train.data.collect import CollectWork
+
+    if engine == "ray":
+        with ray_executor(CollectWork(config, requests.absolute()), out, ray_options) as executor:
+            yield executor
+    elif engine == "local":
+        if ray_options.workers > 1 or ray_options.gpus:
+            raise ConfigurationError("--workers and --worker-gpus are for --engine ray")
+        yield config.worker(out, watcher)
+    else:
+        raise ConfigurationError(f"no engine named {engine!r}. {did_you_mean(engine, ['local', 'ray'])}")

@@ -1,0 +1,192 @@
+"""`data collect`: a file of requests becomes a collection, one run folder for each request.
+
+The configuration holds plain values only, so that it can be sent to other processes, each of which loads the
+models itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from interleave.backends.registry import load_generator
+from interleave.batches.assignment import WHOLE, Assignment, Shard, Share
+from interleave.batches.batch import LOCK_NAME, read_assignment, read_index
+from interleave.batches.requests import Item, read_requests
+from interleave.batches.watcher import Watcher
+from interleave.batches.worker import Worker
+from interleave.config.run_config import RunConfig
+from interleave.errors import ConfigurationError, InputError, StorageError
+from interleave.runs.folder import folder_lock
+from interleave.runs.limits import refuse_unpriced
+from interleave.runs.models import Models
+from interleave.runs.resolve import load_models, resolve, split_choices
+from interleave.text import count
+from interleave.train.data.manifest import (
+    COLLECTION_MANIFEST,
+    Manifest,
+    file_digest,
+    read_manifest,
+    write_manifest,
+)
+
+
+@dataclass(frozen=True)
+class CollectConfig:
+    """Which models to collect with: any specs, one generator or several by weight."""
+
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    """The options of `generate` except the generator: profile, planner, critic, prompts, seed, limits…"""
+    generators: tuple[str, ...] = ()
+    """Empty: the generator of the profile."""
+    weights: tuple[float, ...] = ()
+    """One for each generator; empty: all equal."""
+
+    def assignment(self) -> Assignment:
+        """Which model has which role; loads nothing."""
+        return _assignment(
+            [resolve(split_choices(choices)[0])[0] for choices in self._choices_by_generator()],
+            self._weights(),
+        )
+
+    def worker(self, folder: Path, watcher: Watcher | None = None) -> Worker:
+        """Load the models, ready to carry out requests below this folder."""
+        chosen, limits = split_choices(self._choices_by_generator()[0])
+        config, pack = resolve(chosen)
+        first = load_models(config, pack, chosen)
+        assignment = self.assignment()
+        models: dict[str, Models] = {}
+        for each in assignment.configs:
+            loaded = first if not models else first.with_generator(load_generator(each.generator.parsed))
+            refuse_unpriced(limits, loaded.prices_known(planner_is_asked=True))
+            models[each.generator.identity] = loaded
+        return Worker(folder, assignment, limits, models, watcher=watcher)
+
+    def _choices_by_generator(self) -> list[dict[str, Any]]:
+        """The options once for each generator."""
+        return [{**self.choices, "generator": spec} for spec in self.generators or (None,)]
+
+    def _weights(self) -> tuple[float, ...]:
+        if self.weights and len(self.weights) != len(self.generators):
+            raise ConfigurationError(
+                f"{count(len(self.generators), 'generator')} and {count(len(self.weights), 'weight')}: "
+                "give a --weight for each --generator, in the same order, or none at all"
+            )
+        for weight in self.weights:
+            if not (weight > 0 and math.isfinite(weight)):
+                raise ConfigurationError(f"--weight {weight:g}: must be more than 0")
+        return self.weights or tuple(1.0 for _ in self.generators)
+
+
+@dataclass(frozen=True)
+class CollectWork:
+    """What a worker on another machine needs to collect."""
+
+    config: CollectConfig
+    requests: Path
+
+    def worker(self, folder: Path) -> Worker:
+        return self.config.worker(folder)
+
+    def items(self) -> list[Item]:
+        return read_requests(self.requests, skip_bad=True)[0]
+
+
+def _assignment(configs: list[RunConfig], weights: tuple[float, ...]) -> Assignment:
+    first = configs[0]
+    if len(configs) == 1:
+        return Assignment(config=first, own_seeds=True)
+    names = [config.generator.identity for config in configs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(
+                f"--generator {name!r} is given twice: give it once, and a larger --weight"
+            )
+    shares = (
+        Share(generator=config.generator, weight=weight)
+        for config, weight in zip(configs, weights, strict=True)
+    )
+    return Assignment(config=first, mixture=tuple(shares), own_seeds=True)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The requests that this command carries out."""
+
+    requests: Path
+    items: list[Item]
+    left_out: list[str] = field(default_factory=list)
+    """The problems of the lines that were left out."""
+
+    @classmethod
+    def read(
+        cls,
+        requests: Path,
+        assignment: Assignment,
+        *,
+        limit: int | None = None,
+        shard: Shard = WHOLE,
+        skip_bad: bool = False,
+    ) -> Workload:
+        """Read the first `limit` requests, assign each a generator, and keep those of the shard."""
+        items, left_out = read_requests(requests, skip_bad=skip_bad)
+        generators = assignment.assign(item.id for item in items[:limit])
+        taken = [item for item in items[:limit] if shard.has(item.id)]
+        return cls(requests, [replace(item, generator=generators[item.id]) for item in taken], left_out)
+
+
+def write_collection_manifest(folder: Path, workload: Workload) -> Manifest:
+    """Write what a collection was made from and what it holds now; each shard rewrites it."""
+    path = folder / COLLECTION_MANIFEST
+    with folder_lock(folder, LOCK_NAME):
+        inputs = {workload.requests.name: file_digest(workload.requests)}
+        with suppress(InputError):  # earlier commands may have collected other files
+            inputs = read_manifest(path).inputs | inputs
+        assignment = read_assignment(folder)
+        manifest = Manifest(
+            stage="collect",
+            options=_options(assignment),
+            inputs=inputs,
+            counts=_counts(folder),
+            notes=_notes(assignment, workload),
+        )
+        with suppress(StorageError):  # the runs are safe, and the same command writes it again
+            write_manifest(path, manifest)
+    return manifest
+
+
+def _options(assignment: Assignment) -> dict[str, object]:
+    config = assignment.config
+    shares = {share.generator.identity: share.weight for share in assignment.mixture}
+    return {
+        "planner": config.planner.identity,
+        "critic": config.critic.identity,
+        "generators": shares or {config.generator.identity: 1.0},
+        "prompts": config.prompts.model_dump(),
+        "max_attempts": config.max_attempts,
+        "max_steps": config.max_steps,
+        "sources": config.sources.value,
+        "choose": config.choose,
+        "seed": config.seed,
+    }
+
+
+def _counts(folder: Path) -> dict[str, int]:
+    counts = Counter({"requests": 0, "done": 0, "short": 0, "failed": 0, "with forced steps": 0})
+    for ended in read_index(folder):
+        counts["requests"] += 1
+        counts[ended.status] += 1
+        counts["with forced steps"] += bool(ended.forced)
+        if ended.generator:
+            counts[f"drawn by {ended.generator}"] += 1
+    return dict(counts)
+
+
+def _notes(assignment: Assignment, workload: Workload) -> tuple[str, ...]:
+    notes = [note for config in assignment.configs for note in config.notes]
+    return (*dict.fromkeys(notes), *(f"left out: {problem}" for problem in workload.left_out))

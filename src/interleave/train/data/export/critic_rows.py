@@ -1,0 +1,77 @@
+"""The critic's rows: every selected attempt, with exactly the input the critic has in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from interleave.agents.critic import critic_messages
+from interleave.agents.prompts import PromptPack
+from interleave.agents.replies import render_verdict
+from interleave.errors import InputError
+from interleave.runs.record import AttemptRecord, StepRecord
+from interleave.train.data.export.images import ImageFiles, stored_image, white_image
+from interleave.train.data.export.rows import CRITIC_RL, CRITIC_SFT, Baseline, TrainingRow
+from interleave.train.data.select.selection import Selected
+from interleave.train.data.trajectories import Trajectory
+
+Attempts = dict[tuple[int, int], tuple[StepRecord, AttemptRecord]]
+
+
+def critic_rows(
+    prefix: str, trajectory: Trajectory, selected: Selected, attempts: Attempts, pack: PromptPack
+) -> Iterator[TrainingRow]:
+    """The rows of one selected attempt: one for each copy, with different ids."""
+    step, attempt = _find(trajectory, selected, attempts)
+    first = _row(f"{prefix}/{step.plan.number}.{attempt.number}", trajectory, selected, step, attempt, pack)
+    yield first
+    for copy in range(2, selected.copies + 1):
+        yield replace(first, id=f"{first.id}#{copy}")
+
+
+def attempts_of(trajectory: Trajectory) -> Attempts:
+    """The attempts of a trajectory by step number and attempt number."""
+    return {(step.plan.number, each.number): (step, each) for step, each in trajectory.attempts()}
+
+
+def _find(trajectory: Trajectory, selected: Selected, attempts: Attempts) -> tuple[StepRecord, AttemptRecord]:
+    found = attempts.get((selected.step, selected.attempt))
+    if found is None:
+        raise InputError(
+            f"{trajectory.folder} has no attempt {selected.attempt} of step {selected.step}: "
+            "it has changed since it was selected from, so select again"
+        )
+    return found
+
+
+def _row(
+    name: str,
+    trajectory: Trajectory,
+    selected: Selected,
+    step: StepRecord,
+    attempt: AttemptRecord,
+    pack: PromptPack,
+) -> TrainingRow:
+    seen = trajectory.critic_input(step, attempt)
+    sources = tuple(stored_image(source) for source in trajectory.sources_of(step, attempt))
+    files = ImageFiles()
+    if not sources:
+        files.add(seen.before, white_image(seen.before.size))
+    messages = critic_messages(seen, pack)
+    pictures = files.refs(messages)
+    verdict = attempt.verdict
+    if verdict is None or selected.semantics is None or selected.quality is None:
+        raise InputError(f"{name} has no verdict or no scores, but is selected: select again")
+    if selected.part == "sft":
+        return TrainingRow(name, CRITIC_SFT, messages, pictures, completion=render_verdict(verdict))
+    baseline = Baseline(
+        planned_prompt=seen.planned_prompt,
+        used_prompt=seen.prompt,
+        before=files.ref(seen.before),
+        after=files.ref(seen.after),
+        sources=sources,
+        success=verdict.accepted,
+        semantics=selected.semantics,
+        quality=selected.quality,
+    )
+    return TrainingRow(name, CRITIC_RL, messages, pictures, baseline=baseline)

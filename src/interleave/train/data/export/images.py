@@ -1,0 +1,169 @@
+"""The images of rows: copied into the export, or referenced where they are."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interleave.backends.protocols import Message
+from interleave.errors import MissingPicture
+from interleave.images import encode_png, read_picture, white_canvas
+from interleave.runs.store import PictureStore
+from interleave.train.data.manifest import file_digest
+from interleave.train.data.trajectories import StoredPicture
+from interleave.types import Picture
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FOLDER = "images"
+
+
+class PictureForm(StrEnum):
+    """How rows refer to their pictures."""
+
+    EMBEDDED = "embedded"
+    """In the parquet file, or in a folder beside a text file: the export is self-contained."""
+    REFERENCED = "referenced"
+    """By the absolute path of the file in its collection."""
+
+
+@dataclass(frozen=True)
+class ImageRef:
+    """An image of a row: a file of a collection, or new bytes."""
+
+    name: str
+    """The hash of its bytes, and the file suffix."""
+    size: tuple[int, int]
+    path: Path | None = None
+    """Absolute."""
+    data: bytes | None = None
+    """The bytes of an image without a file: a white canvas, or a picture scaled down."""
+
+    def read(self) -> bytes:
+        """The bytes; raises `MissingPicture` when the file's hash does not match its name."""
+        return self.data if self.data is not None else _read_checked(str(self.path), self.name)
+
+
+def stored_image(picture: StoredPicture) -> ImageRef:
+    """The reference of a run's picture; raises `MissingPicture` when its file holds none."""
+    return _cached_stored_image(picture.store, picture.name)
+
+
+@lru_cache(maxsize=256)
+def _cached_stored_image(store: PictureStore, name: str) -> ImageRef:
+    """Consecutive rows share pictures: read the header once."""
+    picture = StoredPicture(store, name)
+    return ImageRef(name, picture.size, path=picture.path)
+
+
+@cache
+def white_image(size: tuple[int, int]) -> ImageRef:
+    """The white canvas of a step without sources; cached, because there are few sizes."""
+    return _new_image(white_canvas(size))
+
+
+class ImageFiles:
+    """Remembers which file stands for an image object, so that rows refer to the file and not to a copy.
+
+    Images of a run know their file and need not be added; any other image becomes a new file of the export.
+    """
+
+    def __init__(self) -> None:
+        # The image is kept beside its reference: an id is unique only while its object lives.
+        self._refs: dict[int, tuple[Image, ImageRef]] = {}
+
+    def read(self, path: Path) -> Image:
+        """Read an image from outside the collections; raises `InputError` when it cannot be used."""
+        image = read_picture(path)
+        name = f"{file_digest(path)}{path.suffix.lower()}"
+        self.add(image, ImageRef(name, image.size, path=Path(os.path.abspath(path))))
+        return image
+
+    def add(self, image: Image, ref: ImageRef) -> None:
+        self._refs[id(image)] = (image, ref)
+
+    def ref(self, image: Image) -> ImageRef:
+        """What stands for an image in rows."""
+        if (known := self._refs.get(id(image))) is not None:
+            return known[1]
+        return stored_image(image) if isinstance(image, StoredPicture) else _new_image(image)
+
+    def refs(self, messages: Iterable[Message]) -> tuple[ImageRef, ...]:
+        """What stands for the images of messages, in their order."""
+        pictures = (part for message in messages for part in message.parts if isinstance(part, Picture))
+        return tuple(self.ref(picture.image) for picture in pictures)
+
+
+def _new_image(image: Image) -> ImageRef:
+    data = encode_png(image)
+    return ImageRef(f"{hashlib.sha256(data).hexdigest()}.png", image.size, data=data)
+
+
+@lru_cache(maxsize=32)
+def _read_checked(path: str, name: str) -> bytes:
+    """Consecutive rows share pictures: read the file once."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError:
+        raise MissingPicture(Path(path), "is missing") from None
+    if hashlib.sha256(data).hexdigest() != name.partition(".")[0]:
+        raise MissingPicture(Path(path), "has been altered")
+    return data
+
+
+@dataclass(frozen=True)
+class ImageWriter:
+    """Writes the images of one format, and gives the paths that its rows contain."""
+
+    mode: PictureForm
+    staging: Path
+    """The folder of the format while the export is written."""
+    destination: Path
+    """The final path of that folder."""
+
+    def path(self, ref: ImageRef, *, absolute: bool = False) -> str:
+        """The path in a row: relative to the format's folder, or absolute."""
+        if self.mode is PictureForm.REFERENCED and ref.path is not None:
+            return str(ref.path)
+        place = f"{FOLDER}/{ref.name[:2]}/{ref.name}"
+        self.store(ref, place)
+        outside = absolute or self.mode is PictureForm.REFERENCED
+        return str(self.destination / place) if outside else place
+
+    def struct(self, ref: ImageRef) -> dict[str, Any]:
+        """The value of an Image feature of `datasets`."""
+        if self.mode is PictureForm.REFERENCED:
+            return {"bytes": None, "path": self.path(ref)}
+        return {"bytes": ref.read(), "path": ref.name}
+
+    def store(self, ref: ImageRef, place: str) -> None:
+        """Put an image into the format's folder, as a hard link if possible."""
+        target = self.staging / place
+        if target.exists():
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        data = ref.read()  # verified, even if it is only linked
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            if ref.path is None:
+                temporary.write_bytes(data)
+            else:
+                _link_or_copy(ref.path, temporary)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(os.path.realpath(source), target)
+    except OSError:  # another file system, or one without links
+        shutil.copyfile(source, target)

@@ -1,0 +1,222 @@
+"""Interleaved datasets of others, joined to the planner's rows.
+
+`comm` is the dataset CoMM as JSON: documents with a `title` and `step_info`, a list of steps, each a list of
+`{"type": "text", "content": …}` and `{"type": "image", "image_path": …}`. They become continuation and
+annotation rows like our own trajectories. `sharegpt` is conversations with `<image>` for each picture: only
+here is that word in a text read as a picture.
+
+`planner_sft`, `critic_sft` and `critic_rl` are the files of those names that the reference is trained on:
+conversations with its own words, and attempts with their scores, which get the words of the prompt pack.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from interleave.agents.prompts import PromptPack
+from interleave.agents.replies import parse_plan, parse_verdict
+from interleave.backends.protocols import Message
+from interleave.errors import ConfigurationError, InputError, InterleaveError, did_you_mean
+from interleave.files import read_lines, read_text, why
+from interleave.text import storable_in
+from interleave.train.data.export.images import ImageFiles
+from interleave.train.data.export.joined_documents import JoinedDocument, joined_picture, sample_of
+from interleave.train.data.export.planner_rows import ShownStep, annotation_rows, continuation_rows
+from interleave.train.data.export.reference_attempts import read_attempt
+from interleave.train.data.export.rows import CRITIC_SFT, PLANNER_SFT, Kind, TrainingRow
+from interleave.types import Part, Picture, PlanStep, Text
+
+_IMAGE_MARK = re.compile(r"<image>", re.IGNORECASE)
+_ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
+MAX_LIST_BYTES = 1_000_000_000
+"""For a file that is one JSON list, which is read into memory."""
+MAX_LINES_BYTES = 100_000_000_000
+MAX_DOCUMENT_BYTES = 20_000_000
+
+
+@dataclass(frozen=True)
+class JoinedFile:
+    """A file to join, and its format."""
+
+    form: str
+    path: Path
+
+    @classmethod
+    def parse(cls, text: str) -> JoinedFile:
+        """From `comm:PATH`, `sharegpt:PATH` and the like."""
+        form, colon, path = text.partition(":")
+        if not colon or not path:
+            raise ConfigurationError(f"--join {text!r}: write FORMAT:PATH, e.g. comm:train.json")
+        if form not in READERS:
+            raise ConfigurationError(f"no format named {form!r} to join. {did_you_mean(form, READERS)}")
+        return cls(form, Path(path))
+
+
+Numbered = tuple[int, Any]
+"""The line or list position of a document, and its JSON value."""
+
+
+def read_documents(
+    joined: JoinedFile,
+    items: Iterable[Numbered],
+    pack: PromptPack,
+    skipped: Counter[str],
+    problems: list[str],
+) -> Iterator[JoinedDocument]:
+    """The documents of a file; a document that cannot be used is reported with its number."""
+    for number, item in items:
+        name = f"{joined.path.stem}/{number}"
+        try:
+            _refuse_unstorable(item)
+            yield READERS[joined.form](name, joined.path.parent, item, pack, skipped)
+        except (InterleaveError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            problems.append(f"{joined.path.name}:{number}: {' '.join(reason.split())[:300]}")
+
+
+def _refuse_unstorable(item: Any) -> None:
+    """Raise for text that no file can hold, such as half of a surrogate pair."""
+    if storable_in(item) != item:
+        raise InputError("a text holds half of a surrogate pair, which is not valid Unicode")
+
+
+def refuse_pickle(path: Path) -> None:
+    """Raise for pickles: CoMM is published as torch pickles."""
+    if path.suffix in (".pth", ".pt", ".pkl"):
+        raise InputError(
+            f"{path} is a pickle, which can run code when it is opened: write it as JSON first, "
+            "with a program you trust"
+        )
+
+
+def read_items(path: Path) -> Iterator[Numbered]:
+    """The documents of a JSON list or of JSON lines."""
+    refuse_pickle(path)
+    try:
+        if path.suffix == ".jsonl":
+            yield from _read_lines(path)
+            return
+        data = json.loads(read_text(path, most_bytes=MAX_LIST_BYTES))
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} cannot be read as JSON ({' '.join(why(error).split())})") from None
+    if not isinstance(data, list):
+        raise InputError(f"{path} must hold a list of documents, not {type(data).__name__}")
+    yield from enumerate(data, start=1)
+
+
+def _read_lines(path: Path) -> Iterator[Numbered]:
+    lines = read_lines(path, most_bytes=MAX_LINES_BYTES, most_in_a_line=MAX_DOCUMENT_BYTES)
+    for number, _, line in lines:
+        if len(line) > MAX_DOCUMENT_BYTES:
+            raise InputError(f"{path}:{number} has more than {MAX_DOCUMENT_BYTES:,} bytes")
+        try:
+            yield number, json.loads(line.decode("utf-8-sig"))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}:{number} cannot be read as JSON ({why(error)})") from None
+
+
+def _comm(
+    name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
+) -> JoinedDocument:
+    """A CoMM document: the text of a step is both its instruction and its picture's prompt."""
+    title = str(item["title"] or "").strip()
+    steps = []
+    files = ImageFiles()
+    for number, contents in enumerate(item["step_info"], start=1):
+        text = " ".join(each["content"].strip() for each in contents if each["type"] == "text")
+        paths = [each["image_path"] for each in contents if each["type"] == "image"]
+        if not text:
+            raise InputError(f"step {number} has no text")
+        if paths:
+            plan = PlanStep(number=number, instruction=text, prompt=text)
+        else:
+            plan = PlanStep(number=number, caption=text)
+        shown = joined_picture(files, folder, paths[0]) if paths else None
+        steps.append(ShownStep(plan, shown, accepted=True))
+    opening = [Text(f"Show step by step, with pictures: {title}")]
+    rows = (
+        *continuation_rows(name, opening, steps, pack, skipped, files),
+        *annotation_rows(name, steps, pack, skipped, files),
+    )
+    return JoinedDocument(title, rows)
+
+
+def _planner_sft(
+    name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
+) -> JoinedDocument:
+    """A row of the reference's planner: its answer must be a plan."""
+    document = _sharegpt(name, folder, item, pack, skipped)
+    parse_plan(document.rows[0].completion or "")
+    return document
+
+
+def _critic_sft(
+    name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
+) -> JoinedDocument:
+    """A row of the reference's critic: two pictures, and an answer that is a verdict."""
+    document = _sharegpt(name, folder, item, pack, skipped, kind=CRITIC_SFT)
+    [row] = document.rows
+    if len(row.pictures) != 2:
+        raise InputError(f"a critic sees the picture before and the one after, not {len(row.pictures)}")
+    parse_verdict(row.completion or "")
+    # All attempts of a document lie in one folder; its prompts differ from attempt to attempt.
+    return JoinedDocument(sample_of(item["images"][1]), document.rows)
+
+
+def _sharegpt(
+    name: str,
+    folder: Path,
+    item: Mapping[str, Any],
+    pack: PromptPack,
+    skipped: Counter[str],
+    *,
+    kind: Kind = PLANNER_SFT,
+) -> JoinedDocument:
+    """A conversation: the last answer is the completion, everything before is the prompt."""
+    turns = [_turn(turn) for turn in item.get("messages") or item["conversations"]]
+    if not turns or turns[-1][0] != "assistant":
+        raise InputError("the last turn is not an answer")
+    images = item.get("images") or ([item["image"]] if item.get("image") else [])
+    marks = sum(len(_IMAGE_MARK.findall(text)) for _, text in turns)
+    if marks != len(images):
+        raise InputError(f"{marks} × <image> in the text, and {len(images)} pictures")
+    if _IMAGE_MARK.search(turns[-1][1]):
+        raise InputError("the answer has a picture in it, which a planner cannot write")
+    files = ImageFiles()
+    pictures = iter([joined_picture(files, folder, path) for path in images])
+    prompt = tuple(Message(role, tuple(_parts(text, pictures))) for role, text in turns[:-1])
+    row = TrainingRow(name, kind, prompt, files.refs(prompt), completion=turns[-1][1])
+    return JoinedDocument(" ".join(text for role, text in turns if role == "user"), (row,))
+
+
+def _turn(turn: Mapping[str, Any]) -> tuple[Literal["system", "user", "assistant"], str]:
+    role = _ROLES.get(turn.get("role") or turn["from"])
+    text = turn.get("content") if "content" in turn else turn["value"]
+    if role is None or not isinstance(text, str):
+        raise InputError(f"a turn must have a role and a text: {str(turn)[:80]}")
+    return role, text  # type: ignore[return-value]
+
+
+def _parts(text: str, pictures: Iterator[Picture]) -> Iterator[Part]:
+    for position, piece in enumerate(_IMAGE_MARK.split(text)):
+        if position:
+            yield next(pictures)
+        if piece:
+            yield Text(piece)
+
+
+READERS: Mapping[str, Callable[[str, Path, Any, PromptPack, Counter[str]], JoinedDocument]] = {
+    "comm": _comm,
+    "sharegpt": _sharegpt,
+    "planner_sft": _planner_sft,
+    "critic_sft": _critic_sft,
+    "critic_rl": read_attempt,
+}

@@ -1,0 +1,247 @@
+"""The planner's rows, from every trajectory, whether or not its pictures were accepted.
+
+At most four rows each: the whole plan for the original request; the first steps with their pictures, cut at a
+random step, with the rest of the plan as the answer; the pictures alone with the texts of their steps as the
+answer (sub-task annotation); and a question about the pictures, answered in words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from pydantic import ValidationError
+
+from interleave.agents.planner import planner_messages
+from interleave.agents.prompts import PromptPack
+from interleave.agents.reference_sheets import sheets_of, without_sheets
+from interleave.agents.replies import render_plan
+from interleave.errors import InputError
+from interleave.step_counts import named_step_count
+from interleave.text import count
+from interleave.train.data.export.images import ImageFiles
+from interleave.train.data.export.rows import PLANNER_SFT, TrainingRow
+from interleave.train.data.export.wordings import Wordings, wordings_of
+from interleave.train.data.trajectories import Trajectory
+from interleave.types import (
+    MAX_REQUEST_PICTURES,
+    Asset,
+    GivenAsset,
+    Part,
+    Picture,
+    Plan,
+    PlanStep,
+    Request,
+    Text,
+)
+
+NAMES_ITS_STEPS = "not cut: the request names its number of steps, and the pack has no wording for the rest"
+HAS_PICTURES = "not cut: the request has pictures itself, and the pack does not go on from those"
+HAS_SHEETS = "neither cut nor annotated: its first pictures are sheets of assets, which no planner wrote"
+TOO_SHORT = "not cut: no step with a picture has a step after it"
+NAMES_SOURCES = "not cut: a later step starts from a picture that is the user's after the cut"
+TOO_LONG = "not cut: with its steps the request is longer than one may be"
+NOT_ACCEPTED = "not annotated: a picture was not accepted"
+TOO_FEW = "not annotated: fewer than two pictures with text"
+TOO_MANY = f"not annotated: more than {MAX_REQUEST_PICTURES} pictures"
+
+
+@dataclass(frozen=True)
+class ShownStep:
+    """A step as shown to the reader: its plan and its picture."""
+
+    plan: PlanStep
+    picture: Picture | None
+    accepted: bool
+
+
+def planner_rows(
+    prefix: str, trajectory: Trajectory, pack: PromptPack, skipped: Counter[str], *, annotation: bool = True
+) -> Iterator[TrainingRow]:
+    """The planner's rows of a trajectory; rows that cannot be made are counted by reason."""
+    plan = trajectory.record.plan
+    if plan is None:
+        return
+    request, steps, files = trajectory.request, shown_steps(trajectory), ImageFiles()
+    yield plan_row(f"{prefix}/plan", request, without_sheets(plan), pack, files)
+    if sheets_of(plan):
+        skipped[HAS_SHEETS] += 1
+        return
+    yield from continuation_rows(
+        prefix, request.parts, steps, pack, skipped, files, assets=(request.assets, plan.assets)
+    )
+    if annotation:
+        yield from annotation_rows(prefix, steps, pack, skipped, files)
+
+
+def shown_steps(trajectory: Trajectory) -> list[ShownStep]:
+    """The steps of a trajectory with their pictures."""
+    return [
+        ShownStep(
+            step.plan,
+            Picture(trajectory.picture(step.attempt.image)) if step.attempt else None,
+            step.accepted,
+        )
+        for step in trajectory.record.steps
+    ]
+
+
+def plan_row(name: str, request: Request, plan: Plan, pack: PromptPack, files: ImageFiles) -> TrainingRow:
+    """A request with its plan; the messages are built as for a planner in use.
+
+    A plan with assets and scenes answers the question for them, where the pack has one.
+    """
+    whole = bool(plan.assets) or any(step.scene or step.assets for step in plan.steps)
+    messages = planner_messages(request, pack, with_assets=whole and bool(pack.description.assets))
+    return TrainingRow(name, PLANNER_SFT, messages, files.refs(messages), completion=render_plan(plan))
+
+
+def continuation_rows(
+    prefix: str,
+    opening: Sequence[Part],
+    steps: Sequence[ShownStep],
+    pack: PromptPack,
+    skipped: Counter[str],
+    files: ImageFiles,
+    *,
+    assets: tuple[tuple[GivenAsset, ...], tuple[Asset, ...]] = ((), ()),
+) -> Iterator[TrainingRow]:
+    """A row with the beginning of a document as the request and the rest of its plan as the answer."""
+    wordings, random = wordings_of(pack.name), Random(f"{prefix}/continued")
+    given = sum(isinstance(part, Picture) for part in opening)
+    if given and not wordings.cut_with_pictures:
+        skipped[HAS_PICTURES] += 1
+        return
+    cuts = _cuts(steps, given)
+    if not cuts:
+        skipped[TOO_SHORT] += 1
+        return
+    cut = random.choice(cuts)
+    text = "\n".join(part.text for part in opening if isinstance(part, Text))
+    if named_step_count(text) is None:
+        wish = random.choice(wordings.go_on)
+    elif wordings.go_on_for:  # the number of all steps is not that of the rest: the wish names it
+        wish = random.choice(wordings.go_on_for).format(steps=count(len(steps) - cut, "step"))
+    else:
+        skipped[NAMES_ITS_STEPS] += 1
+        return
+    parts = (*opening, *_shown_parts(steps[:cut]), Text(wish))
+    try:
+        given_assets, planned_assets = assets
+        request = Request(joined_parts(parts, wordings.separator), given_assets)
+        later = tuple(step.plan for step in steps[cut:])
+        rest = Plan(steps=later, assets=_assets_of(planned_assets, later[0].number))
+    except InputError:
+        skipped[TOO_LONG] += 1
+        return
+    except ValidationError:
+        skipped[NAMES_SOURCES] += 1
+        return
+    yield plan_row(f"{prefix}/continued-after-{steps[cut - 1].plan.number}", request, rest, pack, files)
+
+
+def _assets_of(assets: Sequence[Asset], first: int) -> tuple[Asset, ...]:
+    """The assets of the rest of a plan; one from a step before it keeps its description alone."""
+    return tuple(
+        each.model_copy(update={"step": None}) if each.step is not None and each.step < first else each
+        for each in assets
+    )
+
+
+def annotation_rows(
+    prefix: str, steps: Sequence[ShownStep], pack: PromptPack, skipped: Counter[str], files: ImageFiles
+) -> Iterator[TrainingRow]:
+    """Rows with the pictures of a document as the request: their texts, or an answer, in words."""
+    pictured = [step for step in steps if step.picture is not None]
+    if len(pictured) < 2 or not all(step.plan.text for step in pictured):
+        skipped[TOO_FEW] += 1
+    elif len(pictured) > MAX_REQUEST_PICTURES:
+        skipped[TOO_MANY] += 1
+    elif not all(step.accepted for step in pictured):  # the text would not match the picture
+        skipped[NOT_ACCEPTED] += 1
+    else:
+        wordings = wordings_of(pack.name)
+        wish = Random(f"{prefix}/annotated").choice(wordings.describe)
+        texts = [(step.plan.name, step.plan.text) for step in pictured]
+        yield _row_in_words(f"{prefix}/annotated", pictured, wish, texts, pack, files)
+        if asked := _question(pictured, wordings, Random(f"{prefix}/asked")):
+            question, answer = asked
+            yield _row_in_words(f"{prefix}/asked", pictured, question, [(None, answer)], pack, files)
+
+
+def _row_in_words(
+    name: str,
+    pictured: Sequence[ShownStep],
+    wish: str,
+    texts: Sequence[tuple[str | None, str]],
+    pack: PromptPack,
+    files: ImageFiles,
+) -> TrainingRow:
+    """A row that shows the pictures of a document and is answered by steps of text alone."""
+    pictures = (step.picture for step in pictured if step.picture is not None)
+    request = Request(joined_parts((*pictures, Text(wish)), wordings_of(pack.name).separator))
+    answer = (
+        PlanStep(number=number, name=title, caption=text)
+        for number, (title, text) in enumerate(texts, start=1)
+    )
+    return plan_row(name, request, Plan(steps=tuple(answer)), pack, files)
+
+
+def _question(pictured: Sequence[ShownStep], wordings: Wordings, random: Random) -> tuple[str, str] | None:
+    """A question about a document whose answer its plan holds, and the answer."""
+    texts = [step.plan.text for step in pictured]
+    place = random.randrange(len(texts))
+    asked: list[tuple[str, str]] = [
+        (wording.format(number=place + 1), texts[place]) for wording in wordings.ask_step
+    ]
+    if texts.count(texts[place]) == 1:
+        asked += [
+            (wording.format(text=texts[place]), f"Picture {place + 1}.") for wording in wordings.ask_place
+        ]
+    if place + 1 < len(texts):
+        asked += [(wording.format(number=place + 1), texts[place + 1]) for wording in wordings.ask_next]
+    return random.choice(asked) if asked else None
+
+
+def joined_parts(parts: Sequence[Part], separator: str) -> tuple[Part, ...]:
+    """The parts with neighbouring texts made one, and a separator wherever two parts meet without a space."""
+    joined: list[Part] = []
+    for part in parts:
+        before = joined[-1] if joined else None
+        if isinstance(part, Text) and isinstance(before, Text) and separator:
+            joined[-1] = Text(f"{_apart(before.text, separator)}{part.text}")
+        elif isinstance(part, Text):
+            joined.append(Text(f"{separator}{part.text}") if isinstance(before, Picture) else part)
+        else:
+            if isinstance(before, Text):
+                joined[-1] = Text(_apart(before.text, separator))
+            joined.append(part)
+    return tuple(joined)
+
+
+def _apart(text: str, separator: str) -> str:
+    return text if text[-1:].isspace() else f"{text}{separator}"
+
+
+def _cuts(steps: Sequence[ShownStep], given: int) -> list[int]:
+    """The step counts to cut after: at least one picture drawn, a step after, and not too many pictures.
+
+    `given` is the number of pictures that the request has itself.
+    """
+    cuts, pictures = [], 0
+    for position, step in enumerate(steps[:-1], start=1):
+        if step.plan.prompt is not None and step.picture is None:
+            break  # the run ended here
+        pictures += step.picture is not None
+        if 0 < pictures <= MAX_REQUEST_PICTURES - given:
+            cuts.append(position)
+    return cuts
+
+
+def _shown_parts(steps: Sequence[ShownStep]) -> Iterator[Part]:
+    for step in steps:
+        yield Text(f"Step {step.plan.number}: {step.plan.text}")
+        if step.picture is not None:
+            yield step.picture

@@ -1,0 +1,187 @@
+"""A training row before it is encoded for a trainer: its messages with image marks, and its length in tokens.
+
+TRL's messages carry images as typed parts; the other formats mark them with `<image>` in the text. Text typed
+by a user or a model must never be read as such a mark, nor as a control token of a chat template. A
+zero-width space after the `<` breaks the mark, as the models' own backend does in use; a reader sees no
+difference.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from interleave.backends.protocols import Message
+from interleave.errors import ConfigurationError, InputError
+from interleave.train.data.export.images import ImageRef
+from interleave.types import Picture, Text
+
+Kind = Literal["planner_sft", "critic_sft", "critic_rl", "agent_sft"]
+PLANNER_SFT: Kind = "planner_sft"
+CRITIC_SFT: Kind = "critic_sft"
+CRITIC_RL: Kind = "critic_rl"
+AGENT_SFT: Kind = "agent_sft"
+"""One agent for both jobs: the rows of `planner_sft` and `critic_sft` together."""
+KINDS = (PLANNER_SFT, CRITIC_SFT, CRITIC_RL, AGENT_SFT)
+SFT_KINDS = (PLANNER_SFT, CRITIC_SFT, AGENT_SFT)
+TRAIN, VALIDATION = "train", "validation"
+IMAGE_MARK = "<image>"
+_BREAK = "\u200b"
+_CONTROL = re.compile(r"<(?=\|\w+\|>)")
+_MEDIA = re.compile(r"<(?=(?:image|video|audio)>)", re.IGNORECASE)
+PICTURE_PATCH = 32
+"""Qwen3-VL has one token per 32 × 32 pixels: patches of 16 × 16, merged 2 × 2."""
+BYTES_PER_TOKEN = 4
+"""Roughly, for English text."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What a reward needs of an attempt: where a redraw starts, and the scores to beat."""
+
+    planned_prompt: str
+    used_prompt: str
+    """The prompt that drew the picture under review."""
+    before: ImageRef
+    after: ImageRef
+    sources: tuple[ImageRef, ...]
+    """The pictures the step was drawn from; empty means text-to-image."""
+    success: bool
+    semantics: float
+    quality: float
+
+
+@dataclass(frozen=True)
+class TrainingRow:
+    """One example: the messages, and the completion (SFT) or the baseline (RL)."""
+
+    id: str
+    kind: Kind
+    prompt: tuple[Message, ...]
+    pictures: tuple[ImageRef, ...]
+    """One for each picture of the prompt, in order."""
+    completion: str | None = None
+    baseline: Baseline | None = None
+    split: str = TRAIN
+
+    def __post_init__(self) -> None:
+        slots = sum(isinstance(part, Picture) for message in self.prompt for part in message.parts)
+        if slots != len(self.pictures):
+            raise ValueError(f"{self.id}: {slots} places for pictures, and {len(self.pictures)} pictures")
+
+
+@lru_cache(maxsize=1024)
+def escape_control_tokens(text: str) -> str:
+    """Break the control tokens of chat templates."""
+    return _CONTROL.sub(f"<{_BREAK}", text)
+
+
+@lru_cache(maxsize=1024)
+def escape_marks(text: str) -> str:
+    """Break control tokens and the marks of images, videos and sounds."""
+    return _MEDIA.sub(f"<{_BREAK}", escape_control_tokens(text))
+
+
+@lru_cache(maxsize=1024)
+def needs_escaping(text: str) -> bool:
+    """Whether a text contains a control token or a mark."""
+    return bool(_MEDIA.search(text) or _CONTROL.search(text))
+
+
+def with_image_marks(message: Message) -> dict[str, str]:
+    """A message with its pictures as marks in the text."""
+    content = "".join(
+        escape_marks(part.text) if isinstance(part, Text) else IMAGE_MARK for part in message.parts
+    )
+    return {"role": message.role, "content": content}
+
+
+def conversation(row: TrainingRow) -> list[dict[str, str]]:
+    """The messages of a row, with the completion if there is one; raises unless marks match pictures."""
+    messages = [with_image_marks(message) for message in row.prompt]
+    if row.completion is not None:
+        messages.append({"role": "assistant", "content": escape_marks(row.completion)})
+    marks = sum(message["content"].count(IMAGE_MARK) for message in messages)
+    if marks != len(row.pictures):
+        raise InputError(f"{row.id}: {marks} × {IMAGE_MARK} in the text, and {len(row.pictures)} pictures")
+    return messages
+
+
+def length_of(row: TrainingRow, tokenizer: str | None) -> int:
+    """The tokens of a row's texts and pictures, without a chat template."""
+    texts = [part.text for message in row.prompt for part in message.parts if isinstance(part, Text)]
+    pictures = sum(picture_tokens(ref.size) for ref in row.pictures)
+    return pictures + sum(text_tokens(text, tokenizer) for text in (*texts, row.completion or ""))
+
+
+def picture_tokens(size: tuple[int, int]) -> int:
+    return max(1, round(size[0] / PICTURE_PATCH)) * max(1, round(size[1] / PICTURE_PATCH))
+
+
+def text_tokens(text: str, tokenizer: str | None) -> int:
+    if tokenizer is None:
+        return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
+    return _count_tokens(text, tokenizer)
+
+
+@lru_cache(maxsize=256)
+def _count_tokens(text: str, tokenizer: str) -> int:
+    """Cached: the texts of the prompt pack are in every row."""
+    return len(load_tokenizer(tokenizer).encode(text, add_special_tokens=False))
+
+
+@cache
+def load_tokenizer(folder: str) -> Any:
+    """The tokenizer in a local folder."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ConfigurationError(
+            f"--tokenizer {folder!r}: no tokenizer can be loaded from there ({reason}): "
+            "give the folder of a model"
+        ) from None
+
+
+@dataclass
+class Lengths:
+    """The lengths of many rows."""
+
+    values: array[int] = field(default_factory=lambda: array("L"))
+    longest: int = 0
+    longest_row: str = ""
+
+    def add(self, length: int, row: str) -> None:
+        self.values.append(length)
+        if length > self.longest:
+            self.longest, self.longest_row = length, row
+
+    def extend(self, other: Lengths) -> None:
+        self.values.extend(other.values)
+        if other.longest > self.longest:
+            self.longest, self.longest_row = other.longest, other.longest_row
+
+    def summary(self) -> dict[str, int]:
+        """Shortest, median, 99th percentile, longest, and total."""
+        ordered = sorted(self.values)
+        return {
+            "shortest": ordered[0],
+            "median": ordered[len(ordered) // 2],
+            "99 %": ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)],
+            "longest": ordered[-1],
+            "total": sum(ordered),
+        }
+
+
+def checked_tokenizer(tokenizer: Path | None) -> str | None:
+    """The tokenizer's folder as text, loaded once to check it."""
+    if tokenizer is None:
+        return None
+    load_tokenizer(str(tokenizer))
+    return str(tokenizer)

@@ -1,0 +1,148 @@
+"""Writes an imported run as a run folder, with the same journal, pictures and record as our own runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from interleave.config.run_config import PackConfig, RoleConfig, RunConfig
+from interleave.errors import InputError, StorageError
+from interleave.files import make_folder, sync_folder
+from interleave.images import read_picture
+from interleave.render.html import write_document
+from interleave.runs import journal as lines
+from interleave.runs.folder import open_journal
+from interleave.runs.record import read_record
+from interleave.runs.record_file import write_stored
+from interleave.runs.store import PictureStore
+from interleave.text import count, unusable
+from interleave.train.data.import_runs.records import ImportedAttempt, ImportedRun
+from interleave.types import PlanStep, Request
+from interleave.version import __version__
+
+SPEC = "imported"
+NOTE = "This run was imported from the reference system; nothing in it was made by this program."
+STAGING = ".importing"
+
+
+def write_run(run: ImportedRun, folder: Path, out: Path, pack: PackConfig) -> None:
+    """Write a run folder atomically: under a temporary name, then renamed."""
+    staging = out / STAGING / folder.name
+    try:
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
+        _write_files(run, staging, pack)
+        make_folder(folder.parent)
+        os.replace(staging, folder)
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise StorageError.at(folder, error) from error
+
+
+def _write_files(run: ImportedRun, folder: Path, pack: PackConfig) -> None:
+    store = PictureStore(folder)
+    request = tuple(
+        lines.RequestPart(text=part)
+        if isinstance(part, str)
+        else lines.RequestPart(image=store.put(read_picture(part)))
+        for part in run.request
+    )
+    drawn = dict.fromkeys(attempt.picture for attempt in run.attempts)  # attempts may share a picture
+    pictures = {path: store.put(read_picture(path)) for path in drawn}
+    journal = open_journal(folder)
+    try:
+        for line in _journal_lines(run, request, pictures, pack):
+            journal.append(line)
+        journal.sync()
+    finally:
+        journal.close()
+    record = read_record(folder)
+    write_stored(folder, record)
+    write_document(folder, record)
+
+
+def _journal_lines(
+    run: ImportedRun, request: tuple[lines.RequestPart, ...], pictures: dict[Path, str], pack: PackConfig
+) -> Iterator[lines.Line]:
+    time = run.time
+    role = RoleConfig(spec=SPEC, note=NOTE)
+    most_attempts = max((len(list(group)) for _, group in _by_step(run)), default=1)
+    config = RunConfig(
+        planner=role, critic=role, generator=role, prompts=pack, max_attempts=max(most_attempts, 1)
+    )
+    yield lines.Started(time=time, request=request, config=config, software=__version__)
+    yield lines.Called(time=time, role="planner", call=1)
+    yield lines.Planned(time=time, plan=run.plan)
+    drawn, judged, finished = 0, 0, 0
+    attempts = {step: list(group) for step, group in _by_step(run)}
+    for step in run.plan.steps:
+        if step.prompt is not None and step.number not in attempts:
+            break  # the record ends here
+        if step.prompt is None:
+            yield lines.StepFinished(time=time, step=step.number, attempt=None, accepted=True, forced=False)
+            finished += 1
+        for number, attempt in enumerate(attempts.get(step.number, ()), start=1):
+            drawn += 1
+            yield _called("generator", drawn, step.number, number, time)
+            yield _drawn(attempt, drawn, number, pictures[attempt.picture], time)
+            if attempt.verdict is not None:
+                judged += 1
+                yield _called("critic", judged, step.number, number, time)
+                yield lines.Judged(time=time, step=step.number, attempt=number, verdict=attempt.verdict)
+        if step.number in attempts:
+            yield _step_finished(step, attempts[step.number], time)
+            finished += 1
+    missing = len(run.plan.steps) - finished
+    reason = f"the imported record ends {count(missing, 'step')} before its plan" if missing else ""
+    yield lines.Ended(time=time, status="short" if missing else "done", reason=reason)
+
+
+def _by_step(run: ImportedRun) -> Iterator[tuple[int, Iterator[ImportedAttempt]]]:
+    return groupby(run.attempts, key=lambda attempt: attempt.step)
+
+
+def _called(role: lines.Role, call: int, step: int, attempt: int, time: float) -> lines.Called:
+    return lines.Called(time=time, role=role, call=call, step=step, attempt=attempt)
+
+
+def _drawn(attempt: ImportedAttempt, call: int, number: int, image: str, time: float) -> lines.Drawn:
+    return lines.Drawn(
+        time=time,
+        role="generator",
+        call=call,
+        step=attempt.step,
+        attempt=number,
+        fingerprint=SPEC,
+        prompt=attempt.prompt,
+        seed=attempt.seed,
+        image=image,
+        seconds=0.0,
+    )
+
+
+def _step_finished(step: PlanStep, attempts: list[ImportedAttempt], time: float) -> lines.StepFinished:
+    accepted = [n for n, each in enumerate(attempts, start=1) if each.verdict and each.verdict.accepted]
+    return lines.StepFinished(
+        time=time,
+        step=step.number,
+        attempt=accepted[-1] if accepted else len(attempts),
+        accepted=bool(accepted),
+        forced=not accepted,
+    )
+
+
+def refuse_unusable(run: ImportedRun) -> None:
+    """Raise `InputError` for texts and pictures that a run cannot store, before anything is written."""
+    Request.of([part for part in run.request if isinstance(part, str)])
+    texts = [run.plan.reasoning, *(attempt.verdict.reasoning for attempt in run.attempts if attempt.verdict)]
+    if problem := next(filter(None, map(unusable, texts)), None):
+        raise InputError(f"a reasoning cannot be kept: {problem}")
+    given = [part for part in run.request if isinstance(part, Path)]
+    for picture in dict.fromkeys((*given, *(attempt.picture for attempt in run.attempts))):
+        try:
+            read_picture(picture)
+        except InputError as error:
+            raise InputError(f"a picture cannot be used: {error}") from None

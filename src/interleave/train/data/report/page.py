@@ -1,0 +1,307 @@
+"""Renders the report page: counts and charts, then a sample of trajectories with every attempt."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from interleave.errors import ConfigurationError, InterleaveError, RunError, StorageError
+from interleave.files import write_atomic
+from interleave.render.svg_charts import Series, bars, lines, ranking
+from interleave.runs.record import AttemptRecord, StepRecord
+from interleave.text import one_line, visible
+from interleave.train.data.outputs import refuse_folder
+from interleave.train.data.report.counts import (
+    UNJUDGED,
+    CollectionCounts,
+    Distribution,
+    count_collection,
+    scores_of,
+)
+from interleave.train.data.score_file import AttemptKey
+from interleave.train.data.score_file import Unscored as Unscored
+from interleave.train.data.trajectories import Trajectory
+from interleave.types import Outcome, Scores
+
+MARK = "interleave data report"
+"""Marks a page as one of ours."""
+MARK_WITHIN = 1000
+THUMBNAIL = 160
+MOST_PLAN_STEPS = 20
+OUTCOMES = (Outcome.ACCEPTED.value, Outcome.REJECTED.value, Outcome.UNREADABLE.value, UNJUDGED)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart with its title and explanation."""
+
+    title: str
+    svg: str
+    note: str
+    legend: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AttemptView:
+    """One attempt on the page."""
+
+    picture: str | None
+    prompt: str
+    verdict: str
+    reasoning: str
+    score: str
+    shown: bool
+
+
+@dataclass(frozen=True)
+class StepView:
+    number: int
+    text: str
+    planned: str | None
+    forced: bool
+    attempts: tuple[AttemptView, ...]
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One trajectory on the page."""
+
+    name: str
+    title: str
+    status: str
+    generator: str
+    given: tuple[str, ...]
+    steps: tuple[StepView, ...]
+
+
+def write_page(
+    collection: Path,
+    out: Path,
+    *,
+    selection: Path | None = None,
+    requests: Path | None = None,
+    scores: str | None = None,
+    shown: int = 24,
+    seed: int = 0,
+) -> CollectionCounts:
+    """Write the page and return its counts."""
+    import jinja2
+
+    _refuse_foreign(out)
+    scorer, numbers = scores_of(collection, scores)
+    totals = count_collection(
+        collection, scores=numbers, selection=selection, requests=requests, shown=shown, seed=seed
+    )
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True
+    )
+    page = environment.get_template("report.html.j2").render(
+        mark=MARK,
+        name=collection.resolve().name,
+        counts=totals,
+        scorer=scorer,
+        charts=charts_of(totals, scorer),
+        runs=[_run_view(trajectory, numbers) for trajectory in totals.sample],
+        selected=selection is not None,
+    )
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError.at(out.parent, error) from error
+    write_atomic(out, page.encode("utf-8", "backslashreplace"))
+    return totals
+
+
+def _refuse_foreign(out: Path) -> None:
+    """Raise unless the output is new or a page of ours, which may be overwritten."""
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ConfigurationError(f"--out {str(out)!r} must be a file that ends with .html")
+    refuse_folder(out)
+    try:
+        with open(out, "rb") as file:
+            ours = MARK.encode() in file.read(MARK_WITHIN)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageError.at(out, error) from error
+    if not ours:
+        raise RunError(f"{out} was not made by 'data report': choose another name with --out")
+
+
+def charts_of(totals: CollectionCounts, scorer: str | None) -> list[Chart]:
+    """All charts with data."""
+    charts = [_scores_chart(totals, scorer)] if totals.semantics else []
+    charts += [_verdict_chart(totals), _plan_chart(totals), _attempts_chart(totals)]
+    if totals.parts:
+        charts.append(_parts_chart(totals))
+    if totals.reasons:
+        charts.append(
+            Chart(
+                "Reasons for dropping",
+                ranking(dict(totals.reasons.most_common()), title="Attempts dropped, by reason"),
+                "Attempts that become no row, by the rule that dropped them.",
+            )
+        )
+    if totals.corpus:
+        charts += _coverage_charts(totals)
+    return charts
+
+
+def _scores_chart(totals: CollectionCounts, scorer: str | None) -> Chart:
+    numbers = sorted(totals.semantics)
+    series = [
+        _series("semantics", totals.semantics, numbers),
+        _series("quality", totals.quality, numbers),
+    ]
+    return Chart(
+        "Scores by attempt",
+        lines(list(map(str, numbers)), series, top=10, across="attempt", title="Mean scores by attempt"),
+        f"Means of the scorer “{scorer}”, 0 to 10; the middle half is shaded. Later attempts are of steps "
+        "that failed before, so a line that stays level is progress.",
+        ("semantics", "quality"),
+    )
+
+
+def _series(name: str, spreads: Mapping[int, Distribution], numbers: list[int]) -> Series:
+    chosen = [spreads[number] for number in numbers]
+    return Series(
+        name,
+        [distribution.mean for distribution in chosen],
+        [distribution.quantile(0.25) for distribution in chosen],
+        [distribution.quantile(0.75) for distribution in chosen],
+    )
+
+
+def _verdict_chart(totals: CollectionCounts) -> Chart:
+    numbers = sorted(totals.verdicts)
+    outcomes = [name for name in OUTCOMES if any(totals.verdicts[number][name] for number in numbers)]
+    series = [Series(name, [totals.verdicts[number][name] for number in numbers]) for name in outcomes]
+    return Chart(
+        "Judgements by attempt",
+        bars(list(map(str, numbers)), series, across="attempt", title="Judgements by attempt"),
+        "What the critic said about the first, the second and every further picture of a step.",
+        tuple(outcomes),
+    )
+
+
+def _plan_chart(totals: CollectionCounts) -> Chart:
+    counts = _with_overflow(totals.plan_lengths, MOST_PLAN_STEPS)
+    return Chart(
+        "Steps per plan",
+        bars(list(counts), [Series("plans", list(counts.values()))], across="steps", title="Steps per plan"),
+        "How long the plans are.",
+    )
+
+
+def _attempts_chart(totals: CollectionCounts) -> Chart:
+    counts = _with_overflow(totals.attempts_of_steps, MOST_PLAN_STEPS)
+    return Chart(
+        "Attempts per step",
+        bars(
+            list(counts),
+            [Series("steps", list(counts.values()))],
+            across="attempts",
+            title="Attempts per step",
+        ),
+        f"How often a step was drawn; {totals.forced:,} of {totals.steps:,} steps were never accepted.",
+    )
+
+
+def _parts_chart(totals: CollectionCounts) -> Chart:
+    parts = {f"{part}: attempts": float(totals.parts[part]) for part in ("sft", "rl", "dropped")}
+    parts |= {f"{part}: rows after balancing": float(totals.rows[part]) for part in ("sft", "rl")}
+    return Chart(
+        "Selection",
+        ranking(parts, title="Attempts and rows by part"),
+        "Each attempt ends in exactly one part; balancing repeats some and leaves out others.",
+    )
+
+
+def _coverage_charts(totals: CollectionCounts) -> list[Chart]:
+    """One chart for domains and one for sub-categories."""
+    charts = []
+    for depth, title in ((1, "Coverage by domain"), (2, "Coverage by sub-category")):
+        total, covered = Counter[str](), Counter[str]()
+        for place, number in totals.corpus.items():
+            total[" / ".join(place.split(" / ")[:depth])] += number
+        for place, number in totals.covered.items():
+            covered[" / ".join(place.split(" / ")[:depth])] += number
+        names = sorted(total.keys() | covered.keys())
+        charts.append(
+            Chart(
+                title,
+                ranking(
+                    {name: covered[name] for name in names},
+                    of={name: total[name] for name in names},
+                    title=title,
+                ),
+                "Runs in this collection, of the requests in the corpus.",
+            )
+        )
+    return charts
+
+
+def _with_overflow(counts: Counter[int], most: int) -> dict[str, float]:
+    """Counts by number as labels; numbers beyond `most` are combined."""
+    if not counts:
+        return {}
+    last = min(max(counts), most)
+    shown = {str(number): float(counts[number]) for number in range(min(min(counts), last), last + 1)}
+    beyond = sum(times for number, times in counts.items() if number > most)
+    if beyond:
+        shown[f"{most}+"] = shown.pop(str(most)) + beyond
+    return shown
+
+
+def _run_view(trajectory: Trajectory, scores: Mapping[AttemptKey, Scores | Unscored]) -> RunView:
+    record = trajectory.record
+    given = [part.image for part in record.request if part.image]
+    return RunView(
+        name=trajectory.name,
+        title=one_line(record.title, 160),
+        status=record.status,
+        generator=record.config.generator.spec,
+        given=tuple(picture for name in given if (picture := _thumbnail(trajectory, name))),
+        steps=tuple(_step_view(trajectory, step, scores) for step in record.steps),
+    )
+
+
+def _step_view(
+    trajectory: Trajectory, step: StepRecord, scores: Mapping[AttemptKey, Scores | Unscored]
+) -> StepView:
+    attempts = tuple(_attempt_view(trajectory, step, attempt, scores) for attempt in step.attempts)
+    return StepView(step.plan.number, visible(step.plan.text), step.plan.prompt, step.forced, attempts)
+
+
+def _attempt_view(
+    trajectory: Trajectory,
+    step: StepRecord,
+    attempt: AttemptRecord,
+    scores: Mapping[AttemptKey, Scores | Unscored],
+) -> AttemptView:
+    verdict = attempt.verdict
+    score = scores.get((trajectory.name, step.plan.number, attempt.number))
+    return AttemptView(
+        picture=_thumbnail(trajectory, attempt.image),
+        prompt=visible(attempt.prompt),
+        verdict=verdict.outcome.value if verdict else UNJUDGED,
+        reasoning=visible(verdict.reasoning) if verdict else "",
+        score=f"{score.semantics:g} / {score.quality:g}" if isinstance(score, Scores) else "",
+        shown=attempt.number == step.shown,
+    )
+
+
+def _thumbnail(trajectory: Trajectory, name: str) -> str | None:
+    """A thumbnail as a data URL; None if the file is missing or damaged, which the page then says."""
+    try:
+        image = trajectory.store.get(name)
+    except InterleaveError:
+        return None
+    image.thumbnail((THUMBNAIL, THUMBNAIL))
+    data = io.BytesIO()
+    image.save(data, "WEBP", quality=85)
+    return f"data:image/webp;base64,{base64.b64encode(data.getvalue()).decode()}"

@@ -1,0 +1,222 @@
+"""Training data, checked row by row before anything is loaded.
+
+Everything that could stop a training hours later is found here, with the file, number and id of every bad
+row: a picture that cannot be read, a placeholder too many, an answer that is not in the agreed form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interleave.agents.replies import parse_plan, parse_verdict
+from interleave.errors import ConfigurationError, InputError, ReplyError
+from interleave.local.checkpoints import find_settings
+from interleave.local.qwen3_vl.uint8_pixels import use_uint8_processor
+from interleave.text import count
+from interleave.train.collator import SftCollator, too_long
+from interleave.train.models import load_sized_processor, model_source
+from interleave.train.output_folder import ROWS
+from interleave.train.rewards.samples import Sample
+from interleave.train.rows import RowFiles, Task, as_picture, find_rows, read_rows
+from interleave.train.shared_memory_images import share_pictures
+
+if TYPE_CHECKING:
+    from interleave.train.run import TrainingJob
+
+MOST_NAMED = 5
+"""How many bad rows a message names one by one."""
+MANY_PICTURES = 2_000
+"""From this many pictures on, several processes check them."""
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """The rows of a training, checked."""
+
+    files: RowFiles
+    train: Any
+    validation: Any
+    inspection: Inspection | None
+    skipped: tuple[int, ...] = ()
+    """Indices of the rows that are left out."""
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of the data: the files, and the rows left out of them."""
+        if not self.skipped:
+            return self.files.digest
+        return hashlib.sha256(f"{self.files.digest} without {self.skipped}".encode()).hexdigest()
+
+
+def open_rows(job: TrainingJob, say: Callable[[str], None]) -> TrainingRows:
+    """Find the rows, and check every one of them before a model is loaded."""
+    files, held_out = find_rows(job.data, job.task)
+    training = job.recipe.training
+    share_pictures(training.picture_cache_mb)
+    train = read_rows(files, job.task, cache=job.out / ROWS)
+    validation = None
+    if held_out is not None and training.validate_every:
+        validation = read_rows(held_out, job.task, limit=training.validation_rows)
+    if job.trust_data and job.skip_bad:
+        raise ConfigurationError("--skip-bad looks at every row and --trust-data at none: choose one")
+    if job.trust_data:
+        return TrainingRows(files, train, validation, None)
+    say(f"looking at {count(len(train), 'row')}…")
+    inspection = inspect_rows(
+        train, job.task, folder=files.folder, validation=validation, workers=training.workers
+    )
+    bad = {**inspection.bad, **_too_long(job, train, inspection.bad)}
+    bad_validation = inspection.bad_validation
+    if held_out is not None and validation is not None:
+        bad_validation = {**bad_validation, **_too_long(job, validation, bad_validation)}
+        validation = _usable(validation, held_out, bad_validation, job, say)
+    train = _usable(train, files, bad, job, say)
+    if inspection.duplicates:
+        say(f"{count(inspection.duplicates, 'row')} like an earlier one, pictures and all")
+    if inspection.leaked and validation is not None:
+        message = f"{inspection.leaked:,} of {len(validation):,} validation rows are also trained on"
+        if job.fail_on_leak:
+            raise ConfigurationError(f"{message}: export again with another split, or drop --fail-on-leak")
+        say(f"{message}: their score says nothing about new ones")
+    return TrainingRows(files, train, validation, inspection, tuple(sorted(bad)))
+
+
+def _too_long(job: TrainingJob, rows: Any, bad: Mapping[int, str]) -> dict[int, str]:
+    """Rows for supervised fine-tuning with more tokens than the recipe allows."""
+    recipe = job.recipe
+    if recipe.task != "sft" or recipe.training.max_length is None:
+        return {}
+    source = model_source(recipe.model)
+    processor = load_sized_processor(find_settings(source), source, recipe.model)
+    use_uint8_processor(processor)
+    collator = SftCollator(processor)
+    return too_long(rows, bad, collator, recipe.training)
+
+
+def _usable(
+    rows: Any, files: RowFiles, bad: Mapping[int, str], job: TrainingJob, say: Callable[[str], None]
+) -> Any:
+    """The rows without the bad ones where the user allows that; else raise an error that names them."""
+    if not bad:
+        return rows
+    if not job.skip_bad or len(bad) == len(rows):
+        raise bad_rows(rows, files, bad)
+    first = min(bad)
+    say(f"{count(len(bad), 'row')} left out (the first: {files.place(first)}, {bad[first]})")
+    return rows.select([index for index in range(len(rows)) if index not in bad])
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found in the rows before training."""
+
+    rows: int
+    pictures: int
+    duplicates: int
+    """Rows whose question is that of an earlier row: the same text, the same pictures."""
+    leaked: int = 0
+    """Validation rows whose question is also trained on."""
+    bad: Mapping[int, str] = field(default_factory=dict)
+    """What is wrong with rows that cannot be used, by index."""
+    bad_validation: Mapping[int, str] = field(default_factory=dict)
+
+
+def inspect_rows(
+    rows: Any, task: Task, *, folder: Path, validation: Any = None, workers: int = 0
+) -> Inspection:
+    """Check every row."""
+    seen, pictures, bad = _inspect(rows, task, folder, workers)
+    questions = Counter(seen)
+    leaked, bad_validation = 0, dict[int, str]()
+    if validation is not None:
+        held_out, _, bad_validation = _inspect(validation, task, folder / "validation", workers)
+        leaked = sum(question in questions for question in held_out)
+    return Inspection(len(seen), pictures, len(seen) - len(questions), leaked, bad, bad_validation)
+
+
+def _inspect(rows: Any, task: Task, folder: Path, workers: int) -> tuple[list[bytes], int, dict[int, str]]:
+    raw = rows.with_format(None)
+    questions: list[bytes] = []
+    bad: dict[int, str] = {}
+    pictures = 0
+    many = len(raw) * 2 >= MANY_PICTURES and workers > 1
+    with ProcessPoolExecutor(workers) if many else nullcontext() as pool:
+        for index, (question, has, problem) in enumerate(_checked(raw, task, folder, pool)):
+            if problem:
+                bad[index] = problem
+                continue
+            questions.append(question)
+            pictures += has
+    return questions, pictures, bad
+
+
+def bad_rows(rows: Any, files: RowFiles, bad: Mapping[int, str]) -> InputError:
+    """The error that names bad rows: file, number and id of the first few, and how many there are."""
+    named = [
+        f"{files.place(index)} ({rows.with_format(None)[index].get('id')!r}): {bad[index]}"
+        for index in sorted(bad)[:MOST_NAMED]
+    ]
+    more = f"; and {len(bad) - len(named):,} more" if len(bad) > len(named) else ""
+    return InputError(
+        f"{len(bad):,} of {count(len(rows), 'row')} cannot be used: {'; '.join(named)}{more}. "
+        "Fix the export, or leave such rows out with --skip-bad"
+    )
+
+
+def _checked(
+    rows: Any, task: Task, folder: Path, pool: Executor | None
+) -> Iterator[tuple[bytes, int, str | None]]:
+    check = partial(check_row, task=task, folder=folder)
+    yield from pool.map(check, rows, chunksize=64) if pool else map(check, rows)
+
+
+def check_row(row: Mapping[str, Any], *, task: Task, folder: Path) -> tuple[bytes, int, str | None]:
+    """A row's question as a digest, its number of pictures, and what is wrong with it, if anything."""
+    question = hashlib.sha256()
+    try:
+        stored = row["images"] or []
+        for each in [*stored, *(row.get("sources") or [])]:
+            question.update(as_picture(each, folder).tobytes())
+        places = [part for message in row["prompt"] for part in message["content"] if part["type"] == "image"]
+        if len(places) != len(stored):
+            raise InputError(f"it has {len(stored)} pictures for {len(places)} places in its prompt")
+        for message in row["prompt"]:
+            for part in message["content"]:
+                question.update(str(part.get("text")).encode("utf-8", "replace"))
+        if not all(isinstance(message["role"], str) for message in (*row["prompt"], *_answer(row))):
+            raise InputError("a message has no role")
+        if task == "grpo":
+            Sample.of_row({**row, "sources": ()})
+        else:
+            _refuse_unreadable(row["completion"], task)
+    except (KeyError, TypeError, AttributeError) as error:
+        return b"", 0, f"a value is null or missing ({type(error).__name__}: {error})"
+    except InputError as error:
+        return b"", 0, str(error).removeprefix(f"row {row.get('id')!r} cannot be used: ")
+    return question.digest(), len(stored), None
+
+
+def _answer(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return row.get("completion") or ()
+
+
+def _refuse_unreadable(completion: Sequence[Mapping[str, Any]], task: Task) -> None:
+    """Refuse an answer that the pipeline could not parse: it is not worth learning."""
+    text = "".join(part.get("text") or "" for message in completion for part in message["content"])
+    readers = {"planner": (parse_plan,), "critic": (parse_verdict,)}.get(task, (parse_plan, parse_verdict))
+    problem = ""
+    for read in readers:
+        try:
+            read(text)
+            return
+        except ReplyError as error:
+            problem = error.problem
+    raise InputError(f"its answer is not in the agreed form ({problem})")

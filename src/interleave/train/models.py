@@ -1,0 +1,197 @@
+"""The model that is trained: its weights, frozen parts, adapter and processor."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig
+from peft.helpers import disable_input_dtype_casting
+from transformers import AutoModelForImageTextToText, BatchFeature
+
+from interleave.errors import ConfigurationError
+from interleave.local.checkpoints import Source, check_model, find_model, read_json, refuse_bad_fit
+from interleave.local.library_errors import as_configuration_error
+from interleave.local.processors import load_processor
+from interleave.local.qwen3_vl.batched_vision import batch_vision
+from interleave.local.qwen3_vl.uint8_pixels import flat, use_uint8_pixels
+from interleave.local.silence import quiet
+from interleave.train.recipes import ModelPart
+
+PREFIX = "transformers:"
+
+
+@dataclass(frozen=True)
+class TrainableModel:
+    """A model ready for a trainer, with its processor and adapter."""
+
+    folder: Path
+    model: Any
+    processor: Any
+    base: str
+    """How a spec names the model it starts from: as on the Hub, or by its path."""
+    lora: Any
+    """A `LoraConfig`, or None where the weights themselves are trained."""
+
+
+def model_source(part: ModelPart) -> Source:
+    """Where the model of a recipe is; it may be written as a spec `transformers:…` without options."""
+    name = part.name.removeprefix(PREFIX)
+    if not name:
+        raise ConfigurationError("which model? Name it with --model ORG/NAME, or --model ./FOLDER")
+    if "?" in name:
+        raise ConfigurationError(f"{part.name!r}: write the model without the options of a spec")
+    if Path(name).is_dir() and not name.startswith(("/", ".", "~")):
+        name = f"./{name}"
+    return Source(name, part.revision)
+
+
+def load_trainable_model(part: ModelPart, *, picture_cache_mb: int = 0) -> TrainableModel:
+    """The model and its processor, ready for a trainer."""
+    avoid_cudnn_attention()
+    source = model_source(part)
+    folder = find_model(source)
+    check_model(folder, source, trust_remote_code=False)
+    model = _load(folder, source, part)
+    freeze(model, part)
+    processor = load_sized_processor(folder, source, part)
+    if not use_uint8_pixels(model, processor) and picture_cache_mb:
+        cache = FeatureCache(picture_cache_mb * 1_000_000)
+        processor.image_processor = caching_image_processor(processor.image_processor, cache)
+    base = str(folder.absolute()) if source.is_path else source.model
+    return TrainableModel(folder, model, processor, base, lora_config(part))
+
+
+def avoid_cudnn_attention() -> None:
+    """Leave attention to torch's other kernels.
+
+    cuDNN's backward pass can give gradients that are not a number where a mask is given and the length leaves
+    64 when divided by 128 (torch 2.11 and later on H100 and H200, pytorch/pytorch#196678).
+    """
+    torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+def load_sized_processor(folder: Path, source: Source, part: ModelPart) -> Any:
+    """The processor of a model, with the picture size limits of the recipe."""
+    model_type = str(read_json(folder / "config.json", source).get("model_type"))
+    with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
+        processor = load_processor(folder, model_type)
+    limits = dict(getattr(processor.image_processor, "size", None) or {})
+    wanted = {"shortest_edge": part.min_pixels, "longest_edge": part.max_pixels}  # areas, despite their names
+    changed = {name: pixels for name, pixels in wanted.items() if pixels is not None}
+    if changed:
+        processor.image_processor.size = {**limits, **changed}
+    return processor
+
+
+def freeze(model: Any, part: ModelPart) -> None:
+    """Freeze the vision tower, if the recipe says so."""
+    if part.train_vision:
+        return
+    tower = next((module for name, module in model.named_modules() if name.split(".")[-1] == "visual"), None)
+    if tower is None:
+        raise ConfigurationError(
+            f"model.train_vision = false: a {type(model).__name__} has no part named 'visual' to hold still"
+        )
+    tower.requires_grad_(False)
+
+
+def lora_config(part: ModelPart) -> Any:
+    """The adapter that is trained in place of the weights, or None."""
+    if not part.lora_rank:
+        return None
+    return LoraConfig(
+        r=part.lora_rank,
+        lora_alpha=part.lora_alpha or 2 * part.lora_rank,
+        lora_dropout=part.lora_dropout,
+        target_modules=list(part.lora_targets),
+        task_type="CAUSAL_LM",
+    )
+
+
+@contextmanager
+def uncast_adapter_inputs(model: Any, *, wanted: bool) -> Iterator[None]:
+    """Give adapters in float32 their inputs in half precision, as autocast would make them again.
+
+    The library casts what an adapter reads to float32, and autocast casts it back: the same numbers, at the
+    price of two copies for each adapted matrix, one of which is kept for the backward pass.
+    """
+    if not wanted:
+        yield
+        return
+    with disable_input_dtype_casting(model):
+        yield
+
+
+def _load(folder: Path, source: Source, part: ModelPart) -> Any:
+    with quiet(), as_configuration_error(f"the model in {folder} cannot be loaded"):
+        model, info = AutoModelForImageTextToText.from_pretrained(
+            folder,
+            dtype=torch.float32 if part.weights == "float32" else torch.bfloat16,
+            attn_implementation=None if part.attention == "auto" else part.attention,
+            use_safetensors=True,
+            local_files_only=True,
+            ignore_mismatched_sizes=True,  # they are refused below, with the file named
+            output_loading_info=True,
+        )
+    refuse_bad_fit(folder, info, source)
+    batch_vision(model)
+    return model
+
+
+class FeatureCache:
+    """The output of an image processor by picture content: groups and epochs show the same pictures again."""
+
+    def __init__(self, budget_bytes: int) -> None:
+        self.budget_bytes = budget_bytes
+        self._kept: OrderedDict[bytes, tuple[Any, Any]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, picture: Any, compute: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
+        """The features of a picture, computed where they are not in the cache; the oldest make room."""
+        key = hashlib.blake2b(picture.tobytes(), digest_size=16, salt=_salt(picture.size)).digest()
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        features = self._kept[key] = compute()
+        self._bytes += features[0].nbytes
+        while self._bytes > self.budget_bytes and len(self._kept) > 1:
+            _, (oldest, _) = self._kept.popitem(last=False)
+            self._bytes -= oldest.nbytes
+        return features
+
+
+def caching_image_processor(original: Any, cache: FeatureCache) -> Any:
+    """An image processor with the settings of `original` and a cache in front, saved under its name."""
+    base: Any = type(original)
+    saved_name = original.to_dict()["image_processor_type"]
+
+    class CachingImageProcessor(base):  # type: ignore[misc]
+        def __call__(self, images: Any, **options: Any) -> Any:
+            def compute(picture: Any) -> tuple[Any, Any]:
+                features = super(CachingImageProcessor, self).__call__(
+                    [picture], **{**options, "return_tensors": "pt"}
+                )
+                return features["pixel_values"], features["image_grid_thw"]
+
+            made = [cache.get(picture, partial(compute, picture)) for picture in flat(images)]
+            pixels, grids = (torch.cat([each[place] for each in made]) for place in (0, 1))
+            return BatchFeature({"pixel_values": pixels, "image_grid_thw": grids})
+
+        def to_dict(self) -> dict[str, Any]:
+            return {**super().to_dict(), "image_processor_type": saved_name}
+
+    replacement = CachingImageProcessor()
+    replacement.__dict__.update(vars(original))
+    return replacement
+
+
+def _salt(size: tuple[int, int]) -> bytes:
+    return size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big")

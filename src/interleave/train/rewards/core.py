@@ -1,0 +1,222 @@
+"""The reward of a critic's reply, for any trainer: a row and a reply in, a reward or the reason for none out.
+
+A reply is rewarded for its format, for its judgement, and for what a redraw with its prompt changes:
+
+- the picture was right, or the critic accepted a wrong one: nothing is drawn, no change (for the latter,
+  `Weights.accepted_failures` may ask for a redraw);
+- the picture was wrong and the critic rejected it: its refined prompt is drawn from the same sources, with
+  one seed for the whole group, and scored against the planned prompt.
+
+A rejection without a refined prompt redraws the prompt that drew the picture; the pipeline would go back to
+the planned prompt instead (`pipeline.next_prompt`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+
+from interleave.agents.literals import MAX_CHARACTERS, read_literal
+from interleave.agents.prompts import AnswerForm
+from interleave.agents.replies import JUDGEMENT_KEYS, REFINEMENT_KEYS, parse_prompt, parse_verdict
+from interleave.backends.deadlines import Deadline
+from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
+from interleave.errors import Failure, InterleaveError, ReplyError
+from interleave.text import MAX_FIELD_CHARACTERS, one_line, unusable
+from interleave.train.rewards.formula import Parts, Weights, accuracy, change, total
+from interleave.train.rewards.redraws import Redraw, Redrawer, RedrawRequest
+from interleave.train.rewards.samples import Case, Result, Sample, Timing
+from interleave.types import Verdict
+
+CONCURRENCY = 64
+ABOUT_THE_PROMPT = (Failure.REFUSED, Failure.INVALID, Failure.NO_PICTURE)
+"""Failures that another try with the same prompt would repeat."""
+_TAG = re.compile(r"<\s*+(?:/\s*+)?(?:think|answer)\b", re.IGNORECASE)
+_KEYS = (JUDGEMENT_KEYS[0], REFINEMENT_KEYS[0])
+
+
+class RewardCore:
+    """Scores replies, up to `concurrency` at a time, each within a deadline."""
+
+    def __init__(
+        self,
+        redraws: Redrawer,
+        weights: Weights | None = None,
+        *,
+        concurrency: int = CONCURRENCY,
+        deadline: float = IMAGE_DEADLINE_SECONDS,
+        seed: int = 0,
+        answers: AnswerForm = "json",
+    ) -> None:
+        """`answers` is the form that the critic's prompts ask for (`PromptPack.answers`)."""
+        self.redraws = redraws
+        self.weights = weights or Weights()
+        self.concurrency = concurrency
+        self.deadline = deadline
+        self.seed = seed
+        self.answers: AnswerForm = answers
+        self._begun: dict[tuple[str, str, int], list[asyncio.Task[Result]]] = {}
+        """Replies that are being scored before `score_all` asks for them, by row, reply and step."""
+        self._semaphore: asyncio.Semaphore | None = None
+        """Shared by what is begun and the call of `score_all` that follows."""
+
+    def begin(self, sample: Sample, completion: str, *, step: int = 0) -> None:
+        """Begin to score a reply that the next `score_all` will ask for; call it in the same event loop."""
+        self._semaphore = self._semaphore or asyncio.Semaphore(self.concurrency)
+        scoring = self.score(sample, completion, step=step, semaphore=self._semaphore)
+        key = (sample.id, completion, step)
+        self._begun.setdefault(key, []).append(asyncio.get_running_loop().create_task(scoring))
+
+    async def score_all(
+        self, samples: Sequence[Sample], completions: Sequence[str], *, step: int = 0
+    ) -> list[Result]:
+        """The results of many replies, in their order."""
+        semaphore = self._semaphore or asyncio.Semaphore(self.concurrency)
+        begun, self._begun, self._semaphore = self._begun, {}, None
+        tasks: list[asyncio.Task[Result]] = []
+        for sample, text in zip(samples, completions, strict=True):
+            if waiting := begun.get((sample.id, text, step)):
+                tasks.append(waiting.pop(0))
+            else:
+                scoring = self.score(sample, text, step=step, semaphore=semaphore)
+                tasks.append(asyncio.create_task(scoring))
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for task in (*tasks, *chain.from_iterable(begun.values())):
+                task.cancel()
+
+    async def score(
+        self, sample: Sample, completion: str, *, step: int = 0, semaphore: asyncio.Semaphore | None = None
+    ) -> Result:
+        """The reward of one reply; a failure of generator or scorer is masked, never raised."""
+        started = time.monotonic()
+        verdict = _parse(completion)
+        judged = None if verdict is None else verdict.accepted
+        redraws_accepted = self.weights.accepted_failures == "redraw"
+        if sample.success or verdict is None or (judged and not redraws_accepted):
+            case = _case_without_redraw(sample, judged)
+            result = self._rewarded(sample, completion, judged, None, case)
+            return replace(result, timing=Timing(all=time.monotonic() - started))
+        refined = parse_prompt(completion) if judged else verdict.refined_prompt
+        prompt = refined or sample.used_prompt
+        async with semaphore or asyncio.Semaphore(1):
+            waited = time.monotonic() - started
+            result = await self._redrawn(sample, completion, verdict.accepted, prompt, step)
+        timing = replace(result.timing, waited=waited, all=time.monotonic() - started)
+        return replace(result, timing=timing)
+
+    async def _redrawn(self, sample: Sample, completion: str, judged: bool, prompt: str, step: int) -> Result:
+        request = RedrawRequest(
+            sample.planned_prompt, prompt, sample.sources, group_seed(self.seed, step, sample.id)
+        )
+        deadline = Deadline(self.deadline)
+        try:
+            async with deadline.running():
+                redraw, cached = await self.redraws.redraw(request)
+            result = self._rewarded(sample, completion, judged, redraw, Case.REDRAWN)
+        except TimeoutError:
+            cause = f"no reward within {self.deadline:g} s" if deadline.expired else "the backend timed out"
+            return _masked(cause, prompt, judged)
+        except Exception as error:  # a plugin's backend may raise anything; one sample must not end the step
+            known = isinstance(error, InterleaveError)
+            cause = one_line(str(error) if known else f"{type(error).__name__}: {error}", 200)
+            return _masked(
+                cause, prompt, judged, blameless=getattr(error, "kind", None) not in ABOUT_THE_PROMPT
+            )
+        timing = Timing(drawing=redraw.drawing, scoring=redraw.scoring)
+        return replace(result, prompt=prompt, timing=timing, from_cache=cached)
+
+    def _rewarded(
+        self, sample: Sample, completion: str, judged: bool | None, redraw: Redraw | None, case: Case
+    ) -> Result:
+        scores = redraw.scores if redraw else None
+        semantics, quality = change(scores, sample.previous, self.weights)
+        parts = Parts(
+            format=float(has_strict_format(completion, self.answers)),
+            accuracy=accuracy(judged, sample.success, self.weights),
+            semantics=semantics,
+            quality=quality,
+        )
+        picture = redraw.picture if redraw else None
+        return Result(total(parts, self.weights), parts, case, judged=judged, scores=scores, picture=picture)
+
+
+def group_seed(seed: int, step: int, row: str) -> int:
+    """The seed of all redraws of a group in one training step: within it only the prompts differ."""
+    digest = hashlib.sha256(f"{seed}/{step}/{row}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+def _case_without_redraw(sample: Sample, judged: bool | None) -> Case:
+    if judged is None:
+        return Case.UNREADABLE
+    return Case.SUCCESS if sample.success else Case.ACCEPTED_FAILURE
+
+
+def _masked(cause: str, prompt: str, judged: bool, *, blameless: bool = True) -> Result:
+    return Result(None, None, Case.MASKED, cause=cause, judged=judged, prompt=prompt, blameless=blameless)
+
+
+def _parse(completion: str) -> Verdict | None:
+    """The verdict as the pipeline would parse it, or None."""
+    try:
+        return parse_verdict(completion)
+    except ReplyError:
+        return None
+
+
+def has_strict_format(completion: str, answers: AnswerForm = "json") -> bool:
+    """The format reward: whether a critic's reply is exactly in the agreed form.
+
+    In use a reply is parsed leniently (`agents/replies.py`). Training rewards only the form itself: thinking,
+    then an answer with one object of a judgement and a prompt, in JSON or, where the prompts ask for it, as a
+    Python literal; nothing before, between or after; nothing missing, duplicated or of another type.
+    """
+    if len(completion) > MAX_CHARACTERS or unusable(completion):
+        return False
+    thinking, answer = _split_tags(completion.strip())
+    if answer is None or _TAG.search(thinking, 0, max(thinking.rfind(">"), 0)):  # a tag ends with ">"
+        return False
+    try:
+        if answers == "python":
+            value = read_literal(answer)
+            return _is_verdict(list(value.items()) if isinstance(value, dict) else value)
+        return _is_verdict(json.loads(answer, object_pairs_hook=list, parse_constant=_no_constant))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _split_tags(completion: str) -> tuple[str, str | None]:
+    """The thinking and the answer; no answer where they are not the two parts of the reply, in order.
+
+    Split by their tags instead of one regular expression, which would backtrack over all pairs of tags.
+    """
+    before, _, rest = completion.partition("<think>")
+    thinking, closed, said = rest.partition("</think>")
+    answer = said.lstrip()
+    whole = not before and closed and answer.startswith("<answer>") and answer.endswith("</answer>")
+    return thinking, answer.removeprefix("<answer>").removesuffix("</answer>") if whole else None
+
+
+def _is_verdict(pairs: object) -> bool:
+    """Whether these are the pairs of one object: each key once, with a value of its type."""
+    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
+        return False
+    if sorted(key for key, _ in pairs) != sorted(_KEYS):
+        return False
+    values = dict(pairs)
+    judgement, refined = values[_KEYS[0]], values[_KEYS[1]]
+    if not isinstance(judgement, bool) or not isinstance(refined, str):
+        return False
+    return len(refined) <= MAX_FIELD_CHARACTERS and not unusable(refined)  # the pipeline could not use it
+
+
+def _no_constant(constant: str) -> object:
+    raise ValueError(f"{constant} is not JSON")

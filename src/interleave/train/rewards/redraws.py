@@ -1,0 +1,147 @@
+"""Drawing a refined prompt and scoring the result, once for equal requests."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from interleave.agents.critic import critic_input
+from interleave.agents.loading import scorer_from
+from interleave.agents.scorer import Scorer
+from interleave.backends.protocols import ImageGenerator, ImageRequest
+from interleave.backends.registry import load_agent, load_generator
+from interleave.backends.retries import RetriedGenerator, RetriedVlm, RetryPolicy
+from interleave.errors import BackendError, ConfigurationError
+from interleave.images import as_rgb, pixel_digest, too_large
+from interleave.types import Scores
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from interleave.agents.prompts import PromptPack
+
+MOST_KEPT = 1024
+
+
+@dataclass(frozen=True)
+class RedrawRequest:
+    """One picture to redraw and score."""
+
+    planned_prompt: str
+    prompt: str
+    sources: tuple[Image, ...]
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """The content of the request: equal requests have equal results."""
+        pictures = [pixel_digest(picture) for picture in self.sources]
+        content = "\x00".join([self.planned_prompt, self.prompt, str(self.seed), *pictures])
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Redraw:
+    """A picture and its scores."""
+
+    picture: Image
+    scores: Scores
+    drawing: float
+    scoring: float
+
+
+class Redrawer:
+    """Draws and scores; equal requests are computed once, also while one is in flight."""
+
+    def __init__(self, generator: ImageGenerator, scorer: Scorer, *, keep: int = MOST_KEPT) -> None:
+        self.generator = generator
+        self.scorer = scorer
+        self.keep = keep
+        self._kept: OrderedDict[str, Redraw] = OrderedDict()
+        self._in_flight: dict[str, asyncio.Task[Redraw]] = {}
+        self._waiting: dict[str, int] = {}
+
+    async def redraw(self, request: RedrawRequest) -> tuple[Redraw, bool]:
+        """The picture and its scores, and whether they come from the cache; raises what failed."""
+        key = request.key
+        if kept := self._kept.get(key):
+            self._kept.move_to_end(key)
+            return kept, True
+        task = self._in_flight.get(key)
+        shared = task is not None
+        if task is None:
+            task = self._in_flight[key] = asyncio.create_task(self._make(request))
+            task.add_done_callback(_retrieve)  # it may fail after the last caller was cancelled
+        self._waiting[key] = self._waiting.get(key, 0) + 1
+        try:
+            made = await asyncio.shield(task)
+        finally:
+            self._leave(key, task)
+        self._remember(key, made)
+        return made, shared
+
+    def _leave(self, key: str, task: asyncio.Task[Redraw]) -> None:
+        """Cancel a redraw when its last caller has stopped waiting."""
+        self._waiting[key] -= 1
+        if self._waiting[key] == 0:
+            del self._waiting[key]
+            if self._in_flight.get(key) is task:
+                del self._in_flight[key]
+            task.cancel()
+
+    def _remember(self, key: str, made: Redraw) -> None:
+        self._kept[key] = made
+        while len(self._kept) > self.keep:
+            self._kept.popitem(last=False)
+
+    async def _make(self, wanted: RedrawRequest) -> Redraw:
+        started = time.monotonic()
+        request = ImageRequest(wanted.prompt, wanted.seed, wanted.sources)
+        picture = _picture(await self.generator.generate(request))
+        drawn = time.monotonic()
+        seen = critic_input(wanted.planned_prompt, wanted.prompt, wanted.sources, picture)
+        scores = checked_scores(await self.scorer.score(seen))
+        return Redraw(picture, scores, drawn - started, time.monotonic() - drawn)
+
+
+def load_redrawer(generator: str, scorer: str, pack: PromptPack) -> Redrawer:
+    """Generator and scorer by their specs, under the one retry policy."""
+    policy = RetryPolicy()
+    drawing = RetriedGenerator("the generator", load_generator(generator), policy)
+    scoring = scorer_from(load_agent(scorer, "scorer"), pack)
+    if not hasattr(scoring.agent, "score"):
+        raise ConfigurationError(f"{scorer!r} cannot score: name a vision-language model, or 'oracle'")
+    return Redrawer(drawing, scoring.with_calls_through(lambda vlm: RetriedVlm("the scorer", vlm, policy)))
+
+
+def checked_scores(scores: Any) -> Scores:
+    """Valid scores; anything else is a failure of the scorer, and a failure is never a number."""
+    marks = (getattr(scores, "semantics", None), getattr(scores, "quality", None))
+    if all(_is_mark(mark) for mark in marks):
+        return Scores(semantics=float(marks[0]), quality=float(marks[1]))  # type: ignore[arg-type]
+    raise BackendError(f"the scorer answered with {scores!r:.120}, which are no marks from 0 to 10")
+
+
+def _is_mark(mark: object) -> bool:
+    number = isinstance(mark, int | float) and not isinstance(mark, bool)
+    return number and math.isfinite(mark) and 0 <= mark <= 10  # type: ignore[arg-type, operator]
+
+
+def _retrieve(task: asyncio.Task[Redraw]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def _picture(drawn: Any) -> Image:
+    from PIL.Image import Image
+
+    if not isinstance(drawn, Image):
+        raise BackendError(f"the generator returned a {type(drawn).__name__}, not a picture")
+    if too_large(drawn.size):
+        raise BackendError(f"the generator drew {drawn.width}×{drawn.height} pixels, more than is allowed")
+    return drawn if drawn.mode == "RGB" else as_rgb(drawn)

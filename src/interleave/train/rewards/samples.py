@@ -1,0 +1,103 @@
+"""A sample: one row of GRPO. A result: the reward of one reply to it, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from interleave.errors import InputError
+from interleave.train.rewards.formula import Parts
+from interleave.types import Scores
+from interleave.validation_errors import first_problem
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One attempt a critic judges, with its label: a row of `critic_rl.parquet`."""
+
+    id: str
+    planned_prompt: str
+    used_prompt: str
+    """The prompt that drew the picture the critic judges."""
+    sources: tuple[Image, ...]
+    """What a redraw starts from; empty for text-to-image."""
+    success: bool
+    previous: Scores
+    """The scores of that picture: what a redraw is measured against."""
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Sample:
+        """The sample in a row whose pictures are decoded; raises `InputError` that says what is wrong."""
+        try:
+            return cls(
+                id=str(row["id"]),
+                planned_prompt=str(row["planned_prompt"]),
+                used_prompt=str(row["used_prompt"]),
+                sources=tuple(row["sources"] or ()),
+                success=_truth(row["success"]),
+                previous=Scores(semantics=row["semantics"], quality=row["quality"]),
+            )
+        except KeyError as error:
+            raise InputError(f"row {row.get('id')!r} has no {error.args[0]!r}: no row for GRPO") from None
+        except (ValueError, TypeError) as error:
+            reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
+            raise InputError(f"row {row.get('id')!r} cannot be used: {reason[:200]}") from None
+
+
+def _truth(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ValueError(f"'success' is {value!r}, not true or false")
+
+
+class Case(StrEnum):
+    """How a reply was rewarded."""
+
+    SUCCESS = "success"
+    """The picture was right: nothing is redrawn, for the whole group."""
+    ACCEPTED_FAILURE = "accepted_failure"
+    """The picture was wrong and the critic accepted it: nothing is redrawn."""
+    UNREADABLE = "unreadable"
+    """The reply could not be parsed: no judgement, no prompt, nothing redrawn."""
+    REDRAWN = "redrawn"
+    MASKED = "masked"
+    """The generator or the scorer failed: no reward at all."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds: waiting for the semaphore, drawing, scoring, and in all."""
+
+    waited: float = 0.0
+    drawing: float = 0.0
+    scoring: float = 0.0
+    all: float = 0.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """The reward of one reply, or why there is none."""
+
+    total: float | None
+    """None: masked."""
+    parts: Parts | None
+    case: Case
+    cause: str = ""
+    """Why it is masked."""
+    judged: bool | None = None
+    """Whether the critic accepted; None where its reply could not be parsed."""
+    prompt: str | None = None
+    """The prompt of the redraw, where there was one."""
+    scores: Scores | None = None
+    picture: Image | None = field(default=None, repr=False)
+    timing: Timing = Timing()
+    from_cache: bool = False
+    blameless: bool = False
+    """Masked through no fault of the reply: the generator did not refuse this very prompt."""

@@ -1,0 +1,174 @@
+"""Answers for GRPO, decoded by CUDA graphs instead of the library's `generate`.
+
+The decoder reads the weights that are being trained: nothing has to be sent to another engine. Matrices are
+read in place; the adapters of LoRA, which are trained in float32, are copied before each generation in the
+dtype of the matrices. The prompt of a group is read once for all its answers.
+
+Where a model or a setting is not supported, or weights are divided among processes, the library generates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from interleave.local.compile_blocks import is_large
+from interleave.local.devices import release_memory
+from interleave.local.qwen3_vl.cuda_graph_decode import CudaGraphDecoder, supports
+from interleave.local.qwen3_vl.token_choice import RandomChoice
+from interleave.train.recipes import GrpoPart
+
+Ended = Callable[[int, list[int]], None]
+"""Told the place and the tokens of an answer as soon as it is written."""
+WHOLE_IN_EACH_PROCESS = ("NO", "MULTI_GPU", "MULTI_CPU")
+"""Kinds of training, by the names of accelerate, in which each process has all weights."""
+
+
+class Rollouts:
+    """Draws answers to prompts from a model that is being trained."""
+
+    def __init__(
+        self,
+        model: Any,
+        settings: GrpoPart,
+        *,
+        suppressed: Sequence[int],
+        eos_ids: Sequence[int],
+        pad_id: int,
+    ) -> None:
+        """`model` is the library's, without the wrappers of trainers."""
+        self.decoder = CudaGraphDecoder(model)
+        self.settings = settings
+        self.eos_ids = frozenset(eos_ids)
+        self.pad_id = pad_id
+        self.choice = RandomChoice(settings.temperature, torch.tensor(suppressed, device=model.device))
+        self.compiled = model.device.type == "cuda" and is_large(model)
+
+    def answers(
+        self,
+        prompts: Sequence[Sequence[int]],
+        fields: dict[str, Any],
+        pictures: Sequence[int],
+        copies: int,
+        ended: Ended | None = None,
+    ) -> list[list[int]]:
+        """`copies` answers to each prompt, one after another.
+
+        `fields` are what the processor made of the prompts beside their tokens, `pictures` how many each has.
+        """
+        model = self.decoder.model
+        was_training = model.training
+        model.eval()  # neither dropout nor gradient checkpointing, which has no KV cache
+        try:
+            with torch.no_grad():
+                self.decoder.update_adapters()
+                return self._decoded(prompts, fields, pictures, copies, ended)
+        finally:
+            model.train(was_training)
+            # An update needs the memory of the KV cache more than captured graphs need to be kept.
+            self.decoder.free_memory()
+            release_memory(model.device)
+
+    def _decoded(
+        self,
+        prompts: Sequence[Sequence[int]],
+        fields: dict[str, Any],
+        pictures: Sequence[int],
+        copies: int,
+        ended: Ended | None,
+    ) -> list[list[int]]:
+        made: list[list[int]] = []
+        at_once = max(1, self.settings.rollout_batch // copies)
+        for start in range(0, len(prompts), at_once):
+            some = slice(start, start + at_once)
+            inputs = self._inputs(prompts[some], _share(fields, pictures, some))
+            replies = self.decoder.generate(
+                inputs,
+                pictures[some],
+                [self.settings.max_completion] * (len(inputs["input_ids"]) * copies),
+                lambda row: False,
+                eos_ids=self.eos_ids,
+                compiled=self.compiled,
+                choice=self.choice,
+                copies=copies,
+                ended=self._told(ended, start * copies),
+            )
+            made.extend(self._ended(reply.ids) for reply in replies)
+        return made
+
+    def _told(self, ended: Ended | None, first: int) -> Ended | None:
+        """The same for the rows of a batch, of which the first is the answer at this place."""
+        if ended is None:
+            return None
+        return lambda row, ids: ended(first + row, self._ended(ids))
+
+    def _inputs(self, prompts: Sequence[Sequence[int]], fields: dict[str, Any]) -> dict[str, Tensor]:
+        """A batch of prompts padded on the left, on the device."""
+        device = self.decoder.model.device
+        longest = max(map(len, prompts))
+
+        def padded(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
+            return torch.tensor([[fill] * (longest - len(row)) + list(row) for row in rows], device=device)
+
+        inputs = {
+            "input_ids": padded(prompts, self.pad_id),
+            "attention_mask": padded([[1] * len(prompt) for prompt in prompts], 0),
+        }
+        for name, values in fields.items():
+            inputs[name] = values.to(device) if isinstance(values, Tensor) else padded(values, 0)
+        return inputs
+
+    def _ended(self, ids: list[int]) -> list[int]:
+        """An answer up to and with its end."""
+        ids = ids[: self.settings.max_completion]
+        end = next((place for place, token in enumerate(ids) if token in self.eos_ids), len(ids))
+        return ids[: end + 1]
+
+
+def rollouts_for(
+    trainer: Any, settings: GrpoPart, *, suppressed: Sequence[int], eos_ids: Sequence[int]
+) -> Rollouts | None:
+    """Answers by CUDA graphs, where they are wanted and possible."""
+    accelerator = trainer.accelerator
+    if settings.rollouts == "library":
+        return None
+    model = accelerator.unwrap_model(trainer.model)
+    model = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if settings.rollouts == "auto" and not (accelerator.device.type == "cuda" and is_large(model)):
+        return None
+    kind = str(getattr(accelerator.distributed_type, "value", accelerator.distributed_type))
+    plain = settings.top_p == 1 and settings.top_k == 0
+    if kind not in WHOLE_IN_EACH_PROCESS or not plain or not supports(model):
+        return None
+    pad_id = int(trainer.processing_class.tokenizer.pad_token_id)
+    return Rollouts(model, settings, suppressed=suppressed, eos_ids=eos_ids, pad_id=pad_id)
+
+
+def run_lengths(names: Sequence[Any]) -> list[int]:
+    """How often each name stands one after another: `a a b` is 2, 1."""
+    lengths: list[int] = []
+    for place, name in enumerate(names):
+        if place and names[place - 1] == name:
+            lengths[-1] += 1
+        else:
+            lengths.append(1)
+    return lengths
+
+
+def _share(fields: dict[str, Any], pictures: Sequence[int], some: slice) -> dict[str, Any]:
+    """The part of the fields that belongs to some of the prompts."""
+    first, last = sum(pictures[: some.start]), sum(pictures[: some.stop])
+    grids = fields.get("image_grid_thw")
+    shares: dict[str, Any] = {}
+    for name, values in fields.items():
+        if name == "pixel_values":
+            ends = [0, *grids.prod(dim=1).cumsum(0).tolist()] if grids is not None else [0]
+            shares[name] = values[ends[first] : ends[last]]
+        elif name == "image_grid_thw":
+            shares[name] = values[first:last]
+        else:
+            shares[name] = values[some]
+    return {name: values for name, values in shares.items() if len(values)}

@@ -1,0 +1,247 @@
+"""The rows of a training: parquet files found, their columns checked, their pictures decoded on access.
+
+Pictures are inside the parquet files, or beside them by path. A column that is missing or of the wrong type
+is wrong in every row, so it is reported once, by file and column; single rows are checked in `inspection.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow.parquet
+from datasets import Dataset, Features
+from datasets.fingerprint import generate_random_fingerprint
+from pyarrow import types
+
+from interleave.errors import ConfigurationError, InputError
+from interleave.images import decode_picture, read_picture
+from interleave.train.shared_memory_images import shared_picture
+from interleave.train.verl_rows import as_trl_rows, is_for_verl
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Task = Literal["planner", "critic", "agent", "grpo"]
+FILES: Mapping[str, str] = {
+    "planner": "planner_sft",
+    "critic": "critic_sft",
+    "agent": "agent_sft",
+    "grpo": "critic_rl",
+}
+"""The stem of each task's file in an export."""
+IN_MEMORY_BYTES = 8_000_000_000
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "sft": ("prompt", "completion", "images"),
+    "grpo": ("id", "prompt", "images", "sources", "success"),
+}
+
+
+@dataclass(frozen=True)
+class RowFiles:
+    """The parquet files of one split."""
+
+    paths: tuple[Path, ...]
+
+    @property
+    def folder(self) -> Path:
+        return self.paths[0].parent
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of the files: a training is resumed only with the same rows."""
+        digest = hashlib.sha256()
+        for path in self.paths:
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()
+
+    def place(self, index: int) -> str:
+        """Where a row is: its file and number."""
+        for path in self.paths:
+            rows = pyarrow.parquet.read_metadata(path).num_rows
+            if index < rows:
+                return f"{path} row {index + 1}"
+            index -= rows
+        raise IndexError(index)
+
+
+def find_rows(data: Path, task: Task) -> tuple[RowFiles, RowFiles | None]:
+    """The training rows and, where there are any, the validation rows of a task: an export, or one file."""
+    if data.is_file():
+        return RowFiles((data,)), None
+    if not data.is_dir():
+        raise ConfigurationError(f"the data {str(data)!r} does not exist: name an export, or a parquet file")
+    folders = (data, data / "trl", *((data / "verl",) if task == "grpo" else ()))
+    folder = next((each for each in folders if _files(each, FILES[task])), data / "trl")
+    train = _files(folder, FILES[task])
+    if train is None:
+        raise _no_rows(data, task)
+    return train, _files(folder / "validation", FILES[task])
+
+
+def _no_rows(data: Path, task: Task) -> ConfigurationError:
+    """The error for an export without the rows of a task: what it holds instead, and how to make them."""
+    names = {path.stem: folder for folder in (data / "trl", data) for path in folder.glob("*.parquet")}
+    if not names:
+        return ConfigurationError(
+            f"{data} holds no parquet file: make rows with `interleave data export … --format trl`"
+        )
+    why = (
+        "the selection gave no part 'rl'. Make it again with a lower --ratio or --variance "
+        "(`interleave data select`), and export again"
+        if task == "grpo"
+        else "the export gave no such rows. Export again from runs that have them"
+    )
+    folder = next(iter(names.values()))
+    return ConfigurationError(f"{folder} holds {', '.join(sorted(names))} and no {FILES[task]}: {why}")
+
+
+def _files(folder: Path, stem: str) -> RowFiles | None:
+    one = folder / f"{stem}.parquet"
+    found = [one] if one.is_file() else sorted(folder.glob(f"{stem}-*.parquet"))
+    return RowFiles(tuple(found)) if found else None
+
+
+def read_rows(files: RowFiles, task: Task, *, limit: int | None = None, cache: Path | None = None) -> Any:
+    """The rows as a `datasets.Dataset` whose pictures are decoded when a row is read."""
+    try:
+        if cache is not None and sum(path.stat().st_size for path in files.paths) > IN_MEMORY_BYTES:
+            rows = Dataset.from_parquet([str(path) for path in files.paths], cache_dir=str(cache))
+            table = rows.data.table
+        else:
+            tables = [pyarrow.parquet.read_table(path, memory_map=True) for path in files.paths]
+            table = pyarrow.concat_tables(tables)
+        table.validate(full=True)  # text that is not UTF-8 would end the training when it is read
+    except (OSError, pyarrow.ArrowException) as error:
+        raise InputError(f"{files.paths[0]} cannot be read as parquet ({_first_line(error)})") from None
+    if is_for_verl(table.schema):
+        table = as_trl_rows(table)
+    check_columns(table.schema, files.paths[0], task)
+    if table.num_rows == 0:
+        raise InputError(f"{files.paths[0]} has no rows")
+    if limit is not None:
+        table = table.slice(0, limit)
+    # Pictures stay bytes, for `pictures.py` to decode; with a fingerprint `datasets` does not hash them.
+    rows = Dataset(table.replace_schema_metadata(None), fingerprint=generate_random_fingerprint())
+    rows.set_transform(partial(decode_rows, folder=files.folder))
+    return rows
+
+
+def decode_rows(columns: dict[str, list[Any]], *, folder: Path) -> dict[str, list[Any]]:
+    """Columns of rows with pictures decoded and messages without null fields."""
+    decoded = dict(columns)
+    for name in ("images", "sources"):
+        if name in columns:
+            decoded[name] = [[as_picture(each, folder) for each in row or ()] for row in columns[name]]
+    for name in ("prompt", "completion"):
+        if name in columns:
+            decoded[name] = [[_without_nulls(message) for message in row] for row in columns[name]]
+    return decoded
+
+
+def as_picture(stored: Mapping[str, Any] | None, folder: Path) -> Image:
+    """A picture of a row, from its bytes or from the file it names."""
+    if stored is None:
+        raise InputError("a picture is null")
+    data, path = stored.get("bytes"), stored.get("path")
+    if data is not None:
+        return shared_picture(data, partial(decode_picture, data, name=path or "a picture"))
+    if path:
+        file = folder / path
+        return shared_picture(str(file).encode(), partial(read_picture, file))
+    raise InputError("a picture has neither bytes nor a path")
+
+
+def _without_nulls(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message without the fields that Arrow filled with null."""
+    parts = [{key: value for key, value in part.items() if value is not None} for part in message["content"]]
+    return {"role": message["role"], "content": parts}
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
+
+
+def check_columns(schema: pyarrow.Schema, path: Path, task: str) -> None:
+    """Raise `InputError` for a column that is missing or of the wrong type."""
+    for name in NEEDED["grpo" if task == "grpo" else "sft"]:
+        if name not in schema.names:
+            raise InputError(f"{path} has no column {name!r}: it holds no rows for {task}")
+    for column in schema:
+        _check_column(column, path)
+
+
+def _check_column(column: pyarrow.Field, path: Path) -> None:
+    fits, what = _COLUMN_TYPES.get(column.name, (None, ""))
+    if fits is not None and not fits(column.type):
+        raise InputError(f"{path}: the column {column.name!r} holds {_brief(column.type)}, not {what}")
+    try:
+        Features.from_arrow_schema(_schema_of(column))
+    except (ValueError, TypeError, KeyError, AttributeError, NotImplementedError):
+        raise InputError(
+            f"{path}: the column {column.name!r} holds {_brief(column.type)}, which `datasets` cannot read: "
+            "leave it out"
+        ) from None
+
+
+def _schema_of(column: pyarrow.Field) -> pyarrow.Schema:
+    return pyarrow.schema([column.remove_metadata()])
+
+
+def _brief(kind: pyarrow.DataType) -> str:
+    return " ".join(str(kind).split())[:100]
+
+
+def _is_text(kind: pyarrow.DataType) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_text_or_null(kind: pyarrow.DataType) -> bool:
+    """Text, or a column of nothing but nulls."""
+    return _is_text(kind) or bool(types.is_null(kind))
+
+
+def _items(kind: pyarrow.DataType) -> pyarrow.DataType | None:
+    """The item type of a list; None for other types."""
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return kind.value_type if is_list else None
+
+
+def _fields(kind: pyarrow.DataType | None) -> dict[str, pyarrow.DataType]:
+    """The field types of a struct; empty for other types."""
+    if kind is None or not types.is_struct(kind):
+        return {}
+    return {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
+
+
+def _is_messages(kind: pyarrow.DataType) -> bool:
+    message = _fields(_items(kind))
+    if not {"role", "content"} <= message.keys() or not _is_text(message["role"]):
+        return False
+    part = _fields(_items(message["content"]))
+    return (
+        "type" in part and _is_text(part["type"]) and ("text" not in part or _is_text_or_null(part["text"]))
+    )
+
+
+def _is_pictures(kind: pyarrow.DataType) -> bool:
+    picture = _items(kind)
+    if picture is not None and types.is_null(picture):  # no row has a picture
+        return True
+    fields = _fields(picture)
+    data, path = fields.get("bytes"), fields.get("path")
+    readable = data is None or types.is_binary(data) or types.is_large_binary(data) or types.is_null(data)
+    return bool(fields.keys() & {"bytes", "path"}) and readable and (path is None or _is_text_or_null(path))
+
+
+_COLUMN_TYPES: Mapping[str, tuple[Callable[[pyarrow.DataType], bool], str]] = {
+    "prompt": (_is_messages, "lists of messages with a role and typed parts"),
+    "completion": (_is_messages, "lists of messages with a role and typed parts"),
+    "images": (_is_pictures, "lists of pictures with bytes or a path"),
+    "sources": (_is_pictures, "lists of pictures with bytes or a path"),
+}

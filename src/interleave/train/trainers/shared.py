@@ -1,0 +1,203 @@
+"""Shared by the reward functions for other trainers: the reward core from options, samples from records.
+
+Options come as keyword arguments where a trainer passes them on, else from the environment:
+INTERLEAVE_GENERATOR, INTERLEAVE_SCORER, INTERLEAVE_PROMPTS, INTERLEAVE_IMAGES (the folder that relative paths
+of pictures start from; or ROOT_IMAGE_DIR), INTERLEAVE_REWARD_SEED, INTERLEAVE_CONCURRENCY,
+INTERLEAVE_DEADLINE; the weights of the reward as INTERLEAVE_REWARD_FORM, INTERLEAVE_REWARD_ACCEPTED_FAILURES…
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine, Hashable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from interleave.agents.prompts import DEFAULT_PACK, load_pack
+from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
+from interleave.errors import ConfigurationError, InputError
+from interleave.images import as_rgb, decode_picture, read_picture
+from interleave.train.rewards.core import CONCURRENCY, RewardCore
+from interleave.train.rewards.formula import Weights
+from interleave.train.rewards.health import (
+    FailureLimits,
+    Health,
+    RewardUnhealthy,
+    Screened,
+    filled_with_group_mean,
+    screened,
+)
+from interleave.train.rewards.redraws import load_redrawer
+from interleave.train.rewards.samples import Case, Result, Sample
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+T = TypeVar("T")
+OPTIONS = {
+    "generator": "INTERLEAVE_GENERATOR",
+    "scorer": "INTERLEAVE_SCORER",
+    "prompts": "INTERLEAVE_PROMPTS",
+    "images": "INTERLEAVE_IMAGES",
+    "seed": "INTERLEAVE_REWARD_SEED",
+    "concurrency": "INTERLEAVE_CONCURRENCY",
+    "deadline": "INTERLEAVE_DEADLINE",
+}
+SWIFT_FOLDER = "ROOT_IMAGE_DIR"
+"""ms-swift's own name for the folder of pictures, which its users set anyway."""
+
+
+def chosen(options: Mapping[str, Any]) -> dict[str, str]:
+    """The options of a reward, from keywords and the environment."""
+    given = {name: options.get(name, os.environ.get(variable)) for name, variable in OPTIONS.items()}
+    for name in ("generator", "scorer"):
+        if not given[name]:
+            raise ConfigurationError(f"which {name}? Set {OPTIONS[name]} to its spec, e.g. http://host:8011")
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def core_of(options: Mapping[str, Any]) -> RewardCore:
+    """The reward core for these options; there is one of each in a process."""
+    chosen_weights = {
+        name: options.get(name, os.environ.get(f"INTERLEAVE_REWARD_{name.upper()}"))
+        for name in Weights.model_fields
+    }
+    weights = {name: str(value) for name, value in chosen_weights.items() if value is not None}
+    return _core(tuple(sorted(chosen(options).items())), tuple(sorted(weights.items())))
+
+
+@cache
+def _core(options: tuple[tuple[str, str], ...], weights: tuple[tuple[str, str], ...]) -> RewardCore:
+    given = dict(options)
+    pack = load_pack(given.get("prompts", DEFAULT_PACK))
+    redraws = load_redrawer(given["generator"], given["scorer"], pack)
+    return RewardCore(
+        redraws,
+        Weights.model_validate(dict(weights)),
+        concurrency=int(given.get("concurrency", CONCURRENCY)),
+        deadline=float(given.get("deadline", IMAGE_DEADLINE_SECONDS)),
+        seed=int(given.get("seed", 0)),
+        answers=pack.answers,
+    )
+
+
+def sample_of(record: Mapping[str, Any], images: str | None = None) -> Sample:
+    """A sample from a record whose pictures are bytes, paths or pictures."""
+    folder = Path(images or picture_folder() or ".")
+    sources = [as_picture(each, folder) for each in _listed(record.get("sources"))]
+    return Sample.of_row({**record, "sources": sources})
+
+
+def picture_folder() -> str | None:
+    """The folder that relative paths start from, as the environment names it."""
+    return os.environ.get(OPTIONS["images"]) or os.environ.get(SWIFT_FOLDER)
+
+
+def as_picture(stored: Any, folder: Path) -> Image:
+    """A picture in any of the forms that trainers pass."""
+    from PIL.Image import Image
+
+    if isinstance(stored, Image):
+        return as_rgb(stored)
+    if isinstance(stored, bytes):
+        return decode_picture(stored)
+    if isinstance(stored, Mapping):
+        if isinstance(stored.get("bytes"), bytes):
+            return decode_picture(stored["bytes"])
+        stored = stored.get("image") or stored.get("path")
+        if isinstance(stored, Image):
+            return as_rgb(stored)
+    if isinstance(stored, str):
+        return read_picture(folder / stored.removeprefix("file://"))
+    raise InputError(f"a picture of a row comes as a {type(stored).__name__}: bytes or a path are expected")
+
+
+def screen(
+    samples: Sequence[Sample], results: Sequence[Result], limits: FailureLimits = FailureLimits()
+) -> Screened:
+    """The rewards of a step to learn from; the replies to one row are a group."""
+    drawn = [result.case is Case.REDRAWN for result in results]
+    return screened([result.total for result in results], drawn, [sample.id for sample in samples], limits)
+
+
+@cache
+def health() -> Health:
+    """The health of the rewards in this process."""
+    return Health()
+
+
+def filled_step(samples: Sequence[Sample], results: Sequence[Result], trainer: str) -> list[float]:
+    """The rewards of a step for a trainer that cannot mask; too many failures end it with an error."""
+    return filled_rewards(
+        [result.total for result in results],
+        [result.case is Case.REDRAWN for result in results],
+        [sample.id for sample in samples],
+        [result.cause for result in results if result.cause],
+        trainer,
+    )[0]
+
+
+def filled_rewards(
+    totals: Sequence[float | None],
+    drawn: Sequence[bool],
+    groups: Sequence[Hashable],
+    causes: Sequence[str],
+    trainer: str,
+) -> tuple[list[float], tuple[float | None, ...]]:
+    """The same for bare rewards; also those that are learned from, None for the others."""
+    step = screened(totals, drawn, groups)
+    health().note(step, causes)
+    saved = f"{trainer} goes on from its last checkpoint"
+    if step.discarded:
+        raise RewardUnhealthy(
+            f"reward_unhealthy: {step.failed} of {step.needed} redraws failed ({causes[0]}). {saved}: "
+            "fix the generator or the scorer, then give the same command"
+        )
+    if health().unhealthy:
+        raise health().complaint(saved=saved)
+    return filled_with_group_mean(totals, step.totals, groups), step.totals
+
+
+def record_of(result: Result, sample: Sample) -> dict[str, float]:
+    """The parts of a reward as numbers that a trainer can log."""
+    parts = result.parts.model_dump() if result.parts else {}
+    return {
+        **{name: float(value) for name, value in parts.items()},
+        "judged_right": float(result.judged is sample.success),
+        "masked": float(result.total is None),
+        "redrawn": float(result.scores is not None),
+        "seconds": result.timing.all,
+    }
+
+
+class BackgroundLoop:
+    """An event loop in a thread of its own, for trainers that call from any thread or loop."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True, name="interleave-rewards").start()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    async def join(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+
+
+@cache
+def reward_loop() -> BackgroundLoop:
+    """The one loop of this process: limits on concurrency and the cache hold for all calls together."""
+    return BackgroundLoop()
+
+
+def _listed(value: Any) -> list[Any]:
+    """A list, also where it comes as an array or not at all."""
+    try:
+        return [] if value is None else list(value)
+    except TypeError:
+        raise InputError(
+            f"the sources of a row come as a {type(value).__name__}: a list is expected"
+        ) from None
