@@ -1,75 +1,66 @@
 # What packages and rooms build on beside the names of `interleave`; docs/reference/plugin.md describes each.
 
 # Values
+from interleave.config.run_config import Limits as Limits, RoleConfig as RoleConfig, RunConfig as RunConfig
 from interleave.types import Part as Part, Prose as Prose, Value as Value
-
-# Replies of models: the codec
-from interleave.agents.reask import ask as ask
-from interleave.agents.replies import (
-    PLAN_KEYS as PLAN_KEYS,
-    TEXT_SCHEMA as TEXT_SCHEMA,
-    object_schema as object_schema,
-    parse_reply as parse_reply,
-    read_plan as read_plan,
-    require_object as require_object,
-)
-from interleave.errors import UnreadableLiteral as UnreadableLiteral
 
 # Agents and models
 from interleave.agents.critic import (
     critic_input as critic_input,
-    critic_sampling as critic_sampling,
+    critic_messages as critic_messages,
     read_verdict as read_verdict,
 )
-from interleave.agents.loading import (
-    LoadedAgent as LoadedAgent,
-    agent_from as agent_from,
-    is_prompted as is_prompted,
-)
-from interleave.agents.prompts import PromptPack as PromptPack
+from interleave.agents.loading import LoadedAgent as LoadedAgent
+from interleave.agents.prompts import PromptPack as PromptPack, load_pack as load_pack
+from interleave.agents.reask import ask as ask
 from interleave.backends.retries import RetriedVlm as RetriedVlm
+from interleave.config.specs import BackendOptions as BackendOptions, Spec as Spec, parse_spec as parse_spec
+from interleave.runs.models import Models as Models
 from interleave.runs.resolve import (
-    load_agent as load_agent,
+    load_models as load_models,
     resolve as resolve,
     split_choices as split_choices,
 )
 
-# Backends
-from interleave.backends.deadlines import waiting as waiting
-from interleave.backends.progress import report as report
-from interleave.backends.protocols import Token as Token, check_extras as check_extras
-from interleave.backends.sampling import SamplingOptions as SamplingOptions, sampling_for as sampling_for
-from interleave.config.specs import BackendOptions as BackendOptions, Spec as Spec, parse_spec as parse_spec
-from interleave.errors import OutOfMemory as OutOfMemory, causes as causes
-
-# Runs, images and files
+# Runs, files and text
 from interleave.api import open_run as open_run
 from interleave.errors import did_you_mean as did_you_mean
-from interleave.files import (
-    make_folder as make_folder,
-    read_from as read_from,
-    read_text as read_text,
-    sync_file as sync_file,
-    why as why,
-    write_atomic as write_atomic,
-)
-from interleave.images import (
-    decode_picture as decode_picture,
-    pixel_digest as pixel_digest,
-    white_canvas as white_canvas,
-)
+from interleave.files import make_folder as make_folder, read_text as read_text, write_atomic as write_atomic
 from interleave.runs.folder import folder_lock as folder_lock
 from interleave.runs.run import Run as Run
 from interleave.runs.store import PictureStore as PictureStore
+from interleave.text import count as count, one_line as one_line, slug as slug
 from interleave.validation_errors import first_problem as first_problem
 
 # Commands
 from interleave.cli import options as options, request_input as request_input
+from interleave.cli.console import make_console as make_console
+from interleave.cli.lazy_group import lazy_command as lazy_command, lazy_group as lazy_group
 from interleave.cli.run_command import (
     Output as Output,
     cancel_on_terminate as cancel_on_terminate,
     run_and_report as run_and_report,
 )
-from interleave.cli.lazy_group import lazy_command as lazy_command, lazy_group as lazy_group
 from interleave.cli.stage_progress import progress_bar as progress_bar
 from interleave.cli.streams import say as say
+
+# Parts of the core, used by name: `runs.read_journal`. The stub of a package lists what it offers.
+from interleave import (
+    agents as agents,
+    backends as backends,
+    batches as batches,
+    cli as cli,
+    config as config,
+    drift as drift,
+    entry_points as entry_points,
+    errors as errors,
+    files as files,
+    images as images,
+    locks as locks,
+    redaction as redaction,
+    render as render,
+    runs as runs,
+    text as text,
+    types as types,
+)
+from interleave.runs import journal as journal

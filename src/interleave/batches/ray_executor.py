@@ -147,7 +147,7 @@ def _prepare(workers: list[Any]) -> tuple[str, ...]:
 
 
 @contextmanager
-def ray_executor(work: RemoteWork, folder: Path, options: RayOptions) -> Iterator[RayExecutor]:
+def executor_on_ray(work: RemoteWork, folder: Path, options: RayOptions) -> Iterator[RayExecutor]:
     """An executor on the cluster of RAY_ADDRESS, or on this machine; its processes end with the block."""
     ray = _import_ray()
     _connect(ray, options)

@@ -9,12 +9,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from interleave.backends.protocols import Message, Reply, Sampling
+from interleave import (
+    ConfigurationError,
+    GivenAsset,
+    InterleaveError,
+    Message,
+    Reply,
+    Request,
+    Sampling,
+    read_picture,
+)
 from interleave.bench.datasets import HubData
 from interleave.bench.prompts import Constant, JudgePrompts
-from interleave.errors import ConfigurationError, InterleaveError
-from interleave.images import read_picture
-from interleave.types import GivenAsset, Request, Value
+from interleave.plugin import Value
 
 if TYPE_CHECKING:
     from PIL.Image import Image

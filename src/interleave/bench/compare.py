@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from interleave import InputError, InterleaveError
 from interleave.bench.base import Benchmark, Item, JudgeRecord
 from interleave.bench.numbers import Gap, item_scores, paired
 from interleave.bench.outputs import FOLDER as OUTPUTS
@@ -16,11 +17,7 @@ from interleave.bench.report import Filter, group_classes
 from interleave.bench.stages import SCORES, Scored, judge_name, open_workspace, read_scored
 from interleave.bench.table import find_benchmark
 from interleave.bench.views import AnswerView, ItemView, Pages, VerdictView, in_digits
-from interleave.errors import InputError, InterleaveError
-from interleave.files import write_atomic
-from interleave.render.html import page_template
-from interleave.text import slug
-from interleave.types import Value
+from interleave.plugin import Value, render, slug, write_atomic
 
 
 class Comparison(Value):
@@ -183,7 +180,7 @@ def render_comparison(
     items, notes = _items(benchmark, ours, data)
     duels = _duels(comparison, ours, theirs, items, Pages(benchmark, page))
     groups = dict.fromkeys(duel.item.group for duel in duels)
-    return page_template("compare.html.j2", package="interleave.bench").render(
+    return render.page_template("compare.html.j2", package="interleave.bench").render(
         title=f"{benchmark.title}: A against B",
         comparison=comparison,
         headline=comparison.gaps[0],

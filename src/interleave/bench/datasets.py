@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from interleave.errors import ConfigurationError, InputError, MissingDependency
-from interleave.files import read_bytes, why
+from interleave import ConfigurationError, InputError, MissingDependency
+from interleave.plugin import files
 
 VARIABLE = "INTERLEAVE_BENCH_DATA"
 MAX_FILE_BYTES = 2_000_000_000
@@ -89,9 +89,9 @@ def digest_of(paths: Iterable[Path]) -> str:
     total = hashlib.sha256()
     for path in sorted(paths):
         try:
-            total.update(hashlib.sha256(read_bytes(path, most_bytes=MAX_FILE_BYTES)).digest())
+            total.update(hashlib.sha256(files.read_bytes(path, most_bytes=MAX_FILE_BYTES)).digest())
         except OSError as error:
-            raise InputError(f"{path} cannot be read ({why(error)})") from None
+            raise InputError(f"{path} cannot be read ({files.why(error)})") from None
     return total.hexdigest()[:12]
 
 
@@ -115,13 +115,13 @@ def read_rows(path: Path, *, columns: Sequence[str] | None = None) -> Iterator[d
         yield from _parquet_rows(path, columns)
         return
     try:
-        data = read_bytes(path, most_bytes=MAX_FILE_BYTES)
+        data = files.read_bytes(path, most_bytes=MAX_FILE_BYTES)
         if path.suffix == ".jsonl":
             found: Any = [json.loads(line) for line in data.splitlines() if line.strip()]
         else:
             found = json.loads(data)
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
+        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON ({error})") from None
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
@@ -132,9 +132,9 @@ def read_rows(path: Path, *, columns: Sequence[str] | None = None) -> Iterator[d
 def read_object(path: Path) -> dict[str, Any]:
     """The object of a JSON file; raises `InputError` for what is none."""
     try:
-        found = json.loads(read_bytes(path, most_bytes=MAX_FILE_BYTES))
+        found = json.loads(files.read_bytes(path, most_bytes=MAX_FILE_BYTES))
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
+        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON ({error})") from None
     if not isinstance(found, dict):

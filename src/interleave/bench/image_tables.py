@@ -15,9 +15,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from interleave import InputError, MissingDependency
 from interleave.bench.base import Unparsed
-from interleave.errors import InputError, MissingDependency
-from interleave.images import decode_picture
+from interleave.plugin import images
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -66,7 +66,7 @@ class TableRow:
         where = f"{self.path}: row {self.row}, {column!r}"
         if not isinstance(data, bytes):
             raise InputError(f"{where} holds no picture")
-        return decode_picture(data, name=where, max_bytes=MAX_PICTURE_BYTES)
+        return images.decode_picture(data, name=where, max_bytes=MAX_PICTURE_BYTES)
 
 
 def text_rows(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[tuple[dict[str, Any], TableRow]]:

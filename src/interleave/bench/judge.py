@@ -14,9 +14,15 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from interleave.backends.concurrency import CallLimit
-from interleave.backends.protocols import Message, Reply, VisionLanguageModel
-from interleave.backends.retries import VLM_DEADLINE_SECONDS, RetryPolicy
+from interleave import (
+    BackendError,
+    Failure,
+    InterleaveError,
+    LimitReached,
+    Message,
+    Reply,
+    VisionLanguageModel,
+)
 from interleave.bench.base import (
     Benchmark,
     Context,
@@ -31,12 +37,7 @@ from interleave.bench.base import (
 from interleave.bench.outputs import Output
 from interleave.bench.prompts import JudgePrompts
 from interleave.bench.records import FOLDER, read_records, record_file, spent
-from interleave.config.run_config import Limits
-from interleave.errors import BackendError, Failure, InterleaveError, LimitReached
-from interleave.runs.disk import Disk
-from interleave.runs.folder import open_journal
-from interleave.runs.limits import Meter, refuse_unpriced
-from interleave.runs.outage import OutageRetry, TryResult
+from interleave.plugin import Limits, backends, runs
 
 REASKS = 2
 """How often a reply that cannot be read is asked for again."""
@@ -157,22 +158,24 @@ class JudgeSession:
         limits: Limits | None = None,
         retry_failed: bool = False,
         reasks: int = REASKS,
-        outage_retry: OutageRetry | None = None,
+        outage_retry: runs.OutageRetry | None = None,
     ) -> None:
         limits = limits or Limits()
-        refuse_unpriced(limits, {"judge": vlm.capabilities.knows_its_price})
+        runs.refuse_unpriced(limits, {"judge": vlm.capabilities.knows_its_price})
         self.judged, self.vlm = judged, vlm
         self.retry_failed, self.reasks = retry_failed, reasks
-        self.outage_retry = outage_retry or OutageRetry(limits.max_seconds)
-        self.retries = RetryPolicy()
-        self.limit = CallLimit.of(vlm.capabilities, seconds=VLM_DEADLINE_SECONDS, what="the judge")
-        self.disk = Disk()
+        self.outage_retry = outage_retry or runs.OutageRetry(limits.max_seconds)
+        self.retries = backends.RetryPolicy()
+        self.limit = backends.CallLimit.of(
+            vlm.capabilities, seconds=backends.VLM_DEADLINE_SECONDS, what="the judge"
+        )
+        self.disk = runs.Disk()
         self.known = judged.records()
         self.waiting, questions, already = judged.open_questions(self.known, retry_failed=retry_failed)
         self.progress = Progress(questions, already)
         calls, cost = spent(judged.path)
-        self.meter = Meter(limits, calls=calls, cost=cost)
-        self.journal = open_journal(judged.path.parent, judged.path.name)
+        self.meter = runs.Meter(limits, calls=calls, cost=cost)
+        self.journal = runs.open_journal(judged.path.parent, judged.path.name)
 
     async def run(self, *, concurrency: int) -> AsyncGenerator[JudgeRecord]:
         """Ask what is open; yields every record when it is on disk."""
@@ -258,7 +261,7 @@ class JudgeSession:
         """Ask, and again where the reply cannot be read; where the judge is away, wait."""
         tries, costs = 0, list[float]()
 
-        async def take() -> TryResult[JudgeRecord]:
+        async def take() -> runs.TryResult[JudgeRecord]:
             nonlocal tries
             record = base
             for _ in range(1 + self.reasks):
@@ -269,14 +272,16 @@ class JudgeSession:
                         raise  # a key that opens nothing opens nothing for the next question either
                     status: Status = "refused" if error.kind is Failure.REFUSED else "api_error"
                     failed = _filled(base, status, tries, costs, reason=str(error))
-                    return TryResult(failed, transient=error.transient, reason=str(error), progress=tries)
+                    return runs.TryResult(
+                        failed, transient=error.transient, reason=str(error), progress=tries
+                    )
                 tries += 1
                 if reply.cost is not None:
                     costs.append(reply.cost)
                 record = read_reply(reply, question, _filled(base, "ok", tries, costs))
                 if record.status != "unparsed":
                     break
-            return TryResult(record, progress=tries, succeeded=True)
+            return runs.TryResult(record, progress=tries, succeeded=True)
 
         return await self.outage_retry.run(take)
 
@@ -285,7 +290,7 @@ class JudgeSession:
             return await self.vlm.complete(messages, question.sampling)
 
         price = self.vlm.capabilities.typical_price
-        deadline = self.vlm.capabilities.deadline or VLM_DEADLINE_SECONDS
+        deadline = self.vlm.capabilities.deadline or backends.VLM_DEADLINE_SECONDS
         reply = await self.retries.call(
             "the judge",
             lambda: self.meter.call(call, price=price),

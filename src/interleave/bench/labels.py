@@ -23,11 +23,8 @@ from typing import BinaryIO
 
 from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
-from interleave.errors import InputError, StorageError
-from interleave.files import make_folder, read_lines, sync_file, sync_folder, why
-from interleave.locks import lock, require_locks
-from interleave.types import Prose, Value
-from interleave.validation_errors import first_problem
+from interleave import InputError, StorageError
+from interleave.plugin import Prose, Value, files, first_problem, locks, make_folder
 
 MAX_FILE_BYTES = 4_000_000_000
 MAX_LINE_BYTES = 1_000_000
@@ -134,14 +131,16 @@ def read_labels(path: Path) -> list[Label]:
     """
     labels = []
     try:
-        for number, _, line in read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES):
+        for number, _, line in files.read_lines(
+            path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES
+        ):
             try:
                 labels.append(_read(line))
             except ValueError as error:
                 if line.endswith(b"\n") or len(line) > MAX_LINE_BYTES:
                     raise InputError(f"{path}:{number} is no label ({error}): correct the line") from None
     except OSError as error:
-        raise InputError(f"cannot read the labels {path} ({why(error)})") from None
+        raise InputError(f"cannot read the labels {path} ({files.why(error)})") from None
     return labels
 
 
@@ -162,19 +161,19 @@ def _read(line: bytes) -> Label:
 
 def write_labels(path: Path, labels: Iterable[Label]) -> None:
     """Append labels to a file, which is made where it is missing; they are on disk afterwards."""
-    require_locks()
+    locks.require_locks()
     lines = label_lines(labels)
     make_folder(path.parent)
     try:
         with open(path, "a+b") as file:
-            lock(file, wait=True)  # raters may share a file
+            locks.lock(file, wait=True)  # raters may share a file
             _end_last_line(file)
             file.write(lines)
             file.flush()
-            sync_file(file.fileno())
+            files.sync_file(file.fileno())
     except OSError as error:
         raise StorageError.at(path, error) from error
-    sync_folder(path.parent)
+    files.sync_folder(path.parent)
 
 
 def label_lines(labels: Iterable[Label]) -> bytes:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from interleave import InputError
 from interleave.bench.base import Answers, Benchmark, Item, JudgeRecord, Status
-from interleave.errors import InputError
-from interleave.types import Value
+from interleave.plugin import Value
 
 if TYPE_CHECKING:
     import numpy as np

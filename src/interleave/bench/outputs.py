@@ -12,12 +12,9 @@ from typing import Literal
 from PIL.Image import Image
 from pydantic import ValidationError
 
+from interleave import InputError, RunRecord, read_picture
 from interleave.bench.datasets import digest_of
-from interleave.errors import InputError
-from interleave.files import read_lines, why, write_atomic
-from interleave.images import read_picture
-from interleave.runs.record import RunRecord
-from interleave.types import Value
+from interleave.plugin import Value, files, write_atomic
 
 FOLDER = "outputs"
 MAX_FILE_BYTES = 4_000_000_000
@@ -95,14 +92,16 @@ def read_outputs(path: Path) -> dict[str, Output]:
     """The outputs by item; raises `InputError` with the line that is none."""
     found: dict[str, Output] = {}
     try:
-        for number, _, line in read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES):
+        for number, _, line in files.read_lines(
+            path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES
+        ):
             try:
                 output = Output.model_validate_json(line)
             except ValidationError as error:
                 raise InputError(f"{path}:{number}: no output ({error.errors()[0]['msg']})") from None
             found[output.item] = output
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
+        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
     return found
 
 

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from interleave.errors import ConfigurationError, InputError
-from interleave.files import read_bytes, why
-from interleave.types import Part, Text
+from interleave import ConfigurationError, InputError, Text
+from interleave.plugin import Part, files
 
 OURS = (Path(__file__).parent / "benchmarks",)
 """The folders of the benchmarks in this package."""
@@ -79,7 +78,7 @@ def reworded_prompts(benchmark: str, folders: Sequence[Path] = OURS) -> JudgePro
     try:
         templates = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{path} cannot be read ({why(error)})") from None
+        raise ConfigurationError(f"{path} cannot be read ({files.why(error)})") from None
     if other := [key for key, text in templates.items() if not isinstance(text, str)]:
         raise ConfigurationError(f"{path}: {other[0]!r} is no text; every key is one template of the judge")
     return JudgePrompts(REWORDED, templates)
@@ -121,9 +120,11 @@ def official_prompts(checkout: Path, places: Mapping[str, Constant]) -> JudgePro
 def _constant(checkout: Path, place: Constant) -> str:
     path = checkout / place.file
     try:
-        source = read_bytes(path, most_bytes=MAX_SOURCE_BYTES).decode("utf-8")
+        source = files.read_bytes(path, most_bytes=MAX_SOURCE_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({why(error)}): give a checkout of the benchmark") from None
+        raise InputError(
+            f"{path} cannot be read ({files.why(error)}): give a checkout of the benchmark"
+        ) from None
     if place.name is None:
         return source
     if path.suffix == ".json":

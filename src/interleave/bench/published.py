@@ -8,13 +8,11 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from interleave import ConfigurationError
 from interleave.bench.base import Benchmark
 from interleave.bench.prompts import OURS, REWORDED, file_of
 from interleave.bench.stages import Scored, judge_name
-from interleave.errors import ConfigurationError
-from interleave.files import why
-from interleave.types import Value
-from interleave.validation_errors import first_problem
+from interleave.plugin import Value, files, first_problem
 
 
 class PublishedRow(Value):
@@ -47,7 +45,7 @@ def published_rows(benchmark: str, folders: Sequence[Path] = OURS) -> tuple[Publ
     try:
         return PublishedFile.model_validate(tomllib.loads(path.read_text("utf-8"))).rows
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read ({why(error)})") from None
+        raise ConfigurationError(f"{path} cannot be read ({files.why(error)})") from None
     except ValidationError as error:
         raise ConfigurationError(f"{path}: {first_problem(error)}") from None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from interleave.bench.labels import Kind, Label, Preferred, Subject
-from interleave.types import Value
+from interleave.plugin import Value
 
 if TYPE_CHECKING:
     import numpy as np

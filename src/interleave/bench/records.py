@@ -8,8 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from interleave.bench.base import JudgeRecord
-from interleave.files import read_lines
-from interleave.text import slug
+from interleave.plugin import files, slug
 
 FOLDER = "judge"
 MAX_FILE_BYTES = 4_000_000_000
@@ -29,7 +28,7 @@ def read_records(path: Path) -> Known:
     known: Known = {}
     if not path.exists():
         return known
-    for _, _, line in read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES):
+    for _, _, line in files.read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES):
         try:
             record = JudgeRecord.model_validate_json(line)
         except ValidationError:
@@ -43,7 +42,7 @@ def spent(path: Path) -> tuple[int, float]:
     calls, cost = 0, 0.0
     if not path.exists():
         return calls, cost
-    for _, _, line in read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES):
+    for _, _, line in files.read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES):
         try:
             record = JudgeRecord.model_validate_json(line)
         except ValidationError:

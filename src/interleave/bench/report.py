@@ -24,8 +24,7 @@ from interleave.bench.views import (
     bounds_of,
     in_digits,
 )
-from interleave.files import write_atomic
-from interleave.render.html import page_template
+from interleave.plugin import render, write_atomic
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def render_report(workspace: Workspace, scored: Scored, judged: Judged) -> str:
     ]
     columns, rows = published_views(workspace, scored)
     group_numbers = [numbers[0] for numbers in outcome.by_group.values()]
-    return page_template("benchmark.html.j2", package="interleave.bench").render(
+    return render.page_template("benchmark.html.j2", package="interleave.bench").render(
         title=f"{benchmark.title}: {measured_name(benchmark, scored)}",
         benchmark=benchmark,
         headline=outcome.numbers[0],

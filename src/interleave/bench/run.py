@@ -11,27 +11,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interleave.batches.assignment import WHOLE, Assignment, Shard
-from interleave.batches.batch import Batch, Ended, Executor, read_index
-from interleave.batches.requests import Item as BatchItem
-from interleave.batches.watcher import Watcher
-from interleave.batches.worker import Worker
+from interleave import ConfigurationError, Ended, Request, RunError, RunRecord, read_record
 from interleave.bench.base import Item
 from interleave.bench.outputs import FOLDER, Output, output_of, write_outputs
 from interleave.bench.table import find_benchmark
-from interleave.config.run_config import RunConfig
-from interleave.errors import ConfigurationError, RunError
-from interleave.images import pixel_digest
-from interleave.runs.folder import folder_lock
-from interleave.runs.models import Models
-from interleave.runs.outage import OutageRetry
-from interleave.runs.record import RunRecord, read_record
-from interleave.runs.resolve import load_models, resolve, split_choices
-from interleave.text import count
-from interleave.types import Request
+from interleave.plugin import (
+    Models,
+    RunConfig,
+    batches,
+    count,
+    folder_lock,
+    images,
+    load_models,
+    resolve,
+    runs,
+    split_choices,
+)
 
 if TYPE_CHECKING:
-    from interleave.batches.ray_executor import RayOptions
+    from interleave.plugin import batches
 
 SYSTEMS = {
     "base": "the generator alone: one picture from the request itself, no text",
@@ -75,13 +73,17 @@ class System:
         return load_models(config, pack, chosen)
 
     def worker(
-        self, folder: Path, attempts: int, models: Models | None = None, watcher: Watcher | None = None
-    ) -> Worker:
+        self,
+        folder: Path,
+        attempts: int,
+        models: Models | None = None,
+        watcher: batches.Watcher | None = None,
+    ) -> batches.Worker:
         """Carries out requests in this process."""
         config = self.config(attempts)
         limits = split_choices(self.choices)[1]
         loaded = {config.generator.identity: models or self.models()}
-        return Worker(folder, Assignment(config=config), limits, loaded, watcher=watcher)
+        return batches.Worker(folder, batches.Assignment(config=config), limits, loaded, watcher=watcher)
 
 
 @dataclass(frozen=True)
@@ -93,17 +95,17 @@ class RemoteRun:
     system: System
     attempts: int
 
-    def worker(self, folder: Path) -> Worker:
+    def worker(self, folder: Path) -> batches.Worker:
         return self.system.worker(folder, self.attempts)
 
-    def items(self) -> Iterator[BatchItem]:
+    def items(self) -> Iterator[batches.Item]:
         return batch_items(find_benchmark(self.benchmark).read(self.data).items)
 
 
-def batch_items(items: Sequence[Item]) -> Iterator[BatchItem]:
+def batch_items(items: Sequence[Item]) -> Iterator[batches.Item]:
     """The items as a batch takes them, each read when its turn comes."""
     for item in items:
-        yield BatchItem(item.id, _digest(item), partial(_request, item))
+        yield batches.Item(item.id, _digest(item), partial(_request, item))
 
 
 def _request(item: Item) -> Request:
@@ -117,7 +119,7 @@ def _digest(item: Item) -> str:
         if isinstance(part, str)
         else [part.name, part.stat().st_size if part.exists() else 0]
         if isinstance(part, Path)
-        else pixel_digest(part)
+        else images.pixel_digest(part)
         for part in item.parts
     ]
     asked += [
@@ -133,7 +135,7 @@ class Cluster:
 
     benchmark: str
     data: Path
-    options: RayOptions
+    options: batches.RayOptions
 
 
 async def run_system(
@@ -142,9 +144,9 @@ async def run_system(
     folder: Path,
     *,
     concurrency: int = 16,
-    shard: Shard = WHOLE,
+    shard: batches.Shard = batches.WHOLE,
     cluster: Cluster | None = None,
-    watcher: Watcher | None = None,
+    watcher: batches.Watcher | None = None,
 ) -> dict[int, dict[str, Output]]:
     """Answer what has not been answered yet, or this shard of it; then gather what all shards have.
 
@@ -154,16 +156,18 @@ async def run_system(
     most = system.config().max_attempts
     own = [item for item in items if shard.has(item.id)]
     models = system.models() if cluster is None else None
-    watcher = watcher or Watcher()
+    watcher = watcher or batches.Watcher()
 
     async def run(attempts: int, wanted: Sequence[Item]) -> None:
         target = runs_folder(folder, attempts)
         watcher.begin(len(wanted), f"at most {count(attempts, 'attempt')}")
         with _executor(system, target, attempts, models, cluster, watcher) as executor:
             limits = split_choices(system.choices)[1]
-            assignment = Assignment(config=system.config(attempts))
-            retry = OutageRetry(limits.max_seconds)
-            batch = Batch(target, assignment, executor, shard=shard, outage_retry=retry, watcher=watcher)
+            assignment = batches.Assignment(config=system.config(attempts))
+            retry = runs.OutageRetry(limits.max_seconds)
+            batch = batches.Batch(
+                target, assignment, executor, shard=shard, outage_retry=retry, watcher=watcher
+            )
             running = batch.run(batch_items(wanted), concurrency=concurrency, retry_failed=True)
             async with aclosing(running) as all_ended:
                 async for _ in all_ended:
@@ -185,16 +189,16 @@ def _executor(
     attempts: int,
     models: Models | None,
     cluster: Cluster | None,
-    watcher: Watcher,
-) -> Iterator[Executor]:
+    watcher: batches.Watcher,
+) -> Iterator[batches.Executor]:
     """This process, or workers on a cluster."""
     if cluster is None:
         yield system.worker(folder, attempts, models, watcher)
         return
-    from interleave.batches.ray_executor import ray_executor
+    from interleave.plugin import batches
 
     work = RemoteRun(cluster.benchmark, cluster.data.absolute(), system, attempts)
-    with ray_executor(work, folder, cluster.options) as executor:
+    with batches.executor_on_ray(work, folder, cluster.options) as executor:
         yield executor
 
 
@@ -234,7 +238,7 @@ def _answers(folder: Path, attempts: int, items: Sequence[Item]) -> dict[str, An
     target = runs_folder(folder, attempts)
     return {
         ended.id: _answer(ended, folder, f"runs/attempts-{attempts}")
-        for ended in (read_index(target) if target.exists() else ())
+        for ended in (batches.read_index(target) if target.exists() else ())
         if ended.id in wanted
     }
 

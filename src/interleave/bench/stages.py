@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from interleave import ConfigurationError, InputError, RunError
 from interleave.bench.base import Benchmark, Dataset
 from interleave.bench.datasets import find_data
 from interleave.bench.judge import Judged
@@ -23,11 +24,7 @@ from interleave.bench.numbers import Label, Missing, Outcome, Scorable, outcome_
 from interleave.bench.outputs import FOLDER as OUTPUTS
 from interleave.bench.outputs import Output, read_outputs, with_digests, write_outputs
 from interleave.bench.prompts import JudgePrompts, official_prompts, reworded_prompts
-from interleave.errors import ConfigurationError, InputError, RunError
-from interleave.files import make_folder, write_atomic
-from interleave.runs.folder import refuse_foreign_folder
-from interleave.text import slug
-from interleave.types import Value
+from interleave.plugin import Value, make_folder, runs, slug, write_atomic
 
 BENCH_NAME = "bench.json"
 SCORES = "scores"
@@ -80,7 +77,7 @@ class Workspace:
         )
         there = read_description(self.folder)
         if there is None:
-            refuse_foreign_folder(self.folder, marker=BENCH_NAME)
+            runs.refuse_foreign_folder(self.folder, marker=BENCH_NAME)
             make_folder(self.folder)
             write_atomic(self.folder / BENCH_NAME, made.model_dump_json(indent=1).encode())
         elif different := [

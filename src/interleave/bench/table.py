@@ -5,8 +5,8 @@ from __future__ import annotations
 import pkgutil
 from typing import TYPE_CHECKING
 
-from interleave import entry_points
-from interleave.errors import ConfigurationError, did_you_mean
+from interleave import ConfigurationError
+from interleave.plugin import did_you_mean, entry_points
 
 if TYPE_CHECKING:
     from interleave.bench.base import Benchmark

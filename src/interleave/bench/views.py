@@ -15,9 +15,7 @@ from interleave.bench.base import Benchmark, Item, JudgeRecord, Unparsed
 from interleave.bench.numbers import Measured
 from interleave.bench.outputs import Output
 from interleave.bench.parsing import json_object
-from interleave.files import make_folder, write_atomic
-from interleave.images import encode_png
-from interleave.runs.folder import DOCUMENT_NAME
+from interleave.plugin import images, make_folder, runs, write_atomic
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -121,7 +119,7 @@ class Pages:
                 yield Piece(picture=self.picture(asset.picture))
 
     def _kept(self, image: Image) -> Path:
-        data = encode_png(image)
+        data = images.encode_png(image)
         path = self.page / KEPT / f"{hashlib.sha256(data).hexdigest()[:24]}.png"
         if not path.exists():
             make_folder(path.parent)
@@ -139,7 +137,7 @@ class Pages:
         known: bool = True,
     ) -> AnswerView:
         """What a system whose files are in `folder` answered; of an unknown item, questions are bare keys."""
-        run = folder / output.run / DOCUMENT_NAME if output is not None and output.run else None
+        run = folder / output.run / runs.DOCUMENT_NAME if output is not None and output.run else None
         reason = output.reason if output is not None else ""
         if output is None and self.benchmark.tests == "systems":
             reason = "there is no output"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from interleave.errors import InputError
-from interleave.files import read_bytes, why
+from interleave import InputError
+from interleave.plugin import files
 
 MAX_FILE_BYTES = 200_000_000
 MAX_PART_BYTES = 400_000_000
@@ -22,12 +22,12 @@ _COLUMN = re.compile(r"[A-Z]{1,3}")
 def read_sheet(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of the first sheet by the names in its first row: texts, numbers, None where nothing is."""
     try:
-        with zipfile.ZipFile(io.BytesIO(read_bytes(path, most_bytes=MAX_FILE_BYTES))) as book:
+        with zipfile.ZipFile(io.BytesIO(files.read_bytes(path, most_bytes=MAX_FILE_BYTES))) as book:
             texts = _texts(book)
             rows = _part(book, "xl/worksheets/sheet1.xml").iter(f"{_NAMESPACE}row")
             cells = [dict(_cell(cell, texts) for cell in row.iter(f"{_NAMESPACE}c")) for row in rows]
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
+        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
     except (zipfile.BadZipFile, KeyError, IndexError, ValueError, ElementTree.ParseError) as error:
         raise InputError(f"{path} is no table that can be read ({type(error).__name__}: {error})") from None
     if not cells:

@@ -1,1 +1,5 @@
 """The command line: one module per command; the work itself is done by the packages below."""
+
+from interleave.lazy_names import lazy_names
+
+__all__, __getattr__ = lazy_names(__name__, __file__)

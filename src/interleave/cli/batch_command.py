@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interleave.batches.watcher import Watcher, Watchers
-from interleave.cli.batch_progress import batch_progress
+from interleave.cli.batch_progress import show_batch_progress
 from interleave.cli.json_output import EventPrinter, EventWatcher, as_json
 from interleave.cli.run_command import Output, cancel_on_terminate
 from interleave.cli.signals import interrupt_on_terminate
@@ -68,7 +68,7 @@ def run_requests(
 @contextmanager
 def watching(folder: Path, output: Output) -> Iterator[Watcher]:
     """What follows a batch while the block runs: its progress and, where asked for, its event lines."""
-    with interrupt_on_terminate(), batch_progress() as progress, collapse_retry_messages():
+    with interrupt_on_terminate(), show_batch_progress() as progress, collapse_retry_messages():
         events = [EventWatcher(folder, EventPrinter(sys.stdout))] if output.events else []
         yield Watchers(progress, *events)
 

@@ -219,7 +219,7 @@ class LiveBatchProgress(BatchProgress):
 
 
 @contextmanager
-def batch_progress() -> Iterator[BatchProgress]:
+def show_batch_progress() -> Iterator[BatchProgress]:
     """Progress on standard error while the block runs."""
     console = make_console()
     progress = LiveBatchProgress(console) if console.is_terminal else PlainBatchProgress()

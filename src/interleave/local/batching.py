@@ -30,7 +30,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from interleave.local.library_errors import clear_frames
-from interleave.plugin import OutOfMemory, waiting
+from interleave.plugin import backends, errors
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class BatchQueue(Generic[Input, Result]):
             self._waiting.append(call)
         self._executor.submit(self._run_next_batch)
         try:
-            with waiting():  # for the calls before it, however many
+            with backends.waiting():  # for the calls before it, however many
                 await asyncio.wrap_future(call.started)
             return await asyncio.wrap_future(call.future)
         except asyncio.CancelledError:
@@ -193,7 +193,7 @@ class BatchQueue(Generic[Input, Result]):
         error = self._try(batch) if batch else None
         if error is None:
             return
-        out_of_memory = isinstance(error, OutOfMemory)
+        out_of_memory = isinstance(error, errors.OutOfMemory)
         for queue in _queues_of(self._executor) if out_of_memory else [self]:
             queue._free_memory()
         if len(batch) == 1 and (freed or not out_of_memory):

@@ -13,7 +13,7 @@ from subprocess import SubprocessError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interleave.local.library_errors import clear_frames
-from interleave.plugin import causes
+from interleave.plugin import errors
 
 if TYPE_CHECKING:
     import torch
@@ -108,5 +108,5 @@ def _is_compiler_error(error: Exception) -> bool:
         type(each).__module__.startswith(("torch._dynamo", "torch._inductor", "triton"))
         or isinstance(each, ImportError | OSError | SubprocessError)
         or "compiler" in str(each)
-        for each in causes(error)
+        for each in errors.causes(error)
     )

@@ -29,7 +29,7 @@ from interleave.local.qwen3_vl.cuda_graph_decode import (
     is_greedy,
     supports,
 )
-from interleave.plugin import Token
+from interleave.plugin import backends
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -276,7 +276,7 @@ class Decoder:
         ids = ids[: token_budget if end is None else min(end, token_budget)]
         texts = detokenize(self.tokenizer, ids)
         tokens = (
-            tuple(Token(*pair) for pair in zip(texts, probs, strict=False))
+            tuple(backends.Token(*pair) for pair in zip(texts, probs, strict=False))
             if request.probabilities and probs is not None
             else ()
         )

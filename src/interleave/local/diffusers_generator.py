@@ -54,7 +54,7 @@ from interleave.local.pipelines import (
     use_lightning_schedule,
 )
 from interleave.local.unread_layers import LAYERS, drop_unread_layers
-from interleave.plugin import Spec, check_extras, report, white_canvas
+from interleave.plugin import Spec, backends, images
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -190,7 +190,7 @@ class DiffusersGenerator:
             for place, source in enumerate(request.sources)
         )
         if not sources and self.family.starts_on_white:
-            sources = (white_canvas(size),)
+            sources = (images.white_canvas(size),)
         named, mask = request.settings, self.mask
         if request.mask is not None:
             mask = on_canvas(as_mask(request.mask), size)
@@ -238,7 +238,7 @@ class DiffusersGenerator:
             )
         if not request.sources and not self.family.text_to_image:
             raise BackendError("this generator only changes pictures, and was given none to start from")
-        check_extras(request, self.capabilities)
+        backends.check_extras(request, self.capabilities)
         if request.mask is not None and request.mask.size != request.sources[0].size:
             raise BackendError(
                 f"the mask is {request.mask.width}×{request.mask.height}, and its picture "
@@ -294,7 +294,7 @@ class DiffusersGenerator:
             if all(call.cancelled for call in batch):
                 raise _AllCancelled
             for drawing in drawings:
-                report(drawing.request.slot, step + 1, drawing.steps)
+                backends.report(drawing.request.slot, step + 1, drawing.steps)
             return tensors
 
         try:
@@ -305,7 +305,9 @@ class DiffusersGenerator:
                 ]
         except _AllCancelled:
             self._free_memory()
-            return [white_canvas(drawing.size) for drawing in drawings]  # cancelled calls drop their results
+            return [
+                images.white_canvas(drawing.size) for drawing in drawings
+            ]  # cancelled calls drop their results
 
     def _draw(self, drawings: Sequence[Drawing], after_step: Any) -> Any:
         def work() -> Any:

@@ -13,7 +13,7 @@ from PIL import Image
 from pydantic import Field, ValidationError
 
 from interleave import ConfigurationError, MissingDependency
-from interleave.plugin import Spec, Value, pixel_digest
+from interleave.plugin import Spec, Value, images
 
 if TYPE_CHECKING:
     import torch
@@ -86,7 +86,7 @@ class EmbeddingIdentity:
         return max(0.0, min(1.0, float((found @ wanted).max())))
 
     def _reference(self, image: Image.Image) -> torch.Tensor:
-        digest = pixel_digest(image)
+        digest = images.pixel_digest(image)
         if digest not in self._known:
             if len(self._known) >= REFERENCES:
                 self._known.pop(next(iter(self._known)))

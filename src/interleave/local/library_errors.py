@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from interleave import BackendError, ConfigurationError, InterleaveError
-from interleave.plugin import OutOfMemory, causes
+from interleave.plugin import errors
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -22,7 +22,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def clear_frames(error: BaseException) -> None:
     """Drop the local variables, tensors among them, of the frames in an error's tracebacks."""
-    for each in causes(error):
+    for each in errors.causes(error):
         traceback.clear_frames(each.__traceback__)
 
 
@@ -37,7 +37,7 @@ def as_backend_error(
         raise
     except Exception as error:  # the libraries raise anything at all
         if is_out_of_memory(error):
-            raise OutOfMemory(
+            raise errors.OutOfMemory(
                 f"{what} ran out of memory{f' with {batch} calls at once' if batch > 1 else ''}: "
                 "use a smaller ?batch= or picture size, ?quantization=, or (diffusers) ?offload=model"
             ) from None

@@ -47,7 +47,7 @@ from interleave.local.qwen3_vl.compile_ahead import (
 )
 from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.local.silence import quiet
-from interleave.plugin import SamplingOptions, Spec, sampling_for
+from interleave.plugin import Spec, backends
 
 TRAINED_PIXELS = 1024 * 1024
 """The picture size that the planner and critic checkpoints were trained with; larger ones are scaled down."""
@@ -63,7 +63,7 @@ _LOADING = threading.Lock()
 class TransformersVlm:
     """A model from the Hub or a folder, called in batches."""
 
-    class Options(LocalOptions, SamplingOptions):
+    class Options(LocalOptions, backends.SamplingOptions):
         attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "auto"
         quantization: Quantization = "none"
         """Weights in fewer bits, with bitsandbytes on a CUDA device."""
@@ -114,7 +114,7 @@ class TransformersVlm:
         return await self.loaded.queue.submit(self._request(tuple(messages), sampling))
 
     def _request(self, messages: tuple[Message, ...], sampling: Sampling) -> CompletionRequest:
-        decoding = sampling_for(sampling, self.options)
+        decoding = backends.sampling_for(sampling, self.options)
         return CompletionRequest(
             messages,
             sampling.max_tokens,

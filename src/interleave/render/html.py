@@ -23,7 +23,7 @@ from interleave.render.notes import forced_note, merged_notes
 from interleave.render.word_diff import prompt_changes
 from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
-from interleave.runs.store import FOLDER, PictureStore
+from interleave.runs.store import IMAGES_FOLDER, PictureStore
 from interleave.text import one_line, visible
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def render_document(folder: Path, record: RunRecord) -> str:
         rollbacks=[each for each in record.decisions if each.cause == "rollback"],
         redrawn_anew=[each for each in record.decisions if each.cause == "drift"],
         prompt_changes=prompt_changes,
-        folder=FOLDER,
+        folder=IMAGES_FOLDER,
     )
 
 

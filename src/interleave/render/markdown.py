@@ -9,7 +9,7 @@ from urllib.parse import quote
 from interleave.files import write_atomic
 from interleave.render.html import by_hand_of
 from interleave.runs.record import RunRecord, StepRecord
-from interleave.runs.store import FOLDER
+from interleave.runs.store import IMAGES_FOLDER
 from interleave.text import one_line, visible
 
 FILE_NAME = "document.md"
@@ -57,7 +57,7 @@ def _step(step: StepRecord) -> list[str]:
 
 
 def _picture(name: str, description: str) -> str:
-    return f"![{_plain(description)}]({FOLDER}/{quote(name)})"
+    return f"![{_plain(description)}]({IMAGES_FOLDER}/{quote(name)})"
 
 
 def _plain(text: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from interleave import InputError, RunError, StorageError
-from interleave.plugin import Value, folder_lock, make_folder, read_from, sync_file, write_atomic
+from interleave.plugin import Value, files, folder_lock, make_folder, write_atomic
 from interleave.robots.video_segments import Segment
 
 LINES_NAME, SETTINGS_NAME, LOCK_NAME = "annotations.jsonl", "annotate.json", "annotate.lock"
@@ -73,7 +73,7 @@ class AnnotationFolder:
         path = self.folder / SETTINGS_NAME
         if path.exists():
             try:
-                there = AnnotateSettings.model_validate_json(read_from(path))
+                there = AnnotateSettings.model_validate_json(files.read_from(path))
             except ValidationError:
                 raise RunError(f"{path} is damaged: name another --out") from None
             if there != settings:
@@ -106,7 +106,7 @@ class AnnotationWriter:
         try:
             while data:
                 data = data[os.write(self._file, data) :]
-            sync_file(self._file)
+            files.sync_file(self._file)
         except OSError as error:
             raise StorageError.at(self.path, error) from error
         self.done[annotation.episode] = annotation
@@ -117,7 +117,7 @@ class AnnotationWriter:
 
 def read_lines(path: Path) -> tuple[dict[int, EpisodeAnnotation], int]:
     """The annotations of a side file, the last of each episode, and how many bytes of it are whole."""
-    data = read_from(path) if path.exists() else b""
+    data = files.read_from(path) if path.exists() else b""
     whole = data.rfind(b"\n") + 1
     found: dict[int, EpisodeAnnotation] = {}
     for number, line in enumerate(data[:whole].splitlines(), start=1):

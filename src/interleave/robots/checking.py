@@ -7,16 +7,7 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from interleave import ConfigurationError
-from interleave.plugin import (
-    LoadedAgent,
-    PromptPack,
-    RetriedVlm,
-    agent_from,
-    is_prompted,
-    load_agent,
-    resolve,
-    split_choices,
-)
+from interleave.plugin import LoadedAgent, PromptPack, RetriedVlm, agents, resolve, runs, split_choices
 from interleave.robots.annotator import Annotator, VlmAnnotator
 from interleave.robots.sub_task_check import SubTaskCheck, VlmSubTaskCheck, as_check
 
@@ -30,7 +21,7 @@ COLUMNS = 5
 def load_check(*, profile: str | None = None, critic: Any = None, prompts: str | None = None) -> SubTaskCheck:
     """A check of sub-tasks by a critic: that of a profile, or the one that is named or given."""
     config, pack, chosen = _resolved(profile, critic, prompts)
-    loaded = check_from(load_agent(chosen.critic, config.critic, "critic"), pack)
+    loaded = check_from(runs.load_agent(chosen.critic, config.critic, "critic"), pack)
     return loaded.with_calls_through(lambda vlm: RetriedVlm("the critic", vlm))
 
 
@@ -56,7 +47,7 @@ def load_annotator(
     config, pack, chosen = _resolved(profile, annotator, prompts)
     single = pack.description.single_frames
     loaded = annotator_from(
-        load_agent(chosen.planner, config.planner, "planner"), pack, columns=None if single else COLUMNS
+        runs.load_agent(chosen.planner, config.planner, "planner"), pack, columns=None if single else COLUMNS
     )
     return LoadedAnnotator(
         loaded.with_calls_through(lambda vlm: RetriedVlm("the annotator", vlm)),
@@ -68,19 +59,19 @@ def load_annotator(
 
 def check_from(backend: Any, pack: PromptPack) -> LoadedAgent[SubTaskCheck]:
     """A check of sub-tasks from a model, an object that checks by itself, or any object that judges."""
-    if not is_prompted(backend):
+    if not agents.is_prompted(backend):
         return LoadedAgent(as_check(backend))
-    return agent_from(backend, lambda vlm: VlmSubTaskCheck(vlm, pack))
+    return agents.agent_from(backend, lambda vlm: VlmSubTaskCheck(vlm, pack))
 
 
 def annotator_from(backend: Any, pack: PromptPack, *, columns: int | None) -> LoadedAgent[Annotator]:
     """An annotator from a vision-language model, or from an object that finds sub-tasks by itself."""
-    if not is_prompted(backend) and not iscoroutinefunction(getattr(backend, "segments", None)):
+    if not agents.is_prompted(backend) and not iscoroutinefunction(getattr(backend, "segments", None)):
         raise ConfigurationError(
             "the annotator must be a vision-language model, or an object with 'async def segments(…)' and "
             f"'async def boundary(…)'; this is a {type(backend).__name__}"
         )
-    return agent_from(backend, lambda vlm: VlmAnnotator(vlm, pack, columns=columns))
+    return agents.agent_from(backend, lambda vlm: VlmAnnotator(vlm, pack, columns=columns))
 
 
 def _resolved(profile: str | None, agent: Any, prompts: str | None) -> tuple[Any, PromptPack, Any]:

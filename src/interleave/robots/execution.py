@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from interleave import InputError, Verdict
-from interleave.plugin import PictureStore, Value, folder_lock, read_from, write_atomic
+from interleave.plugin import PictureStore, Value, files, folder_lock, write_atomic
 from interleave.robots.control_loop import Tried
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def executions(run: Path) -> list[Execution]:
     if not path.is_file():
         return []
     found = []
-    for number, line in enumerate(read_from(path).splitlines(), start=1):
+    for number, line in enumerate(files.read_from(path).splitlines(), start=1):
         try:
             found.append(Execution.model_validate_json(line))
         except ValidationError:

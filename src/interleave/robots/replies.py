@@ -10,17 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from interleave import Plan, Reply
-from interleave.plugin import (
-    PLAN_KEYS,
-    TEXT_SCHEMA,
-    Prose,
-    UnreadableLiteral,
-    Value,
-    object_schema,
-    parse_reply,
-    read_plan,
-    require_object,
-)
+from interleave.plugin import Prose, Value, agents, errors
 
 SEGMENT_KEYS = ("segments",)
 BOUNDARY_KEYS = ("boundary_frame",)
@@ -28,13 +18,13 @@ NOTHING_CHANGES = ("nothing changes", "nothing has changed", "no change")
 _DIGITS = re.compile(r"[0-9]{1,7}")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
-SEGMENTS_SCHEMA = object_schema(
+SEGMENTS_SCHEMA = agents.object_schema(
     segments={
         "type": "array",
-        "items": object_schema(first_frame={"type": "integer"}, instruction=TEXT_SCHEMA),
+        "items": agents.object_schema(first_frame={"type": "integer"}, instruction=agents.TEXT_SCHEMA),
     }
 )
-BOUNDARY_SCHEMA = object_schema(boundary_frame={"type": "integer"})
+BOUNDARY_SCHEMA = agents.object_schema(boundary_frame={"type": "integer"})
 
 
 class SheetSegment(Value):
@@ -51,53 +41,59 @@ def parse_segments(reply: Reply | str, frames: int) -> tuple[SheetSegment, ...]:
     A model that describes each frame by what has changed since the one before (an answer with a text for
     each) is read too: a change ends a sub-task, and what comes after the last change has no name yet.
     """
-    return parse_reply(
+    return agents.parse_reply(
         reply,
-        (*SEGMENT_KEYS, *PLAN_KEYS),
+        (*SEGMENT_KEYS, *agents.PLAN_KEYS),
         lambda value, _: (
-            _segments(value, frames) if SEGMENT_KEYS[0] in value else _changes(read_plan(value, ""), frames)
+            _segments(value, frames)
+            if SEGMENT_KEYS[0] in value
+            else _changes(agents.read_plan(value, ""), frames)
         ),
     )
 
 
 def parse_boundary(reply: Reply | str, frames: int, earlier: str) -> int:
     """The number of the frame with which the sub-task after `earlier` begins: 2 up to `frames`."""
-    return parse_reply(
+    return agents.parse_reply(
         reply,
-        (*BOUNDARY_KEYS, *PLAN_KEYS),
+        (*BOUNDARY_KEYS, *agents.PLAN_KEYS),
         lambda value, _: (
             _boundary(value, frames)
             if BOUNDARY_KEYS[0] in value
-            else _end_of(earlier, _changes(read_plan(value, ""), frames))
+            else _end_of(earlier, _changes(agents.read_plan(value, ""), frames))
         ),
     )
 
 
 def _segments(value: Any, frames: int) -> tuple[SheetSegment, ...]:
-    listed = require_object(value, "the answer").get(SEGMENT_KEYS[0])
+    listed = agents.require_object(value, "the answer").get(SEGMENT_KEYS[0])
     if not isinstance(listed, list) or not listed:
-        raise UnreadableLiteral(f'the answer must be one object with a list under "{SEGMENT_KEYS[0]}"')
+        raise errors.UnreadableLiteral(f'the answer must be one object with a list under "{SEGMENT_KEYS[0]}"')
     found: list[SheetSegment] = []
     for position, item in enumerate(listed, start=1):
-        fields = require_object(item, f"sub-task {position}")
+        fields = agents.require_object(item, f"sub-task {position}")
         first, said = _frame(fields.get("first_frame"), "first_frame", 1, frames), fields.get("instruction")
         if not isinstance(said, str) or not said.strip():
-            raise UnreadableLiteral(f'"instruction" of sub-task {position} must be a text')
+            raise errors.UnreadableLiteral(f'"instruction" of sub-task {position} must be a text')
         if found and first <= found[-1].first:
-            raise UnreadableLiteral("the sub-tasks must follow each other, each with frames of its own")
+            raise errors.UnreadableLiteral(
+                "the sub-tasks must follow each other, each with frames of its own"
+            )
         found.append(SheetSegment(first=first if found else 1, instruction=said.strip()))
     return tuple(found)
 
 
 def _boundary(value: Any, frames: int) -> int:
-    return _frame(require_object(value, "the answer").get(BOUNDARY_KEYS[0]), BOUNDARY_KEYS[0], 2, frames)
+    return _frame(
+        agents.require_object(value, "the answer").get(BOUNDARY_KEYS[0]), BOUNDARY_KEYS[0], 2, frames
+    )
 
 
 def _frame(value: Any, key: str, least: int, most: int) -> int:
     if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise UnreadableLiteral(
+        raise errors.UnreadableLiteral(
             f'"{key}" must be the number of a frame, {least} to {most}, not {value!r:.60}'
         )
     return value
@@ -105,7 +101,9 @@ def _frame(value: Any, key: str, least: int, most: int) -> int:
 
 def _changes(plan: Plan, frames: int) -> tuple[SheetSegment, ...]:
     if len(plan.steps) != frames:
-        raise UnreadableLiteral(f"there are {frames} frames, and the answer has {len(plan.steps)} texts")
+        raise errors.UnreadableLiteral(
+            f"there are {frames} frames, and the answer has {len(plan.steps)} texts"
+        )
     found: list[SheetSegment] = []
     first = 1
     for number, step in enumerate(plan.steps[1:], start=2):
@@ -121,5 +119,7 @@ def _end_of(earlier: str, segments: Sequence[SheetSegment]) -> int:
     """Where the sub-task of this name has ended; the first one that has, where none is called so."""
     ends = {each.instruction: later.first for each, later in reversed([*pairwise(segments)])}
     if not ends:
-        raise UnreadableLiteral("nothing changes in these frames, and a sub-task ends in them: look again")
+        raise errors.UnreadableLiteral(
+            "nothing changes in these frames, and a sub-task ends in them: look again"
+        )
     return ends.get(earlier, segments[1].first)

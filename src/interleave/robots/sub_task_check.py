@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from interleave import Critic, Outcome, Picture, ReplyError, Verdict, VisionLanguageModel
-from interleave.plugin import PromptPack, ask, critic_input, critic_sampling, read_verdict
+from interleave.plugin import PromptPack, agents, ask, critic_input, read_verdict
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -44,7 +44,7 @@ class VlmSubTaskCheck:
                 "after": (Picture(seen.after),),
             },
         )
-        sampling = critic_sampling(self.vlm.capabilities.token_probabilities)
+        sampling = agents.critic_sampling(self.vlm.capabilities.token_probabilities)
         try:
             return await ask(self.vlm, messages, read_verdict, sampling=sampling, pack=self.pack)
         except ReplyError as error:

@@ -22,10 +22,9 @@ from interleave.runs.decisions import DecidedRun, redraw_line, still_written
 from interleave.runs.digest_chain import DigestChain
 from interleave.runs.folder import refuse_foreign_folder
 from interleave.runs.journal import Branched, JournalReader, Line, is_being_written
-from interleave.runs.journal_files import FILE_NAME as JOURNAL_NAME
-from interleave.runs.journal_files import has_journal
+from interleave.runs.journal_files import JOURNAL_NAME, has_journal
 from interleave.runs.record import RunRecord, picture_names, read_record
-from interleave.runs.store import FOLDER as IMAGES
+from interleave.runs.store import IMAGES_FOLDER as IMAGES
 from interleave.runs.store import PictureStore
 
 

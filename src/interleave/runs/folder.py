@@ -14,17 +14,17 @@ from interleave.files import make_folder, sync_folder
 from interleave.images import pixel_digest
 from interleave.locks import lock, open_lock_file, require_locks
 from interleave.runs.journal import Journal, RequestPart, StoredAsset, no_locks
-from interleave.runs.journal_files import FILE_NAME, claimed_journal, is_journal
+from interleave.runs.journal_files import JOURNAL_NAME, claimed_journal, is_journal
 from interleave.runs.lease import Lease
 from interleave.runs.record import RunRecord
-from interleave.runs.store import PictureStore, name_of
+from interleave.runs.store import PictureStore, image_name
 from interleave.types import GivenAsset, Picture, Request, Text
 
 DOCUMENT_NAME = "document.html"
 """The page of a run; how it is written is given to `Run.open`."""
 
 
-def refuse_foreign_folder(folder: Path, *, marker: str = FILE_NAME) -> None:
+def refuse_foreign_folder(folder: Path, *, marker: str = JOURNAL_NAME) -> None:
     """Refuse an output folder that is neither new, nor empty, nor marked as ours by this file."""
     require_locks()  # they are taken much later, when the models are loaded
     try:
@@ -37,7 +37,7 @@ def refuse_foreign_folder(folder: Path, *, marker: str = FILE_NAME) -> None:
         raise RunError(
             f"{folder} cannot be read ({error.strerror}): choose another folder with --out"
         ) from None
-    is_ours = any(map(is_journal, contents)) if marker == FILE_NAME else marker in contents
+    is_ours = any(map(is_journal, contents)) if marker == JOURNAL_NAME else marker in contents
     if contents and not is_ours:
         raise RunError(
             f"{folder} holds other things ({sorted(contents)[0]!r}…): choose a new or empty folder with --out"
@@ -89,13 +89,13 @@ def _without_picture(asset: StoredAsset) -> tuple[str, str, str, bool]:
     return asset.name, asset.kind, asset.description, asset.image is None
 
 
-def open_journal(folder: Path, name: str = FILE_NAME, *, lease: Lease | None = None) -> Journal:
+def open_journal(folder: Path, name: str = JOURNAL_NAME, *, lease: Lease | None = None) -> Journal:
     """The journal of a folder, open for writing; the folder is made if it does not exist.
 
     Under a lease it is taken over from earlier ones.
     """
     require_locks()
-    is_run = name == FILE_NAME
+    is_run = name == JOURNAL_NAME
     try:
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -142,7 +142,7 @@ def stored_assets(request: Request) -> tuple[StoredAsset, ...]:
     return tuple(
         StoredAsset(
             name=asset.name,
-            image=None if asset.image is None else name_of(asset.image),
+            image=None if asset.image is None else image_name(asset.image),
             kind=asset.kind,
             description=asset.description,
         )
@@ -161,7 +161,7 @@ def given_assets(stored: Iterable[StoredAsset], store: PictureStore) -> tuple[Gi
 def request_parts(request: Request) -> tuple[RequestPart, ...]:
     """A request as a journal holds it: text, and pictures by their names in the store."""
     return tuple(
-        RequestPart(text=part.text) if isinstance(part, Text) else RequestPart(image=name_of(part.image))
+        RequestPart(text=part.text) if isinstance(part, Text) else RequestPart(image=image_name(part.image))
         for part in request.parts
     )
 

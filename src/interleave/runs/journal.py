@@ -35,7 +35,7 @@ from interleave.files import read_from, sync_file
 from interleave.locks import is_locked, lock, unlock
 from interleave.redaction import redacted_model
 from interleave.runs.digest_chain import DigestChain, JournalPosition, last_digest
-from interleave.runs.journal_files import FILE_NAME, journal_path
+from interleave.runs.journal_files import JOURNAL_NAME, journal_path
 from interleave.runs.lease import Lease
 from interleave.types import (
     WRITTEN_IF_GIVEN,
@@ -468,9 +468,9 @@ def no_locks(folder: Path, error: OSError) -> RunError:
     )
 
 
-def is_being_written(folder: Path, name: str = FILE_NAME) -> bool:
+def is_being_written(folder: Path, name: str = JOURNAL_NAME) -> bool:
     """Whether a live process holds the lock of the journal, whatever the last line says."""
-    return is_locked(journal_path(folder) if name == FILE_NAME else folder / name)
+    return is_locked(journal_path(folder) if name == JOURNAL_NAME else folder / name)
 
 
 class JournalReader:

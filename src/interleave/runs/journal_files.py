@@ -19,13 +19,13 @@ from interleave.errors import LeaseLost
 from interleave.files import read_from, sync_folder, write_new
 from interleave.runs.lease import Lease
 
-FILE_NAME = "journal.jsonl"
+JOURNAL_NAME = "journal.jsonl"
 _NAME = re.compile(r"journal(?:\.([1-9][0-9]{0,17}))?\.jsonl\Z")
 
 
 def journal_name(token: int) -> str:
     """The file of a lease."""
-    return FILE_NAME if token <= 1 else f"journal.{token}.jsonl"
+    return JOURNAL_NAME if token <= 1 else f"journal.{token}.jsonl"
 
 
 def is_journal(name: str) -> bool:

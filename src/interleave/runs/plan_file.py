@@ -10,7 +10,7 @@ from typing import Any
 from interleave.errors import InputError, RunError
 from interleave.files import read_from, write_atomic
 from interleave.runs.record import PLAN_NAME, RunRecord
-from interleave.runs.store import FOLDER as IMAGES
+from interleave.runs.store import IMAGES_FOLDER as IMAGES
 from interleave.types import Plan
 
 

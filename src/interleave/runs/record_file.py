@@ -18,20 +18,20 @@ from interleave.runs.journal import Ended, Status
 from interleave.runs.journal_files import journal_path
 from interleave.runs.record import RunRecord
 
-FILE_NAME = "run.json"
+RECORD_NAME = "run.json"
 SEAL_BYTES, LINE_BYTES = 64, 65_536
 """How much of the end of a journal is read for the digest of its last line, and for the whole line."""
 
 
 def write_stored(folder: Path, record: RunRecord) -> None:
     """Write `run.json`, whole or not at all."""
-    write_atomic(folder / FILE_NAME, record.model_dump_json(indent=1).encode() + b"\n")
+    write_atomic(folder / RECORD_NAME, record.model_dump_json(indent=1).encode() + b"\n")
 
 
 def read_stored(folder: Path) -> tuple[RunRecord, bytes] | None:
     """The record in `run.json`, and its bytes; None where it cannot be read. It may be out of date."""
     try:
-        data = read_from(folder / FILE_NAME)
+        data = read_from(folder / RECORD_NAME)
         return RunRecord.model_validate_json(data), data
     except (OSError, ValidationError):
         return None
@@ -78,7 +78,7 @@ def lost_lines(record: RunRecord, folder: Path) -> str | None:
     if stored is None or stored[0].journal.lines <= record.journal.lines:
         return None
     return (
-        f"{journal_path(folder)} has lost its end: it has {record.journal.lines} lines, and {FILE_NAME} "
+        f"{journal_path(folder)} has lost its end: it has {record.journal.lines} lines, and {RECORD_NAME} "
         f"was made from {stored[0].journal.lines}: restore it from a copy, or resume the run to make the "
         "rest again"
     )

@@ -66,7 +66,7 @@ from interleave.runs.record import RunRecord, StepRecord, fold, picture_names, r
 from interleave.runs.record_file import lost_lines, write_stored
 from interleave.runs.replay import EventLog, Replay
 from interleave.runs.steering import Steering, steering_after
-from interleave.runs.store import FOLDER as IMAGES
+from interleave.runs.store import IMAGES_FOLDER as IMAGES
 from interleave.runs.store import PictureStore, remove_temporary_files
 from interleave.runs.summary import summarize
 from interleave.runs.takes import Takes

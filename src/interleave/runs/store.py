@@ -13,7 +13,7 @@ from interleave.errors import InputError, MissingPicture, RunError, StorageError
 from interleave.files import read_from, remove_temporaries_of, sync_folder, write_atomic
 from interleave.images import decode_picture, encode_png
 
-FOLDER = "images"
+IMAGES_FOLDER = "images"
 _NAME = re.compile(r"[0-9a-f]{64}\.png\Z")
 
 
@@ -21,7 +21,7 @@ class PictureStore:
     """Writes pictures into a run folder and reads them back."""
 
     def __init__(self, run: Path) -> None:
-        self.folder = run / FOLDER
+        self.folder = run / IMAGES_FOLDER
         self._folder_made = False
 
     def put(self, image: Image.Image, metadata: Mapping[str, str] | None = None) -> str:
@@ -80,7 +80,7 @@ class PictureStore:
         return self.folder / name
 
 
-def name_of(image: Image.Image) -> str:
+def image_name(image: Image.Image) -> str:
     """The name that a picture without metadata has in a store."""
     return _name_of(encode_png(image))
 
@@ -91,5 +91,5 @@ def _name_of(data: bytes) -> str:
 
 def remove_temporary_files(run: Path) -> None:
     """Remove the temporary files of a process that died; call it only while holding the lock."""
-    for folder in (run, run / FOLDER):
+    for folder in (run, run / IMAGES_FOLDER):
         remove_temporaries_of(folder)

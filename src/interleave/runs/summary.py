@@ -9,7 +9,7 @@ from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.journal import Status
 from interleave.runs.permissions import resume_command
 from interleave.runs.record import PLAN_NAME, ByHand, CallCounts, RunRecord, StepRecord
-from interleave.runs.store import FOLDER as IMAGES
+from interleave.runs.store import IMAGES_FOLDER as IMAGES
 from interleave.types import Value
 
 

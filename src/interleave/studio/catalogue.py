@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interleave.errors import ConfigurationError, RunError
-from interleave.runs.record import RunRecord, picture_names
+from interleave import ConfigurationError, RunError, RunRecord
+from interleave.plugin import Value, one_line, runs
 from interleave.service.documents.database import Database, SqlConnection
 from interleave.service.documents.jobs import OPEN, Job
 from interleave.studio import subjects
-from interleave.text import one_line
-from interleave.types import Value
 
 log = logging.getLogger(__name__)
 FILE_NAME = "studio.sqlite"
@@ -125,7 +123,7 @@ def entry_of(job: Job, record: RunRecord | None, profile: str) -> Entry:
         finished_at=job.finished,
         profile=profile,
         steps=len(record.steps) if record else 0,
-        pictures=len(picture_names(record)) if record else 0,
+        pictures=len(runs.picture_names(record)) if record else 0,
         forced=len(record.forced_steps) if record else 0,
         seconds=record.seconds if record else None,
         cost=record.cost if record else None,

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
-from interleave.errors import ConfigurationError, InterleaveError
+from interleave import ConfigurationError, InterleaveError
+from interleave.plugin import options
 from interleave.service.cli import options as service_options
 
 if TYPE_CHECKING:
-    from interleave.runs.resolve import Choices
+    from interleave.plugin import runs
 
 DEFAULT_FOLDER = Path("runs") / "studio"
 WITHOUT_MODELS = ("mini", "oracle", "dry-run")
@@ -87,7 +87,7 @@ def studio(
     from elsewhere. The address is printed on standard output.
     """
     service_options.require_packages("studio")
-    from interleave.config.run_config import Limits
+    from interleave.plugin import Limits
     from interleave.service.documents.guests import GuestQuota
     from interleave.service.documents.server import DocumentsConfig, serve_documents
     from interleave.service.documents.service import ServiceSettings
@@ -145,26 +145,26 @@ def _origin(site: str) -> str:
     return site
 
 
-def _offers(chosen: Choices, named: list[str] | None) -> tuple[str, ...]:
+def _offers(chosen: runs.Choices, named: list[str] | None) -> tuple[str, ...]:
     """The profiles to choose from besides: those that were named, else those that run anywhere."""
-    from interleave.config.profiles import load_profile
+    from interleave.plugin import config
 
     if named == ["none"]:
         return ()
     wanted = [name for name in dict.fromkeys(named or WITHOUT_MODELS) if name != chosen.profile]
     if named:
         for name in wanted:
-            load_profile(name)  # refuses a name that no profile has
+            config.load_profile(name)  # refuses a name that no profile has
         return tuple(wanted)
     return tuple(name for name in wanted if _can_run(name))
 
 
 def _can_run(profile: str) -> bool:
     """Whether a profile is installed with the packages that it needs; imports none of them."""
-    from interleave.runs.resolve import Choices
+    from interleave.plugin import runs
 
     try:
-        service_options.require_models(Choices(profile=profile), "studio")
+        service_options.require_models(runs.Choices(profile=profile), "studio")
     except InterleaveError:
         return False
     return True

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, get_args
 
 from starlette.responses import Response
 
-from interleave.errors import RunError
-from interleave.runs.record import picture_names
+from interleave import RunError
+from interleave.plugin import runs
 from interleave.service.documents.document_routes import KEPT_FOR_EVER
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.requests import caller_of, value_json
@@ -77,7 +77,7 @@ class GalleryRoutes:
         data = await self.documents.in_thread(self.thumbnails.kept, job.id, picture, side)
         if data is None:
             record = await self.documents.in_thread(self.documents.record, job)
-            if record is None or picture not in picture_names(record):
+            if record is None or picture not in runs.picture_names(record):
                 raise unknown("picture", name)
             data = await self._made(request, job.id, picture, side)
         request.scope[LEASE].keep(len(data))

@@ -7,8 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from interleave.errors import InterleaveError, StorageError
-from interleave.runs.record import RunRecord
+from interleave import InterleaveError, RunRecord, StorageError
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.service import Documents
 from interleave.studio.catalogue import (

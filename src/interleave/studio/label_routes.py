@@ -11,9 +11,10 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from interleave import RunRecord
 from interleave.bench.labels import Kind, Label, Subject
 from interleave.bench.rater_agreement import METRICS, label_agreement
-from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
+from interleave.plugin import first_problem, runs
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.requests import caller_of, value_json
@@ -35,7 +36,6 @@ from interleave.studio.subjects import (
     unit_of,
     verdict_of,
 )
-from interleave.validation_errors import first_problem
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -147,7 +147,7 @@ class JudgingRoutes:
 
     async def _found(
         self, caller: Caller, subject: Subject | wire.NewLabel
-    ) -> tuple[StepRecord | None, AttemptRecord | None]:
+    ) -> tuple[runs.StepRecord | None, runs.AttemptRecord | None]:
         """The step and attempt that are meant; raises where the caller may not see them or they are not."""
         job = await self.documents.get(caller, subject.run)
         if subject.step is None:
@@ -343,7 +343,7 @@ def _agreement(
     )
 
 
-def _step(record: RunRecord | None, number: int) -> StepRecord:
+def _step(record: RunRecord | None, number: int) -> runs.StepRecord:
     steps = record.steps if record else ()
     step = next((each for each in steps if each.plan.number == number), None)
     if step is None:

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from interleave.bench.labels import Kind, Subject
+from interleave.plugin import Value
 from interleave.studio.schemas import GalleryItem
-from interleave.types import Value
 
 MOST_LABELS = 100
 """Labels in one request."""

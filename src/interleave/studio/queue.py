@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from interleave.errors import InterleaveError
-from interleave.runs.record import RunRecord
+from interleave import InterleaveError, RunRecord
+from interleave.plugin import first_problem, one_line
 from interleave.service.documents.job_decisions import Ask, Decisions
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.keys import Caller
@@ -24,8 +24,6 @@ from interleave.service.http.request_bodies import read_json
 from interleave.studio.catalogue import Search
 from interleave.studio.indexing import Indexing
 from interleave.studio.schemas import Move, Queue, QueueItem, Retried
-from interleave.text import one_line
-from interleave.validation_errors import first_problem
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from interleave.files import read_bytes
+from interleave.plugin import files
 from interleave.service.documents.keys import REPORTS
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.requests import caller_of, value_json
@@ -57,7 +57,7 @@ class ReportRoutes:
         try:
             size = found.path.stat().st_size
             await lease.reserve(COPIES * min(size, MOST_BYTES), loop.time() + 60)
-            data = await self.documents.in_thread(lambda: read_bytes(found.path, most_bytes=MOST_BYTES))
+            data = await self.documents.in_thread(lambda: files.read_bytes(found.path, most_bytes=MOST_BYTES))
         except OSError:
             raise unknown("report", path) from None
         body = await self.documents.in_thread(framed_page, data) if found.is_page else data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from interleave.types import Value
+from interleave.plugin import Value
 
 ReportKind = Literal["benchmark", "data", "training", "other"]
 

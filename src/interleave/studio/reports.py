@@ -19,13 +19,11 @@ from dataclasses import dataclass
 from html import unescape
 from pathlib import Path, PurePosixPath
 
-from interleave.files import open_regular
-from interleave.runs.journal_files import FILE_NAME as JOURNAL_NAME
+from interleave.plugin import files, one_line, runs, slug
 from interleave.service.documents.keys import FILE_NAME as KEYS_NAME
 from interleave.service.documents.keys import REPORTS as PREFIX
 from interleave.service.documents.own_secrets import stored_secret
 from interleave.studio.report_schemas import Report, ReportKind, Reports
-from interleave.text import one_line, slug
 
 MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -147,7 +145,7 @@ class ReportFolders:
             folder, depth = waiting.popleft()
             seen += 1
             entries = _entries(folder)
-            if any(entry.name == JOURNAL_NAME for entry in entries) or folder == own:
+            if any(entry.name == runs.JOURNAL_NAME for entry in entries) or folder == own:
                 continue
             for entry in entries:
                 try:
@@ -230,7 +228,7 @@ def _kind(name: str, head: bytes) -> ReportKind:
 
 def _head(path: Path) -> bytes:
     try:
-        with open_regular(path, most_bytes=1 << 40) as file:
+        with files.open_regular(path, most_bytes=1 << 40) as file:
             return file.read(HEAD_BYTES)
     except OSError:
         return b""

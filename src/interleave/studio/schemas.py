@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from interleave.types import Value
+from interleave.plugin import Value
 
 Outcome = Literal["completed", "forced", "failed", "incomplete", "cancelled", "held", "open"]
 """How a document came out: `forced` is completed with pictures that the critic did not accept."""

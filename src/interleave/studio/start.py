@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from interleave.config.profiles import load_profile
-from interleave.errors import InterleaveError
-from interleave.images import MAX_BYTES
-from interleave.render.exports import known_formats
+from interleave import InterleaveError, __version__
+from interleave.plugin import config, images, render, text, types
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.model_cache import Offer
 from interleave.service.documents.service import Documents, suggestions_for
@@ -18,9 +16,6 @@ from interleave.studio.schemas import (
     RoleModels,
     Start,
 )
-from interleave.text import MAX_REQUEST_CHARACTERS
-from interleave.types import MAX_REQUEST_PICTURES
-from interleave.version import __version__
 
 EXAMPLES = 6
 
@@ -58,12 +53,12 @@ class StartFacts:
                     available=each.missing is None,
                     missing=each.missing,
                 )
-                for each in known_formats().values()
+                for each in render.known_formats().values()
             ],
             limits=InputLimits(
-                max_pictures=MAX_REQUEST_PICTURES,
-                max_picture_bytes=MAX_BYTES,
-                max_text=MAX_REQUEST_CHARACTERS,
+                max_pictures=types.MAX_REQUEST_PICTURES,
+                max_picture_bytes=images.MAX_BYTES,
+                max_text=text.MAX_REQUEST_CHARACTERS,
             ),
         )
 
@@ -88,7 +83,7 @@ class StartFacts:
 
 def _description(offer: Offer) -> str:
     try:
-        return load_profile(offer.chosen.profile).description
+        return config.load_profile(offer.chosen.profile).description
     except InterleaveError:  # a file that was removed since
         return ""
 

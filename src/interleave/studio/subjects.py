@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from interleave import RunRecord
 from interleave.bench.labels import CriticVerdict, Kind, Subject
-from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
+from interleave.plugin import Value, runs
 from interleave.service.documents.database import Database, SqlConnection
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.response_json import pictures_before
-from interleave.types import Value
 
 SCHEMA = """
 CREATE TABLE documents (
@@ -109,7 +109,7 @@ def request_digest(job: Job) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def verdict_of(attempt: AttemptRecord) -> CriticVerdict | None:
+def verdict_of(attempt: runs.AttemptRecord) -> CriticVerdict | None:
     """The critic's verdict for a label; None where there is no readable one."""
     verdict = attempt.verdict
     if verdict is None or verdict.outcome.value == "unreadable":
@@ -117,7 +117,7 @@ def verdict_of(attempt: AttemptRecord) -> CriticVerdict | None:
     return CriticVerdict(accepted=verdict.accepted, confidence=verdict.confidence)
 
 
-def aim_of(step: StepRecord, attempt: AttemptRecord) -> str:
+def aim_of(step: runs.StepRecord, attempt: runs.AttemptRecord) -> str:
     """What an attempt was to show."""
     return attempt.aim or step.plan.prompt or ""
 

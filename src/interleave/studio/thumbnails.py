@@ -13,9 +13,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from interleave.errors import RunError
-from interleave.files import make_folder
-from interleave.runs.store import PictureStore
+from interleave import RunError
+from interleave.plugin import PictureStore, make_folder
 from interleave.service.documents.folders import THUMBNAILS, Folders
 
 log = logging.getLogger(__name__)

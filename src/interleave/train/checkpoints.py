@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from transformers import Trainer
 
-from interleave.errors import ConfigurationError, StorageError
-from interleave.files import sync_file, sync_folder, write_atomic
-from interleave.types import Value
+from interleave import ConfigurationError, StorageError
+from interleave.plugin import Value, files, write_atomic
 
 if TYPE_CHECKING:
     from interleave.train.run import TrainingMonitor
@@ -66,10 +65,10 @@ def seal(folder: Path, *, step: int, processes: int) -> None:
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
     with ThreadPoolExecutor(4) as pool:
         sealed = list(pool.map(_sealed, paths))
-    files = {str(path.relative_to(folder)): each for path, each in zip(paths, sealed, strict=True)}
+    listed = {str(path.relative_to(folder)): each for path, each in zip(paths, sealed, strict=True)}
     for inner in {path.parent for path in paths}:
-        sync_folder(inner)
-    whole = Seal(step=step, processes=processes, files=files)
+        files.sync_folder(inner)
+    whole = Seal(step=step, processes=processes, files=listed)
     write_atomic(folder / SEAL, whole.model_dump_json(indent=1).encode())
 
 
@@ -162,7 +161,7 @@ def _sealed(path: Path) -> SealedFile:
     digest = _digest(path)
     handle = os.open(path, os.O_RDONLY)
     try:
-        sync_file(handle)
+        files.sync_file(handle)
     finally:
         os.close(handle)
     return SealedFile(size=path.stat().st_size, sha256=digest)

@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader
 from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
 
-from interleave.errors import InputError
+from interleave import InputError
 from interleave.local.qwen3_vl.uint8_pixels import PatchLayout, layout_of
 from interleave.train.recipes import TrainingPart
 

@@ -21,13 +21,12 @@ import numpy
 import torch
 from trl import GRPOConfig, GRPOTrainer
 
-from interleave.agents.prompts import load_pack
-from interleave.backends.registry import check_agent, check_generator
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
 from interleave.local.processors import VISION_TOKENS
 from interleave.local.qwen3_vl.batched_vision import batch_vision
 from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.local.silence import quiet
+from interleave.plugin import backends, load_pack
 from interleave.train.checkpoints import CheckpointMixin
 from interleave.train.inspection import TrainingRows, open_rows
 from interleave.train.logs import TrainingLog, say_on_stderr
@@ -98,8 +97,8 @@ def check_reward(recipe: Recipe) -> None:
     if missing := [role for role, spec in named.items() if not spec]:
         wanted = " and ".join(f"--{role} SPEC" for role in missing)
         raise ConfigurationError(f"which {' and which '.join(missing)}? Name it with {wanted}")
-    check_generator(part.generator)
-    check_agent(part.scorer, "scorer")
+    backends.check_generator(part.generator)
+    backends.check_agent(part.scorer, "scorer")
     load_pack(part.prompts)
 
 

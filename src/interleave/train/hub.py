@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from interleave.errors import ConfigurationError, InterleaveError, StorageError
+from interleave import ConfigurationError, InterleaveError, StorageError
 
 
 def prepare_upload(repository: str) -> None:

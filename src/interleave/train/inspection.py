@@ -16,11 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interleave.agents.replies import parse_plan, parse_verdict
-from interleave.errors import ConfigurationError, InputError, ReplyError
+from interleave import ConfigurationError, InputError, ReplyError
 from interleave.local.checkpoints import find_settings
 from interleave.local.qwen3_vl.uint8_pixels import use_uint8_processor
-from interleave.text import count
+from interleave.plugin import agents, count
 from interleave.train.collator import SftCollator, too_long
 from interleave.train.models import load_sized_processor, model_source
 from interleave.train.output_folder import ROWS
@@ -211,7 +210,9 @@ def _answer(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def _refuse_unreadable(completion: Sequence[Mapping[str, Any]], task: Task) -> None:
     """Refuse an answer that the pipeline could not parse: it is not worth learning."""
     text = "".join(part.get("text") or "" for message in completion for part in message["content"])
-    readers = {"planner": (parse_plan,), "critic": (parse_verdict,)}.get(task, (parse_plan, parse_verdict))
+    readers = {"planner": (agents.parse_plan,), "critic": (agents.parse_verdict,)}.get(
+        task, (agents.parse_plan, agents.parse_verdict)
+    )
     problem = ""
     for read in readers:
         try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
 from interleave.train.recipes import Recipe
 
 SHARDED = {"FSDP": "FSDP", "DEEPSPEED": "DeepSpeed ZeRO"}

@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from interleave.files import write_atomic
+from interleave.plugin import write_atomic
 
 LOG_NAME = "log.jsonl"
 SHOWN = {

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interleave.files import write_atomic
-from interleave.text import count
+from interleave import __version__
+from interleave.plugin import count, write_atomic
 from interleave.train.logs import read_log
 from interleave.train.recipes import Recipe
 from interleave.train.rows import Task
-from interleave.version import __version__
 
 CARD = "README.md"
 ROLES = {"grpo": "critic", "agent": "planner and critic"}

@@ -16,7 +16,7 @@ from peft import LoraConfig
 from peft.helpers import disable_input_dtype_casting
 from transformers import AutoModelForImageTextToText, BatchFeature
 
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
 from interleave.local.checkpoints import Source, check_model, find_model, read_json, refuse_bad_fit
 from interleave.local.library_errors import as_configuration_error
 from interleave.local.processors import load_processor

@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interleave.errors import ConfigurationError, FolderInUse, RunError
-from interleave.files import write_atomic
-from interleave.locks import lock, require_locks
+from interleave import ConfigurationError, FolderInUse, RunError, __version__
+from interleave.plugin import locks, write_atomic
 from interleave.train import checkpoints
 from interleave.train.recipes import Recipe
-from interleave.version import __version__
 
 RECORD = "training.json"
 ROWS = "rows"
@@ -137,11 +135,11 @@ _held: set[int] = set()
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold an exclusive lock on a folder; the system releases it when the process ends."""
-    require_locks()
+    locks.require_locks()
     handle = os.open(folder, os.O_RDONLY)
     _held.add(handle)
     try:
-        lock(handle)
+        locks.lock(handle)
     except BlockingIOError:
         _release(handle)
         raise FolderInUse(f"another training is at work in {folder}: wait, or choose another --out") from None

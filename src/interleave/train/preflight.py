@@ -20,10 +20,10 @@ from peft import get_peft_model
 from transformers import AutoConfig, AutoModelForImageTextToText
 from trl.data_utils import prepare_multimodal_messages
 
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
 from interleave.local.checkpoints import check_settings, find_settings
 from interleave.local.silence import quiet
-from interleave.text import count, one_line, visible
+from interleave.plugin import count, one_line, text
 from interleave.train.collator import IGNORED, SftCollator
 from interleave.train.grpo import check_reward
 from interleave.train.inspection import TrainingRows, open_rows
@@ -213,11 +213,11 @@ def decoded(processor: Any, ids: Any) -> str:
     return "".join(pieces)
 
 
-def shortened(text: str) -> str:
-    if len(text) > MOST_TEXT:
+def shortened(tokens: str) -> str:
+    if len(tokens) > MOST_TEXT:
         half = MOST_TEXT // 2
-        text = f"{text[:half]} […{len(text) - MOST_TEXT:,} characters…] {text[-half:]}"
-    return visible(text)
+        tokens = f"{tokens[:half]} […{len(tokens) - MOST_TEXT:,} characters…] {tokens[-half:]}"
+    return text.visible(tokens)
 
 
 def _skeleton(folder: Path) -> Any:

@@ -13,9 +13,8 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from interleave import entry_points
-from interleave.errors import ConfigurationError, did_you_mean
-from interleave.files import parse_toml, read_text
+from interleave import ConfigurationError
+from interleave.plugin import Value, did_you_mean, entry_points, files, first_problem, read_text
 from interleave.train.rewards.core import CONCURRENCY
 from interleave.train.rewards.formula import Weights
 from interleave.train.rewards.health import (
@@ -25,8 +24,6 @@ from interleave.train.rewards.health import (
     WINDOW,
     FailureLimits,
 )
-from interleave.types import Value
-from interleave.validation_errors import first_problem
 
 SHIPPED = Path(__file__).parent / "configs"
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -222,7 +219,7 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
         if not equals or "." not in key:
             raise ConfigurationError(f"--set {text!r}: write PART.KEY=VALUE, as in training.batch=64")
         try:
-            changes[key.strip()] = parse_toml(f"value = {value}")["value"]
+            changes[key.strip()] = files.parse_toml(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
             changes[key.strip()] = value
     return changes
@@ -234,7 +231,7 @@ def _read(name: str) -> dict[str, Any]:
     if name not in known and not path.is_file():
         raise ConfigurationError(f"no recipe named {name!r}. {did_you_mean(name, known)}")
     try:
-        return parse_toml(read_text(path))
+        return files.parse_toml(read_text(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from None
     except OSError as error:

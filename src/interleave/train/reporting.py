@@ -10,7 +10,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from interleave.errors import ConfigurationError, MissingDependency, did_you_mean
+from interleave import ConfigurationError, MissingDependency
+from interleave.plugin import did_you_mean
 
 TENSORBOARD = "tensorboard"
 PROJECT = "interleave"

@@ -18,8 +18,8 @@ from datasets import Dataset, Features
 from datasets.fingerprint import generate_random_fingerprint
 from pyarrow import types
 
-from interleave.errors import ConfigurationError, InputError
-from interleave.images import decode_picture, read_picture
+from interleave import ConfigurationError, InputError, read_picture
+from interleave.plugin import images
 from interleave.train.shared_memory_images import shared_picture
 from interleave.train.verl_rows import as_trl_rows, is_for_verl
 
@@ -150,7 +150,7 @@ def as_picture(stored: Mapping[str, Any] | None, folder: Path) -> Image:
         raise InputError("a picture is null")
     data, path = stored.get("bytes"), stored.get("path")
     if data is not None:
-        return shared_picture(data, partial(decode_picture, data, name=path or "a picture"))
+        return shared_picture(data, partial(images.decode_picture, data, name=path or "a picture"))
     if path:
         file = folder / path
         return shared_picture(str(file).encode(), partial(read_picture, file))

@@ -16,15 +16,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import TrainerCallback
 
-from interleave.errors import (
-    ConfigurationError,
-    InterleaveError,
-    LimitReached,
-    OutOfMemory,
-)
+from interleave import ConfigurationError, InterleaveError, LimitReached
 from interleave.local.saved_models import make_loadable
 from interleave.local.silence import quiet
-from interleave.text import count
+from interleave.plugin import count, errors
 from interleave.train import checkpoints
 from interleave.train.checkpoints import refuse_other_processes
 from interleave.train.hub import prepare_upload, upload
@@ -189,7 +184,7 @@ def _readable_failures(output: OutputFolder) -> Iterator[None]:
     except InterleaveError:
         raise
     except torch.OutOfMemoryError:
-        raise OutOfMemory(
+        raise errors.OutOfMemory(
             "the device ran out of memory in one batch; nothing was cut. Set training.device_batch lower, "
             f"model.gradient_checkpointing = true or model.max_pixels lower. {_where(output)}"
         ) from None

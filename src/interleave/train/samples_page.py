@@ -17,7 +17,7 @@ import jinja2
 import torch
 from trl.data_utils import prepare_multimodal_messages
 
-from interleave.files import write_atomic
+from interleave.plugin import write_atomic
 from interleave.train.rewards.samples import Result, Sample
 from interleave.train.trainers.trl import ScoredBatch
 

@@ -14,7 +14,7 @@ from interleave.agents.prompts import load_pack
 from interleave.backends.registry import load_agent, load_generator
 from interleave.bench.labels import CriticVerdict, Kind, Label, label_lines
 from interleave.files import write_atomic
-from interleave.runs.store import FOLDER
+from interleave.runs.store import IMAGES_FOLDER
 from interleave.types import Outcome, Verdict
 from interleave_mini.bench.critic_exam import Exam
 from interleave_mini.bench.critic_exam_run import Examiner
@@ -55,7 +55,7 @@ def label_attempts(
             blind=True,
             critic=_critic_verdict(judged[attempt.id].verdict) if attempt.id in judged else None,
             prompt=attempt.prompt,
-            picture=f"{FOLDER}/{attempt.after}",
+            picture=f"{IMAGES_FOLDER}/{attempt.after}",
         )
         for attempt in attempts
     ]

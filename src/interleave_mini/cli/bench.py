@@ -140,7 +140,7 @@ def mini(
         )
     _refuse_any(of_a_table, "is for a table: add --table ablation")
     suite, system = suite or "story", system or "full"
-    from interleave.cli.batch_progress import batch_progress
+    from interleave.cli.batch_progress import show_batch_progress
     from interleave.cli.console import make_console
     from interleave.cli.streams import collapse_retry_messages
     from interleave_mini.bench.reports import write_report
@@ -159,7 +159,7 @@ def mini(
     folder = out or default_folder(settings)
     console = make_console()
     console.print("loading models…")
-    with batch_progress() as progress, collapse_retry_messages():
+    with show_batch_progress() as progress, collapse_retry_messages():
         result, answered = run_mini(settings, folder, progress)
     page = write_report(result, answered, folder)
     if json_output:

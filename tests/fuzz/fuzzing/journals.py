@@ -20,10 +20,9 @@ from interleave.render.html import render_document
 from interleave.render.markdown import render_markdown
 from interleave.runs.folder import open_journal, stored_request
 from interleave.runs.journal import first_entry, read_journal
-from interleave.runs.journal_files import FILE_NAME
+from interleave.runs.journal_files import JOURNAL_NAME
 from interleave.runs.record import RunRecord, comparable, fold, picture_names, read_record
-from interleave.runs.record_file import FILE_NAME as RECORD_NAME
-from interleave.runs.record_file import write_stored
+from interleave.runs.record_file import RECORD_NAME, write_stored
 from interleave.runs.replay import Replay
 from interleave.runs.store import PictureStore
 from interleave.runs.summary import summarize
@@ -91,14 +90,14 @@ def told_by(record: RunRecord) -> str:
 
 
 def journal_seeds() -> list[bytes]:
-    return [(run / FILE_NAME).read_bytes() for run in (finished(), interrupted())]
+    return [(run / JOURNAL_NAME).read_bytes() for run in (finished(), interrupted())]
 
 
 @target(journal_seeds, words=WORDS, examples=24)
 def journal_is_true(data: bytes) -> bool:
     """Damage to a journal is noticed: what is read is the run as it was at some moment, or nothing."""
     with scratch() as folder:
-        (folder / FILE_NAME).write_bytes(data)
+        (folder / JOURNAL_NAME).write_bytes(data)
         record = attempt(lambda: read_record(folder))
         if not isinstance(record, RunRecord):
             return False
@@ -117,7 +116,7 @@ def journal(data: bytes) -> bool:
     """A damaged journal is refused by every reader with a typed error, and ends nothing but its own run."""
     with scratch() as folder:
         shutil.copytree(finished() / "images", folder / "images", copy_function=_link)
-        (folder / FILE_NAME).write_bytes(data)
+        (folder / JOURNAL_NAME).write_bytes(data)
         first_entry(folder)
         record = attempt(lambda: read_record(folder), errors=RunError)
         assert read_batch_status(folder) is not None

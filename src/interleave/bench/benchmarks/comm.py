@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from interleave.backends.protocols import Message, Sampling
+from interleave import InputError, Message, Picture, Sampling, Text, read_picture
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -34,10 +34,7 @@ from interleave.bench.numbers import Number, item_mean
 from interleave.bench.outputs import Output, OutputPart
 from interleave.bench.parsing import field_of, json_object, number_of
 from interleave.bench.prompts import Constant, on_lines
-from interleave.errors import InputError
-from interleave.files import make_folder, write_atomic
-from interleave.images import read_picture
-from interleave.types import Part, Picture, Text
+from interleave.plugin import Part, make_folder, write_atomic
 
 DOCUMENT, DESCRIPTIONS, FIDELITY = "document", "descriptions", "fidelity"
 SIDE = 512

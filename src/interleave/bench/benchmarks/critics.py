@@ -12,14 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interleave.agents.critic import critic_input, critic_messages, critic_sampling, read_verdict
-from interleave.agents.prompts import DEFAULT_PACK, PackDescription, PromptPack, load_pack
-from interleave.backends.protocols import Reply
+from interleave import ConfigurationError, Reply, Verdict
 from interleave.bench.base import Context, Dataset, Judge, JudgeRecord, Policy, Question, Status
 from interleave.bench.numbers import Number, Table
 from interleave.bench.prompts import Constant, JudgePrompts
-from interleave.errors import ConfigurationError
-from interleave.types import Verdict
+from interleave.plugin import PromptPack, agents, critic_input, critic_messages, load_pack, read_verdict
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -54,7 +51,7 @@ class AskedAsInARun:
 
     def words(self, pack: str | None) -> JudgePrompts:
         """The critic's prompt of a pack, as the words of a judge."""
-        loaded = load_pack(pack or DEFAULT_PACK)
+        loaded = load_pack(pack or agents.DEFAULT_PACK)
         return JudgePrompts(f"pack-{loaded.name}", {CRITIC: loaded.texts[CRITIC]})
 
     def official(self, measure: str, key: str, status: Status) -> Policy:
@@ -70,12 +67,14 @@ def critic_question(prompt: str, sources: Sequence[Image], image: Image, context
     The first verdict that can be read counts: a run would ask again for a better prompt where a rejection
     has none.
     """
-    pack = PromptPack(PackDescription(name=context.prompts.label, version="1"), context.prompts.templates)
+    pack = PromptPack(
+        agents.PackDescription(name=context.prompts.label, version="1"), context.prompts.templates
+    )
     seen = critic_input(prompt, prompt, tuple(sources), image)
     return Question(
         critic_messages(seen, pack),
         lambda text: verdict_value(read_verdict(Reply(text))),
-        critic_sampling(),
+        agents.critic_sampling(),
         lambda reply: verdict_value(read_verdict(reply)),
     )
 

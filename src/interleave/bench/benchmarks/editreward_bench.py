@@ -18,7 +18,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interleave.backends.protocols import Message
+from interleave import InputError, Message, Picture, Text
 from interleave.bench.agreement import DIGITS, tie_accuracy
 from interleave.bench.base import (
     Answers,
@@ -49,9 +49,7 @@ from interleave.bench.numbers import Number, Table
 from interleave.bench.outputs import Output
 from interleave.bench.parsing import without_thoughts
 from interleave.bench.prompts import Constant, JudgePrompts
-from interleave.errors import InputError
-from interleave.files import read_bytes, why
-from interleave.types import Part, Picture, Text
+from interleave.plugin import Part, files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -478,9 +476,9 @@ def _by_row(dataset: Dataset) -> dict[tuple[str, str], list[tuple[Item, Compared
 def _results(path: Path) -> Iterator[Mapping[str, Any]]:
     for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
         try:
-            found = json.loads(read_bytes(file, most_bytes=MAX_FILE_BYTES))
+            found = json.loads(files.read_bytes(file, most_bytes=MAX_FILE_BYTES))
         except OSError as error:
-            raise InputError(f"{file} cannot be read ({why(error)})") from None
+            raise InputError(f"{file} cannot be read ({files.why(error)})") from None
         except (ValueError, RecursionError) as error:
             raise InputError(f"{file} is not JSON ({error})") from None
         results = found.get("results") if isinstance(found, dict) else None

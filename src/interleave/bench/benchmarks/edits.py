@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from interleave import InputError, read_picture
 from interleave.bench.base import Dataset, Item, Unparsed
 from interleave.bench.outputs import Output, OutputPart
-from interleave.errors import InputError
-from interleave.files import make_folder, write_atomic
-from interleave.images import encode_png, read_picture
+from interleave.plugin import images, make_folder, write_atomic
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -38,7 +37,7 @@ def save_picture(picture: Image, path: Path) -> None:
     """Write a picture as what its name says it is, PNG or JPEG."""
     make_folder(path.parent)
     if path.suffix == ".png":
-        write_atomic(path, encode_png(picture))
+        write_atomic(path, images.encode_png(picture))
         return
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=JPEG_QUALITY)

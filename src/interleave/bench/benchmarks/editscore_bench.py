@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interleave.backends.protocols import Message
+from interleave import InputError, Message, Picture, Text
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -44,9 +44,7 @@ from interleave.bench.numbers import Number
 from interleave.bench.outputs import Output
 from interleave.bench.parsing import field_of, json_object, number_of
 from interleave.bench.prompts import OFFICIAL, Constant, JudgePrompts
-from interleave.errors import InputError
-from interleave.files import read_bytes, why
-from interleave.types import Picture, Text
+from interleave.plugin import files
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -350,9 +348,9 @@ def _accuracies() -> list[Number]:
 
 def _cache(path: Path) -> dict[str, Any]:
     try:
-        lines = read_bytes(path, most_bytes=MAX_CACHE_BYTES).splitlines()
+        lines = files.read_bytes(path, most_bytes=MAX_CACHE_BYTES).splitlines()
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
+        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
     found: dict[str, Any] = {}
     for number, line in enumerate(lines, start=1):
         try:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from interleave import InputError, read_picture
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -37,9 +38,7 @@ from interleave.bench.datasets import HubData, digest_of, field, read_rows
 from interleave.bench.judge import NO_OUTPUT
 from interleave.bench.numbers import Number, group_mean
 from interleave.bench.outputs import Output
-from interleave.errors import InputError
-from interleave.files import read_bytes, why
-from interleave.images import read_picture
+from interleave.plugin import files
 
 TYPES = (
     "background_change",
@@ -198,9 +197,9 @@ def _tables(folder: Path) -> list[Path]:
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        text = read_bytes(path, most_bytes=MAX_FILE_BYTES).decode("utf-8")
+        text = files.read_bytes(path, most_bytes=MAX_FILE_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
+        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
     yield from csv.DictReader(io.StringIO(text))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from interleave.backends.protocols import Message
+from interleave import InputError, Message, Picture, Text, read_picture
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -31,9 +31,6 @@ from interleave.bench.numbers import Number, group_mean, item_mean
 from interleave.bench.outputs import Output
 from interleave.bench.parsing import without_thoughts
 from interleave.bench.prompts import Constant
-from interleave.errors import InputError
-from interleave.images import read_picture
-from interleave.types import Picture, Text
 
 LABELS = {
     "add": ("Prompt Compliance", "Visual Naturalness", "Physical & Detail Coherence"),

@@ -9,9 +9,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interleave.errors import InputError
-from interleave.files import make_folder, why
-from interleave.images import decode_picture
+from interleave import InputError
+from interleave.plugin import files, images, make_folder
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -22,7 +21,7 @@ def as_jpeg(image: Image, size: tuple[int, int]) -> Image:
     resized = image if image.size == size else image.resize(size)
     coded = io.BytesIO()
     resized.convert("RGB").save(coded, format="JPEG")
-    return decode_picture(coded.getvalue())
+    return images.decode_picture(coded.getvalue())
 
 
 def below(folder: Path, name: str) -> Path:
@@ -57,4 +56,4 @@ def copy_picture(source: Path, target: Path) -> None:
     try:
         shutil.copyfile(source, target)
     except OSError as error:
-        raise InputError(f"{source} cannot be copied to {target} ({why(error)})") from None
+        raise InputError(f"{source} cannot be copied to {target} ({files.why(error)})") from None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interleave.backends.protocols import Message, Sampling
+from interleave import InputError, Message, Picture, Sampling, Text, read_picture
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -33,9 +33,6 @@ from interleave.bench.numbers import Number, Table
 from interleave.bench.outputs import Output
 from interleave.bench.parsing import json_object, number_of, without_thoughts
 from interleave.bench.prompts import Constant, on_lines
-from interleave.errors import InputError
-from interleave.images import read_picture
-from interleave.types import Picture, Text
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
-from interleave.backends.protocols import Message
+from interleave import InputError, Message, Picture, Text, read_picture
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -41,9 +41,7 @@ from interleave.bench.numbers import Number
 from interleave.bench.outputs import Output
 from interleave.bench.parsing import field_of, json_object
 from interleave.bench.prompts import Constant, on_lines
-from interleave.errors import InputError
-from interleave.images import read_picture
-from interleave.types import Part, Picture, Text
+from interleave.plugin import Part
 
 ORDERS = ("forward", "reverse")
 SIDES = ("a", "b")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interleave.backends.protocols import Message
+from interleave import InputError, Message, Picture, Text, read_picture
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -30,10 +30,7 @@ from interleave.bench.numbers import Number, Table
 from interleave.bench.outputs import Output, OutputPart
 from interleave.bench.parsing import field_of, json_object, number_of, without_thoughts
 from interleave.bench.prompts import Constant, on_lines
-from interleave.errors import InputError
-from interleave.files import make_folder, write_atomic
-from interleave.images import read_picture
-from interleave.types import Part, Picture, Text
+from interleave.plugin import Part, make_folder, write_atomic
 
 if TYPE_CHECKING:
     pass

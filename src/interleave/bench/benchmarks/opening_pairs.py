@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interleave.backends.protocols import Message, Sampling
+from interleave import InputError, Message, Sampling, Text
 from interleave.bench.agreement import spearman
 from interleave.bench.base import (
     Answers,
@@ -45,8 +45,6 @@ from interleave.bench.numbers import Number, Table, item_mean
 from interleave.bench.outputs import Output
 from interleave.bench.parsing import without_thoughts
 from interleave.bench.prompts import Constant, on_lines
-from interleave.errors import InputError
-from interleave.types import Text
 
 if TYPE_CHECKING:
     from interleave.bench.agreement import Array

@@ -19,7 +19,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from interleave.backends.protocols import Message
+from interleave import InputError, Message, Picture, Text, read_picture
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -40,10 +40,7 @@ from interleave.bench.outputs import Output, OutputPart
 from interleave.bench.parsing import labelled, number_of, score_after, without_thoughts
 from interleave.bench.prompts import Constant
 from interleave.bench.xlsx import read_sheet
-from interleave.errors import InputError
-from interleave.files import why, write_atomic
-from interleave.images import decode_picture, encode_png, read_picture
-from interleave.types import Picture, Text
+from interleave.plugin import files, images, write_atomic
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -210,7 +207,7 @@ class Rise(Benchmark):
             if output is not None and output.images:
                 path = folder / "images" / f"{item.group}_reasoning" / f"{item.id}.png"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomic(path, encode_png(read_picture(base / output.images[-1])))
+                write_atomic(path, images.encode_png(read_picture(base / output.images[-1])))
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
         images = folder / "images" if (folder / "images").is_dir() else folder
@@ -294,7 +291,7 @@ def as_sent(image: Image) -> Image:
     smaller.thumbnail((SIDE, SIDE))
     coded = io.BytesIO()
     smaller.save(coded, format="JPEG")
-    return decode_picture(coded.getvalue())
+    return images.decode_picture(coded.getvalue())
 
 
 def _item(row: Mapping[str, Any], number: int, pictures: Path, column: bool) -> Item:
@@ -362,7 +359,7 @@ def _unpack(archive: Path, target: Path) -> None:
         making = Path(mkdtemp(prefix=".data-", dir=target.parent))
     except OSError as error:
         raise InputError(
-            f"{archive} cannot be unpacked here ({why(error)}): unpack it and give --data"
+            f"{archive} cannot be unpacked here ({files.why(error)}): unpack it and give --data"
         ) from None
     try:
         with zipfile.ZipFile(archive) as packed:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from interleave.backends.protocols import Message
+from interleave import InputError, Message, Picture, Text
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -29,9 +29,7 @@ from interleave.bench.datasets import HubData, digest_of, field, read_rows, rows
 from interleave.bench.numbers import Number, Table, item_mean, mean_of
 from interleave.bench.outputs import Output, OutputPart
 from interleave.bench.parsing import field_of, json_object, truth_of
-from interleave.errors import InputError
-from interleave.files import write_atomic
-from interleave.types import Picture, Text
+from interleave.plugin import write_atomic
 
 CLOSED = ("space", "textbook", "diagram", "paper")
 OPEN = ("art", "life", "tech", "exercise")

@@ -13,11 +13,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interleave.backends.protocols import Message, Sampling
+from interleave import Message, Picture, Sampling, Text
 from interleave.bench.base import Question, Unparsed
 from interleave.bench.parsing import json_object, number_of, without_thoughts
 from interleave.bench.prompts import Constant, JudgePrompts
-from interleave.types import Picture, Text
 
 if TYPE_CHECKING:
     from PIL.Image import Image

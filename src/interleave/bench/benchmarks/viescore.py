@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interleave import InputError, read_picture
 from interleave.bench.agreement import fisher_mean, group_spearman, tanh_mean
 from interleave.bench.base import (
     Answers,
@@ -33,9 +34,7 @@ from interleave.bench.datasets import digest_of, read_object
 from interleave.bench.judge import NO_OUTPUT
 from interleave.bench.numbers import Number, Table
 from interleave.bench.outputs import Output
-from interleave.errors import InputError
-from interleave.files import read_bytes, why
-from interleave.images import read_picture
+from interleave.plugin import files
 
 RATERS = 3
 LOOKUP = "dataset_lookup.json"
@@ -253,9 +252,9 @@ def _human(ratings: Sequence[tuple[float, float]]) -> dict[str, float]:
 def _ratings(path: Path) -> dict[str, dict[str, tuple[float, float]]]:
     """One rater's sheet: by picture and model."""
     try:
-        text = read_bytes(path, most_bytes=MAX_FILE_BYTES).decode("utf-8")
+        text = files.read_bytes(path, most_bytes=MAX_FILE_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
+        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
     found: dict[str, dict[str, tuple[float, float]]] = {}
     for number, row in enumerate(csv.DictReader(io.StringIO(text), delimiter="\t"), start=2):
         uid = row.pop("uid", None)

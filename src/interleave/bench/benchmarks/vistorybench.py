@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from interleave.backends.protocols import Message
+from interleave import InputError, Message, Picture, Text, read_picture
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -31,10 +31,7 @@ from interleave.bench.datasets import digest_of, field
 from interleave.bench.numbers import Number, item_mean
 from interleave.bench.outputs import Output, OutputPart
 from interleave.bench.parsing import field_of, json_object, number_of
-from interleave.errors import InputError
-from interleave.files import read_bytes, why
-from interleave.images import read_picture
-from interleave.types import MAX_REQUEST_ASSETS, Part, Picture, Text, is_asset_name
+from interleave.plugin import Part, files, types
 
 SHOT_FIELDS = {
     "plot": "Plot Correspondence",
@@ -95,7 +92,7 @@ class ViStoryBench(Benchmark):
         known: dict[str, ItemAsset] = {}
         for key, character in characters.items():
             asset = self._asset(path, key, character) if key in told else None
-            if asset is not None and len(known) < MAX_REQUEST_ASSETS:
+            if asset is not None and len(known) < types.MAX_REQUEST_ASSETS:
                 known.setdefault(asset.name.lower(), asset)
         kind = story.get("Story_type")
         group = str(kind.get(self.language, "story")) if isinstance(kind, dict) else "story"
@@ -124,7 +121,7 @@ class ViStoryBench(Benchmark):
         name = " ".join(_NOT_IN_NAMES.sub(" ", key).split())[:60].strip()
         folder = path.parent / "image" / file_name(key)
         pictures = sorted(each for each in folder.glob("*") if each.suffix.lower() in PICTURES)
-        if not is_asset_name(name) or not (words or pictures):
+        if not types.is_asset_name(name) or not (words or pictures):
             return None
         return ItemAsset(name, words, pictures[0] if pictures else None, key)
 
@@ -197,9 +194,9 @@ def read_mark(reply: str) -> float:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(read_bytes(path, most_bytes=MAX_STORY_BYTES))
+        found = json.loads(files.read_bytes(path, most_bytes=MAX_STORY_BYTES))
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
+        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
     except ValueError:
         raise InputError(f"{path} is not JSON") from None
     if not isinstance(found, dict):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from interleave.backends.protocols import Message, Sampling
+from interleave import InputError, Message, Picture, Sampling, Text, read_picture
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -33,10 +33,7 @@ from interleave.bench.numbers import Number, group_mean, item_mean
 from interleave.bench.outputs import Output, OutputPart
 from interleave.bench.parsing import labelled, number_of, score_after, without_thoughts
 from interleave.bench.prompts import Constant
-from interleave.errors import InputError
-from interleave.files import write_atomic
-from interleave.images import encode_png, read_picture
-from interleave.types import Picture, Text
+from interleave.plugin import images, write_atomic
 
 WHOLE = 1000
 KEY = "score"
@@ -156,7 +153,9 @@ class _Wise(Benchmark):
         for item in dataset.items:
             output = outputs.get(item.id)
             if output is not None and output.images:
-                write_atomic(folder / f"{item.id}.png", encode_png(read_picture(base / output.images[-1])))
+                write_atomic(
+                    folder / f"{item.id}.png", images.encode_png(read_picture(base / output.images[-1]))
+                )
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
         found = 0

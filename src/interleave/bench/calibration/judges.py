@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from interleave import InputError, Scores
 from interleave.bench.agreement import spearman, tie_accuracy
 from interleave.bench.intervals import wilson
 from interleave.bench.labels import Kind, Label, Preferred, Subject, of_kind
-from interleave.errors import InputError
+from interleave.plugin import Value
 from interleave.train.data.score_file import AttemptKey, read_scores
-from interleave.types import Scores, Value
 
 
 class JudgeAgreement(Value):

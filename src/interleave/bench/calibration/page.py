@@ -6,9 +6,7 @@ from pathlib import Path
 
 from interleave.bench.calibration.report import Calibration
 from interleave.bench.calibration.thresholds import Rate
-from interleave.files import make_folder, write_atomic
-from interleave.render.html import page_template
-from interleave.render.svg_charts import Curve, as_file, square
+from interleave.plugin import make_folder, render, write_atomic
 
 PAGE_NAME, CHART_NAME, FIGURES_NAME = "calibration.html", "reliability.svg", "calibration.json"
 
@@ -17,8 +15,8 @@ def write_calibration(folder: Path, calibration: Calibration, command: str) -> P
     """Write page, chart and figures into a folder; returns the page."""
     make_folder(folder)
     write_atomic(folder / FIGURES_NAME, calibration.model_dump_json(indent=1).encode() + b"\n")
-    write_atomic(folder / CHART_NAME, as_file(reliability_chart(calibration)).encode())
-    page = page_template("calibration.html.j2", package="interleave.bench.calibration").render(
+    write_atomic(folder / CHART_NAME, render.as_file(reliability_chart(calibration)).encode())
+    page = render.page_template("calibration.html.j2", package="interleave.bench.calibration").render(
         found=calibration,
         command=command,
         reliability=reliability_chart(calibration),
@@ -34,18 +32,20 @@ def reliability_chart(calibration: Calibration) -> str:
     """The share that is right over the critic's confidence, with intervals; the diagonal is perfect."""
     bins = calibration.bins
     curves = [
-        Curve(
+        render.Curve(
             "critic",
             [(each.confidence, each.right) for each in bins],
             [each.low for each in bins],
             [each.high for each in bins],
         ),
         *(
-            Curve(f"after {each.scaling.method} scaling", [(bin.confidence, bin.right) for bin in each.bins])
+            render.Curve(
+                f"after {each.scaling.method} scaling", [(bin.confidence, bin.right) for bin in each.bins]
+            )
             for each in calibration.scaled
         ),
     ]
-    return square(
+    return render.square(
         curves, across="confidence of the critic", up="share right", title="Reliability", diagonal=True
     )
 
@@ -54,11 +54,13 @@ def trade_chart(calibration: Calibration) -> str:
     """Misses over false alarms at every threshold, and where the critic's own word and the choice lie."""
     said, chosen = calibration.as_it_says, calibration.threshold.point
     curves = [
-        Curve("thresholds", [(each.false_alarms.share, each.misses.share) for each in calibration.points]),
-        Curve("its own word", [(said.false_alarms.share, said.misses.share)]),
-        Curve("chosen", [(chosen.false_alarms.share, chosen.misses.share)]),
+        render.Curve(
+            "thresholds", [(each.false_alarms.share, each.misses.share) for each in calibration.points]
+        ),
+        render.Curve("its own word", [(said.false_alarms.share, said.misses.share)]),
+        render.Curve("chosen", [(chosen.false_alarms.share, chosen.misses.share)]),
     ]
-    return square(curves, across="false alarms", up="misses", title="False alarms against misses")
+    return render.square(curves, across="false alarms", up="misses", title="False alarms against misses")
 
 
 def percent(rate: Rate) -> str:

@@ -10,17 +10,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from interleave.agents.prompts import DEFAULT_PACK
-from interleave.config.profiles import (
-    Profile,
-    config_folder,
-    default_profile,
-    load_profile,
-    profile_files,
-)
-from interleave.config.specs import Spec, parse_spec
-from interleave.errors import ConfigurationError
-from interleave.files import make_folder, parse_toml, read_text, write_atomic
+from interleave import ConfigurationError
+from interleave.plugin import Spec, agents, config, files, make_folder, parse_spec, read_text, write_atomic
 
 _INLINE = re.compile(r"^critic\s*=.*$", re.MULTILINE)
 _TABLE = re.compile(r"^\[critic\][^\n]*\n", re.MULTILINE)
@@ -32,7 +23,7 @@ def profile_path(name: str) -> Path:
     """The file of a profile that may be written: a `.toml` file, or the user's own of this name."""
     if name.endswith(".toml"):
         return Path(name)
-    own = config_folder()
+    own = config.config_folder()
     if own is None:
         raise ConfigurationError(f"there is no folder for profiles here: write --profile ./{name}.toml")
     return own / "profiles" / f"{name}.toml"
@@ -45,19 +36,19 @@ def write_strictness(name: str, strict: float, critic: str | None) -> Path:
     critic.
     """
     path = profile_path(name)
-    base = path if path.exists() else profile_files().get(Path(name).stem) or _default_file()
+    base = path if path.exists() else config.profile_files().get(Path(name).stem) or _default_file()
     text = read_text(base)
-    profile = load_profile(str(base))
+    profile = config.load_profile(str(base))
     own = profile.critic.as_spec("critic")
     spec = own if critic is None else parse_spec(critic)
     # the words of a profile go with its models: only those of the default are understood by any critic
-    if _model(spec) != _model(own) and (path.exists() or profile.prompts != DEFAULT_PACK):
+    if _model(spec) != _model(own) and (path.exists() or profile.prompts != agents.DEFAULT_PACK):
         raise ConfigurationError(
             f"the critic of {base} is {str(own)!r}, not {str(spec)!r}: name a profile of this critic, or "
             f"write {path} by hand"
         )
     written = _with_strictness(text, spec if _model(spec) != _model(own) else None, strict)
-    found = Profile.model_validate(parse_toml(written)).critic.as_spec("critic")
+    found = config.Profile.model_validate(files.parse_toml(written)).critic.as_spec("critic")
     if _model(found) != _model(spec) or found.options.get("strict") != repr(strict):
         raise ConfigurationError(
             f"the critic of {base} is not written in a way that can be changed: add strict = {strict!r} to it"
@@ -68,8 +59,8 @@ def write_strictness(name: str, strict: float, critic: str | None) -> Path:
 
 
 def _default_file() -> Path:
-    name = default_profile()
-    return Path(name) if name.endswith(".toml") else profile_files()[name]
+    name = config.default_profile()
+    return Path(name) if name.endswith(".toml") else config.profile_files()[name]
 
 
 def _model(spec: Spec) -> tuple[str, str | None, str | None]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from interleave.bench.intervals import wilson
-from interleave.types import Value
+from interleave.plugin import Value
 
 if TYPE_CHECKING:
     import numpy as np

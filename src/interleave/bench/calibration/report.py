@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from interleave import InputError
 from interleave.bench.calibration.reliability import BINS, Bin, Errors, errors_of, reliability
 from interleave.bench.calibration.scaling import FITS, Method, Scaling, in_first_half
 from interleave.bench.calibration.thresholds import (
@@ -19,8 +20,7 @@ from interleave.bench.calibration.thresholds import (
 )
 from interleave.bench.labels import CriticVerdict, Kind, Label, Subject
 from interleave.bench.rater_agreement import Agreement, label_agreement
-from interleave.errors import InputError
-from interleave.types import Value
+from interleave.plugin import Value
 
 FEWEST_IN_A_HALF = 10
 """Labels of each half, below which nothing is fitted."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from interleave.bench.calibration.reliability import SURE
-from interleave.types import Value
+from interleave.plugin import Value
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from interleave import InputError
 from interleave.bench.intervals import wilson
-from interleave.errors import InputError
-from interleave.types import Value
+from interleave.plugin import Value
 
 if TYPE_CHECKING:
     import numpy as np

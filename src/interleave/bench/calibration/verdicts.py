@@ -16,17 +16,21 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from interleave.agents.critic import Critic, CriticInput
-from interleave.agents.loading import LoadedAgent, critic_from
-from interleave.agents.prompts import PromptPack
-from interleave.backends.registry import load_agent
-from interleave.backends.retries import RetriedVlm
+from interleave import Critic, CriticInput, InputError, Outcome, StorageError
 from interleave.bench.labels import CriticVerdict, Kind, Label, Subject
-from interleave.config.specs import parse_spec, without_tuning
-from interleave.errors import InputError, StorageError
-from interleave.files import make_folder, sync_folder
+from interleave.plugin import (
+    LoadedAgent,
+    PromptPack,
+    RetriedVlm,
+    Value,
+    agents,
+    backends,
+    config,
+    files,
+    make_folder,
+    parse_spec,
+)
 from interleave.train.data.trajectories import Trajectory, read_trajectory
-from interleave.types import Outcome, Value
 
 DEFAULT_CONCURRENCY = 16
 
@@ -112,7 +116,7 @@ class VerdictFile:
     """The verdicts of one critic, with one prompt pack, on attempts."""
 
     def __init__(self, folder: Path, spec: str, pack: PromptPack) -> None:
-        named = f"{without_tuning(parse_spec(spec))}/{pack.digest}"
+        named = f"{config.without_tuning(parse_spec(spec))}/{pack.digest}"
         self.path = folder / f"verdicts-{hashlib.sha256(named.encode()).hexdigest()[:12]}.jsonl"
         make_folder(folder)
         data = self.path.read_bytes() if self.path.exists() else b""
@@ -138,13 +142,13 @@ class VerdictFile:
             raise StorageError.at(self.path, error) from error
         self._start = b""
         if not self.lines:
-            sync_folder(self.path.parent)
+            files.sync_folder(self.path.parent)
         self.lines[line.subject] = line
 
 
 def load_critic(spec: str, pack: PromptPack) -> LoadedAgent[Critic]:
     """The critic without strictness, its calls retried: calibration needs its own word."""
-    loaded = critic_from(load_agent(spec, "critic"), pack)
+    loaded = agents.critic_from(backends.load_agent(spec, "critic"), pack)
     return loaded if loaded.vlm is None else loaded.wrapped(lambda vlm: RetriedVlm("the critic", vlm))
 
 

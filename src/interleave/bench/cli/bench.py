@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from interleave import ConfigurationError
 from interleave.bench.table import TABLE, find_benchmark, is_benchmark
-from interleave.cli import options
-from interleave.cli.lazy_group import Row, lazy_command, lazy_group, plugged_in
-from interleave.cli.streams import say
-from interleave.errors import ConfigurationError
+from interleave.plugin import cli, lazy_command, lazy_group, options, say
 
 if TYPE_CHECKING:
     from interleave.bench.base import Benchmark
 
 
-def _rows() -> dict[str, Row]:
+def _rows() -> dict[str, cli.Row]:
     """Commands for all benchmarks, then one for each."""
     added = {
         name: row._replace(load=partial(_command_or_benchmark, name, row))
-        for name, row in plugged_in("benchmarks", "benchmark").items()
+        for name, row in cli.plugged_in("benchmarks", "benchmark").items()
     }
-    shipped = {name: Row(partial(_command_of, name), f"Run and score {name}.") for name in TABLE}
+    shipped = {name: cli.Row(partial(_command_of, name), f"Run and score {name}.") for name in TABLE}
     return COMMANDS | shipped | {name: row for name, row in added.items() if name not in COMMANDS | shipped}
 
 
@@ -82,7 +80,7 @@ def list_benchmarks(json_output: options.Json = False) -> int:
         return 0
     from rich.table import Column, Table
 
-    from interleave.cli.console import make_console
+    from interleave.plugin import make_console
 
     table = Table(Column("name", no_wrap=True), "benchmark", "tests", "official judge", "licence of the data")
     for row in rows:
@@ -94,7 +92,7 @@ def list_benchmarks(json_output: options.Json = False) -> int:
 def _benchmarks() -> Iterator[Benchmark]:
     """The benchmarks that ship, then those of other packages; one that cannot be loaded is a warning."""
     yield from map(find_benchmark, TABLE)
-    for name, row in plugged_in("benchmarks", "benchmark").items():
+    for name, row in cli.plugged_in("benchmarks", "benchmark").items():
         try:
             if is_benchmark(row.load()):
                 yield find_benchmark(name)
@@ -134,7 +132,7 @@ def compare(
         return 0
     from rich.table import Table
 
-    from interleave.cli.console import make_console
+    from interleave.plugin import make_console
 
     table = Table("", "A − B", "95 %", "items", title=f"{ours} against {theirs}", title_justify="left")
     for gap in comparison.gaps:
@@ -312,7 +310,7 @@ def _command_of(name: str) -> Callable[..., int]:
     return bench
 
 
-def _command_or_benchmark(name: str, row: Row) -> Callable[..., Any]:
+def _command_or_benchmark(name: str, row: cli.Row) -> Callable[..., Any]:
     """A package's own command, or the command of its benchmark."""
     loaded: Callable[..., Any] = row.load()
     return _command_of(name) if is_benchmark(loaded) else loaded

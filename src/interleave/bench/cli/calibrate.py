@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interleave.cli import options
+from interleave.plugin import options
 
 if TYPE_CHECKING:
     from interleave.bench.calibration.report import Calibration
@@ -57,12 +57,12 @@ def calibrate(
     Labels that have the critic's verdict need no model; about others the critic is asked, and the same
     command goes on where it was.
     """
+    from interleave import ConfigurationError
     from interleave.bench.calibration.page import PAGE_NAME, write_calibration
     from interleave.bench.calibration.profile_file import write_strictness
     from interleave.bench.calibration.report import calibrate as figures_of
     from interleave.bench.labels import read_labels
-    from interleave.cli.streams import say
-    from interleave.errors import ConfigurationError
+    from interleave.plugin import say
 
     if false_alarms is not None and misses is not None:
         raise ConfigurationError("--false-alarms and --misses exclude each other: each decides the threshold")
@@ -103,7 +103,7 @@ def _verdicts(
     """The verdicts of the labels, and those of the critic on the other attempts."""
     import asyncio
 
-    from interleave.agents.prompts import load_pack
+    from interleave import ConfigurationError
     from interleave.bench.calibration.report import truths
     from interleave.bench.calibration.verdicts import (
         RunFolders,
@@ -113,11 +113,7 @@ def _verdicts(
         readable,
         stored_verdicts,
     )
-    from interleave.cli.streams import collapse_retry_messages, say
-    from interleave.config.profiles import load_profile
-    from interleave.errors import ConfigurationError
-    from interleave.runs.resolve import choose_pack
-    from interleave.text import count
+    from interleave.plugin import cli, config, count, load_pack, runs, say
 
     stored = {} if rejudge else stored_verdicts(labels)
     left = [
@@ -127,7 +123,7 @@ def _verdicts(
         return stored
     if critic is None:
         raise ConfigurationError("the labels have no verdicts of a critic: name it with --critic SPEC")
-    pack = load_pack(choose_pack(load_profile(), prompts=prompts, planner=critic, critic=critic))
+    pack = load_pack(runs.choose_pack(config.load_profile(), prompts=prompts, planner=critic, critic=critic))
     file = VerdictFile(out, critic, pack)
     places = RunFolders(tuple(folders))
     new = [subject for subject in left if subject not in file.lines]
@@ -138,7 +134,7 @@ def _verdicts(
         new = there
     if new:
         say(f"{count(len(new), 'attempt')} to be judged by {critic}")
-        with collapse_retry_messages():
+        with cli.collapse_retry_messages():
             judging = judge_attempts(new, places, file, load_critic(critic, pack), concurrency=concurrency)
             asyncio.run(judging)
     wanted = set(left)
@@ -149,7 +145,7 @@ def _use(critic: str | None, threshold: float, profile: Path | None) -> str:
     """The command that uses the threshold."""
     from dataclasses import replace
 
-    from interleave.config.specs import parse_spec
+    from interleave.plugin import parse_spec
 
     if profile is not None:
         return f"interleave generate … --profile {profile}"
@@ -183,9 +179,9 @@ def _summary(found: Calibration) -> list[str]:
 
 def _compare_judge(judge: str, labels: list[Label], collections: list[Path], json_output: bool) -> int:
     """Agreement of a scorer's scores with `better` and `score` labels."""
+    from interleave import ConfigurationError
     from interleave.bench.calibration.judges import judge_agreement
-    from interleave.cli.streams import say
-    from interleave.errors import ConfigurationError
+    from interleave.plugin import say
 
     if not collections:
         raise ConfigurationError("--judge compares the scores of a collection: name it with --run-folder DIR")

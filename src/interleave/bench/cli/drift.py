@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
+from interleave.plugin import options
 
 if TYPE_CHECKING:
     from interleave.bench.drift.chains import ChainSource
     from interleave.bench.drift.run import Cell, DriftSettings
     from interleave.bench.drift.scores import CellScore
-    from interleave.config.run_config import Remedies
+    from interleave.plugin import config
 
 REMEDIES = "plain,keep,align,anchor,all"
 CHAINS = 40
@@ -64,13 +64,15 @@ def drift(
     """
     import asyncio
 
-    from interleave.backends.registry import load_generator
+    from interleave import load_generator
     from interleave.bench.drift.report import write_report
     from interleave.bench.drift.run import DriftRun, DriftSettings
     from interleave.bench.drift.scores import score
-    from interleave.config.profiles import default_profile, load_profile
+    from interleave.plugin import config
 
-    spec = generator or str(load_profile(profile or default_profile()).generator.as_spec("generator"))
+    spec = generator or str(
+        config.load_profile(profile or config.default_profile()).generator.as_spec("generator")
+    )
     settings = DriftSettings(
         generator=spec,
         cells=_cells(protocol, remedies, anchor_every),
@@ -96,18 +98,16 @@ def drift(
 
 def _source(spec: str, images: Sequence[Path], chains_file: Path | None) -> ChainSource:
     """Who makes the chains: the user's file or pictures, else what the generator's world brings along."""
-    from interleave.backends.registry import find_backend
+    from interleave import InputError, read_picture
     from interleave.bench.drift.chains import FileChains, PictureChains
     from interleave.bench.drift.edival import EdivalChains
-    from interleave.config.specs import parse_spec
-    from interleave.errors import InputError
-    from interleave.images import read_picture
+    from interleave.plugin import backends, parse_spec
 
     if chains_file is not None:
         if images:
             raise InputError("--chains-file brings its own pictures: drop --image")
         return EdivalChains(chains_file) if chains_file.is_dir() else FileChains(chains_file)
-    info = find_backend(parse_spec(spec).name, "generator")
+    info = backends.find_backend(parse_spec(spec).name, "generator")
     if not images and info is not None and info.chains:
         source: ChainSource = pkgutil.resolve_name(info.chains)()
         return source
@@ -115,9 +115,10 @@ def _source(spec: str, images: Sequence[Path], chains_file: Path | None) -> Chai
 
 
 def _cells(protocol: str, remedies: str, anchor_every: int) -> tuple[Cell, ...]:
+    from interleave import ConfigurationError
     from interleave.bench.drift.chains import PROTOCOLS
     from interleave.bench.drift.run import Cell
-    from interleave.errors import ConfigurationError, did_you_mean
+    from interleave.plugin import did_you_mean
 
     cells = []
     for name in _listed(protocol):
@@ -137,15 +138,15 @@ def _cells(protocol: str, remedies: str, anchor_every: int) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-def _remedies(name: str, anchor_every: int) -> Remedies:
-    from interleave.config.run_config import Remedies
-    from interleave.errors import ConfigurationError, did_you_mean
+def _remedies(name: str, anchor_every: int) -> config.Remedies:
+    from interleave import ConfigurationError
+    from interleave.plugin import config, did_you_mean
 
     known = ("plain", "keep", "align", "anchor", "assets", "all")
     parts = {"keep", "align", "anchor"} if name == "all" else set(name.split("+"))
     if unknown := parts - set(known):
         raise ConfigurationError(f"no remedy is named {min(unknown)!r}. {did_you_mean(min(unknown), known)}")
-    return Remedies(
+    return config.Remedies(
         keep="keep" in parts,
         align="align" in parts,
         anchor_every=anchor_every if "anchor" in parts else None,
@@ -157,7 +158,7 @@ def _listed(text: str) -> list[str]:
 
 
 def _marks(text: str) -> tuple[int, ...]:
-    from interleave.errors import ConfigurationError
+    from interleave import ConfigurationError
 
     try:
         marks = sorted({int(piece) for piece in _listed(text)})
@@ -181,7 +182,7 @@ def _print_table(settings: DriftSettings, scores: Sequence[CellScore]) -> None:
     from rich.table import Table
 
     from interleave.bench.drift.report import shown_cell
-    from interleave.cli.console import make_console
+    from interleave.plugin import make_console
 
     title = f"{settings.generator}, {settings.chains} chains; 95 % intervals over chains"
     table = Table("protocol", "remedy", *(f"step {mark}" for mark in settings.marks), "calls", title=title)

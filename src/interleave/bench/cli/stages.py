@@ -11,8 +11,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from interleave.backends.registry import load_vlm
-from interleave.batches.assignment import Shard
+from interleave import ConfigurationError, load_vlm
 from interleave.bench.base import Benchmark
 from interleave.bench.judge import Judged, JudgeSession, estimate
 from interleave.bench.prompts import IMPORTED as ASKED_ELSEWHERE
@@ -30,14 +29,19 @@ from interleave.bench.stages import (
     open_workspace,
 )
 from interleave.bench.views import as_published, bounds_of, in_digits
-from interleave.cli.batch_progress import batch_progress
-from interleave.cli.console import make_console
-from interleave.cli.stage_progress import progress_bar
-from interleave.cli.streams import collapse_retry_messages
-from interleave.config.run_config import Limits
-from interleave.errors import ConfigurationError, did_you_mean
-from interleave.runs.resolve import resolve, split_choices
-from interleave.text import count, slug, visible
+from interleave.plugin import (
+    Limits,
+    batches,
+    cli,
+    count,
+    did_you_mean,
+    make_console,
+    progress_bar,
+    resolve,
+    slug,
+    split_choices,
+    text,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -133,9 +137,9 @@ def _system(workspace: Workspace, given: BenchOptions) -> tuple[str, dict[str, s
         return "critic", {}
     if given.outputs is not None:
         return IMPORTED, {}
-    from interleave.cli.request_input import choose_profile
+    from interleave.plugin import cli
 
-    chosen = {**given.choices, "profile": choose_profile(given.choices["profile"], False)}
+    chosen = {**given.choices, "profile": cli.choose_profile(given.choices["profile"], False)}
     config, _ = resolve(split_choices(System(given.system, chosen).choices)[0])
     left_out = {"base": ("planner", "critic"), "plan": ("critic",)}.get(given.system, ())
     roles = [role for role in ("planner", "critic", "generator") if role not in left_out]
@@ -152,14 +156,14 @@ def _run(workspace: Workspace, given: BenchOptions, console: Console) -> None:
         console.print(f"{count(len(taken), 'output')} taken from {given.outputs}")
         return
     console.print("loading models…")
-    with batch_progress() as progress, collapse_retry_messages():
+    with cli.show_batch_progress() as progress, cli.collapse_retry_messages():
         asyncio.run(
             run_system(
                 workspace.dataset.items,
                 System(given.system, given.choices),
                 workspace.folder,
                 concurrency=given.concurrency * (given.workers if given.engine == "ray" else 1),
-                shard=Shard.parse(given.shard),
+                shard=batches.Shard.parse(given.shard),
                 cluster=_cluster(workspace, given),
                 watcher=progress,
             )
@@ -168,7 +172,7 @@ def _run(workspace: Workspace, given: BenchOptions, console: Console) -> None:
 
 def _cluster(workspace: Workspace, given: BenchOptions) -> Cluster | None:
     """The Ray workers that were asked for; None for this process."""
-    from interleave.batches.ray_executor import RayOptions
+    from interleave.plugin import batches
 
     if given.engine == "local":
         if given.workers > 1 or given.worker_gpus:
@@ -178,7 +182,7 @@ def _cluster(workspace: Workspace, given: BenchOptions) -> Cluster | None:
         raise ConfigurationError(
             f"no engine named {given.engine!r}. {did_you_mean(given.engine, ['local', 'ray'])}"
         )
-    options = RayOptions(given.workers, given.concurrency, given.worker_gpus)
+    options = batches.RayOptions(given.workers, given.concurrency, given.worker_gpus)
     return Cluster(workspace.benchmark.name, workspace.data, options)
 
 
@@ -214,7 +218,7 @@ def _judge(workspace: Workspace, judged: Judged, given: BenchOptions, console: C
             async for _ in session.run(concurrency=given.concurrency):
                 show(session.progress.asked, session.progress.total)
 
-    with collapse_retry_messages():
+    with cli.collapse_retry_messages():
         asyncio.run(follow())
     if any(status != "ok" for status in session.progress.statuses):
         said = ", ".join(f"{number:,} {status}" for status, number in session.progress.statuses.most_common())
@@ -223,11 +227,11 @@ def _judge(workspace: Workspace, judged: Judged, given: BenchOptions, console: C
 
 def _import_judgements(workspace: Workspace, judged: Judged, given: Path) -> None:
     """Take the judge's verdicts from upstream's files, as verdicts on the outputs of this folder."""
-    from interleave.runs.folder import open_journal
+    from interleave.plugin import runs
 
     records = by_item(workspace.benchmark.import_judgements(workspace.dataset, given))
     about = {item.id: judged.digest(item) for item in workspace.dataset.items}
-    journal = open_journal(judged.path.parent, judged.path.name)
+    journal = runs.open_journal(judged.path.parent, judged.path.name)
     try:
         for item, each in records.items():
             for record in each.values():
@@ -283,7 +287,7 @@ def print_numbers(benchmark: Benchmark, scored: Scored, console: Console) -> Non
         table.add_section()
         table.add_row(f"{outcome.numbers[0].name} by group", style="dim")
     for group, numbers in outcome.by_group.items():
-        table.add_row(f"  {visible(group)}", *_cells(numbers[0]))
+        table.add_row(f"  {text.visible(group)}", *_cells(numbers[0]))
     console.print(table)
     lacking = "" if outcome.coverage == 1 else f"; a question without an answer counts as {outcome.missing!r}"
     console.print(f"coverage {outcome.coverage:.1%} of {count(outcome.items, 'item')}{lacking}")

@@ -20,11 +20,8 @@ from typing import Any, Literal, Protocol
 from PIL.Image import Image
 from pydantic import ValidationError
 
-from interleave.errors import InputError
-from interleave.files import read_text, why
-from interleave.images import read_picture
-from interleave.types import Prose, Value
-from interleave.validation_errors import first_problem
+from interleave import InputError, read_picture
+from interleave.plugin import Prose, Value, files, first_problem, read_text
 
 Protocol_ = Literal["noop", "cycle", "chain", "twins"]
 PROTOCOLS: tuple[Protocol_, ...] = ("noop", "cycle", "chain", "twins")
@@ -160,7 +157,7 @@ def read_chains(path: Path) -> list[StoredChain]:
     try:
         text = read_text(path, most_bytes=MOST_CHAINS_BYTES)
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} with the chains cannot be read ({why(error)})") from None
+        raise InputError(f"{path} with the chains cannot be read ({files.why(error)})") from None
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue

@@ -17,10 +17,9 @@ from typing import Any
 
 from PIL.Image import Image
 
+from interleave import InputError, read_picture
 from interleave.bench.drift.chains import Chain, Link, PictureChains, Protocol_, with_history
-from interleave.errors import InputError
-from interleave.files import read_text, why
-from interleave.images import decode_picture, read_picture
+from interleave.plugin import files, images, read_text
 
 TABLE = "oai_instruction_generation_output.csv"
 PICTURES = "input_images_resize_512"
@@ -64,9 +63,9 @@ class EdivalChains:
                     raise InputError(f"{path} has no picture {names[0]}")
                 if entry.file_size > MOST_PICTURE_BYTES:
                     raise InputError(f"{path}: {entry.filename} is too large for a picture")
-                return decode_picture(packed.read(entry), name=f"{path}: {entry.filename}")
+                return images.decode_picture(packed.read(entry), name=f"{path}: {entry.filename}")
         except OSError as error:
-            raise InputError(f"{path} with EdiVal's pictures cannot be read ({why(error)})") from None
+            raise InputError(f"{path} with EdiVal's pictures cannot be read ({files.why(error)})") from None
         except zipfile.BadZipFile:
             raise InputError(f"{path} is no ZIP archive: download it again") from None
 
@@ -82,7 +81,7 @@ def read_instructions(path: Path) -> dict[str, tuple[str, ...]]:
     try:
         rows = list(csv.DictReader(io.StringIO(read_text(path, most_bytes=MOST_TABLE_BYTES))))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} with EdiVal's instructions cannot be read ({why(error)})") from None
+        raise InputError(f"{path} with EdiVal's instructions cannot be read ({files.why(error)})") from None
     except csv.Error as error:
         raise InputError(f"{path} is no table ({error})") from None
     found: dict[str, tuple[str, ...]] = {}

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from interleave.bench.drift.run import Cell, DriftSettings, StepLine
 from interleave.bench.drift.scores import WINDOW, CellScore, Estimate, MarkScore
-from interleave.files import write_atomic
-from interleave.render.html import page_template
+from interleave.plugin import render, write_atomic
 
 PAGE_NAME = "drift.html"
 SCORES_NAME = "scores.json"
@@ -55,7 +54,7 @@ def write_report(
     protocols: dict[str, list[Row]] = {}
     for cell, found in zip(settings.cells, scores, strict=True):
         protocols.setdefault(cell.protocol, []).append(_row(folder, settings, cell, found, lines))
-    page = page_template("drift.html.j2", package="interleave.bench").render(
+    page = render.page_template("drift.html.j2", package="interleave.bench").render(
         title=f"Drift of {settings.generator}",
         settings=settings,
         window=WINDOW,

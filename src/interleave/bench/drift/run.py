@@ -17,18 +17,9 @@ from pathlib import Path
 
 from PIL.Image import Image
 
-from interleave.backends.concurrency import CallLimit
-from interleave.backends.deadlines import Deadline
-from interleave.backends.protocols import ImageGenerator, ImageRequest
-from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, RetryPolicy
+from interleave import ConfigurationError, ImageGenerator, ImageRequest, Slot, read_picture
 from interleave.bench.drift.chains import Chain, ChainSource, Link, Protocol_
-from interleave.config.run_config import Remedies
-from interleave.drift.control import improved
-from interleave.drift.measures import StepDrift, difference, step_drift
-from interleave.errors import ConfigurationError
-from interleave.files import read_text
-from interleave.images import as_rgb, encode_png, read_picture
-from interleave.types import Slot, Value
+from interleave.plugin import Value, backends, config, drift, images, read_text
 
 MOST_LINES_BYTES = 1_000_000_000
 
@@ -38,7 +29,7 @@ class Cell(Value):
 
     protocol: Protocol_
     name: str
-    remedies: Remedies
+    remedies: config.Remedies
     assets: bool = False
     """Whether prompts carry the descriptions of assets."""
 
@@ -69,7 +60,7 @@ class StepLine(Value):
     right: bool | None
     mixed_up: bool = False
     """Whether one asset stands where another should."""
-    drift: StepDrift
+    drift: drift.StepDrift
     from_first: float
     """The difference from the picture that the chain started from, in levels of 255."""
     equals_start: bool
@@ -96,10 +87,10 @@ class DriftRun:
         self._path_of_lines = self.folder / "steps.jsonl"
         self.lines = read_lines(self._path_of_lines)
         self._pictures = self.folder / "pictures"
-        self._limit = CallLimit.of(
-            self.generator.capabilities, seconds=IMAGE_DEADLINE_SECONDS, what="the generator"
+        self._limit = backends.CallLimit.of(
+            self.generator.capabilities, seconds=backends.IMAGE_DEADLINE_SECONDS, what="the generator"
         )
-        self._retries = RetryPolicy()
+        self._retries = backends.RetryPolicy()
 
     def _refuse_other_settings(self) -> None:
         path = self.folder / "settings.json"
@@ -158,8 +149,8 @@ class DriftRun:
         else:
             prompt = (link.with_assets if cell.assets else None) or link.prompt
             drawn = await self._draw(prompt, (before,), cell, chain, step)
-            drawn = await asyncio.to_thread(improved, cell.remedies, before, drawn)
-        after = as_rgb(drawn)
+            drawn = await asyncio.to_thread(drift.improved, cell.remedies, before, drawn)
+        after = images.as_rgb(drawn)
         line = await asyncio.to_thread(self._measured, cell, chain, step, before, after)
         line = line.model_copy(update={"anchored": anchored, "seconds": round(time.monotonic() - began, 3)})
         await asyncio.to_thread(self._store, cell, chain, step, after)
@@ -174,7 +165,7 @@ class DriftRun:
             hashlib.sha256(f"{self.settings.seed}/{chain.id}/{step}".encode()).digest()[:4], "big"
         )
         request = ImageRequest(prompt, seed >> 1, sources, Slot(step, 1))
-        deadline = Deadline(self.generator.capabilities.deadline or IMAGE_DEADLINE_SECONDS)
+        deadline = backends.Deadline(self.generator.capabilities.deadline or backends.IMAGE_DEADLINE_SECONDS)
         return await self._retries.call(
             "the generator",
             lambda: self.generator.generate(request),
@@ -192,8 +183,8 @@ class DriftRun:
             step=step,
             right=None if right is None else right[0],
             mixed_up=link.truth is not None and self.source.mixed_up(after, link.truth),
-            drift=step_drift(before, after, chain.start),
-            from_first=round(difference(chain.start, after), 3),
+            drift=drift.step_drift(before, after, chain.start),
+            from_first=round(drift.difference(chain.start, after), 3),
             equals_start=link.equals_start,
             calls=1,
             anchored=False,
@@ -204,7 +195,7 @@ class DriftRun:
         path = self._path(cell, chain, step)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".tmp")
-        temporary.write_bytes(encode_png(after))
+        temporary.write_bytes(images.encode_png(after))
         temporary.replace(path)
 
     def _add(self, line: StepLine, cell: Cell, chain: Chain) -> None:
@@ -218,7 +209,7 @@ class DriftRun:
     def _latest(self, cell: Cell, chain: Chain) -> Image:
         """The picture of the last step that has a line."""
         steps = [line.step for line in self.lines if (line.cell, line.chain) == (cell.key, chain.id)]
-        return read_picture(self._path(cell, chain, max(steps))) if steps else as_rgb(chain.start)
+        return read_picture(self._path(cell, chain, max(steps))) if steps else images.as_rgb(chain.start)
 
     def _path(self, cell: Cell, chain: Chain, step: int) -> Path:
         return self._pictures / cell.key / chain.id / f"{step}.png"

@@ -9,7 +9,7 @@ import numpy as np
 
 from interleave.bench.drift.run import DriftSettings, StepLine, by_cell
 from interleave.bench.intervals import wilson
-from interleave.types import Value
+from interleave.plugin import Value
 
 WINDOW = 5
 """A mark stands for the last so many steps up to it: a remedy that acts every few steps must not gain from

@@ -12,7 +12,7 @@ from interleave.render.markdown import FILE_NAME as MARKDOWN_NAME
 from interleave.render.markdown import render_markdown
 from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.record import RunRecord, picture_names
-from interleave.runs.store import FOLDER, PictureStore
+from interleave.runs.store import IMAGES_FOLDER, PictureStore
 
 
 def render_page(folder: Path, record: RunRecord, options: ExportOptions) -> Exported:
@@ -30,6 +30,6 @@ def render_archive(folder: Path, record: RunRecord, options: ExportOptions) -> E
         for name in picture_names(record):
             if store.path(name).exists():  # PNG files are compressed already
                 archive.writestr(
-                    f"{FOLDER}/{name}", store.path(name).read_bytes(), compress_type=zipfile.ZIP_STORED
+                    f"{IMAGES_FOLDER}/{name}", store.path(name).read_bytes(), compress_type=zipfile.ZIP_STORED
                 )
     return Exported(buffer.getvalue())

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from interleave import InputError
-from interleave.plugin import did_you_mean, read_text, why
+from interleave.plugin import did_you_mean, files, read_text
 from interleave.robots.lerobot.libraries import parquet
 
 VERSION = "v3"
@@ -207,7 +207,7 @@ def open_dataset(root: Path) -> Dataset:
     try:
         info = json.loads(read_text(path, most_bytes=MAX_INFO_BYTES))
     except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
+        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
     if not isinstance(info, dict):
         raise InputError(f"{path} must hold an object")
     version = str(info.get("codebase_version", "(none)"))
@@ -257,14 +257,14 @@ def _columns(path: Path) -> list[str]:
     try:
         return list(parquet().read_schema(path).names)
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as Parquet ({why(error)})") from None
+        raise InputError(f"{path} cannot be read as Parquet ({files.why(error)})") from None
 
 
 def _rows(path: Path, columns: list[str] | None = None, filters: Any = None) -> list[dict[str, Any]]:
     try:
         table = parquet().read_table(path, columns=columns, filters=filters, partitioning=None)
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as Parquet ({why(error)})") from None
+        raise InputError(f"{path} cannot be read as Parquet ({files.why(error)})") from None
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from interleave import InputError, StorageError
-from interleave.plugin import make_folder, sync_file, write_atomic
+from interleave.plugin import files, make_folder, write_atomic
 from interleave.robots.annotation_file import EpisodeAnnotation
 from interleave.robots.lerobot.dataset import INFO, Dataset, Episode, open_dataset, rows_of
 from interleave.robots.lerobot.libraries import arrow, parquet
@@ -134,7 +134,7 @@ def _placed(path: Path, make: Any) -> None:
     try:
         make(temporary)
         with temporary.open("rb") as file:
-            sync_file(file.fileno())
+            files.sync_file(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
         raise StorageError.at(path, error) from error

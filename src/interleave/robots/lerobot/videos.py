@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from interleave import InputError
-from interleave.plugin import decode_picture, why
+from interleave.plugin import files, images
 from interleave.robots.lerobot.dataset import Camera, Dataset, Episode, rows_of
 from interleave.robots.lerobot.libraries import av
 
@@ -51,7 +51,7 @@ class Film:
                         self._look_for(place, sorted(set(places)), container, stream, found)
         except av().error.FFmpegError as error:
             raise InputError(
-                f"{clip.path} cannot be decoded ({why(error)}): it shows episode {self.episode.index}"
+                f"{clip.path} cannot be decoded ({files.why(error)}): it shows episode {self.episode.index}"
             ) from None
         if missing := [place for place in places if place not in found]:
             raise InputError(
@@ -101,7 +101,7 @@ class Film:
             raise InputError(
                 f"{self.episode.data}: frame {place} of episode {self.episode.index} has no picture"
             )
-        picture = decode_picture(data, name=f"frame {place} of episode {self.episode.index}")
+        picture = images.decode_picture(data, name=f"frame {place} of episode {self.episode.index}")
         if picture.size != self.camera.size:
             raise InputError(
                 f"{self.episode.data}: frame {place} of episode {self.episode.index} has "

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from interleave.cli import options
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
+from interleave.plugin import options
 from interleave.service.cli import options as service_options
 
 SQLITE = "sqlite:"
@@ -95,7 +95,7 @@ def serve_documents(
     standard output, requests are logged on standard error. After a restart every open job goes on.
     """
     service_options.require_packages()
-    from interleave.config.run_config import Limits
+    from interleave.plugin import Limits
     from interleave.service.documents.server import DocumentsConfig, serve_documents
     from interleave.service.documents.service import ServiceSettings
     from interleave.service.documents.shared_worker import Sharing

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.errors import ConfigurationError, MissingDependency
-from interleave.locks import require_locks
+from interleave import ConfigurationError, MissingDependency
+from interleave.plugin import locks
 
 if TYPE_CHECKING:
-    from interleave.runs.resolve import Choices
+    from interleave.plugin import runs
 
 NEEDS = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 
@@ -38,7 +38,7 @@ LeaseSeconds = Annotated[
 
 def require_packages(extra: str = "serve") -> None:
     """Raise where something is missing that the service cannot do without; `extra` installs packages."""
-    require_locks()
+    locks.require_locks()
     for package in NEEDS:
         if importlib.util.find_spec(package) is None:
             raise MissingDependency(
@@ -47,23 +47,22 @@ def require_packages(extra: str = "serve") -> None:
             )
 
 
-def make_choices(dry_run: bool, profile: str | None, **given: object) -> Choices:
+def make_choices(dry_run: bool, profile: str | None, **given: object) -> runs.Choices:
     """The models and rules that were chosen on the command line."""
-    from interleave.runs.resolve import split_choices
+    from interleave.plugin import split_choices
 
     return split_choices({"profile": "dry-run" if dry_run else profile, **given})[0]
 
 
-def require_models(chosen: Choices, command: str) -> None:
+def require_models(chosen: runs.Choices, command: str) -> None:
     """Raise where a model lacks its package or key, before an address is announced; loads nothing."""
-    from interleave.backends.registry import require_backend
-    from interleave.runs.resolve import resolve
+    from interleave.plugin import backends, resolve
 
     config, _ = resolve(chosen)
     try:
-        require_backend(config.planner.parsed, "planner")
-        require_backend(config.critic.parsed, "critic")
-        require_backend(config.generator.parsed, "generator")
+        backends.require_backend(config.planner.parsed, "planner")
+        backends.require_backend(config.critic.parsed, "critic")
+        backends.require_backend(config.generator.parsed, "generator")
     except MissingDependency as error:
         raise MissingDependency(
             f"{error} (or run without models: interleave {command} --profile dry-run)"

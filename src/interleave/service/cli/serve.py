@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
-from interleave.cli.lazy_group import lazy_command, lazy_group
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
+from interleave.plugin import lazy_command, lazy_group, options
 from interleave.service.cli import options as service_options
 
 if TYPE_CHECKING:
-    from interleave.config.specs import Spec
+    from interleave.plugin import Spec
     from interleave.service.generator.ray_replicas import RayReplicas
 
 COMMANDS = {
@@ -128,8 +127,7 @@ def serve_generator(
     /v1/images/edits). The address is printed on standard output, requests are logged on standard error.
     """
     service_options.require_packages()
-    from interleave.backends.registry import look_for_model, require_backend
-    from interleave.config.specs import parse_spec
+    from interleave.plugin import backends, parse_spec
     from interleave.service.generator.config import (
         Limits,
         ServerConfig,
@@ -149,13 +147,13 @@ def serve_generator(
             "name what to serve: --generator SPEC, e.g. solid, or --preset NAME, e.g. klein"
         )
     parsed = parse_spec(spec)
-    require_backend(parsed, "generator")
+    backends.require_backend(parsed, "generator")
     token = _token(token)
     check_public(host, token)
     workers = parse_devices(devices)
     for device in workers:
         visible_devices(device, os.environ)
-    look_for_model(parsed)
+    backends.look_for_model(parsed)
     ignored = service_options.ignored_parameters(ignore or [])
     names = filter(None, (name or _model_name(parsed), chosen_name))
     drawn_by = _on(on, RayReplicas(spec, replicas, most_replicas, replica_gpus))

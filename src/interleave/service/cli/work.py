@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from interleave.cli import options
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
+from interleave.plugin import options
 from interleave.service.cli import options as service_options
 
 
@@ -53,7 +53,7 @@ def work(
     What a worker leaves behind when it dies or hangs, another one goes on with.
     """
     service_options.require_packages()
-    from interleave.config.run_config import Limits
+    from interleave.plugin import Limits
     from interleave.service.documents.postgres import is_postgres, require_psycopg
     from interleave.service.documents.shared_worker import Sharing
     from interleave.service.documents.worker_main import WorkConfig, work

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from interleave.errors import StorageError
-from interleave.render.exports import known_formats
+from interleave import StorageError
+from interleave.plugin import render
 from interleave.service.documents.chat import ChatRoutes
 from interleave.service.documents.decision_routes import DecisionRoutes
 from interleave.service.documents.document_routes import DocumentRoutes
@@ -148,7 +148,10 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
         ("POST", "/v1/documents/{id}/continue"): decisions.go_on,
         ("GET", "/v1/documents/{id}/events"): pages.events,
         ("GET", "/v1/documents/{id}/calls"): pages.calls,
-        **{("GET", f"/v1/documents/{{id}}/document.{name}"): pages.export(name) for name in known_formats()},
+        **{
+            ("GET", f"/v1/documents/{{id}}/document.{name}"): pages.export(name)
+            for name in render.known_formats()
+        },
         ("GET", "/v1/documents/{id}/document.md"): pages.markdown,
         ("GET", "/v1/documents/{id}/pictures/{name}"): pages.picture,
         ("GET", SHARED): pages.shared,

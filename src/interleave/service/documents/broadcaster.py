@@ -11,8 +11,8 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 
-from interleave.errors import RunError
-from interleave.runs.journal import JournalReader
+from interleave import RunError
+from interleave.plugin import journal
 from interleave.service.documents.events import Event, Fold, JobEvents
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import Job
@@ -34,7 +34,7 @@ class Feed:
         self.events: list[Event] = self._told.begin()
         self.ended = False
         self.readers = 0
-        self._reader = JournalReader(folders.run(job.id))
+        self._reader = journal.JournalReader(folders.run(job.id))
         self._size = 0
         self._grown = asyncio.Event()
 

@@ -10,21 +10,24 @@ from typing import Any, Protocol, TypeVar
 
 from PIL.Image import Image
 
-from interleave.agents.critic import CriticInput
-from interleave.backends.protocols import (
+from interleave import (
+    CriticInput,
     GeneratorCapabilities,
     ImageGenerator,
     ImageRequest,
     Message,
+    Plan,
     Reply,
+    Request,
     Sampling,
+    Slot,
+    Verdict,
     VisionLanguageModel,
     VlmCapabilities,
 )
+from interleave.plugin import Models
 from interleave.robots.sub_task_check import SubTaskInput, as_check
-from interleave.runs.models import Models
 from interleave.service.documents.tracing import span
-from interleave.types import Plan, Request, Slot, Verdict
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

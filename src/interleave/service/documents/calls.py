@@ -7,14 +7,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from interleave.runs.journal import Called, CallFailed, Drawn, Entry, Judged, Planned, Replied, Role
-from interleave.types import Value
+from interleave.plugin import Value, journal
 
 
 class ModelCall(Value):
     """One call; a call that was repeated after a failure is one."""
 
-    role: Role
+    role: journal.Role
     call: int
     step: int
     attempt: int
@@ -40,29 +39,29 @@ class ModelCalls(Value):
     data: list[ModelCall]
 
 
-def calls_in(entries: Iterable[Entry], picture_url: Callable[[str], str]) -> ModelCalls:
+def calls_in(entries: Iterable[journal.Entry], picture_url: Callable[[str], str]) -> ModelCalls:
     """The calls of a journal, in the order in which they were first made."""
     calls: dict[tuple[str, int], dict[str, Any]] = {}
     for entry in entries:
         match entry:
-            case Called():
+            case journal.Called():
                 place = {"step": entry.step, "attempt": entry.attempt, "started_at": entry.time, "errors": []}
                 known = calls.setdefault((entry.role, entry.call), place)
                 known["status"] = "running"
-            case CallFailed():
+            case journal.CallFailed():
                 known = calls[entry.role, entry.call]
                 known["status"] = "failed"
                 known["errors"].append(entry.error)
-            case Replied():
+            case journal.Replied():
                 calls[entry.role, entry.call] |= {
                     "status": "done",
                     **entry.model_dump(include={"text", "finish_reason", "usage", "cost", "seconds"}),
                 }
-            case Planned():  # an agent that computes has no reply of its own
+            case journal.Planned():  # an agent that computes has no reply of its own
                 _end(calls, "planner", entry.time)
-            case Judged():
+            case journal.Judged():
                 _end(calls, "critic", entry.time)
-            case Drawn():
+            case journal.Drawn():
                 calls[entry.role, entry.call] |= {
                     "status": "done",
                     "picture": picture_url(entry.image),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from interleave.choice import DEFAULT_CHOICE
-from interleave.config.run_config import NO_REMEDIES, written_remedies
-from interleave.runs.record import RunRecord
-from interleave.runs.store import FOLDER
+from interleave import RunRecord
+from interleave.plugin import config, runs
 from interleave.service.documents.jobs import Job
 
 
@@ -16,32 +14,32 @@ def command_line(job: Job, record: RunRecord | None, profile: str | None) -> str
 
     Pictures of the request are files of the exported archive, in which the command is to be run.
     """
-    config, parts = job.config, record.request if record else job.parts
+    chosen, parts = job.config, record.request if record else job.parts
     words = ["interleave", "generate", "\n".join(part.text for part in parts if part.text)]
     for part in parts:
         if part.image:
-            words += ["--image", f"{FOLDER}/{part.image}"]
+            words += ["--image", f"{runs.IMAGES_FOLDER}/{part.image}"]
     for asset in record.assets if record else job.assets:
         name = asset.name if asset.kind == "character" else f"{asset.name} ({asset.kind})"
         if asset.image:
-            words += ["--asset", f"{name}={FOLDER}/{asset.image}"]
+            words += ["--asset", f"{name}={runs.IMAGES_FOLDER}/{asset.image}"]
         if asset.description:
             words += ["--asset", f"{name}: {asset.description}"]
     if profile is not None:
         words += ["--profile", profile]
     else:
         for role in ("planner", "critic", "generator"):
-            words += [f"--{role}", getattr(config, role).identity]
-        words += ["--prompts", config.prompts.name]
-    words += ["--max-attempts", str(config.max_attempts), "--sources", config.sources.value]
-    if config.remedies != NO_REMEDIES:
-        words += ["--remedies", written_remedies(config.remedies)]
-    if config.sheets:
+            words += [f"--{role}", getattr(chosen, role).identity]
+        words += ["--prompts", chosen.prompts.name]
+    words += ["--max-attempts", str(chosen.max_attempts), "--sources", chosen.sources.value]
+    if chosen.remedies != config.NO_REMEDIES:
+        words += ["--remedies", config.written_remedies(chosen.remedies)]
+    if chosen.sheets:
         words += ["--sheets"]
-    if config.identity:
-        words += ["--identity", config.identity]
-    if config.chapter_steps is not None:
-        words += ["--chapter-steps", str(config.chapter_steps)]
-    if config.choose != DEFAULT_CHOICE:
-        words += ["--choose", config.choose]
-    return shlex.join([*words, "--seed", str(config.seed)])
+    if chosen.identity:
+        words += ["--identity", chosen.identity]
+    if chosen.chapter_steps is not None:
+        words += ["--chapter-steps", str(chosen.chapter_steps)]
+    if chosen.choose != config.DEFAULT_CHOICE:
+        words += ["--choose", chosen.choose]
+    return shlex.join([*words, "--seed", str(chosen.seed)])

@@ -18,8 +18,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
-from interleave.errors import ConfigurationError, RunError, StorageError
-from interleave.files import make_folder
+from interleave import ConfigurationError, RunError, StorageError
+from interleave.plugin import make_folder
 
 T = TypeVar("T")
 

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from interleave.backends.protocols import GeneratorCapabilities
-from interleave.errors import InputError
-from interleave.runs.decisions import DecidedRun, choice_line, redraw_line, release_line, undo_line
-from interleave.runs.plan_file import moved_assets, numbered_steps
+from interleave import GeneratorCapabilities, InputError, Plan
+from interleave.plugin import first_problem, runs
 from interleave.service.documents.job_decisions import Ask, Branch, Decisions
 from interleave.service.documents.jobs import Decision, Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
@@ -23,8 +21,6 @@ from interleave.service.generator.messages import ClientDisconnected, ServiceFac
 from interleave.service.generator.parameters import MAX_SEED, Parameters
 from interleave.service.http.middleware import REQUEST_ID
 from interleave.service.http.request_bodies import read_json
-from interleave.types import Plan
-from interleave.validation_errors import first_problem
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -44,23 +40,23 @@ class DecisionRoutes:
     async def release(self, request: Request) -> Response:
         """Draw the held plan: `{}` as it is, `{"plan": {"steps": […]}}` as the client has edited it."""
 
-        def line(body: dict[str, Any], by: str) -> Callable[[DecidedRun], Decision]:
+        def line(body: dict[str, Any], by: str) -> Callable[[runs.DecidedRun], Decision]:
             given = _taken(body, "plan")
             value = given.take("plan")
             given.refuse_unknown()
-            return lambda run: release_line(run, _plan(value, run) if value is not None else None, by=by)
+            return lambda run: runs.release_line(run, _plan(value, run) if value is not None else None, by=by)
 
         return await self._decided(request, line)
 
     async def redraw(self, request: Request) -> Response:
         step = _step(request)
 
-        def line(body: dict[str, Any], by: str) -> Callable[[DecidedRun], Decision]:
+        def line(body: dict[str, Any], by: str) -> Callable[[runs.DecidedRun], Decision]:
             given = _taken(body, "prompt", "seed", "only_step")
             prompt, seed = given.text("prompt"), given.integer("seed", 0, MAX_SEED)
             only_step = given.boolean("only_step")
             given.refuse_unknown()
-            return lambda run: redraw_line(
+            return lambda run: runs.redraw_line(
                 run, step, prompt=prompt, seed=seed, generator=None, only_step=only_step, by=by
             )
 
@@ -69,20 +65,20 @@ class DecisionRoutes:
     async def choose(self, request: Request) -> Response:
         step = _step(request)
 
-        def line(body: dict[str, Any], by: str) -> Callable[[DecidedRun], Decision]:
+        def line(body: dict[str, Any], by: str) -> Callable[[runs.DecidedRun], Decision]:
             given = _taken(body, "attempt", "only_step")
             attempt, only_step = given.integer("attempt", 1, MAX_NUMBER), given.boolean("only_step")
             given.refuse_unknown()
             if attempt is None:
                 raise ApiRefusal("attempt: say which attempt to show", parameter="attempt")
-            return lambda run: choice_line(run, step, attempt, only_step=only_step, by=by)
+            return lambda run: runs.choice_line(run, step, attempt, only_step=only_step, by=by)
 
         return await self._decided(request, line)
 
     async def undo(self, request: Request) -> Response:
-        def line(body: dict[str, Any], by: str) -> Callable[[DecidedRun], Decision]:
+        def line(body: dict[str, Any], by: str) -> Callable[[runs.DecidedRun], Decision]:
             _taken(body).refuse_unknown()
-            return lambda run: undo_line(run, by=by)
+            return lambda run: runs.undo_line(run, by=by)
 
         return await self._decided(request, line)
 
@@ -110,7 +106,7 @@ class DecisionRoutes:
         return await self._worked(request, work)
 
     async def _decided(
-        self, request: Request, line: Callable[[dict[str, Any], str], Callable[[DecidedRun], Decision]]
+        self, request: Request, line: Callable[[dict[str, Any], str], Callable[[runs.DecidedRun], Decision]]
     ) -> Response:
         return await self._worked(
             request, lambda ask, body: self.decisions.decide(ask, line(body, ask.caller.key))
@@ -155,7 +151,7 @@ def _step(request: Request) -> int:
     return int(text)
 
 
-def _plan(value: Any, run: DecidedRun) -> Plan:
+def _plan(value: Any, run: runs.DecidedRun) -> Plan:
     """A plan as a client sends it: its steps are numbered by their position."""
     steps = value.get("steps") if isinstance(value, dict) else None
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
@@ -168,7 +164,10 @@ def _plan(value: Any, run: DecidedRun) -> Plan:
     if assets is None:
         assets = [asset.model_dump() for asset in held.assets] if held else []
     try:
-        numbered = {"steps": numbered_steps(steps, first), "assets": moved_assets(assets, steps, first)}
+        numbered = {
+            "steps": runs.numbered_steps(steps, first),
+            "assets": runs.moved_assets(assets, steps, first),
+        }
         chapter = {"chapter": held.chapter} if held and held.chapter and "chapter" not in value else {}
         return Plan.model_validate({**chapter, **value, **numbered})
     except InputError as error:

@@ -7,10 +7,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+from interleave.plugin import one_line
 from interleave.service.documents.events import Event
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.stored_images import StoredPicture
-from interleave.text import one_line
 
 ShownPart = str | StoredPicture
 MAX_MESSAGE = 2000

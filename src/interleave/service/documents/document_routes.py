@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from starlette.responses import Response
 
-from interleave.render.exports import Exported, ExportOptions, Format, export_run, known_formats
-from interleave.render.exports.formats import PageLayout, Paper
-from interleave.render.markdown import render_markdown
-from interleave.runs.journal import read_journal
-from interleave.runs.record import RunRecord, picture_names
-from interleave.runs.store import FOLDER, PictureStore
+from interleave import RunRecord
+from interleave.plugin import PictureStore, journal, render, runs, slug
 from interleave.service.documents.calls import calls_in
 from interleave.service.documents.command_line import command_line
 from interleave.service.documents.events import JournalFold
@@ -26,7 +22,6 @@ from interleave.service.documents.shared_images import PREFIX as SIGNED_PATHS
 from interleave.service.documents.shared_images import shared_picture
 from interleave.service.documents.streams import EventStream
 from interleave.service.http.middleware import LEASE
-from interleave.text import slug
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -89,7 +84,7 @@ class DocumentRoutes:
         """Every model call with what came back, in order."""
         job, record = await self._job(request)
         folder = self.documents.folders.run(job.id)
-        entries = await self.documents.in_thread(read_journal, folder) if record else []
+        entries = await self.documents.in_thread(journal.read_journal, folder) if record else []
         return value_json(calls_in(entries, lambda name: picture_url(job.id, name)))
 
     async def plan(self, request: Request) -> Response:
@@ -115,18 +110,18 @@ class DocumentRoutes:
         """The handler that sends a document as a file of this format."""
 
         async def handler(request: Request) -> Response:
-            return await self._export(request, known_formats()[name])
+            return await self._export(request, render.known_formats()[name])
 
         return handler
 
-    async def _export(self, request: Request, wanted: Format) -> Response:
+    async def _export(self, request: Request, wanted: render.Format) -> Response:
         job, record = await self._started(request)
         if wanted.missing is not None:
             message = f"{wanted.title} files need a package that is not installed here: {wanted.missing}"
             raise ApiRefusal(message, status=501, code="not_installed")
         options, folder = _export_options(request), self.documents.folders.run(job.id)
         made = await self._render(
-            request, job, record, lambda: export_run(folder, record, wanted.name, options)
+            request, job, record, lambda: render.export_run(folder, record, wanted.name, options)
         )
         headers = {}
         if made.missing_characters:
@@ -142,14 +137,16 @@ class DocumentRoutes:
     async def markdown(self, request: Request) -> Response:
         """The Markdown; its pictures are links to their addresses here."""
         job, record = await self._started(request)
-        text = render_markdown(record).replace(f"]({FOLDER}/", f"]({picture_url(job.id, '')}")
+        text = render.render_markdown(record).replace(
+            f"]({runs.IMAGES_FOLDER}/", f"]({picture_url(job.id, '')}"
+        )
         return Response(text.encode(), media_type="text/markdown; charset=utf-8")
 
     async def picture(self, request: Request) -> Response:
         """A picture of a job, by the hash of its content."""
         job, record = await self._job(request)
         name = request.path_params["name"]
-        if record is None or name not in picture_names(record):
+        if record is None or name not in runs.picture_names(record):
             raise unknown("picture", name)
         return await self._picture(request, job.id, name)
 
@@ -188,11 +185,13 @@ class DocumentRoutes:
         return job, record
 
     async def _render(
-        self, request: Request, job: Job, record: RunRecord, work: Callable[[], Exported]
-    ) -> Exported:
+        self, request: Request, job: Job, record: RunRecord, work: Callable[[], render.Exported]
+    ) -> render.Exported:
         """A file that is made, within the memory budget and a few at a time."""
         store = PictureStore(self.documents.folders.run(job.id))
-        sizes = [path.stat().st_size for name in picture_names(record) if (path := store.path(name)).exists()]
+        sizes = [
+            path.stat().st_size for name in runs.picture_names(record) if (path := store.path(name)).exists()
+        ]
         lease, loop = request.scope[LEASE], asyncio.get_running_loop()
         await lease.reserve(RENDER_COPIES * sum(sizes), loop.time() + 60)
         async with self._rendering:
@@ -203,7 +202,7 @@ class DocumentRoutes:
 
 def _parts() -> list[str]:
     """What a document can be looked at as, of those formats whose packages are installed."""
-    formats = (f"document.{each.name}" for each in known_formats().values() if each.missing is None)
+    formats = (f"document.{each.name}" for each in render.known_formats().values() if each.missing is None)
     return ["plan", "steps", "calls", "events", "document.md", *formats]
 
 
@@ -225,14 +224,16 @@ def _given(job: Job, record: RunRecord | None, name: str) -> str | None:
     return picture_url(job.id, name) if record else None
 
 
-def _export_options(request: Request) -> ExportOptions:
+def _export_options(request: Request) -> render.ExportOptions:
     given = request.query_params
     paper, layout = given.get("paper", "a4"), given.get("layout", "print")
-    if paper not in get_args(Paper):
-        raise ApiRefusal(f"paper must be one of {', '.join(get_args(Paper))}", parameter="paper")
-    if layout not in get_args(PageLayout):
-        raise ApiRefusal(f"layout must be one of {', '.join(get_args(PageLayout))}", parameter="layout")
-    return ExportOptions(paper=cast(Paper, paper), layout=cast(PageLayout, layout))
+    if paper not in get_args(render.Paper):
+        raise ApiRefusal(f"paper must be one of {', '.join(get_args(render.Paper))}", parameter="paper")
+    if layout not in get_args(render.PageLayout):
+        raise ApiRefusal(
+            f"layout must be one of {', '.join(get_args(render.PageLayout))}", parameter="layout"
+        )
+    return render.ExportOptions(paper=cast(render.Paper, paper), layout=cast(render.PageLayout, layout))
 
 
 def _limit(text: str) -> int:

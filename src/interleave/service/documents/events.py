@@ -10,23 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from interleave.runs.journal import (
-    Called,
-    ChapterPlanned,
-    Continued,
-    Drawn,
-    Entry,
-    Planned,
-    Replied,
-    Started,
-    StepFinished,
-)
-from interleave.runs.record import RunRecord
-from interleave.runs.record import fold as fold_record
+from interleave import Plan, PlanStep, RunRecord
+from interleave.plugin import journal, runs
 from interleave.service.documents.jobs import Job, JobEnd
 from interleave.service.documents.response_json import picture_url, response_object
 from interleave.service.documents.stored_images import StoredPicture
-from interleave.types import Plan, PlanStep
 
 Event = dict[str, Any]
 
@@ -36,7 +24,7 @@ class Fold(Protocol):
 
     def __init__(self, job: Job) -> None: ...
     def begin(self) -> list[Event]: ...
-    def add(self, entry: Entry) -> list[Event]: ...
+    def add(self, entry: journal.Entry) -> list[Event]: ...
     def end(self, job: Job, record: RunRecord | None) -> list[Event]: ...
     def reopen(self) -> list[Event]: ...
 
@@ -53,7 +41,7 @@ class JobEvents:
         self.fold = fold
         self._ends = list(job.ends)
         self._lines = 0
-        self._entries: list[Entry] = []
+        self._entries: list[journal.Entry] = []
         """Kept while an earlier end is still to be told."""
 
     def begin(self) -> list[Event]:
@@ -62,7 +50,7 @@ class JobEvents:
             events += self._ended(self._ends.pop(0))
         return events
 
-    def add(self, entry: Entry) -> list[Event]:
+    def add(self, entry: journal.Entry) -> list[Event]:
         events = self.fold.add(entry)
         self._lines += 1
         if self._ends:
@@ -74,7 +62,7 @@ class JobEvents:
     def _ended(self, end: JobEnd) -> list[Event]:
         then = {**end.model_dump(exclude={"lines", "error"}), "error": end.error}
         job = self.job.model_copy(update={**then, "cancelling": end.status == "cancelled"})
-        record = fold_record(self._entries) if self._entries else None
+        record = runs.fold(self._entries) if self._entries else None
         return [*self.fold.end(job, record), *self.fold.reopen()]
 
 
@@ -93,13 +81,13 @@ class JournalFold:
     def begin(self) -> list[Event]:
         return [self._event("job.queued")]
 
-    def add(self, entry: Entry) -> list[Event]:
+    def add(self, entry: journal.Entry) -> list[Event]:
         self._plan = getattr(entry, "plan", None) or self._plan
-        if isinstance(entry, ChapterPlanned) and self._plan is not None:
+        if isinstance(entry, journal.ChapterPlanned) and self._plan is not None:
             self._plan = entry.after(self._plan)
-            entry = Planned(time=entry.time, plan=self._plan)
+            entry = journal.Planned(time=entry.time, plan=self._plan)
         fields = entry.model_dump(mode="json", exclude={"event", "fingerprint", "tokens"})
-        if isinstance(entry, Drawn):
+        if isinstance(entry, journal.Drawn):
             fields["picture"] = picture_url(self.job.id, entry.image)
         return [self._event(entry.event, **fields)]
 
@@ -140,24 +128,24 @@ class ResponseFold:
             self._event("response.queued", response=waiting),
         ]
 
-    def add(self, entry: Entry) -> list[Event]:
+    def add(self, entry: journal.Entry) -> list[Event]:
         """The events of a line of the journal."""
         if isinstance(plan := getattr(entry, "plan", None), Plan):  # planned, or planned anew
             self._steps = {step.number: step for step in plan.steps}
-        if isinstance(entry, ChapterPlanned):
+        if isinstance(entry, journal.ChapterPlanned):
             self._steps |= {step.number: step for step in entry.steps}
         match entry:
-            case Started() | Continued() if not self._in_progress:
+            case journal.Started() | journal.Continued() if not self._in_progress:
                 self._in_progress = True
                 return [self._event("response.in_progress", response=self._response("in_progress"))]
-            case Called(role="generator") if self._first("called", entry.step, entry.attempt):
+            case journal.Called(role="generator") if self._first("called", entry.step, entry.attempt):
                 return [*self._open(entry.step), self._of_picture(entry.step, "generating")]
-            case Drawn():
+            case journal.Drawn():
                 return self._drawn(entry)
-            case Replied():
+            case journal.Replied():
                 for name in self.usage:
                     self.usage[name] += entry.usage.get(name, 0)
-            case StepFinished():
+            case journal.StepFinished():
                 return self._finished(entry.step, entry.attempt)
         return []
 
@@ -241,7 +229,7 @@ class ResponseFold:
             self._of_item("response.output_item.done", index),
         ]
 
-    def _drawn(self, entry: Drawn) -> list[Event]:
+    def _drawn(self, entry: journal.Drawn) -> list[Event]:
         self._pictures[entry.step, entry.attempt] = entry.image
         if entry.attempt > self.job.partial_images or not self._first("drawn", entry.step, entry.attempt):
             return []
@@ -287,7 +275,7 @@ class ResponseFold:
         return f"{prefix}_{self.job.id.removeprefix('resp_')}_{step}"
 
 
-def folded(job: Job, entries: Iterable[Entry]) -> tuple[ResponseFold, list[Event]]:
+def folded(job: Job, entries: Iterable[journal.Entry]) -> tuple[ResponseFold, list[Event]]:
     """The fold of a journal so far, and its events, without those of a final state."""
     fold = ResponseFold(job)
     told = JobEvents(job, fold)

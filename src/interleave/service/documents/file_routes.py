@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from interleave.errors import StorageError
-from interleave.runs.store import PictureStore
+from interleave import StorageError
+from interleave.plugin import PictureStore
 from interleave.service.documents.jobs import StoredFile, is_file_id, new_file_id
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, unknown

@@ -23,19 +23,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from interleave.batches.batch import run_folder
-from interleave.errors import ConfigurationError, RunError
-from interleave.files import make_folder
-from interleave.locks import lock, open_lock_file
-from interleave.runs.decisions import carry_over
-from interleave.runs.folder import given_assets, request_parts, stored_assets, stored_request
-from interleave.runs.journal import RequestPart, StoredAsset
-from interleave.runs.journal_files import journal_path
-from interleave.runs.lease import Lease
-from interleave.runs.record import RunRecord, read_record
-from interleave.runs.store import PictureStore
+from interleave import (
+    ConfigurationError,
+    GivenAsset,
+    Picture,
+    Request,
+    RunError,
+    RunRecord,
+    Text,
+    read_record,
+)
+from interleave.plugin import PictureStore, batches, journal, locks, make_folder, runs
 from interleave.service.documents.jobs import Job
-from interleave.types import GivenAsset, Picture, Request, Text
 
 LOCK_NAME = "service.lock"
 THUMBNAILS = "thumbnails"
@@ -49,7 +48,7 @@ class Folders:
 
     def run(self, id_: str) -> Path:
         """The run folder of a job, which may not exist yet."""
-        return self.root / run_folder(id_)
+        return self.root / batches.run_folder(id_)
 
     def inputs(self, id_: str) -> PictureStore:
         return PictureStore(self.root / "inputs" / id_)
@@ -66,9 +65,9 @@ class Folders:
     def locked(self) -> Iterator[None]:
         """Hold the folder alone: another service would remove what it does not know."""
         make_folder(self.root)
-        file = open_lock_file(self.root / LOCK_NAME)
+        file = locks.open_lock_file(self.root / LOCK_NAME)
         try:
-            lock(file)
+            locks.lock(file)
         except BlockingIOError:
             os.close(file)
             raise ConfigurationError(
@@ -90,37 +89,37 @@ class Folders:
         try:
             return read_record(folder)
         except RunError:
-            if not _has_a_line(journal_path(folder)):
+            if not _has_a_line(runs.journal_path(folder)):
                 return None
         return read_record(folder)  # its first line may have come between the two looks
 
     def store_inputs(
         self, id_: str, request: Request
-    ) -> tuple[tuple[RequestPart, ...], tuple[StoredAsset, ...]]:
+    ) -> tuple[tuple[journal.RequestPart, ...], tuple[journal.StoredAsset, ...]]:
         """Put the pictures of a request on disk; returns its parts and assets as the job table holds them."""
         if request.all_pictures:
             make_folder(self.root / "inputs" / id_)
             store = self.inputs(id_)
             for picture in request.all_pictures:
                 store.put(picture)
-        return request_parts(request), stored_assets(request)
+        return runs.request_parts(request), runs.stored_assets(request)
 
     def request_of(self, job: Job) -> Request:
         """The request of a job, with its pictures: of one that ended before, as its run has it."""
         if (job.ends or job.parent) and (record := self.record(job.id)) is not None:
-            return stored_request(self.run(job.id), record)
+            return runs.stored_request(self.run(job.id), record)
         store = self.inputs(job.id)
         return Request(
             tuple(
                 Picture(store.get(part.image)) if part.image else Text(part.text or "") for part in job.parts
             ),
-            given_assets(job.assets, store),
+            runs.given_assets(job.assets, store),
         )
 
-    def carry_out(self, job: Job, lease: Lease | None = None) -> None:
+    def carry_out(self, job: Job, lease: runs.Lease | None = None) -> None:
         """Put what was decided about a job into its journal, unless it is there already."""
         if job.decision is not None:
-            carry_over(self.run(job.id), job.decision, after=job.ends[-1].lines, lease=lease)
+            runs.carry_over(self.run(job.id), job.decision, after=job.ends[-1].lines, lease=lease)
 
     def document_of(self, id_: str) -> list[Text | Picture]:
         """A request and its answer as one sequence, for a continuation."""
@@ -140,7 +139,7 @@ class Folders:
     def assets_of(self, id_: str) -> tuple[GivenAsset, ...]:
         """The assets that were given with a job, for a continuation."""
         record = self.record(id_)
-        return given_assets(record.assets, PictureStore(self.run(id_))) if record else ()
+        return runs.given_assets(record.assets, PictureStore(self.run(id_))) if record else ()
 
     def remove_inputs(self, id_: str) -> None:
         shutil.rmtree(self.root / "inputs" / id_, ignore_errors=True)

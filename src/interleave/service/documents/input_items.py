@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interleave.runs.journal import RequestPart
+from interleave.plugin import journal
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.stored_images import StoredPicture
@@ -13,7 +13,7 @@ from interleave.service.documents.stored_images import StoredPicture
 MOST_ITEMS = 100
 
 
-def input_items(job: Job, parts: tuple[RequestPart, ...], asked: Mapping[str, str]) -> dict[str, Any]:
+def input_items(job: Job, parts: tuple[journal.RequestPart, ...], asked: Mapping[str, str]) -> dict[str, Any]:
     """A page of the items, with pictures as data: URLs; `asked` are the parameters of the query."""
     items = [_item(job, number, part) for number, part in enumerate(parts)]
     order = asked.get("order", "desc")
@@ -37,7 +37,7 @@ def input_items(job: Job, parts: tuple[RequestPart, ...], asked: Mapping[str, st
     }
 
 
-def _item(job: Job, number: int, part: RequestPart) -> dict[str, Any]:
+def _item(job: Job, number: int, part: journal.RequestPart) -> dict[str, Any]:
     content: dict[str, Any] = {"type": "input_text", "text": part.text or ""}
     if part.image:
         url = StoredPicture(part.image, prefix="data:image/png;base64,")

@@ -10,10 +10,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from interleave.errors import ConfigurationError, InputError, InterleaveError, RunError, StorageError
-from interleave.runs.branch import branch_run
-from interleave.runs.decisions import DecidedRun, is_under_way
-from interleave.runs.journal import read_journal
+from interleave import ConfigurationError, InputError, InterleaveError, RunError, StorageError, branch_run
+from interleave.plugin import journal, runs
 from interleave.service.documents.jobs import (
     Decision,
     IdempotencyConflict,
@@ -56,7 +54,7 @@ class Decisions:
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
 
-    async def decide(self, ask: Ask, line: Callable[[DecidedRun], Decision]) -> Job:
+    async def decide(self, ask: Ask, line: Callable[[runs.DecidedRun], Decision]) -> Job:
         """Put a job that has ended back into the queue with a decision; `line` checks it against the run."""
         job, once, earlier = await self._found(ask)
         if earlier is not None:
@@ -99,7 +97,7 @@ class Decisions:
 
     def _end_of(self, job: Job) -> JobEnd:
         folder = self.documents.folders.run(job.id)
-        lines = len(read_journal(folder)) if self.documents.record(job) is not None else 0
+        lines = len(journal.read_journal(folder)) if self.documents.record(job) is not None else 0
         if not lines and job.has_inputs:
             raise _not_now("the job ended before it was started, and its pictures are gone: submit it again")
         return end_of(job, lines)
@@ -139,16 +137,18 @@ class Decisions:
                 raise _not_now("the job has not ended yet: wait for it, or cancel it first")
         return job, once, earlier
 
-    def _checked(self, job: Job, line: Callable[[DecidedRun], Decision]) -> tuple[JobEnd, Decision | None]:
+    def _checked(
+        self, job: Job, line: Callable[[runs.DecidedRun], Decision]
+    ) -> tuple[JobEnd, Decision | None]:
         folder = self.documents.folders.run(job.id)
         try:
-            entries = read_journal(folder)
-            run = DecidedRun.of(folder, entries)
+            entries = journal.read_journal(folder)
+            run = runs.DecidedRun.of(folder, entries)
             decision = line(run)
         except (RunError, InputError, ConfigurationError) as error:
             raise self._refusal(job, error) from None
         self._refuse_without_models(job)
-        return end_of(job, len(entries)), None if is_under_way(run, decision) else decision
+        return end_of(job, len(entries)), None if runs.is_under_way(run, decision) else decision
 
     def _copied(self, job: Job, new: Job, branch: Branch) -> None:
         folders = self.documents.folders

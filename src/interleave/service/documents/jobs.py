@@ -17,21 +17,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from interleave.config.run_config import RunConfig
-from interleave.runs.journal import (
-    AttemptChosen,
-    PlanReleased,
-    RedrawDecided,
-    RequestPart,
-    StoredAsset,
-    Undone,
-)
+from interleave.plugin import RunConfig, Value, journal
 from interleave.service.documents.database import Database, SqlConnection, SqlDatabase
-from interleave.types import Value
 
 JobStatus = Literal["queued", "in_progress", "completed", "failed", "cancelled", "incomplete", "held"]
 """Held: its plan waits for a person. Every other name is that of a Response."""
-Decision = PlanReleased | RedrawDecided | AttemptChosen | Undone
+Decision = journal.PlanReleased | journal.RedrawDecided | journal.AttemptChosen | journal.Undone
 OPEN: tuple[JobStatus, ...] = ("queued", "in_progress")
 _ID = re.compile(r"resp_[0-9a-f]{48}\Z")
 _FILE_ID = re.compile(r"file-[0-9a-f]{32}\Z")
@@ -93,9 +84,9 @@ class Job(Value):
     created: float
     request_id: str = ""
     """The id of the HTTP request that submitted it: logs of its model calls carry it too."""
-    parts: tuple[RequestPart, ...]
+    parts: tuple[journal.RequestPart, ...]
     """The request; pictures by their names among the job's inputs."""
-    assets: tuple[StoredAsset, ...] = Field(default=(), exclude_if=operator.not_)
+    assets: tuple[journal.StoredAsset, ...] = Field(default=(), exclude_if=operator.not_)
     """The named things of the request that must stay the same; their pictures are among the inputs too."""
     config: RunConfig
     model: str

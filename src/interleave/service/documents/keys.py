@@ -19,13 +19,11 @@ from typing import Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from interleave.errors import ConfigurationError
-from interleave.files import write_atomic
-from interleave.runs.folder import folder_lock
+from interleave import ConfigurationError
+from interleave.plugin import Value, folder_lock, write_atomic
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.shared_images import PREFIX as SIGNED_PICTURES
 from interleave.service.http.auth import OPEN_PATHS, refuse_foreign_names, refuse_foreign_pages, secret_of
-from interleave.types import Value
 
 log = logging.getLogger(__name__)
 FILE_NAME = "keys.json"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from interleave.redaction import redacted
+from interleave.plugin import redaction
 
 _IDS: ContextVar[dict[str, str]] = ContextVar("interleave_log_ids", default={})  # noqa: B039 - never changed
 
@@ -41,4 +41,4 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return redacted(json.dumps(fields, ensure_ascii=False, default=str), message=True)
+        return redaction.redacted(json.dumps(fields, ensure_ascii=False, default=str), message=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
-from interleave.runs.record_file import read_stored
+from interleave.plugin import runs
 from interleave.service.documents.jobs import Job
 from interleave.service.generator.metrics import CONTENT_TYPE, SECONDS, outcome_of
 
@@ -60,7 +60,7 @@ class DocumentMetrics:
         self.request_seconds.labels(route).observe(seconds)
 
     def job_ended(self, job: Job, folders: Folders) -> None:
-        stored = read_stored(folders.run(job.id))
+        stored = runs.read_stored(folders.run(job.id))
         record = stored[0] if stored else None
         self.jobs.labels(job.status).inc()
         self.job_seconds.labels(job.status).observe(max(0.0, (job.finished or job.created) - job.created))

@@ -8,11 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from interleave.agents.prompts import PromptPack
-from interleave.backends.registry import refuse_unloadable
-from interleave.config.run_config import RunConfig
-from interleave.runs.models import Models
-from interleave.runs.resolve import Choices, load_models, refuse_objects, unchanged_pack
+from interleave.plugin import Models, PromptPack, RunConfig, backends, load_models, runs
 
 log = logging.getLogger(__name__)
 Observe = Callable[[Models], Models]
@@ -24,7 +20,7 @@ class Offer:
 
     config: RunConfig
     pack: PromptPack
-    chosen: Choices
+    chosen: runs.Choices
 
     @property
     def is_whole_profile(self) -> bool:
@@ -39,7 +35,7 @@ class ModelShelf:
         self,
         config: RunConfig,
         pack: PromptPack,
-        chosen: Choices,
+        chosen: runs.Choices,
         observe: Observe = lambda models: models,
         others: Mapping[str, Offer] | None = None,
     ) -> None:
@@ -76,10 +72,10 @@ class ModelShelf:
         """Raise where the models of an earlier job, no longer offered, cannot be had; loads no weights."""
         if self.offer_of(config) is not None:
             return
-        refuse_objects(config)
-        unchanged_pack(config)
+        runs.refuse_objects(config)
+        runs.unchanged_pack(config)
         for role in ("planner", "critic", "generator"):
-            refuse_unloadable(getattr(config, role).parsed, role)
+            backends.refuse_unloadable(getattr(config, role).parsed, role)
 
     async def models_for(self, config: RunConfig) -> Models:
         return await asyncio.shield(self._task(config))
@@ -93,7 +89,7 @@ class ModelShelf:
 
     async def _load(self, config: RunConfig) -> Models:
         offer = self.offer_of(config)
-        pack, chosen = (offer.pack, offer.chosen) if offer else (unchanged_pack(config), Choices())
+        pack, chosen = (offer.pack, offer.chosen) if offer else (runs.unchanged_pack(config), runs.Choices())
         without_plan = config.model_copy(update={"plan": None})
         return self._observe(await asyncio.to_thread(load_models, without_plan, pack, chosen))
 

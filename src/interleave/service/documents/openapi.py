@@ -14,10 +14,9 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from interleave import Plan, __version__
 from interleave.bench.labels import Kind
-from interleave.render.exports import known_formats
-from interleave.render.exports.formats import PageLayout, Paper
-from interleave.runs import journal
+from interleave.plugin import journal, render
 from interleave.service.documents import schemas as wire
 from interleave.service.documents.calls import ModelCalls
 from interleave.service.documents.shared_images import ROUTE as SHARED
@@ -26,8 +25,6 @@ from interleave.studio import report_schemas as report_wire
 from interleave.studio import schemas as studio
 from interleave.studio.guard import HEADER
 from interleave.studio.thumbnails import SIDES
-from interleave.types import Plan
-from interleave.version import __version__
 
 REF = "#/components/schemas/{model}"
 EVENT = "JournalEvent"
@@ -97,8 +94,8 @@ _SEARCH = (
 )
 _EXPORT = (
     ("download", TEXT),
-    ("paper", {"type": "string", "enum": list(get_args(Paper))}),
-    ("layout", {"type": "string", "enum": list(get_args(PageLayout))}),
+    ("paper", {"type": "string", "enum": list(get_args(render.Paper))}),
+    ("layout", {"type": "string", "enum": list(get_args(render.PageLayout))}),
 )
 _RATER = ("rater", TEXT)
 _KIND = ("kind", {"type": "string", "enum": [each.value for each in Kind]})
@@ -146,7 +143,7 @@ ROUTES: dict[tuple[str, str], Route] = {
         ("GET", f"/v1/documents/{{id}}/document.{each.name}"): Route(
             f"The document as {each.title}", each.media_type, query=_EXPORT
         )
-        for each in known_formats().values()
+        for each in render.known_formats().values()
     },
     ("GET", "/v1/documents/{id}/pictures/{name}"): Route("A picture", "image/png"),
     ("GET", "/v1/documents/{id}/thumbnails/{name}"): Route(

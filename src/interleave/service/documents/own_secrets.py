@@ -7,7 +7,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from interleave.files import sync_folder, write_new
+from interleave.plugin import files
 
 SECRET_BYTES = 32
 
@@ -23,7 +23,7 @@ def stored_secret(path: Path) -> bytes:
 def _made_secret(path: Path) -> bytes:
     """A new secret; where another service on the same folder makes one at this moment, its secret."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    write_new(str(temporary), secrets.token_bytes(SECRET_BYTES))
+    files.write_new(str(temporary), secrets.token_bytes(SECRET_BYTES))
     os.chmod(temporary, 0o600)
     try:
         os.link(temporary, path)
@@ -34,5 +34,5 @@ def _made_secret(path: Path) -> bytes:
     finally:
         with suppress(OSError):
             temporary.unlink()
-    sync_folder(path.parent)
+    files.sync_folder(path.parent)
     return path.read_bytes()

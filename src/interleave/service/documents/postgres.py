@@ -17,9 +17,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from interleave.errors import ConfigurationError, MissingDependency, RunError, StorageError
-from interleave.redaction import keep_secret
-from interleave.runs.outage import backoff_delays
+from interleave import ConfigurationError, MissingDependency, RunError, StorageError
+from interleave.plugin import redaction, runs
 from interleave.service.documents.database import SqlConnection, SqlCursor
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class PostgresDatabase:
         require_psycopg()
         self.url = url
         if password := urlsplit(url).password:
-            keep_secret(password, "the password of the job table")
+            redaction.keep_secret(password, "the password of the job table")
         self.label = _without_password(url)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="jobs")
         self._own = threading.local()
@@ -78,7 +77,7 @@ class PostgresDatabase:
         import psycopg
 
         ends_at, conflicts = time.monotonic() + within, 0
-        for delay in backoff_delays(FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS):
+        for delay in runs.backoff_delays(FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS):
             if self._closed:
                 raise StorageError(f"{self.label} is closed")
             try:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from interleave.files import write_atomic
-from interleave.types import Value
+from interleave.plugin import Value, write_atomic
 
 log = logging.getLogger(__name__)
 FILE_NAME = "queue.json"

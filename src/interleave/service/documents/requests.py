@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
+from interleave.plugin import Value
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.http.middleware import CALLER
-from interleave.types import Value
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interleave.dependencies import parents_of
-from interleave.render.html import state_of
-from interleave.runs.decision_records import DecisionRecord
-from interleave.runs.journal import StoredAsset
-from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
+from interleave import RunRecord
+from interleave.plugin import journal, render, runs
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.submissions import OWN_FIELD
 
@@ -114,13 +111,13 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
 def pictures_before(record: RunRecord) -> list[str | None]:
     """For each step the picture before it: the latest of those that it starts from."""
     given = next((part.image for part in reversed(record.request) if part.image), None)
-    parents = parents_of(record.plan) if record.plan else {}
+    parents = runs.parents_of(record.plan) if record.plan else {}
     shown = {step.plan.number: step.attempt.image for step in record.steps if step.attempt}
     return [_picture_before(step, parents[step.plan.number], shown, given) for step in record.steps]
 
 
 def _picture_before(
-    step: StepRecord, parents: tuple[int, ...], shown: Mapping[int, str], given: str | None
+    step: runs.StepRecord, parents: tuple[int, ...], shown: Mapping[int, str], given: str | None
 ) -> str | None:
     if step.plan.prompt is None or step.anew:
         return None
@@ -130,7 +127,7 @@ def _picture_before(
     return next((shown[number] for number in reversed(named) if number in shown), None)
 
 
-def _step(job: Job, step: StepRecord, before: str | None) -> dict[str, Any]:
+def _step(job: Job, step: runs.StepRecord, before: str | None) -> dict[str, Any]:
     return {
         "number": step.plan.number,
         "name": step.plan.name,
@@ -141,14 +138,14 @@ def _step(job: Job, step: StepRecord, before: str | None) -> dict[str, Any]:
         "shown": step.shown,
         "forced": step.forced,
         "finished": step.finished,
-        "state": state_of(step),
+        "state": render.state_of(step),
         "by_hand": step.by_hand,
         "drift": step.drift.model_dump(mode="json") if step.drift else None,
         "attempts": [_attempt(job, attempt) for attempt in step.attempts],
     }
 
 
-def asset_facts(job: Job, asset: StoredAsset, *, started: bool = True) -> dict[str, Any]:
+def asset_facts(job: Job, asset: journal.StoredAsset, *, started: bool = True) -> dict[str, Any]:
     """An asset of the request; its picture has an address once the job has started."""
     return {
         "name": asset.name,
@@ -158,12 +155,12 @@ def asset_facts(job: Job, asset: StoredAsset, *, started: bool = True) -> dict[s
     }
 
 
-def _decision(decision: DecisionRecord) -> dict[str, Any]:
+def _decision(decision: runs.DecisionRecord) -> dict[str, Any]:
     """What a person decided; the run that a branch came from is named by its job, not by its folder."""
     return decision.model_dump(mode="json", exclude={"generator", "parent"})
 
 
-def _attempt(job: Job, attempt: AttemptRecord) -> dict[str, Any]:
+def _attempt(job: Job, attempt: runs.AttemptRecord) -> dict[str, Any]:
     verdict = attempt.verdict
     return {
         "number": attempt.number,

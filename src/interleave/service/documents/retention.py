@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from interleave.errors import StorageError
-from interleave.text import count
+from interleave import StorageError
+from interleave.plugin import count
 
 if TYPE_CHECKING:
     from interleave.service.documents.service import Documents

@@ -9,13 +9,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from interleave.agents.prompts import PromptPack
-from interleave.backends.protocols import GeneratorCapabilities
-from interleave.backends.retries import RetriedVlm
-from interleave.errors import BackendError
+from interleave import BackendError, GeneratorCapabilities
+from interleave.plugin import Models, PromptPack, RetriedVlm, text
 from interleave.robots.checking import check_from
 from interleave.robots.sub_task_check import SubTaskCheck, SubTaskInput
-from interleave.runs.models import Models
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.requests import caller_of, plain_json
 from interleave.service.documents.schemas import SubTaskVerdict
@@ -26,7 +23,6 @@ from interleave.service.generator.messages import ClientDisconnected, ServiceFac
 from interleave.service.generator.parameters import Parameters
 from interleave.service.http.middleware import LEASE
 from interleave.service.http.request_bodies import read_json
-from interleave.text import MAX_FIELD_CHARACTERS
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -54,7 +50,7 @@ class RobotRoutes:
         except ClientDisconnected:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
         given = Parameters(body, ServiceFacts(GeneratorCapabilities()), known=PARAMETERS)
-        instruction = given.text("instruction", most=MAX_FIELD_CHARACTERS)
+        instruction = given.text("instruction", most=text.MAX_FIELD_CHARACTERS)
         pictures = [_needed(given.take(name), name) for name in ("before", "after")]
         model = given.text("model")
         given.refuse_unknown()

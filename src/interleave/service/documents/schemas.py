@@ -6,10 +6,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from interleave.config.run_config import SourceRule
-from interleave.drift.measures import StepDrift
-from interleave.runs.record import AuditRecord, ByHand, CallCounts
-from interleave.types import Asset, AssetKind, AssetName, Outcome, Plan, PlanStep, Value, Verdict
+from interleave import Asset, Outcome, Plan, PlanStep, Verdict
+from interleave.plugin import Value, config, drift, runs, types
 
 Status = Literal["queued", "in_progress", "held", "completed", "incomplete", "failed", "cancelled"]
 StepState = Literal["text", "accepted", "forced", "chosen", "unfinished"]
@@ -72,8 +70,8 @@ class Step(Value):
     forced: bool
     finished: bool
     state: StepState
-    by_hand: ByHand | None
-    drift: StepDrift | None
+    by_hand: runs.ByHand | None
+    drift: drift.StepDrift | None
     """How far its picture has moved from the one that it was to change; null where that is not measured."""
     attempts: list[Attempt]
 
@@ -82,7 +80,7 @@ class GivenAsset(Value):
     """A named thing that must stay the same, as the request gave it."""
 
     name: str
-    kind: AssetKind
+    kind: types.AssetKind
     description: str
     picture: str | None
     """Its address; null where there is none, or until the job has started."""
@@ -120,12 +118,12 @@ class Facts(Value):
     parent: str | None
     reason: str | None = None
     assets: list[GivenAsset] = Field(default_factory=list)
-    audits: list[AuditRecord] = Field(default_factory=list)
+    audits: list[runs.AuditRecord] = Field(default_factory=list)
     """What the looks at the whole document found."""
     plan: Plan | None = None
     steps: list[Step] = Field(default_factory=list)
     forced: list[int] = Field(default_factory=list)
-    calls: CallCounts | None = None
+    calls: runs.CallCounts | None = None
     cost: float | None = None
     seconds: float | None = None
     models: dict[Literal["planner", "critic", "generator"], str] = Field(default_factory=dict)
@@ -176,8 +174,8 @@ class Steps(Value):
 class InputAsset(Value):
     """A named thing that must stay the same: a picture of it, a description, or both."""
 
-    name: AssetName
-    kind: AssetKind = "character"
+    name: types.AssetName
+    kind: types.AssetKind = "character"
     description: str = ""
     image_url: str | None = None
     """The picture as a `data:` address."""
@@ -190,7 +188,7 @@ class OwnOptions(Value):
 
     seed: int | None = None
     max_attempts: int | None = None
-    sources: SourceRule | None = None
+    sources: config.SourceRule | None = None
     webhook: str | None = None
     hold_plan: bool = False
     assets: list[InputAsset] | None = None

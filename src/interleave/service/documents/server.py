@@ -14,10 +14,8 @@ from pathlib import Path
 
 import uvicorn
 
-from interleave.errors import ConfigurationError
-from interleave.files import make_folder
-from interleave.redaction import keep_environment_secret, keep_secret, redacted_logging
-from interleave.runs.resolve import Choices, resolve
+from interleave import ConfigurationError
+from interleave.plugin import count, make_folder, redaction, resolve, runs
 from interleave.service.documents.app import build_app
 from interleave.service.documents.call_observer import observed
 from interleave.service.documents.folders import Folders
@@ -36,7 +34,6 @@ from interleave.service.http.auth import is_loopback
 from interleave.service.http.memory import trim_freed_memory
 from interleave.service.http.signals import drain_on_signals
 from interleave.studio.page import PageFile
-from interleave.text import count
 
 log = logging.getLogger("interleave.service")
 JOBS_NAME = "jobs.sqlite"
@@ -50,7 +47,7 @@ DISK_THREADS = 32
 class DocumentsConfig:
     """The options of `interleave serve documents`."""
 
-    chosen: Choices
+    chosen: runs.Choices
     folder: Path = DEFAULT_FOLDER
     jobs: Path | str | None = None
     """The job table: a SQLite file, or the address of a Postgres database; None for a file in the folder."""
@@ -83,13 +80,13 @@ def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) ->
     listening = listen(config.host, config.port)
     trim_freed_memory()
     log.setLevel(logging.INFO)
-    keep_environment_secret()
+    redaction.keep_environment_secret()
     if config.webhook_secret:
-        keep_secret(config.webhook_secret, SECRET_VARIABLE)
+        redaction.keep_secret(config.webhook_secret, SECRET_VARIABLE)
     form = JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"
     if not config.json_logs:  # a line for every model call is for machines to search
         logging.getLogger(observed.__module__).setLevel(logging.WARNING)
-    with listening, redacted_logging(form), opened_jobs(config.jobs, config.folder) as jobs:
+    with listening, redaction.redacted_logging(form), opened_jobs(config.jobs, config.folder) as jobs:
         asyncio.run(_serve(config, jobs, access, listening, announce))
 
 
@@ -136,7 +133,7 @@ def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMet
     return documents
 
 
-def _offer(chosen: Choices, profile: str) -> Offer:
+def _offer(chosen: runs.Choices, profile: str) -> Offer:
     """Another profile with the rules of the service, and models of its own."""
     other = replace(chosen, profile=profile, planner=None, critic=None, generator=None, prompts=None)
     return Offer(*resolve(other), other)

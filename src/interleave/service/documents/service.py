@@ -13,14 +13,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from interleave.agents.loading import is_prompted
-from interleave.backends.registry import suggested_requests
-from interleave.config.run_config import Limits, RoleConfig, RunConfig
-from interleave.errors import ConfigurationError, InputError, RunError, StorageError
-from interleave.runs.journal import read_journal
-from interleave.runs.record import RunRecord
-from interleave.runs.resolve import adapted_request
-from interleave.runs.store import PictureStore
+from interleave import (
+    ConfigurationError,
+    GivenAsset,
+    InputError,
+    Picture,
+    Request,
+    RunError,
+    RunRecord,
+    StorageError,
+    Text,
+)
+from interleave.plugin import (
+    Limits,
+    Part,
+    PictureStore,
+    RoleConfig,
+    RunConfig,
+    agents,
+    backends,
+    journal,
+    runs,
+)
 from interleave.service.documents.broadcaster import Feeds
 from interleave.service.documents.events import Event, Fold, ResponseFold, folded
 from interleave.service.documents.folders import Folders
@@ -48,7 +62,6 @@ from interleave.service.documents.workers import Places, make_worker
 from interleave.service.generator.messages import RawPicture
 from interleave.service.http.decoding import Decoder, EncodedPicture
 from interleave.service.http.memory import MEGABYTE, MemoryBudget, MemoryLease
-from interleave.types import GivenAsset, Part, Picture, Request, Text
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -243,7 +256,7 @@ class Documents:
     def response(self, job: Job) -> dict[str, Any]:
         """A job as a Response object, with its output so far; reads its journal, so run it in a thread."""
         record = self.record(job)
-        entries = read_journal(self.folders.run(job.id)) if record else []
+        entries = journal.read_journal(self.folders.run(job.id)) if record else []
         fold, _ = folded(job, entries)
         if job.is_final:
             fold.end(job, record)
@@ -290,7 +303,7 @@ class Documents:
 
     async def _reopened_to_cancel(self, job: Job) -> Job | None:
         """A held job as one that is to be cancelled: the end that its clients were told of is kept."""
-        lines = len(await self.in_thread(read_journal, self.folders.run(job.id)))
+        lines = len(await self.in_thread(journal.read_journal, self.folders.run(job.id)))
         reopened = await self.jobs.reopen(job, end_of(job, lines), cancelling=True)
         self.feeds.job_reopened(job.id)
         return reopened[0] if reopened else None
@@ -414,7 +427,7 @@ class Documents:
                 assets[each.name.lower()] = GivenAsset(each.name, image, each.kind, each.description)
             request = Request(tuple(parts), tuple(assets.values()))
             if _reads_prompts(config.planner):  # one that computes refuses by itself, in its turn
-                await self.in_thread(adapted_request, request, config)
+                await self.in_thread(runs.adapted_request, request, config)
         except (InputError, ConfigurationError) as error:  # a configuration that does not fit the request
             said = "\n".join(part.text for part in parts if isinstance(part, Text))
             nearest = await self.in_thread(suggestions_for, said, config.planner)
@@ -524,12 +537,12 @@ class Documents:
 
 
 def _reads_prompts(planner: RoleConfig) -> bool:
-    return not planner.is_object and is_prompted(planner.parsed)
+    return not planner.is_object and agents.is_prompted(planner.parsed)
 
 
 def suggestions_for(text: str, planner: RoleConfig, number: int = NEAREST_REQUESTS) -> list[str]:
     """Requests near a text that this planner can take; none where it takes any."""
-    return [] if planner.is_object else suggested_requests(text, planner.parsed, number)
+    return [] if planner.is_object else backends.suggested_requests(text, planner.parsed, number)
 
 
 def picture_of(raw: RawPicture) -> Image:

@@ -19,9 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from interleave.errors import StorageError
-from interleave.runs.lease import Lease, clock_that_never_stops
-from interleave.runs.outage import backoff_delays
+from interleave import StorageError
+from interleave.plugin import runs
 from interleave.service.documents.jobs import OPEN, Job, JobError
 from interleave.service.documents.shared_jobs import CHANNEL, Claimed, SharedJobTable
 from interleave.service.documents.shared_queue import SharedTurns
@@ -66,7 +65,7 @@ class SharedJobWorker(JobWorker):
         """Whether anybody here waits for this job."""
         self.on_reconnect: list[Callable[[], object]] = []
         """Called when notices may have been lost."""
-        self._leases: dict[str, Lease] = {}
+        self._leases: dict[str, runs.Lease] = {}
         self._wake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = threading.Event()
@@ -94,7 +93,7 @@ class SharedJobWorker(JobWorker):
         """A place is free."""
         self._wake.set()
 
-    def lease_of(self, id_: str) -> Lease | None:
+    def lease_of(self, id_: str) -> runs.Lease | None:
         return self._leases.get(id_)
 
     async def cancel(self, job: Job) -> None:
@@ -149,12 +148,12 @@ class SharedJobWorker(JobWorker):
         free = self.turns.most_running - len(self._tasks)
         if free <= 0:
             return
-        asked_at, seconds = clock_that_never_stops(), self.sharing.lease_seconds
+        asked_at, seconds = runs.clock_that_never_stops(), self.sharing.lease_seconds
         claimed = await self.jobs.claim(
             self.sharing.name, most=free, seconds=seconds, per_key=self.turns.per_key_everywhere
         )
         for each in claimed:
-            self._leases[each.job.id] = Lease(each.token, asked_at + seconds)
+            self._leases[each.job.id] = runs.Lease(each.token, asked_at + seconds)
             await self._begin(each)
 
     async def _begin(self, claimed: Claimed) -> None:
@@ -182,7 +181,7 @@ class SharedJobWorker(JobWorker):
         seconds = self.sharing.lease_seconds
         while not self._ended.wait(seconds / RENEWALS):
             held = {id_: lease for id_, lease in list(self._leases.items()) if lease.held}
-            asked_at, kept = clock_that_never_stops(), dict[str, bool]()
+            asked_at, kept = runs.clock_that_never_stops(), dict[str, bool]()
             if not held:
                 continue
             try:
@@ -213,12 +212,12 @@ class SharedJobWorker(JobWorker):
         """The thread that hears what other processes do."""
         import psycopg
 
-        delays = backoff_delays(0.1, LOOK_SECONDS)
+        delays = runs.backoff_delays(0.1, LOOK_SECONDS)
         while not self._ended.is_set():
             try:
                 with self.jobs.postgres.connect() as connection:
                     connection.execute(f"LISTEN {CHANNEL}")
-                    delays = backoff_delays(0.1, LOOK_SECONDS)
+                    delays = runs.backoff_delays(0.1, LOOK_SECONDS)
                     self._in_loop(self._reconnected)
                     while not self._ended.is_set():
                         for notice in connection.notifies(timeout=0.5):

@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from interleave.runs.store import PictureStore
+from interleave.plugin import PictureStore
 
 if TYPE_CHECKING:
     from PIL.Image import Image

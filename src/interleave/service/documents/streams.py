@@ -11,8 +11,8 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from interleave.errors import RunError
-from interleave.runs.store import PictureStore
+from interleave import RunError
+from interleave.plugin import PictureStore
 from interleave.service.documents.events import Event
 from interleave.service.documents.refusals import error_body
 from interleave.service.documents.stored_images import StoredPicture

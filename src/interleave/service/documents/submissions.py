@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
-from interleave.backends.protocols import GeneratorCapabilities
-from interleave.config.run_config import MOST_ATTEMPTS, SourceRule
+from interleave import GeneratorCapabilities
+from interleave.plugin import config, one_line, text, types
 from interleave.service.documents.jobs import is_file_id
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.shared_images import SharedPicture, shared_picture
@@ -17,8 +17,6 @@ from interleave.service.generator.messages import Refusal, ServiceFacts
 from interleave.service.generator.parameters import MAX_SEED, Parameters
 from interleave.service.http.decoding import EncodedPicture
 from interleave.service.http.request_bodies import picture_from_base64
-from interleave.text import MAX_FIELD_CHARACTERS, one_line, unusable
-from interleave.types import MAX_REQUEST_ASSETS, AssetKind, is_asset_name
 
 OWN_FIELD = "interleave"
 """The field of our own options in a request, and of our own facts in a response."""
@@ -44,7 +42,7 @@ class InputAsset:
     """A named thing that must stay the same; its picture is still to be decoded."""
 
     name: str
-    kind: AssetKind = "character"
+    kind: types.AssetKind = "character"
     description: str = ""
     picture: InputPicture | None = None
 
@@ -121,10 +119,10 @@ def metadata_of(value: Any) -> dict[str, str] | None:
     )
     if not isinstance(value, dict) or len(value) > MAX_METADATA:
         raise problem
-    for name, text in value.items():
-        if len(name) > MAX_METADATA_NAME or not isinstance(text, str) or len(text) > MAX_METADATA_VALUE:
+    for name, said in value.items():
+        if len(name) > MAX_METADATA_NAME or not isinstance(said, str) or len(said) > MAX_METADATA_VALUE:
             raise problem
-        if unusable(name) or unusable(text):
+        if text.unusable(name) or text.unusable(said):
             raise problem
     return value
 
@@ -138,8 +136,8 @@ def own_options(value: Any) -> OwnOptions:
     given = parameters_of(value, OWN_OPTIONS)
     options: dict[str, Any] = {
         "seed": given.integer("seed", 0, MAX_SEED),
-        "max_attempts": given.integer("max_attempts", 1, MOST_ATTEMPTS),
-        "sources": given.choice("sources", [rule.value for rule in SourceRule]),
+        "max_attempts": given.integer("max_attempts", 1, config.MOST_ATTEMPTS),
+        "sources": given.choice("sources", [rule.value for rule in config.SourceRule]),
     }
     if (sheets := given.take("sheets")) is not None:
         if not isinstance(sheets, bool):
@@ -156,8 +154,10 @@ def assets_in(value: Any, name: str) -> tuple[InputAsset, ...]:
     """The assets of a request, checked; their pictures are given as those of the input are."""
     if value is None:
         return ()
-    if not isinstance(value, list) or len(value) > MAX_REQUEST_ASSETS:
-        raise ApiRefusal(f"{name} must be a list of at most {MAX_REQUEST_ASSETS} assets", parameter=name)
+    if not isinstance(value, list) or len(value) > types.MAX_REQUEST_ASSETS:
+        raise ApiRefusal(
+            f"{name} must be a list of at most {types.MAX_REQUEST_ASSETS} assets", parameter=name
+        )
     assets = tuple(_asset(each, f"{name}[{number}]") for number, each in enumerate(value))
     names = [asset.name.lower() for asset in assets]
     for number, asset in enumerate(assets):
@@ -173,17 +173,17 @@ def _asset(value: Any, name: str) -> InputAsset:
         raise ApiRefusal(f"{name} must be an object with a name", parameter=name)
     given = parameters_of(value, ASSET_FIELDS)
     called = text_of(given.take("name"), f"{name}.name").strip()
-    if not is_asset_name(called):
+    if not types.is_asset_name(called):
         raise ApiRefusal(f"{name}.name: use a word or a few, as prompts say it", parameter=f"{name}.name")
     kind = given.take("kind") or "character"
-    if kind not in get_args(AssetKind):
+    if kind not in get_args(types.AssetKind):
         raise ApiRefusal(
-            f"{name}.kind must be one of {', '.join(get_args(AssetKind))}", parameter=f"{name}.kind"
+            f"{name}.kind must be one of {', '.join(get_args(types.AssetKind))}", parameter=f"{name}.kind"
         )
     description = text_of(given.take("description") or "", f"{name}.description").strip()
-    if len(description) > MAX_FIELD_CHARACTERS:
+    if len(description) > text.MAX_FIELD_CHARACTERS:
         raise ApiRefusal(
-            f"{name}.description has more than {MAX_FIELD_CHARACTERS:,} characters",
+            f"{name}.description has more than {text.MAX_FIELD_CHARACTERS:,} characters",
             parameter=f"{name}.description",
         )
     has_picture = any(value.get(each) is not None for each in ("image_url", "file_id"))
@@ -192,7 +192,7 @@ def _asset(value: Any, name: str) -> InputAsset:
     given.refuse_unknown()
     if picture is None and not description:
         raise ApiRefusal(f"{name} needs a picture (image_url or file_id) or a description", parameter=name)
-    return InputAsset(called, cast(AssetKind, kind), description, picture)
+    return InputAsset(called, cast(types.AssetKind, kind), description, picture)
 
 
 def given_picture(part: Mapping[str, Any], name: str) -> InputPicture:
@@ -226,7 +226,7 @@ def refuse_held_plan(hold_plan: bool) -> None:
 def text_of(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise ApiRefusal(f"{name} must be text", parameter=name)
-    if problem := unusable(value):
+    if problem := text.unusable(value):
         raise ApiRefusal(f"{name} cannot be used: {problem}", parameter=name)
     return value
 

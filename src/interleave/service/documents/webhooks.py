@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
 from interleave.service.documents.jobs import Delivery, Job, JobTable
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.response_json import response_status

@@ -13,14 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from interleave.batches.assignment import Assignment
-from interleave.batches.batch import Ended
-from interleave.batches.requests import Item
-from interleave.batches.worker import Worker
-from interleave.config.run_config import Limits
-from interleave.errors import InterleaveError, LeaseLost, StorageError
-from interleave.runs.lease import Lease
-from interleave.runs.outage import OutageRetry, TryResult, backoff_delays
+from interleave import Ended, InterleaveError, StorageError
+from interleave.plugin import Limits, batches, errors, runs
 from interleave.service.documents.fair_queue import Turns
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import Delivery, Job, JobError, JobStatus, JobTable
@@ -65,7 +59,7 @@ class JobWorker:
         self.limits = limits
         self.deliveries = deliveries
         self.clock = clock
-        self.outage_retry = OutageRetry(limits.max_seconds)
+        self.outage_retry = runs.OutageRetry(limits.max_seconds)
         self.listeners: list[JobListener] = []
         """Told of every job that has got its final state."""
         self.queue_listeners: list[JobListener] = []
@@ -80,7 +74,7 @@ class JobWorker:
     async def left(self, id_: str) -> None:
         """Called when this process works on a job no longer."""
 
-    def lease_of(self, id_: str) -> Lease | None:
+    def lease_of(self, id_: str) -> runs.Lease | None:
         """The lease of a job that is worked on; None where this process owns the job table."""
         return None
 
@@ -167,12 +161,12 @@ class JobWorker:
 
     async def _until_stored(self, id_: str) -> None:
         """Work on a job; while the disk is full, wait and go on."""
-        for delay in backoff_delays(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS):
+        for delay in runs.backoff_delays(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS):
             try:
                 await self._run(id_)
                 self.storage_problem = None
                 return
-            except LeaseLost as error:
+            except errors.LeaseLost as error:
                 log.warning("job %s is left to another worker: %s", id_, error)
                 return
             except StorageError as error:
@@ -211,14 +205,16 @@ class JobWorker:
         if job.decision is not None:  # after its models are there: what cannot be carried out is not recorded
             await asyncio.to_thread(self.folders.carry_out, job, self.lease_of(job.id))
         identity = job.config.generator.identity
-        worker = Worker(self.folders.root, Assignment(config=job.config), self.limits, {identity: models})
-        item = Item(
+        worker = batches.Worker(
+            self.folders.root, batches.Assignment(config=job.config), self.limits, {identity: models}
+        )
+        item = batches.Item(
             job.id, "", lambda: self.folders.request_of(job), identity, job.hold_plan, self.lease_of(job.id)
         )
 
-        async def attempt() -> TryResult[Ended]:
+        async def attempt() -> runs.TryResult[Ended]:
             ended = await worker.execute(item)
-            return TryResult(
+            return runs.TryResult(
                 ended,
                 transient=ended.passing or ended.status == "busy",
                 reason=ended.reason,

@@ -12,10 +12,8 @@ from pathlib import Path
 
 from prometheus_client import start_http_server
 
-from interleave.config.run_config import Limits
-from interleave.errors import ConfigurationError
-from interleave.redaction import keep_environment_secret, redacted_logging
-from interleave.runs.resolve import Choices, resolve
+from interleave import ConfigurationError
+from interleave.plugin import Limits, count, redaction, resolve, runs
 from interleave.service.documents.call_observer import observed
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.logs import JsonFormatter
@@ -26,7 +24,6 @@ from interleave.service.documents.shared_jobs import SharedJobTable
 from interleave.service.documents.shared_queue import SharedTurns
 from interleave.service.documents.shared_worker import SharedJobWorker, Sharing
 from interleave.service.documents.webhooks import deliveries_of
-from interleave.text import count
 
 log = logging.getLogger("interleave.service")
 
@@ -35,7 +32,7 @@ log = logging.getLogger("interleave.service")
 class WorkConfig:
     """The options of `interleave work`."""
 
-    chosen: Choices
+    chosen: runs.Choices
     folder: Path
     jobs: str
     concurrency: int = 64
@@ -51,10 +48,10 @@ def work(config: WorkConfig, announce: Callable[[str], None]) -> None:
     """Work until SIGTERM or Ctrl-C; `announce` is called with its name once its models are loaded."""
     resolve(config.chosen)  # what is wrong with the options shows before a job is claimed
     log.setLevel(logging.INFO)
-    keep_environment_secret()
+    redaction.keep_environment_secret()
     if not config.json_logs:
         logging.getLogger(observed.__module__).setLevel(logging.WARNING)
-    with redacted_logging(JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"):
+    with redaction.redacted_logging(JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"):
         jobs = SharedJobTable(config.jobs)
         try:
             asyncio.run(_work(config, jobs, announce))

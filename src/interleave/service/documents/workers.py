@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from interleave.config.run_config import Limits
+from interleave.plugin import Limits
 from interleave.service.documents.fair_queue import Turns
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import Delivery, Job, JobTable

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from interleave.errors import ConfigurationError, did_you_mean
+from interleave import ConfigurationError
+from interleave.plugin import did_you_mean
 
 LIGHTNING = "lightx2v/Qwen-Image-Lightning"
 VISIBLE = "CUDA_VISIBLE_DEVICES"

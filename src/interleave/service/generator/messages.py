@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from interleave.backends.protocols import NO_SETTINGS, GeneratorCapabilities, PictureSettings
-from interleave.errors import InterleaveError
-from interleave.images import as_rgb
+from interleave import GeneratorCapabilities, InterleaveError
+from interleave.plugin import backends, images
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -42,10 +41,10 @@ class OutputFormat:
     def encode(self, image: Image) -> bytes:
         buffer = io.BytesIO()
         if self.format == "png":
-            as_rgb(image).save(buffer, "PNG", compress_level=PNG_LEVEL)
+            images.as_rgb(image).save(buffer, "PNG", compress_level=PNG_LEVEL)
         else:
             quality = DEFAULT_QUALITY if self.quality is None else self.quality
-            as_rgb(image).save(buffer, self.format.upper(), quality=quality)
+            images.as_rgb(image).save(buffer, self.format.upper(), quality=quality)
         return buffer.getvalue()
 
 
@@ -58,7 +57,7 @@ class Drawing:
     sources: tuple[RawPicture, ...] = ()
     output: OutputFormat = OutputFormat()
     mask: RawPicture | None = None
-    settings: PictureSettings = NO_SETTINGS
+    settings: backends.PictureSettings = backends.NO_SETTINGS
 
     @property
     def pictures(self) -> tuple[RawPicture, ...]:

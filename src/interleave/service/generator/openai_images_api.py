@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from interleave.plugin import one_line
 from interleave.service.generator.messages import (
     MEDIA_TYPES,
     Drawing,
@@ -22,7 +23,6 @@ from interleave.service.generator.messages import (
 )
 from interleave.service.generator.parameters import MAX_SEED, Parameters, check_mask, check_sources
 from interleave.service.http.decoding import EncodedPicture
-from interleave.text import one_line
 
 MAX_PICTURES = 10
 MAX_PARTIAL_PICTURES = 3

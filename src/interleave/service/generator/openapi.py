@@ -9,9 +9,9 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from interleave import __version__
 from interleave.service.generator import edit_api as reference
 from interleave.service.generator import openai_images_api as openai
-from interleave.version import __version__
 
 SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 PICTURE = "a PNG, JPEG or WebP picture"

@@ -15,10 +15,8 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from interleave.backends.protocols import PictureSettings
-from interleave.errors import did_you_mean
+from interleave.plugin import backends, count, did_you_mean, one_line, text
 from interleave.service.generator.messages import Refusal, ServiceFacts
-from interleave.text import MAX_REQUEST_CHARACTERS, count, one_line, unusable
 
 MAX_SEED = 2**63 - 1
 RANDOM_SEEDS = 2**31
@@ -72,15 +70,15 @@ class Parameters:
         self._named: dict[str, Any] = {}
 
     @property
-    def settings(self) -> PictureSettings:
+    def settings(self) -> backends.PictureSettings:
         """What the request names for its pictures, beyond what they are drawn with anyway."""
-        return PictureSettings(**self._named)
+        return backends.PictureSettings(**self._named)
 
     def take(self, name: str) -> Any:
         """The value as it was sent; None when it was not."""
         return self._left.pop(name, None)
 
-    def text(self, name: str, *, most: int = MAX_REQUEST_CHARACTERS) -> str | None:
+    def text(self, name: str, *, most: int = text.MAX_REQUEST_CHARACTERS) -> str | None:
         value = self.take(name)
         if value is None:
             return None
@@ -90,7 +88,7 @@ class Parameters:
             raise Refusal(
                 f"{name}: {len(value):,} characters is more than the {most:,} allowed", parameter=name
             )
-        if problem := unusable(value):
+        if problem := text.unusable(value):
             raise Refusal(f"{name} cannot be used: {problem}", parameter=name)
         return value
 

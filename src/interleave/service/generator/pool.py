@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Protocol
 
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
 from interleave.service.generator.config import Limits
 from interleave.service.generator.messages import Drawing, DrawnPicture, Refusal, ServiceFacts
 from interleave.service.generator.worker_process import Ticket, Worker, WorkerState

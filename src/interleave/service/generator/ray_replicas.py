@@ -16,10 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
-from interleave.backends.protocols import ImageGenerator, ImageRequest
-from interleave.backends.registry import load_generator
-from interleave.errors import BackendError, Failure, MissingDependency
-from interleave.runs.outage import backoff_delays
+from interleave import BackendError, Failure, ImageGenerator, ImageRequest, MissingDependency, load_generator
+from interleave.plugin import runs
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -119,7 +117,7 @@ class RayGenerator:
         return serve.deployment(name="generator", **options)(Replica)
 
     async def generate(self, request: ImageRequest) -> Image:
-        for delay in backoff_delays(0.2, 5.0, LOST_SECONDS):
+        for delay in runs.backoff_delays(0.2, 5.0, LOST_SECONDS):
             try:
                 answer: tuple[Image | None, dict[str, Any]] = await self._handle.draw.remote(request)
             except self._ray.exceptions.RayTaskError as error:

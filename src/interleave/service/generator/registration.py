@@ -14,9 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from interleave.errors import ConfigurationError, InterleaveError, StorageError
-from interleave.files import read_text, write_atomic
-from interleave.runs.folder import folder_lock
+from interleave import ConfigurationError, InterleaveError, StorageError
+from interleave.plugin import folder_lock, read_text, write_atomic
 
 log = logging.getLogger("interleave.service")
 LOOK_SECONDS = 0.2

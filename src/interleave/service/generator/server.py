@@ -11,9 +11,8 @@ from typing import Any
 
 import uvicorn
 
-from interleave.errors import ConfigurationError
-from interleave.files import allow_open_files
-from interleave.redaction import keep_environment_secret, keep_secret, redacted_logging
+from interleave import ConfigurationError
+from interleave.plugin import count, files, redaction
 from interleave.service.generator.app import Service, build_app
 from interleave.service.generator.config import ServerConfig
 from interleave.service.generator.messages import Refusal
@@ -25,7 +24,6 @@ from interleave.service.http.connection_limits import MAX_CONNECTIONS, Connectio
 from interleave.service.http.connections import KEEP_ALIVE_SECONDS, BoundedConnection
 from interleave.service.http.memory import trim_freed_memory
 from interleave.service.http.signals import drain_on_signals
-from interleave.text import count
 
 log = logging.getLogger("interleave.service")
 WANTED_FILES = 4096
@@ -47,10 +45,10 @@ def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
     listening = listen(config.host, config.port)
     trim_freed_memory()
     log.setLevel(logging.INFO)
-    keep_environment_secret()
+    redaction.keep_environment_secret()
     if config.token:
-        keep_secret(config.token, TOKEN_VARIABLE)
-    with listening, redacted_logging("%(asctime)s %(message)s"):
+        redaction.keep_secret(config.token, TOKEN_VARIABLE)
+    with listening, redaction.redacted_logging("%(asctime)s %(message)s"):
         asyncio.run(_serve(config, listening, announce))
 
 
@@ -123,7 +121,7 @@ async def _drain(server: uvicorn.Server, pool: Pool, registration: Registration 
 
 def uvicorn_config(app: Any) -> uvicorn.Config:
     limiter = ConnectionLimiter(
-        min(MAX_CONNECTIONS, allow_open_files(WANTED_FILES) - SPARE_FILES - ACCEPTED_AT_ONCE)
+        min(MAX_CONNECTIONS, files.allow_open_files(WANTED_FILES) - SPARE_FILES - ACCEPTED_AT_ONCE)
     )
     return uvicorn.Config(
         app,

@@ -21,10 +21,8 @@ from typing import Any
 from PIL import Image
 from pydantic import BaseModel
 
-from interleave.backends.protocols import ImageGenerator, ImageRequest, PictureSettings, check_extras
-from interleave.errors import BackendError, ConfigurationError, InterleaveError
-from interleave.images import too_large
-from interleave.redaction import keep_environment_secret, redacted, redacted_logging
+from interleave import BackendError, ConfigurationError, ImageGenerator, ImageRequest, InterleaveError
+from interleave.plugin import backends, images, redaction
 from interleave.service.generator.messages import OutputFormat
 from interleave.service.generator.parameters import REPORTED_SETTINGS
 from interleave.service.generator.ray_replicas import load_served
@@ -56,7 +54,7 @@ class WorkerCommand:
             sources = tuple(rest)
         named = header["settings"]
         size = tuple(named["size"]) if "size" in named else None
-        settings = PictureSettings(**named | {"size": size})
+        settings = backends.PictureSettings(**named | {"size": size})
         return ImageRequest(header["prompt"], header["seed"], sources, mask=mask, settings=settings)
 
 
@@ -107,7 +105,7 @@ class WorkerLoop:
         try:
             output = OutputFormat(**command.header["output"])
             request = command.request()
-            check_extras(request, generator.capabilities)
+            backends.check_extras(request, generator.capabilities)
             image = _picture(await generator.generate(request))
             del command, request
             drawn = time.monotonic() - started
@@ -155,7 +153,7 @@ async def _read_picture(reader: asyncio.StreamReader, width: int, height: int) -
 def _picture(drawn: object) -> Image.Image:
     if not isinstance(drawn, Image.Image):
         raise BackendError(f"the generator returned a {type(drawn).__name__}, not a picture")
-    if too_large(drawn.size):
+    if images.too_large(drawn.size):
         raise BackendError(f"the generator drew {drawn.width}×{drawn.height} pixels, which is too large")
     return drawn
 
@@ -185,7 +183,7 @@ def _described(error: Exception) -> dict[str, Any]:
     known = isinstance(error, InterleaveError)
     message = str(error) if known else f"{type(error).__name__}: {error}"
     return {
-        "message": redacted(message, message=True),
+        "message": redaction.redacted(message, message=True),
         "configuration": isinstance(error, ConfigurationError),
         "transient": getattr(error, "transient", False) is True,
         "retry_after": getattr(error, "retry_after", None),
@@ -219,8 +217,8 @@ def main() -> None:
     heartbeats = HeartbeatSender(beats)
     heartbeats.start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its workers in order
-    keep_environment_secret()
-    with redacted_logging(f"worker {number}: %(message)s"):
+    redaction.keep_environment_secret()
+    with redaction.redacted_logging(f"worker {number}: %(message)s"):
         asyncio.run(_serve(handle, heartbeats))
 
 

@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from interleave.backends.protocols import GeneratorCapabilities
-from interleave.errors import ConfigurationError, InterleaveError
-from interleave.redaction import redacted
+from interleave import ConfigurationError, GeneratorCapabilities, InterleaveError
+from interleave.plugin import redaction
 from interleave.service.generator.config import visible_devices
 from interleave.service.generator.messages import Drawing, DrawnPicture, Refusal, ServiceFacts
 from interleave.service.generator.worker_protocol import (
@@ -258,7 +257,7 @@ class Worker:
         except Exception as error:  # whatever failed, the next process is started
             if not isinstance(error, WorkerLost | OSError):
                 log.exception("worker %d failed", self.number)
-            self.last_error = self._kill_reason or redacted(str(error), message=True)
+            self.last_error = self._kill_reason or redaction.redacted(str(error), message=True)
         finally:
             self._kill_reason = None
             if delivering is not None:

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
 from interleave.service.generator.messages import Refusal
 
 OPEN_PATHS = frozenset({"/health"})

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from interleave.errors import InputError
-from interleave.images import MAX_PIXELS, decode_picture, transparency_as_mask
+from interleave import InputError
+from interleave.plugin import images
 from interleave.service.generator.messages import RawPicture, Refusal
 from interleave.service.http.memory import MemoryLease
 
@@ -57,7 +57,7 @@ class EncodedPicture:
         if magic is None:
             return 0  # refused by its first bytes
         size = _SIZES[str(magic.lastgroup)](self.data)
-        return MAX_PIXELS if size is None else min(size[0] * size[1], MAX_PIXELS)
+        return images.MAX_PIXELS if size is None else min(size[0] * size[1], images.MAX_PIXELS)
 
     @property
     def working_bytes(self) -> int:
@@ -147,7 +147,7 @@ async def finish_despite_cancel(work: Awaitable[T]) -> T:
 
 
 def _mask_of_transparency(image: Image) -> Image:
-    mask = transparency_as_mask(image)
+    mask = images.transparency_as_mask(image)
     if mask.getextrema()[0] == (0, 0):
         raise InputError("mask: it has no transparent pixel, and those say what is redrawn")
     return mask
@@ -156,9 +156,9 @@ def _mask_of_transparency(image: Image) -> Image:
 def _decode(picture: EncodedPicture) -> RawPicture:
     try:
         if picture.transparent_mask:
-            image = decode_picture(picture.data, name=picture.name, convert=_mask_of_transparency)
+            image = images.decode_picture(picture.data, name=picture.name, convert=_mask_of_transparency)
         else:
-            image = decode_picture(picture.data, name=picture.name)
+            image = images.decode_picture(picture.data, name=picture.name)
     except InputError as error:
         raise Refusal(str(error), parameter=picture.name) from None
     return RawPicture(image.width, image.height, image.tobytes())

@@ -19,14 +19,14 @@ from typing import Any, Protocol
 
 from starlette.responses import Response
 
+from interleave.plugin import count as text_count
+from interleave.plugin import one_line
 from interleave.service.generator import edit_api as reference
 from interleave.service.generator import openai_images_api as openai
 from interleave.service.generator.messages import Refusal
 from interleave.service.http.connections import CONNECTION
 from interleave.service.http.memory import MemoryBudget, MemoryLease
 from interleave.service.http.request_bodies import MAX_BODY_BYTES, BoundedBody, Message, Receive
-from interleave.text import count as text_count
-from interleave.text import one_line
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]

@@ -18,7 +18,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
-from interleave.images import MAX_BYTES
+from interleave.plugin import images
 from interleave.service.generator.messages import ClientDisconnected, Refusal
 from interleave.service.http.connection_limits import ThroughputMeter
 from interleave.service.http.decoding import EncodedPicture
@@ -262,9 +262,11 @@ async def _parts(form: FormData) -> tuple[dict[str, Any], dict[str, list[bytes]]
 
 
 async def _file_bytes(name: str, file: UploadFile) -> bytes:
-    data = await file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
+    data = await file.read(images.MAX_BYTES + 1)
+    if len(data) > images.MAX_BYTES:
         raise Refusal(
-            f"{name[:60]}: a picture may have at most {MAX_BYTES:,} bytes", status=413, parameter=name[:60]
+            f"{name[:60]}: a picture may have at most {images.MAX_BYTES:,} bytes",
+            status=413,
+            parameter=name[:60],
         )
     return data

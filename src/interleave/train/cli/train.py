@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from interleave.errors import ConfigurationError, MissingDependency, did_you_mean
+from interleave import ConfigurationError, MissingDependency
+from interleave.plugin import did_you_mean
 
 if TYPE_CHECKING:
     from interleave.train.rows import Task

@@ -14,19 +14,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from interleave.backends.registry import load_generator
-from interleave.batches.assignment import WHOLE, Assignment, Shard, Share
-from interleave.batches.batch import LOCK_NAME, read_assignment, read_index
-from interleave.batches.requests import Item, read_requests
-from interleave.batches.watcher import Watcher
-from interleave.batches.worker import Worker
-from interleave.config.run_config import RunConfig
-from interleave.errors import ConfigurationError, InputError, StorageError
-from interleave.runs.folder import folder_lock
-from interleave.runs.limits import refuse_unpriced
-from interleave.runs.models import Models
-from interleave.runs.resolve import load_models, resolve, split_choices
-from interleave.text import count
+from interleave import ConfigurationError, InputError, StorageError, load_generator
+from interleave.plugin import (
+    Models,
+    RunConfig,
+    batches,
+    count,
+    folder_lock,
+    load_models,
+    resolve,
+    runs,
+    split_choices,
+)
 from interleave.train.data.manifest import (
     COLLECTION_MANIFEST,
     Manifest,
@@ -47,14 +46,14 @@ class CollectConfig:
     weights: tuple[float, ...] = ()
     """One for each generator; empty: all equal."""
 
-    def assignment(self) -> Assignment:
+    def assignment(self) -> batches.Assignment:
         """Which model has which role; loads nothing."""
         return _assignment(
             [resolve(split_choices(choices)[0])[0] for choices in self._choices_by_generator()],
             self._weights(),
         )
 
-    def worker(self, folder: Path, watcher: Watcher | None = None) -> Worker:
+    def worker(self, folder: Path, watcher: batches.Watcher | None = None) -> batches.Worker:
         """Load the models, ready to carry out requests below this folder."""
         chosen, limits = split_choices(self._choices_by_generator()[0])
         config, pack = resolve(chosen)
@@ -63,9 +62,9 @@ class CollectConfig:
         models: dict[str, Models] = {}
         for each in assignment.configs:
             loaded = first if not models else first.with_generator(load_generator(each.generator.parsed))
-            refuse_unpriced(limits, loaded.prices_known(planner_is_asked=True))
+            runs.refuse_unpriced(limits, loaded.prices_known(planner_is_asked=True))
             models[each.generator.identity] = loaded
-        return Worker(folder, assignment, limits, models, watcher=watcher)
+        return batches.Worker(folder, assignment, limits, models, watcher=watcher)
 
     def _choices_by_generator(self) -> list[dict[str, Any]]:
         """The options once for each generator."""
@@ -90,17 +89,17 @@ class CollectWork:
     config: CollectConfig
     requests: Path
 
-    def worker(self, folder: Path) -> Worker:
+    def worker(self, folder: Path) -> batches.Worker:
         return self.config.worker(folder)
 
-    def items(self) -> list[Item]:
-        return read_requests(self.requests, skip_bad=True)[0]
+    def items(self) -> list[batches.Item]:
+        return batches.read_requests(self.requests, skip_bad=True)[0]
 
 
-def _assignment(configs: list[RunConfig], weights: tuple[float, ...]) -> Assignment:
+def _assignment(configs: list[RunConfig], weights: tuple[float, ...]) -> batches.Assignment:
     first = configs[0]
     if len(configs) == 1:
-        return Assignment(config=first, own_seeds=True)
+        return batches.Assignment(config=first, own_seeds=True)
     names = [config.generator.identity for config in configs]
     for name in names:
         if names.count(name) > 1:
@@ -108,10 +107,10 @@ def _assignment(configs: list[RunConfig], weights: tuple[float, ...]) -> Assignm
                 f"--generator {name!r} is given twice: give it once, and a larger --weight"
             )
     shares = (
-        Share(generator=config.generator, weight=weight)
+        batches.Share(generator=config.generator, weight=weight)
         for config, weight in zip(configs, weights, strict=True)
     )
-    return Assignment(config=first, mixture=tuple(shares), own_seeds=True)
+    return batches.Assignment(config=first, mixture=tuple(shares), own_seeds=True)
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class Workload:
     """The requests that this command carries out."""
 
     requests: Path
-    items: list[Item]
+    items: list[batches.Item]
     left_out: list[str] = field(default_factory=list)
     """The problems of the lines that were left out."""
 
@@ -127,14 +126,14 @@ class Workload:
     def read(
         cls,
         requests: Path,
-        assignment: Assignment,
+        assignment: batches.Assignment,
         *,
         limit: int | None = None,
-        shard: Shard = WHOLE,
+        shard: batches.Shard = batches.WHOLE,
         skip_bad: bool = False,
     ) -> Workload:
         """Read the first `limit` requests, assign each a generator, and keep those of the shard."""
-        items, left_out = read_requests(requests, skip_bad=skip_bad)
+        items, left_out = batches.read_requests(requests, skip_bad=skip_bad)
         generators = assignment.assign(item.id for item in items[:limit])
         taken = [item for item in items[:limit] if shard.has(item.id)]
         return cls(requests, [replace(item, generator=generators[item.id]) for item in taken], left_out)
@@ -143,11 +142,11 @@ class Workload:
 def write_collection_manifest(folder: Path, workload: Workload) -> Manifest:
     """Write what a collection was made from and what it holds now; each shard rewrites it."""
     path = folder / COLLECTION_MANIFEST
-    with folder_lock(folder, LOCK_NAME):
+    with folder_lock(folder, batches.LOCK_NAME):
         inputs = {workload.requests.name: file_digest(workload.requests)}
         with suppress(InputError):  # earlier commands may have collected other files
             inputs = read_manifest(path).inputs | inputs
-        assignment = read_assignment(folder)
+        assignment = batches.read_assignment(folder)
         manifest = Manifest(
             stage="collect",
             options=_options(assignment),
@@ -160,7 +159,7 @@ def write_collection_manifest(folder: Path, workload: Workload) -> Manifest:
     return manifest
 
 
-def _options(assignment: Assignment) -> dict[str, object]:
+def _options(assignment: batches.Assignment) -> dict[str, object]:
     config = assignment.config
     shares = {share.generator.identity: share.weight for share in assignment.mixture}
     return {
@@ -178,7 +177,7 @@ def _options(assignment: Assignment) -> dict[str, object]:
 
 def _counts(folder: Path) -> dict[str, int]:
     counts = Counter({"requests": 0, "done": 0, "short": 0, "failed": 0, "with forced steps": 0})
-    for ended in read_index(folder):
+    for ended in batches.read_index(folder):
         counts["requests"] += 1
         counts[ended.status] += 1
         counts["with forced steps"] += bool(ended.forced)
@@ -187,6 +186,6 @@ def _counts(folder: Path) -> dict[str, int]:
     return dict(counts)
 
 
-def _notes(assignment: Assignment, workload: Workload) -> tuple[str, ...]:
+def _notes(assignment: batches.Assignment, workload: Workload) -> tuple[str, ...]:
     notes = [note for config in assignment.configs for note in config.notes]
     return (*dict.fromkeys(notes), *(f"left out: {problem}" for problem in workload.left_out))

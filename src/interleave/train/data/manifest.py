@@ -13,12 +13,8 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from interleave.errors import InputError
-from interleave.files import open_regular, read_bytes, why, write_atomic
-from interleave.text import storable_in
-from interleave.types import Value
-from interleave.validation_errors import first_problem
-from interleave.version import __version__
+from interleave import InputError, __version__
+from interleave.plugin import Value, files, first_problem, text, write_atomic
 
 VERSION = 1
 SUFFIX = ".manifest.json"
@@ -48,7 +44,7 @@ class Manifest(Value):
     @classmethod
     def holds_only_storable_text(cls, given: Any) -> Any:
         """Escape file names that are not valid Unicode, so that a manifest is read back as it was written."""
-        return storable_in(given)
+        return text.storable_in(given)
 
 
 def manifest_path(path: Path) -> Path:
@@ -58,17 +54,17 @@ def manifest_path(path: Path) -> Path:
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
     """Write a manifest atomically; equal manifests give equal bytes."""
-    fields = storable_in(manifest.model_dump(mode="json"))
-    text = json.dumps(fields, ensure_ascii=False, indent=2, sort_keys=True)
-    write_atomic(path, text.encode() + b"\n")
+    fields = text.storable_in(manifest.model_dump(mode="json"))
+    written = json.dumps(fields, ensure_ascii=False, indent=2, sort_keys=True)
+    write_atomic(path, written.encode() + b"\n")
 
 
 def read_manifest(path: Path) -> Manifest:
     """Read a manifest; raises `InputError` when it is missing, damaged or of a newer version."""
     try:
-        data = read_bytes(path, most_bytes=MAX_BYTES)
+        data = files.read_bytes(path, most_bytes=MAX_BYTES)
     except OSError as error:
-        raise InputError(f"the manifest {path} cannot be read ({why(error)})") from None
+        raise InputError(f"the manifest {path} cannot be read ({files.why(error)})") from None
     try:
         manifest = Manifest.model_validate_json(data)
     except ValidationError as error:
@@ -86,7 +82,7 @@ def read_manifest(path: Path) -> Manifest:
 def file_digest(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal."""
     try:
-        with open_regular(path, most_bytes=MAX_DIGESTED_BYTES) as file:
+        with files.open_regular(path, most_bytes=MAX_DIGESTED_BYTES) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
+        raise InputError(f"{path} cannot be read ({files.why(error)})") from None

@@ -22,10 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from interleave.errors import ConfigurationError, RunError, StorageError
-from interleave.files import make_folder, sync_file, sync_folder
-from interleave.locks import lock, open_lock_file
-from interleave.runs.folder import refuse_foreign_folder
+from interleave import ConfigurationError, RunError, StorageError
+from interleave.plugin import files, locks, make_folder, runs
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -61,7 +59,7 @@ def atomic_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[
 
 
 def _refuse_existing(out: Path, marker: str, replace: bool) -> None:
-    refuse_foreign_folder(out, marker=marker)
+    runs.refuse_foreign_folder(out, marker=marker)
     if (out / marker).exists() and not replace:
         raise RunError(
             f"{out} is already made: choose another folder with --out, or make it anew with --replace"
@@ -128,7 +126,7 @@ class _OutputPaths:
 
     def _sync_names(self) -> None:
         try:
-            sync_folder(self.out.parent)
+            files.sync_folder(self.out.parent)
         except StorageError as error:  # its message is written for runs
             raise (error.__cause__ or error) from None
 
@@ -163,9 +161,9 @@ def atomic_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
         with open(temporary, "wb") as file:
             yield file
             file.flush()
-            sync_file(file.fileno())
+            files.sync_file(file.fileno())
         os.replace(temporary, out)
-        sync_folder(out.parent)
+        files.sync_folder(out.parent)
     except OSError as error:
         raise _cannot_write(out, error) from error
     finally:
@@ -193,10 +191,10 @@ def _reason(error: BaseException) -> str:
 @contextmanager
 def _exclusive_lock(path: Path, out: Path) -> Iterator[int]:
     """Lock out other writers of the same output; yields the descriptor of the lock file."""
-    file = open_lock_file(path)
+    file = locks.open_lock_file(path)
     try:
         try:
-            lock(file)
+            locks.lock(file)
             is_ours = os.path.samestat(os.fstat(file), os.stat(path))  # not one that was just deleted
         except (BlockingIOError, FileNotFoundError):
             is_ours = False
@@ -236,7 +234,7 @@ def sync_file_system(handle: int) -> None:
     sync = _function("syncfs")
     if sync is None:
         os.sync()
-        sync_file(handle)  # sync may return before the drive has all
+        files.sync_file(handle)  # sync may return before the drive has all
     elif sync(handle) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -17,7 +17,7 @@ from itertools import islice
 from multiprocessing import connection
 from typing import TypeVar
 
-from interleave.errors import RunError
+from interleave import RunError
 
 T = TypeVar("T")
 R = TypeVar("R")

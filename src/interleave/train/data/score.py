@@ -15,24 +15,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from interleave.agents.critic import CriticInput
-from interleave.agents.prompts import DEFAULT_PACK, PromptPack, load_pack
-from interleave.agents.scorer import Scorer, VlmScorer
-from interleave.backends.concurrency import CallLimit
-from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel, VlmCapabilities
-from interleave.backends.registry import load_agent
-from interleave.backends.retries import VLM_DEADLINE_SECONDS, RetryPolicy
-from interleave.batches.assignment import WHOLE, Shard
-from interleave.batches.batch import FAILURES_IN_A_ROW
-from interleave.config.run_config import Limits
-from interleave.errors import BackendError, Failure, InterleaveError, LimitReached, StorageError
-from interleave.runs.disk import Disk
-from interleave.runs.limits import Meter, refuse_unpriced
-from interleave.runs.outage import OutageRetry, TryResult
-from interleave.runs.record import AttemptRecord, StepRecord
+from interleave import (
+    BackendError,
+    CriticInput,
+    Failure,
+    InterleaveError,
+    LimitReached,
+    Message,
+    Reply,
+    Sampling,
+    Scorer,
+    Scores,
+    StorageError,
+    VisionLanguageModel,
+    VlmCapabilities,
+)
+from interleave.plugin import Limits, PromptPack, agents, backends, batches, load_pack, runs
 from interleave.train.data.score_file import AttemptKey, Failed, Scored, ScoreFile, scorer_config
 from interleave.train.data.trajectories import Trajectory, read_trajectory, run_names
-from interleave.types import Scores
 
 log = logging.getLogger(__name__)
 NO_LIMITS = Limits()
@@ -62,15 +62,15 @@ class ScorerClient(Protocol):
 
 def load_scorer(spec: str, limits: Limits) -> VisionLanguageModel | Scorer:
     """Load a scorer, a model or an agent; refuses a cost limit for a model that does not know its price."""
-    scorer = load_agent(spec, "scorer")
+    scorer = backends.load_agent(spec, "scorer")
     if isinstance(scorer, VisionLanguageModel):
-        refuse_unpriced(limits, {"scorer": scorer.capabilities.knows_its_price})
+        runs.refuse_unpriced(limits, {"scorer": scorer.capabilities.knows_its_price})
         return scorer
     agent: Scorer = scorer
     return agent
 
 
-def scorer_client(scorer: VisionLanguageModel | Scorer, pack: PromptPack, meter: Meter) -> ScorerClient:
+def scorer_client(scorer: VisionLanguageModel | Scorer, pack: PromptPack, meter: runs.Meter) -> ScorerClient:
     """The client of a scorer; the meter holds the limits and what earlier sessions have spent."""
     if isinstance(scorer, VisionLanguageModel):
         return VlmScorerClient(scorer, pack, meter)
@@ -90,15 +90,17 @@ class LocalScorerClient:
 class VlmScorerClient:
     """A vision-language model as scorer, with one limit on concurrency and one meter for all attempts."""
 
-    def __init__(self, vlm: VisionLanguageModel, pack: PromptPack, meter: Meter) -> None:
+    def __init__(self, vlm: VisionLanguageModel, pack: PromptPack, meter: runs.Meter) -> None:
         self.vlm = vlm
         self.pack = pack
         self.meter = meter
-        self.retries = RetryPolicy()
-        self.limit = CallLimit.of(vlm.capabilities, seconds=VLM_DEADLINE_SECONDS, what="the scorer")
+        self.retries = backends.RetryPolicy()
+        self.limit = backends.CallLimit.of(
+            vlm.capabilities, seconds=backends.VLM_DEADLINE_SECONDS, what="the scorer"
+        )
 
     async def score(self, seen: CriticInput, usage: Usage) -> Scores:
-        return await VlmScorer(_MeteredVlm(self, usage), self.pack).score(seen)
+        return await agents.VlmScorer(_MeteredVlm(self, usage), self.pack).score(seen)
 
     async def ask(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         """Call the model once it has a free slot, within the limits and with retries."""
@@ -106,7 +108,7 @@ class VlmScorerClient:
         async def call() -> Reply:
             return await self.vlm.complete(messages, sampling)
 
-        deadline = self.vlm.capabilities.deadline or VLM_DEADLINE_SECONDS
+        deadline = self.vlm.capabilities.deadline or backends.VLM_DEADLINE_SECONDS
         reply = await self.retries.call(
             "the scorer", self._within_limits(call), deadline=deadline, limit=self.limit, slot=sampling.slot
         )
@@ -143,8 +145,8 @@ class ScoringJob:
     """One attempt to be scored."""
 
     trajectory: Trajectory
-    step: StepRecord
-    attempt: AttemptRecord
+    step: runs.StepRecord
+    attempt: runs.AttemptRecord
 
     @property
     def key(self) -> AttemptKey:
@@ -184,7 +186,7 @@ class ScoringStats:
             self.scored += 1
             return
         self.failed += 1
-        if len(self.failures) < FAILURES_IN_A_ROW:
+        if len(self.failures) < batches.FAILURES_IN_A_ROW:
             self.failures.append(line)
 
 
@@ -198,15 +200,15 @@ class Scoring:
         client: ScorerClient,
         *,
         retry_failed: bool = False,
-        outage_retry: OutageRetry | None = None,
+        outage_retry: runs.OutageRetry | None = None,
     ) -> None:
         self.names = names
         self.score_file = score_file
         self.client = client
         self.retry_failed = retry_failed
-        self.outage_retry = outage_retry or OutageRetry()
+        self.outage_retry = outage_retry or runs.OutageRetry()
         self.stats = ScoringStats(runs=len(names))
-        self.disk = Disk()
+        self.disk = runs.Disk()
 
     async def run(self, *, concurrency: int) -> AsyncGenerator[Scored | Failed]:
         """Score what has no score yet; yields each line when it is on disk."""
@@ -256,7 +258,7 @@ class Scoring:
                         task.result()
                     except LimitReached as reached:  # calls in flight may end; nothing new is started
                         limit, jobs = reached, iter(())
-                if failures_in_a_row >= FAILURES_IN_A_ROW:
+                if failures_in_a_row >= batches.FAILURES_IN_A_ROW:
                     raise BackendError(
                         f"{failures_in_a_row} attempts in a row could not be scored, the last with: "
                         f"{self.stats.failures[-1].failure} (fix it, then run the same command with "
@@ -279,15 +281,17 @@ class Scoring:
         """The line of an attempt; a transient failure is retried after a pause."""
         usage = Usage()
 
-        async def take() -> TryResult[Scored | Failed]:
+        async def take() -> runs.TryResult[Scored | Failed]:
             try:
                 line = await self._score(job, usage)
             except BackendError as error:
                 if error.kind is Failure.DENIED:
                     raise  # a rejected API key is rejected for every attempt
                 line, reason = _failed(job, usage, str(error)), str(error)
-                return TryResult(line, transient=error.transient, reason=reason, progress=usage.calls or 0)
-            return TryResult(line, progress=usage.calls or 0, succeeded=isinstance(line, Scored))
+                return runs.TryResult(
+                    line, transient=error.transient, reason=reason, progress=usage.calls or 0
+                )
+            return runs.TryResult(line, progress=usage.calls or 0, succeeded=isinstance(line, Scored))
 
         return await self.outage_retry.run(take)
 
@@ -319,9 +323,9 @@ def open_scoring(
     spec: str,
     *,
     name: str | None = None,
-    prompts: str = DEFAULT_PACK,
+    prompts: str = agents.DEFAULT_PACK,
     limits: Limits = NO_LIMITS,
-    shard: Shard = WHOLE,
+    shard: batches.Shard = batches.WHOLE,
     retry_failed: bool = False,
 ) -> Scoring:
     """Check everything that can be checked and load the scorer before anything is written."""
@@ -330,7 +334,7 @@ def open_scoring(
     scorer = load_scorer(spec, limits)
     config = scorer_config(spec, pack if isinstance(scorer, VisionLanguageModel) else None)
     score_file = ScoreFile(collection, name or config.default_name, config, shard=shard)
-    client = scorer_client(scorer, pack, Meter(limits, calls=score_file.calls, cost=score_file.cost))
+    client = scorer_client(scorer, pack, runs.Meter(limits, calls=score_file.calls, cost=score_file.cost))
     return Scoring(names, score_file, client, retry_failed=retry_failed)
 
 

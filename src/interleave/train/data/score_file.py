@@ -20,14 +20,19 @@ from typing import Any
 
 from pydantic import SerializerFunctionWrapHandler, ValidationError, model_serializer
 
-from interleave.agents.prompts import PromptPack
-from interleave.backends.registry import note_for
-from interleave.batches.assignment import WHOLE, Shard
-from interleave.config.run_config import PackConfig
-from interleave.config.specs import parse_spec, without_tuning
-from interleave.errors import ConfigurationError, InputError, RunError, did_you_mean
-from interleave.runs.folder import folder_lock, open_journal
-from interleave.text import slug
+from interleave import ConfigurationError, InputError, RunError, Scores
+from interleave.plugin import (
+    PromptPack,
+    Value,
+    backends,
+    batches,
+    config,
+    did_you_mean,
+    folder_lock,
+    parse_spec,
+    runs,
+    slug,
+)
 from interleave.train.data.manifest import (
     COLLECTION_MANIFEST,
     SUFFIX,
@@ -36,7 +41,6 @@ from interleave.train.data.manifest import (
     read_manifest,
     write_manifest,
 )
-from interleave.types import Scores, Value
 
 FOLDER = "scores"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -161,12 +165,12 @@ class ScorerConfig:
     """The scorer of a file: its spec and its prompts."""
 
     spec: str
-    prompts: PackConfig | None
+    prompts: config.PackConfig | None
     """None for a scorer without prompts."""
 
     @property
     def identity(self) -> str:
-        return str(without_tuning(parse_spec(self.spec)))
+        return str(config.without_tuning(parse_spec(self.spec)))
 
     @property
     def default_name(self) -> str:
@@ -178,20 +182,26 @@ class ScorerConfig:
 
 
 def scorer_config(spec: str, pack: PromptPack | None) -> ScorerConfig:
-    words = PackConfig(name=pack.name, version=pack.description.version, digest=pack.digest) if pack else None
+    words = (
+        config.PackConfig(name=pack.name, version=pack.description.version, digest=pack.digest)
+        if pack
+        else None
+    )
     return ScorerConfig(spec, words)
 
 
 class ScoreFile:
     """The file of one scorer, open for appending."""
 
-    def __init__(self, collection: Path, name: str, scorer: ScorerConfig, *, shard: Shard = WHOLE) -> None:
+    def __init__(
+        self, collection: Path, name: str, scorer: ScorerConfig, *, shard: batches.Shard = batches.WHOLE
+    ) -> None:
         if not NAME.fullmatch(name):
             raise ConfigurationError(f"--name {name!r}: use letters, digits, '-' and '_', at most 100")
         self.collection, self.name, self.scorer = collection, name, scorer
         self.folder = collection / FOLDER
         self._refuse_other_scorer()
-        self.journal = open_journal(self.folder, f"{name}{shard.label}.jsonl")
+        self.journal = runs.open_journal(self.folder, f"{name}{shard.label}.jsonl")
         try:
             self.existing = read_scores(collection, name)
             self.calls, self.cost = _spent(score_files(collection, name))
@@ -215,7 +225,7 @@ class ScoreFile:
                 options=self.scorer.as_options(),
                 inputs=_inputs(self.collection),
                 counts={"attempts": len(scores), "scored": scored, "failed": len(scores) - scored},
-                notes=tuple(filter(None, [note_for(self.scorer.spec, role="scorer")])),
+                notes=tuple(filter(None, [backends.note_for(self.scorer.spec, role="scorer")])),
             )
             write_manifest(self._manifest, manifest)
         return manifest

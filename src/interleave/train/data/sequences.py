@@ -18,15 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from interleave.errors import InputError, InterleaveError, RunError
-from interleave.runs.journal import RequestPart
-from interleave.runs.record import AttemptRecord, StepRecord
+from interleave import InputError, InterleaveError, Outcome, RunError
+from interleave.plugin import journal, runs
 from interleave.train.data.manifest import Manifest, manifest_path, read_manifest, write_manifest
 from interleave.train.data.outputs import atomic_file, refuse_folder
 from interleave.train.data.parallel_map import Progress, chunks, map_in_order
 from interleave.train.data.select.selection import collections_by_name
 from interleave.train.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
-from interleave.types import Outcome
 
 STAGE = "sequences"
 PICTURE = "<image><img_token></image>"
@@ -183,11 +181,13 @@ def sequence(trajectory: Trajectory, *, reflection: bool, folder: Path) -> dict[
     }
 
 
-def _request_text(part: RequestPart) -> str:
+def _request_text(part: journal.RequestPart) -> str:
     return PICTURE if part.image else _escape_tags(part.text or "")
 
 
-def _step_text(step: StepRecord, attempts: Sequence[AttemptRecord], *, reflection: bool) -> Iterator[str]:
+def _step_text(
+    step: runs.StepRecord, attempts: Sequence[runs.AttemptRecord], *, reflection: bool
+) -> Iterator[str]:
     if step.plan.prompt is not None:
         yield f"<plan>{_escape_tags(step.plan.prompt)}</plan>"
     for attempt in attempts:
@@ -202,7 +202,7 @@ def _step_text(step: StepRecord, attempts: Sequence[AttemptRecord], *, reflectio
         yield f"<info>{_escape_tags(text)}</info>"
 
 
-def _is_readable(attempt: AttemptRecord) -> bool:
+def _is_readable(attempt: runs.AttemptRecord) -> bool:
     return attempt.verdict is not None and attempt.verdict.outcome is not Outcome.UNREADABLE
 
 

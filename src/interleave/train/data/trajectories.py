@@ -24,19 +24,22 @@ from weakref import WeakValueDictionary
 
 from PIL import Image
 
-from interleave.agents.critic import CriticInput, critic_input
-from interleave.backends.protocols import GeneratorCapabilities
-from interleave.errors import InputError, InterleaveError, MissingPicture, RunError
-from interleave.runs.journal_files import is_journal, journal_path
-from interleave.runs.record import AttemptRecord, RunRecord, StepRecord, read_record
-from interleave.runs.record_file import FILE_NAME as RECORD_NAME
-from interleave.runs.record_file import is_current, lost_lines, read_stored
-from interleave.runs.store import FOLDER as IMAGES
-from interleave.runs.store import PictureStore
-from interleave.sources import SourcePictures, Start
-from interleave.text import count, storable
+from interleave import (
+    CriticInput,
+    GeneratorCapabilities,
+    GivenAsset,
+    InputError,
+    InterleaveError,
+    Picture,
+    Request,
+    RunError,
+    RunRecord,
+    Slot,
+    Text,
+    read_record,
+)
+from interleave.plugin import PictureStore, count, critic_input, errors, runs, text
 from interleave.train.data.manifest import file_digest
-from interleave.types import GivenAsset, Picture, Request, Slot, Text
 
 _HEADER = struct.Struct(">8s4x4sII")
 log = logging.getLogger(__name__)
@@ -87,11 +90,11 @@ def _size_in_header(path: Path) -> tuple[int, int]:
         finally:
             os.close(file)
     except OSError:
-        raise MissingPicture(path, "is missing") from None
+        raise errors.MissingPicture(path, "is missing") from None
     except struct.error:
-        raise MissingPicture(path, "has been altered") from None
+        raise errors.MissingPicture(path, "has been altered") from None
     if chunk != b"IHDR" or not width or not height:
-        raise MissingPicture(path, "has been altered")
+        raise errors.MissingPicture(path, "has been altered")
     return width, height
 
 
@@ -137,7 +140,9 @@ class Trajectory:
             ),
         )
 
-    def sources_of(self, step: StepRecord, attempt: AttemptRecord | None = None) -> tuple[StoredPicture, ...]:
+    def sources_of(
+        self, step: runs.StepRecord, attempt: runs.AttemptRecord | None = None
+    ) -> tuple[StoredPicture, ...]:
         """The pictures a step, or one of its attempts, was drawn from, oldest first; none: text-to-image.
 
         With the rule `history` these are all pictures so far. The generator used the latest of them, up to
@@ -149,7 +154,7 @@ class Trajectory:
             return tuple(map(self.picture, attempt.sources))
         return self._starts[step.plan.number].sources
 
-    def critic_input(self, step: StepRecord, attempt: AttemptRecord) -> CriticInput:
+    def critic_input(self, step: runs.StepRecord, attempt: runs.AttemptRecord) -> CriticInput:
         """The critic's input for an attempt, built by the same function as in the run."""
         start = self._starts.get(step.plan.number)
         superseded = attempt.aim is not None or attempt.sources is not None or start is None
@@ -162,7 +167,7 @@ class Trajectory:
             Slot(step.plan.number, attempt.number),
         )
 
-    def attempts(self) -> Iterator[tuple[StepRecord, AttemptRecord]]:
+    def attempts(self) -> Iterator[tuple[runs.StepRecord, runs.AttemptRecord]]:
         """All attempts in the order of drawing, each with its step.
 
         Those that a decision has superseded are among them. Those of a run that this one branched off from
@@ -172,10 +177,10 @@ class Trajectory:
             yield from ((step, attempt) for attempt in step.attempts if not attempt.inherited)
 
     @cached_property
-    def _starts(self) -> dict[int, Start[StoredPicture]]:
+    def _starts(self) -> dict[int, runs.Start[StoredPicture]]:
         """What each step was drawn from, by replaying the run's source rule on unread pictures."""
         given = tuple(self.picture(part.image) for part in self.record.request if part.image)
-        pictures = SourcePictures(
+        pictures = runs.SourcePictures(
             given,
             self.record.config.sources,
             _ANY_NUMBER_OF_SOURCES,
@@ -234,7 +239,7 @@ def run_names(folder: Path) -> list[str]:
 
 def read_trajectory(folder: Path, name: str) -> Trajectory | str:
     """One run of a collection, or the reason to skip it: its status, unplanned, or damaged."""
-    if storable(name) != name:
+    if text.storable(name) != name:
         return UNNAMABLE
     try:
         record, digest = _read_ended(folder / name)
@@ -255,13 +260,15 @@ def _find_runs(folder: str) -> Iterator[str]:
         folders = []
         with os.scandir(f"{folder}/{name}") as entries:
             for entry in entries:
-                if entry.name == RECORD_NAME or is_journal(entry.name):
+                if entry.name == runs.RECORD_NAME or runs.is_journal(entry.name):
                     yield name or "."
                     break
                 if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
                     folders.append(entry.name)
             else:
-                remaining += [f"{name}/{each}" if name else each for each in folders if each != IMAGES]
+                remaining += [
+                    f"{name}/{each}" if name else each for each in folders if each != runs.IMAGES_FOLDER
+                ]
 
 
 def _read_ended(run: Path) -> tuple[RunRecord, str]:
@@ -269,10 +276,10 @@ def _read_ended(run: Path) -> tuple[RunRecord, str]:
 
     A run that was continued and killed has a journal that is longer than its `run.json` says.
     """
-    stored = read_stored(run)
-    if stored is not None and stored[0].status in ENDED and is_current(stored[0], run):
+    stored = runs.read_stored(run)
+    if stored is not None and stored[0].status in ENDED and runs.is_current(stored[0], run):
         return stored[0], hashlib.sha256(stored[1]).hexdigest()
     record = read_record(run)
-    if (loss := lost_lines(record, run)) is not None:
+    if (loss := runs.lost_lines(record, run)) is not None:
         raise RunError(loss)
-    return record, file_digest(journal_path(run))
+    return record, file_digest(runs.journal_path(run))

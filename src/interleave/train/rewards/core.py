@@ -22,23 +22,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
-from interleave.agents.literals import MAX_CHARACTERS, read_literal
-from interleave.agents.prompts import AnswerForm
-from interleave.agents.replies import JUDGEMENT_KEYS, REFINEMENT_KEYS, parse_prompt, parse_verdict
-from interleave.backends.deadlines import Deadline
-from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
-from interleave.errors import Failure, InterleaveError, ReplyError
-from interleave.text import MAX_FIELD_CHARACTERS, one_line, unusable
+from interleave import Failure, InterleaveError, ReplyError, Verdict
+from interleave.plugin import agents, backends, one_line, text
 from interleave.train.rewards.formula import Parts, Weights, accuracy, change, total
 from interleave.train.rewards.redraws import Redraw, Redrawer, RedrawRequest
 from interleave.train.rewards.samples import Case, Result, Sample, Timing
-from interleave.types import Verdict
 
 CONCURRENCY = 64
 ABOUT_THE_PROMPT = (Failure.REFUSED, Failure.INVALID, Failure.NO_PICTURE)
 """Failures that another try with the same prompt would repeat."""
 _TAG = re.compile(r"<\s*+(?:/\s*+)?(?:think|answer)\b", re.IGNORECASE)
-_KEYS = (JUDGEMENT_KEYS[0], REFINEMENT_KEYS[0])
+_KEYS = (agents.JUDGEMENT_KEYS[0], agents.REFINEMENT_KEYS[0])
 
 
 class RewardCore:
@@ -50,9 +44,9 @@ class RewardCore:
         weights: Weights | None = None,
         *,
         concurrency: int = CONCURRENCY,
-        deadline: float = IMAGE_DEADLINE_SECONDS,
+        deadline: float = backends.IMAGE_DEADLINE_SECONDS,
         seed: int = 0,
-        answers: AnswerForm = "json",
+        answers: agents.AnswerForm = "json",
     ) -> None:
         """`answers` is the form that the critic's prompts ask for (`PromptPack.answers`)."""
         self.redraws = redraws
@@ -60,7 +54,7 @@ class RewardCore:
         self.concurrency = concurrency
         self.deadline = deadline
         self.seed = seed
-        self.answers: AnswerForm = answers
+        self.answers: agents.AnswerForm = answers
         self._begun: dict[tuple[str, str, int], list[asyncio.Task[Result]]] = {}
         """Replies that are being scored before `score_all` asks for them, by row, reply and step."""
         self._semaphore: asyncio.Semaphore | None = None
@@ -80,11 +74,11 @@ class RewardCore:
         semaphore = self._semaphore or asyncio.Semaphore(self.concurrency)
         begun, self._begun, self._semaphore = self._begun, {}, None
         tasks: list[asyncio.Task[Result]] = []
-        for sample, text in zip(samples, completions, strict=True):
-            if waiting := begun.get((sample.id, text, step)):
+        for sample, completion in zip(samples, completions, strict=True):
+            if waiting := begun.get((sample.id, completion, step)):
                 tasks.append(waiting.pop(0))
             else:
-                scoring = self.score(sample, text, step=step, semaphore=semaphore)
+                scoring = self.score(sample, completion, step=step, semaphore=semaphore)
                 tasks.append(asyncio.create_task(scoring))
         try:
             return list(await asyncio.gather(*tasks))
@@ -104,7 +98,7 @@ class RewardCore:
             case = _case_without_redraw(sample, judged)
             result = self._rewarded(sample, completion, judged, None, case)
             return replace(result, timing=Timing(all=time.monotonic() - started))
-        refined = parse_prompt(completion) if judged else verdict.refined_prompt
+        refined = agents.parse_prompt(completion) if judged else verdict.refined_prompt
         prompt = refined or sample.used_prompt
         async with semaphore or asyncio.Semaphore(1):
             waited = time.monotonic() - started
@@ -116,7 +110,7 @@ class RewardCore:
         request = RedrawRequest(
             sample.planned_prompt, prompt, sample.sources, group_seed(self.seed, step, sample.id)
         )
-        deadline = Deadline(self.deadline)
+        deadline = backends.Deadline(self.deadline)
         try:
             async with deadline.running():
                 redraw, cached = await self.redraws.redraw(request)
@@ -167,26 +161,26 @@ def _masked(cause: str, prompt: str, judged: bool, *, blameless: bool = True) ->
 def _parse(completion: str) -> Verdict | None:
     """The verdict as the pipeline would parse it, or None."""
     try:
-        return parse_verdict(completion)
+        return agents.parse_verdict(completion)
     except ReplyError:
         return None
 
 
-def has_strict_format(completion: str, answers: AnswerForm = "json") -> bool:
+def has_strict_format(completion: str, answers: agents.AnswerForm = "json") -> bool:
     """The format reward: whether a critic's reply is exactly in the agreed form.
 
     In use a reply is parsed leniently (`agents/replies.py`). Training rewards only the form itself: thinking,
     then an answer with one object of a judgement and a prompt, in JSON or, where the prompts ask for it, as a
     Python literal; nothing before, between or after; nothing missing, duplicated or of another type.
     """
-    if len(completion) > MAX_CHARACTERS or unusable(completion):
+    if len(completion) > agents.MAX_CHARACTERS or text.unusable(completion):
         return False
     thinking, answer = _split_tags(completion.strip())
     if answer is None or _TAG.search(thinking, 0, max(thinking.rfind(">"), 0)):  # a tag ends with ">"
         return False
     try:
         if answers == "python":
-            value = read_literal(answer)
+            value = agents.read_literal(answer)
             return _is_verdict(list(value.items()) if isinstance(value, dict) else value)
         return _is_verdict(json.loads(answer, object_pairs_hook=list, parse_constant=_no_constant))
     except (ValueError, RecursionError):
@@ -215,7 +209,9 @@ def _is_verdict(pairs: object) -> bool:
     judgement, refined = values[_KEYS[0]], values[_KEYS[1]]
     if not isinstance(judgement, bool) or not isinstance(refined, str):
         return False
-    return len(refined) <= MAX_FIELD_CHARACTERS and not unusable(refined)  # the pipeline could not use it
+    return len(refined) <= text.MAX_FIELD_CHARACTERS and not text.unusable(
+        refined
+    )  # the pipeline could not use it
 
 
 def _no_constant(constant: str) -> object:

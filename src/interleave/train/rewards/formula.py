@@ -22,7 +22,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from interleave.types import Scores, Value
+from interleave import Scores
+from interleave.plugin import Value
 
 NO_CHANGE = 0.5
 POINTS = 10.0

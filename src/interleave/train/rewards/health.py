@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from interleave.errors import BackendError
+from interleave import BackendError
 
 MOST_FAILURES = 0.10
 MOST_GROUP_FAILURES = 0.25

@@ -10,20 +10,21 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from interleave.agents.critic import critic_input
-from interleave.agents.loading import scorer_from
-from interleave.agents.scorer import Scorer
-from interleave.backends.protocols import ImageGenerator, ImageRequest
-from interleave.backends.registry import load_agent, load_generator
-from interleave.backends.retries import RetriedGenerator, RetriedVlm, RetryPolicy
-from interleave.errors import BackendError, ConfigurationError
-from interleave.images import as_rgb, pixel_digest, too_large
-from interleave.types import Scores
+from interleave import (
+    BackendError,
+    ConfigurationError,
+    ImageGenerator,
+    ImageRequest,
+    Scorer,
+    Scores,
+    load_generator,
+)
+from interleave.plugin import RetriedVlm, agents, backends, critic_input, images
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from interleave.agents.prompts import PromptPack
+    from interleave.plugin import PromptPack
 
 MOST_KEPT = 1024
 
@@ -40,7 +41,7 @@ class RedrawRequest:
     @property
     def key(self) -> str:
         """The content of the request: equal requests have equal results."""
-        pictures = [pixel_digest(picture) for picture in self.sources]
+        pictures = [images.pixel_digest(picture) for picture in self.sources]
         content = "\x00".join([self.planned_prompt, self.prompt, str(self.seed), *pictures])
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -111,9 +112,9 @@ class Redrawer:
 
 def load_redrawer(generator: str, scorer: str, pack: PromptPack) -> Redrawer:
     """Generator and scorer by their specs, under the one retry policy."""
-    policy = RetryPolicy()
-    drawing = RetriedGenerator("the generator", load_generator(generator), policy)
-    scoring = scorer_from(load_agent(scorer, "scorer"), pack)
+    policy = backends.RetryPolicy()
+    drawing = backends.RetriedGenerator("the generator", load_generator(generator), policy)
+    scoring = agents.scorer_from(backends.load_agent(scorer, "scorer"), pack)
     if not hasattr(scoring.agent, "score"):
         raise ConfigurationError(f"{scorer!r} cannot score: name a vision-language model, or 'oracle'")
     return Redrawer(drawing, scoring.with_calls_through(lambda vlm: RetriedVlm("the scorer", vlm, policy)))
@@ -142,6 +143,6 @@ def _picture(drawn: Any) -> Image:
 
     if not isinstance(drawn, Image):
         raise BackendError(f"the generator returned a {type(drawn).__name__}, not a picture")
-    if too_large(drawn.size):
+    if images.too_large(drawn.size):
         raise BackendError(f"the generator drew {drawn.width}×{drawn.height} pixels, more than is allowed")
-    return drawn if drawn.mode == "RGB" else as_rgb(drawn)
+    return drawn if drawn.mode == "RGB" else images.as_rgb(drawn)

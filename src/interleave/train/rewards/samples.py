@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from interleave.errors import InputError
+from interleave import InputError, Scores
+from interleave.plugin import first_problem
 from interleave.train.rewards.formula import Parts
-from interleave.types import Scores
-from interleave.validation_errors import first_problem
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interleave.errors import InputError
+from interleave import InputError
 from interleave.train.trainers.shared import core_of, filled_step, record_of, reward_loop, sample_of
 
 REWARD_NAME = "interleave"

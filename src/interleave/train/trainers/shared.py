@@ -16,10 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interleave.agents.prompts import DEFAULT_PACK, load_pack
-from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
-from interleave.errors import ConfigurationError, InputError
-from interleave.images import as_rgb, decode_picture, read_picture
+from interleave import ConfigurationError, InputError, read_picture
+from interleave.plugin import agents, backends, images, load_pack
 from interleave.train.rewards.core import CONCURRENCY, RewardCore
 from interleave.train.rewards.formula import Weights
 from interleave.train.rewards.health import (
@@ -72,13 +70,13 @@ def core_of(options: Mapping[str, Any]) -> RewardCore:
 @cache
 def _core(options: tuple[tuple[str, str], ...], weights: tuple[tuple[str, str], ...]) -> RewardCore:
     given = dict(options)
-    pack = load_pack(given.get("prompts", DEFAULT_PACK))
+    pack = load_pack(given.get("prompts", agents.DEFAULT_PACK))
     redraws = load_redrawer(given["generator"], given["scorer"], pack)
     return RewardCore(
         redraws,
         Weights.model_validate(dict(weights)),
         concurrency=int(given.get("concurrency", CONCURRENCY)),
-        deadline=float(given.get("deadline", IMAGE_DEADLINE_SECONDS)),
+        deadline=float(given.get("deadline", backends.IMAGE_DEADLINE_SECONDS)),
         seed=int(given.get("seed", 0)),
         answers=pack.answers,
     )
@@ -101,15 +99,15 @@ def as_picture(stored: Any, folder: Path) -> Image:
     from PIL.Image import Image
 
     if isinstance(stored, Image):
-        return as_rgb(stored)
+        return images.as_rgb(stored)
     if isinstance(stored, bytes):
-        return decode_picture(stored)
+        return images.decode_picture(stored)
     if isinstance(stored, Mapping):
         if isinstance(stored.get("bytes"), bytes):
-            return decode_picture(stored["bytes"])
+            return images.decode_picture(stored["bytes"])
         stored = stored.get("image") or stored.get("path")
         if isinstance(stored, Image):
-            return as_rgb(stored)
+            return images.as_rgb(stored)
     if isinstance(stored, str):
         return read_picture(folder / stored.removeprefix("file://"))
     raise InputError(f"a picture of a row comes as a {type(stored).__name__}: bytes or a path are expected")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interleave.runs.outage import LONGEST_DELAY_SECONDS, backoff_delays
+from interleave.plugin import runs
 from interleave.train.rewards.core import RewardCore
 from interleave.train.rewards.health import MOST_FAILURES, FailureLimits, Health, Screened
 from interleave.train.rewards.samples import Case, Result, Sample
@@ -104,7 +104,7 @@ class TrlReward:
     ) -> list[Result]:
         """The results; while every redraw fails, wait and score the failed ones again."""
         results = await self.core.score_all(samples, completions, step=step)
-        for pause in backoff_delays(self.first_pause, LONGEST_DELAY_SECONDS, self.patience):
+        for pause in runs.backoff_delays(self.first_pause, runs.LONGEST_DELAY_SECONDS, self.patience):
             if not is_outage(results, self.limits.step):
                 break
             failed = [index for index, result in enumerate(results) if result.case is Case.MASKED]

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from interleave.runs.outage import LONGEST_DELAY_SECONDS, backoff_delays
+from interleave.plugin import runs
 from interleave.train.rewards.formula import Parts
 from interleave.train.rewards.health import RewardUnhealthy
 from interleave.train.rewards.samples import Case, Result, Sample
@@ -62,7 +62,7 @@ async def _score_with_retries(sample: Sample, reply: str, step: int, options: Ma
     semaphore = _SEMAPHORES.setdefault(id(core), asyncio.Semaphore(core.concurrency))
     patience = float(options.get("patience", PATIENCE_SECONDS))
     result = await core.score(sample, reply, step=step, semaphore=semaphore)
-    for pause in backoff_delays(FIRST_PAUSE_SECONDS, LONGEST_DELAY_SECONDS, patience):
+    for pause in runs.backoff_delays(FIRST_PAUSE_SECONDS, runs.LONGEST_DELAY_SECONDS, patience):
         if result.case is not Case.MASKED:
             break
         await asyncio.sleep(pause)

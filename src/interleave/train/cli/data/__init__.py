@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from interleave.cli.lazy_group import lazy_command, lazy_group
+from interleave.plugin import lazy_command, lazy_group
 
 COMMANDS = {
     "prompts": lazy_command(

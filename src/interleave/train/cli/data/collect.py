@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
-from interleave.cli import request_input as inputs
+from interleave.plugin import options
+from interleave.plugin import request_input as inputs
 
 if TYPE_CHECKING:
-    from interleave.batches.batch import Executor
-    from interleave.batches.ray_executor import RayOptions
-    from interleave.batches.watcher import Watcher
+    from interleave.plugin import batches
     from interleave.train.data.collect import CollectConfig
 
 
@@ -72,13 +70,7 @@ def collect(
 
     Several --generator share the requests by --weight, so that the critic sees failures of every kind.
     """
-    from interleave.batches.assignment import Shard
-    from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, refuse_unusable_folder
-    from interleave.batches.ray_executor import RayOptions
-    from interleave.cli.batch_command import run_batch, watching
-    from interleave.cli.run_command import Output
-    from interleave.cli.streams import say
-    from interleave.runs.outage import OutageRetry
+    from interleave.plugin import Output, batches, cli, runs, say
     from interleave.train.data.collect import CollectConfig, Workload, write_collection_manifest
 
     choices = {
@@ -97,22 +89,22 @@ def collect(
     }
     output = Output(json_output, json_events)
     config = CollectConfig(choices, tuple(generator or ()), tuple(weight or ()))
-    ray_options = RayOptions(workers, concurrency or DEFAULT_CONCURRENCY, worker_gpus)
-    part = Shard.parse(shard)
+    ray_options = batches.RayOptions(workers, concurrency or batches.DEFAULT_CONCURRENCY, worker_gpus)
+    part = batches.Shard.parse(shard)
     assignment = config.assignment()
     workload = Workload.read(requests, assignment, limit=limit, shard=part, skip_bad=skip_bad)
     for problem in workload.left_out:
         say(f"left out: {problem}")
-    refuse_unusable_folder(out, assignment, part)
+    batches.refuse_unusable_folder(out, assignment, part)
     say("loading models…")
     with (
-        watching(out, output) as watcher,
+        cli.watching(out, output) as watcher,
         _executor(engine, config, out, requests, ray_options, watcher) as executor,
     ):
-        retry = OutageRetry(max_seconds)
-        batch = Batch(out, assignment, executor, shard=part, outage_retry=retry, watcher=watcher)
+        retry = runs.OutageRetry(max_seconds)
+        batch = batches.Batch(out, assignment, executor, shard=part, outage_retry=retry, watcher=watcher)
         try:
-            return run_batch(
+            return cli.run_batch(
                 batch,
                 workload.items,
                 concurrency=ray_options.concurrency * (ray_options.workers if engine == "ray" else 1),
@@ -130,16 +122,16 @@ def _executor(
     config: CollectConfig,
     out: Path,
     requests: Path,
-    ray_options: RayOptions,
-    watcher: Watcher,
-) -> Iterator[Executor]:
+    ray_options: batches.RayOptions,
+    watcher: batches.Watcher,
+) -> Iterator[batches.Executor]:
     """What carries out the requests: this process, or workers on a cluster."""
-    from interleave.batches.ray_executor import ray_executor
-    from interleave.errors import ConfigurationError, did_you_mean
+    from interleave import ConfigurationError
+    from interleave.plugin import batches, did_you_mean
     from interleave.train.data.collect import CollectWork
 
     if engine == "ray":
-        with ray_executor(CollectWork(config, requests.absolute()), out, ray_options) as executor:
+        with batches.executor_on_ray(CollectWork(config, requests.absolute()), out, ray_options) as executor:
             yield executor
     elif engine == "local":
         if ray_options.workers > 1 or ray_options.gpus:

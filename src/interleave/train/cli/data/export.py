@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
-from interleave.cli.stage_progress import progress_bar
+from interleave.plugin import options, progress_bar
 
 if TYPE_CHECKING:
     from interleave.train.data.manifest import Manifest
@@ -83,7 +82,8 @@ def export(
     The planner learns from all trajectories, the critic from what was selected. A card beside the rows says
     what they are and how to load them.
     """
-    from interleave.errors import ConfigurationError, did_you_mean
+    from interleave import ConfigurationError
+    from interleave.plugin import did_you_mean
     from interleave.train.data.export.images import PictureForm
     from interleave.train.data.export.joined import JoinedFile
     from interleave.train.data.export.stage import ExportOptions

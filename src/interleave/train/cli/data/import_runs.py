@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from interleave.cli import options
+from interleave.plugin import options
 
 SHOWN = 10
 
@@ -32,12 +32,11 @@ def import_runs(
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress
 
-    from interleave.cli.console import make_console, text_column
-    from interleave.text import count, one_line
+    from interleave.plugin import cli, count, make_console, one_line
     from interleave.train.data.import_runs.stage import REPORT, import_all
 
     console = make_console()
-    columns = (text_column("records"), BarColumn(), MofNCompleteColumn())
+    columns = (cli.text_column("records"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
         results = import_all(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
+from interleave.plugin import options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,8 +62,8 @@ def prompts(
     """Make a corpus of requests: a JSONL file, with a manifest that says what made it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress
 
-    from interleave.cli.console import make_console, text_column
-    from interleave.errors import ConfigurationError
+    from interleave import ConfigurationError
+    from interleave.plugin import cli, make_console
     from interleave.train.data.prompts.stage import Settings, default_near, load_source, make_corpus
     from interleave.train.data.prompts.taxonomy import OUR_WORLD
 
@@ -86,7 +86,7 @@ def prompts(
         skip_bad=skip_bad,
     )
     console = make_console()
-    columns = (text_column("requests"), BarColumn(), MofNCompleteColumn())
+    columns = (cli.text_column("requests"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=settings.items or None)
         made = make_corpus(settings, out, lambda done: bar.update(task, completed=done))
@@ -99,7 +99,8 @@ def prompts(
 
 
 def _source(source: str | None, files: list[Path] | None) -> str:
-    from interleave.errors import ConfigurationError, did_you_mean
+    from interleave import ConfigurationError
+    from interleave.plugin import did_you_mean
     from interleave.train.data.prompts.stage import request_sources
 
     known = [*request_sources(), "world"]
@@ -113,7 +114,7 @@ def _source(source: str | None, files: list[Path] | None) -> str:
 
 def _refuse_unused(source: str, **given: object) -> None:
     """Raise for an option that would have no effect."""
-    from interleave.errors import ConfigurationError
+    from interleave import ConfigurationError
 
     belongs = {"taxonomy": "world", "expand": "world", "skip_bad": "files"}
     for name, value in given.items():

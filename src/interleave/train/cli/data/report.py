@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from interleave.cli import options
+from interleave.plugin import options
 
 
 def report(
@@ -28,8 +28,7 @@ def report(
     json_output: options.Json = False,
 ) -> int:
     """Show a collection as one HTML page with charts and a sample of its runs; it needs no network."""
-    from interleave.cli.console import make_console
-    from interleave.text import count
+    from interleave.plugin import count, make_console
     from interleave.train.data.report.page import write_page
 
     console = make_console()

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
-from interleave.cli.run_command import cancel_on_terminate
-from interleave.cli.stage_progress import progress_bar
-from interleave.cli.streams import collapse_retry_messages, say
-from interleave.text import one_line
+from interleave.plugin import cancel_on_terminate, cli, one_line, options, progress_bar, say
 
 if TYPE_CHECKING:
     from interleave.train.data.score import Scoring
@@ -49,9 +45,7 @@ def score(
 
     Each scorer has its own files. A reply that cannot be read is kept as a failure, never as a number.
     """
-    from interleave.agents.prompts import DEFAULT_PACK
-    from interleave.batches.assignment import Shard
-    from interleave.config.run_config import Limits
+    from interleave.plugin import Limits, agents, batches
     from interleave.train.data.score import open_scoring
 
     say("loading the scorer…")
@@ -59,9 +53,9 @@ def score(
         collection,
         scorer,
         name=name,
-        prompts=prompts or DEFAULT_PACK,
+        prompts=prompts or agents.DEFAULT_PACK,
         limits=Limits(max_calls=max_calls, max_cost=max_cost),
-        shard=Shard.parse(shard),
+        shard=batches.Shard.parse(shard),
         retry_failed=retry_failed,
     )
     return _score(scoring, concurrency, json_output)
@@ -69,11 +63,11 @@ def score(
 
 def _score(scoring: Scoring, concurrency: int, json_output: bool) -> int:
     """Score with progress on the terminal; returns the exit code."""
-    from interleave.errors import LimitReached, StorageError
+    from interleave import LimitReached, StorageError
 
     started, status = time.monotonic(), "done"
     try:
-        with collapse_retry_messages():
+        with cli.collapse_retry_messages():
             asyncio.run(_follow(scoring, concurrency))
     except LimitReached as reached:
         say(f"interleave: {reached}")

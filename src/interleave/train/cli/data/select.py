@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
-from interleave.cli.stage_progress import progress_bar
+from interleave.plugin import options, progress_bar
 
 if TYPE_CHECKING:
     from interleave.train.data.manifest import Manifest
@@ -88,7 +87,7 @@ def select(
 
 def _print_summary(manifest: Manifest) -> None:
     """Print the thresholds and the counts."""
-    from interleave.text import count
+    from interleave.plugin import count
 
     used, counts = manifest.options, manifest.counts
     if used["filtered"]:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from interleave.cli import options
-from interleave.cli.stage_progress import progress_bar
+from interleave.plugin import options, progress_bar
 
 
 def sequences(

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from interleave.agents.critic import critic_messages
-from interleave.agents.prompts import PromptPack
-from interleave.agents.replies import render_verdict
-from interleave.errors import InputError
-from interleave.runs.record import AttemptRecord, StepRecord
+from interleave import InputError
+from interleave.plugin import PromptPack, agents, critic_messages, runs
 from interleave.train.data.export.images import ImageFiles, stored_image, white_image
 from interleave.train.data.export.rows import CRITIC_RL, CRITIC_SFT, Baseline, TrainingRow
 from interleave.train.data.select.selection import Selected
 from interleave.train.data.trajectories import Trajectory
 
-Attempts = dict[tuple[int, int], tuple[StepRecord, AttemptRecord]]
+Attempts = dict[tuple[int, int], tuple[runs.StepRecord, runs.AttemptRecord]]
 
 
 def critic_rows(
@@ -34,7 +31,9 @@ def attempts_of(trajectory: Trajectory) -> Attempts:
     return {(step.plan.number, each.number): (step, each) for step, each in trajectory.attempts()}
 
 
-def _find(trajectory: Trajectory, selected: Selected, attempts: Attempts) -> tuple[StepRecord, AttemptRecord]:
+def _find(
+    trajectory: Trajectory, selected: Selected, attempts: Attempts
+) -> tuple[runs.StepRecord, runs.AttemptRecord]:
     found = attempts.get((selected.step, selected.attempt))
     if found is None:
         raise InputError(
@@ -48,8 +47,8 @@ def _row(
     name: str,
     trajectory: Trajectory,
     selected: Selected,
-    step: StepRecord,
-    attempt: AttemptRecord,
+    step: runs.StepRecord,
+    attempt: runs.AttemptRecord,
     pack: PromptPack,
 ) -> TrainingRow:
     seen = trajectory.critic_input(step, attempt)
@@ -63,7 +62,7 @@ def _row(
     if verdict is None or selected.semantics is None or selected.quality is None:
         raise InputError(f"{name} has no verdict or no scores, but is selected: select again")
     if selected.part == "sft":
-        return TrainingRow(name, CRITIC_SFT, messages, pictures, completion=render_verdict(verdict))
+        return TrainingRow(name, CRITIC_SFT, messages, pictures, completion=agents.render_verdict(verdict))
     baseline = Baseline(
         planned_prompt=seen.planned_prompt,
         used_prompt=seen.prompt,

@@ -12,13 +12,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interleave.backends.protocols import Message
-from interleave.errors import MissingPicture
-from interleave.images import encode_png, read_picture, white_canvas
-from interleave.runs.store import PictureStore
+from interleave import Message, Picture, read_picture
+from interleave.plugin import PictureStore, errors, images
 from interleave.train.data.manifest import file_digest
 from interleave.train.data.trajectories import StoredPicture
-from interleave.types import Picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -67,7 +64,7 @@ def _cached_stored_image(store: PictureStore, name: str) -> ImageRef:
 @cache
 def white_image(size: tuple[int, int]) -> ImageRef:
     """The white canvas of a step without sources; cached, because there are few sizes."""
-    return _new_image(white_canvas(size))
+    return _new_image(images.white_canvas(size))
 
 
 class ImageFiles:
@@ -103,7 +100,7 @@ class ImageFiles:
 
 
 def _new_image(image: Image) -> ImageRef:
-    data = encode_png(image)
+    data = images.encode_png(image)
     return ImageRef(f"{hashlib.sha256(data).hexdigest()}.png", image.size, data=data)
 
 
@@ -113,9 +110,9 @@ def _read_checked(path: str, name: str) -> bytes:
     try:
         data = Path(path).read_bytes()
     except OSError:
-        raise MissingPicture(Path(path), "is missing") from None
+        raise errors.MissingPicture(Path(path), "is missing") from None
     if hashlib.sha256(data).hexdigest() != name.partition(".")[0]:
-        raise MissingPicture(Path(path), "has been altered")
+        raise errors.MissingPicture(Path(path), "has been altered")
     return data
 
 

@@ -19,18 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from interleave.agents.prompts import PromptPack
-from interleave.agents.replies import parse_plan, parse_verdict
-from interleave.backends.protocols import Message
-from interleave.errors import ConfigurationError, InputError, InterleaveError, did_you_mean
-from interleave.files import read_lines, read_text, why
-from interleave.text import storable_in
+from interleave import ConfigurationError, InputError, InterleaveError, Message, Picture, PlanStep, Text
+from interleave.plugin import Part, PromptPack, agents, did_you_mean, files, read_text, text
 from interleave.train.data.export.images import ImageFiles
 from interleave.train.data.export.joined_documents import JoinedDocument, joined_picture, sample_of
 from interleave.train.data.export.planner_rows import ShownStep, annotation_rows, continuation_rows
 from interleave.train.data.export.reference_attempts import read_attempt
 from interleave.train.data.export.rows import CRITIC_SFT, PLANNER_SFT, Kind, TrainingRow
-from interleave.types import Part, Picture, PlanStep, Text
 
 _IMAGE_MARK = re.compile(r"<image>", re.IGNORECASE)
 _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
@@ -82,7 +77,7 @@ def read_documents(
 
 def _refuse_unstorable(item: Any) -> None:
     """Raise for text that no file can hold, such as half of a surrogate pair."""
-    if storable_in(item) != item:
+    if text.storable_in(item) != item:
         raise InputError("a text holds half of a surrogate pair, which is not valid Unicode")
 
 
@@ -106,21 +101,21 @@ def read_items(path: Path) -> Iterator[Numbered]:
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} cannot be read as JSON ({' '.join(why(error).split())})") from None
+        raise InputError(f"{path} cannot be read as JSON ({' '.join(files.why(error).split())})") from None
     if not isinstance(data, list):
         raise InputError(f"{path} must hold a list of documents, not {type(data).__name__}")
     yield from enumerate(data, start=1)
 
 
 def _read_lines(path: Path) -> Iterator[Numbered]:
-    lines = read_lines(path, most_bytes=MAX_LINES_BYTES, most_in_a_line=MAX_DOCUMENT_BYTES)
+    lines = files.read_lines(path, most_bytes=MAX_LINES_BYTES, most_in_a_line=MAX_DOCUMENT_BYTES)
     for number, _, line in lines:
         if len(line) > MAX_DOCUMENT_BYTES:
             raise InputError(f"{path}:{number} has more than {MAX_DOCUMENT_BYTES:,} bytes")
         try:
             yield number, json.loads(line.decode("utf-8-sig"))
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}:{number} cannot be read as JSON ({why(error)})") from None
+            raise InputError(f"{path}:{number} cannot be read as JSON ({files.why(error)})") from None
 
 
 def _comm(
@@ -154,7 +149,7 @@ def _planner_sft(
 ) -> JoinedDocument:
     """A row of the reference's planner: its answer must be a plan."""
     document = _sharegpt(name, folder, item, pack, skipped)
-    parse_plan(document.rows[0].completion or "")
+    agents.parse_plan(document.rows[0].completion or "")
     return document
 
 
@@ -166,7 +161,7 @@ def _critic_sft(
     [row] = document.rows
     if len(row.pictures) != 2:
         raise InputError(f"a critic sees the picture before and the one after, not {len(row.pictures)}")
-    parse_verdict(row.completion or "")
+    agents.parse_verdict(row.completion or "")
     # All attempts of a document lie in one folder; its prompts differ from attempt to attempt.
     return JoinedDocument(sample_of(item["images"][1]), document.rows)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from interleave.errors import InputError
+from interleave import InputError, Picture
 from interleave.train.data.export.images import ImageFiles
 from interleave.train.data.export.rows import TrainingRow
-from interleave.types import Picture
 
 IMAGE_FOLDERS = ("", "images")
 

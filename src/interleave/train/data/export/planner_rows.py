@@ -14,28 +14,12 @@ from random import Random
 
 from pydantic import ValidationError
 
-from interleave.agents.planner import planner_messages
-from interleave.agents.prompts import PromptPack
-from interleave.agents.reference_sheets import sheets_of, without_sheets
-from interleave.agents.replies import render_plan
-from interleave.errors import InputError
-from interleave.step_counts import named_step_count
-from interleave.text import count
+from interleave import Asset, GivenAsset, InputError, Picture, Plan, PlanStep, Request, Text
+from interleave.plugin import Part, PromptPack, agents, count, types
 from interleave.train.data.export.images import ImageFiles
 from interleave.train.data.export.rows import PLANNER_SFT, TrainingRow
 from interleave.train.data.export.wordings import Wordings, wordings_of
 from interleave.train.data.trajectories import Trajectory
-from interleave.types import (
-    MAX_REQUEST_PICTURES,
-    Asset,
-    GivenAsset,
-    Part,
-    Picture,
-    Plan,
-    PlanStep,
-    Request,
-    Text,
-)
 
 NAMES_ITS_STEPS = "not cut: the request names its number of steps, and the pack has no wording for the rest"
 HAS_PICTURES = "not cut: the request has pictures itself, and the pack does not go on from those"
@@ -45,7 +29,7 @@ NAMES_SOURCES = "not cut: a later step starts from a picture that is the user's 
 TOO_LONG = "not cut: with its steps the request is longer than one may be"
 NOT_ACCEPTED = "not annotated: a picture was not accepted"
 TOO_FEW = "not annotated: fewer than two pictures with text"
-TOO_MANY = f"not annotated: more than {MAX_REQUEST_PICTURES} pictures"
+TOO_MANY = f"not annotated: more than {types.MAX_REQUEST_PICTURES} pictures"
 
 
 @dataclass(frozen=True)
@@ -65,8 +49,8 @@ def planner_rows(
     if plan is None:
         return
     request, steps, files = trajectory.request, shown_steps(trajectory), ImageFiles()
-    yield plan_row(f"{prefix}/plan", request, without_sheets(plan), pack, files)
-    if sheets_of(plan):
+    yield plan_row(f"{prefix}/plan", request, agents.without_sheets(plan), pack, files)
+    if agents.sheets_of(plan):
         skipped[HAS_SHEETS] += 1
         return
     yield from continuation_rows(
@@ -94,8 +78,8 @@ def plan_row(name: str, request: Request, plan: Plan, pack: PromptPack, files: I
     A plan with assets and scenes answers the question for them, where the pack has one.
     """
     whole = bool(plan.assets) or any(step.scene or step.assets for step in plan.steps)
-    messages = planner_messages(request, pack, with_assets=whole and bool(pack.description.assets))
-    return TrainingRow(name, PLANNER_SFT, messages, files.refs(messages), completion=render_plan(plan))
+    messages = agents.planner_messages(request, pack, with_assets=whole and bool(pack.description.assets))
+    return TrainingRow(name, PLANNER_SFT, messages, files.refs(messages), completion=agents.render_plan(plan))
 
 
 def continuation_rows(
@@ -120,7 +104,7 @@ def continuation_rows(
         return
     cut = random.choice(cuts)
     text = "\n".join(part.text for part in opening if isinstance(part, Text))
-    if named_step_count(text) is None:
+    if agents.named_step_count(text) is None:
         wish = random.choice(wordings.go_on)
     elif wordings.go_on_for:  # the number of all steps is not that of the rest: the wish names it
         wish = random.choice(wordings.go_on_for).format(steps=count(len(steps) - cut, "step"))
@@ -157,7 +141,7 @@ def annotation_rows(
     pictured = [step for step in steps if step.picture is not None]
     if len(pictured) < 2 or not all(step.plan.text for step in pictured):
         skipped[TOO_FEW] += 1
-    elif len(pictured) > MAX_REQUEST_PICTURES:
+    elif len(pictured) > types.MAX_REQUEST_PICTURES:
         skipped[TOO_MANY] += 1
     elif not all(step.accepted for step in pictured):  # the text would not match the picture
         skipped[NOT_ACCEPTED] += 1
@@ -235,7 +219,7 @@ def _cuts(steps: Sequence[ShownStep], given: int) -> list[int]:
         if step.plan.prompt is not None and step.picture is None:
             break  # the run ended here
         pictures += step.picture is not None
-        if 0 < pictures <= MAX_REQUEST_PICTURES - given:
+        if 0 < pictures <= types.MAX_REQUEST_PICTURES - given:
             cuts.append(position)
     return cuts
 

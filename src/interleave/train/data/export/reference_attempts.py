@@ -12,14 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from interleave.agents.critic import critic_input, critic_messages
-from interleave.agents.prompts import PromptPack
-from interleave.errors import InputError
+from interleave import InputError, Scores
+from interleave.plugin import PromptPack, critic_input, critic_messages
 from interleave.train.data.export.images import ImageFiles, white_image
 from interleave.train.data.export.joined_documents import JoinedDocument, joined_picture, sample_of
 from interleave.train.data.export.rows import CRITIC_RL, Baseline, TrainingRow
 from interleave.train.data.import_runs.records import is_white_canvas
-from interleave.types import Scores
 
 
 def read_attempt(

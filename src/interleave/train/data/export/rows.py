@@ -15,10 +15,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from interleave.backends.protocols import Message
-from interleave.errors import ConfigurationError, InputError
+from interleave import ConfigurationError, InputError, Message, Picture, Text
 from interleave.train.data.export.images import ImageRef
-from interleave.types import Picture, Text
 
 Kind = Literal["planner_sft", "critic_sft", "critic_rl", "agent_sft"]
 PLANNER_SFT: Kind = "planner_sft"

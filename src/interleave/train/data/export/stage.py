@@ -13,8 +13,8 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
-from interleave.agents.prompts import DEFAULT_PACK, PromptPack, load_pack
-from interleave.errors import ConfigurationError, InputError
+from interleave import ConfigurationError, InputError
+from interleave.plugin import PromptPack, agents, load_pack
 from interleave.train.data.export.images import PictureForm
 from interleave.train.data.export.joined import JoinedFile, read_items, refuse_pickle
 from interleave.train.data.export.rows import TRAIN, Kind, Lengths, checked_tokenizer
@@ -140,7 +140,7 @@ def _schemas(options: ExportOptions) -> dict[tuple[str, Kind], Any]:
 def _prompt_pack(folders: dict[str, Path], wanted: str | None) -> tuple[PromptPack, bool]:
     """The prompt pack of the rows, and whether runs made with another pack are used."""
     if wanted is not None or not folders:
-        return load_pack(wanted or DEFAULT_PACK), True
+        return load_pack(wanted or agents.DEFAULT_PACK), True
     first = _first_trajectory(folders)
     used = first.record.config.prompts
     pack = load_pack(used.name)

@@ -12,11 +12,8 @@ from functools import cache
 
 from pydantic import ValidationError
 
-from interleave.agents.prompts import pack_folders
-from interleave.errors import ConfigurationError
-from interleave.files import parse_toml, read_text
-from interleave.types import Value
-from interleave.validation_errors import first_problem
+from interleave import ConfigurationError
+from interleave.plugin import Value, agents, files, first_problem, read_text
 
 FILE_NAME = "wordings.toml"
 
@@ -85,12 +82,12 @@ class Wordings(Value):
 @cache
 def wordings_of(pack: str) -> Wordings:
     """The wordings for a prompt pack: its own, or those for real data."""
-    folder = pack_folders().get(pack)
+    folder = agents.pack_folders().get(pack)
     path = folder / FILE_NAME if folder else None
     if path is None or not path.is_file():
         return Wordings()
     try:
-        return Wordings.model_validate(parse_toml(read_text(path)))
+        return Wordings.model_validate(files.parse_toml(read_text(path)))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from None
     except ValidationError as error:

@@ -14,10 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from interleave.agents.prompts import PromptPack
-from interleave.batches.requests import read_requests
-from interleave.errors import ConfigurationError, InterleaveError
-from interleave.images import pixel_digest
+from interleave import ConfigurationError, InterleaveError, Request, Text
+from interleave.plugin import PromptPack, batches, images
 from interleave.train.data.export.critic_rows import attempts_of, critic_rows
 from interleave.train.data.export.images import ImageWriter, PictureForm
 from interleave.train.data.export.joined import JoinedFile, Numbered, read_documents
@@ -35,7 +33,6 @@ from interleave.train.data.export.rows import (
 from interleave.train.data.formats import FORMATS, RowChunk, encode_rows
 from interleave.train.data.select.selection import Selected
 from interleave.train.data.trajectories import Trajectory, digest_line, read_trajectory
-from interleave.types import Request, Text
 
 FileKey = tuple[str, str, Kind]
 """One file of the export: format, split, kind."""
@@ -57,13 +54,15 @@ def request_fingerprint(trajectory: Trajectory) -> str:
 
 def held_out(files: Iterable[Path]) -> frozenset[str]:
     """The fingerprints of requests that must not be trained on."""
-    return frozenset(content_fingerprint(item.load()) for path in files for item in read_requests(path)[0])
+    return frozenset(
+        content_fingerprint(item.load()) for path in files for item in batches.read_requests(path)[0]
+    )
 
 
 def content_fingerprint(request: Request) -> str:
     """A request by its texts and pixels: the same in a file of requests and in a run folder."""
     return text_fingerprint(
-        part.text if isinstance(part, Text) else pixel_digest(part.image) for part in request.parts
+        part.text if isinstance(part, Text) else images.pixel_digest(part.image) for part in request.parts
     )
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from interleave.errors import ConfigurationError, did_you_mean
+from interleave import ConfigurationError
+from interleave.plugin import did_you_mean
 from interleave.train.data.export.images import ImageWriter, PictureForm
 from interleave.train.data.export.rows import CRITIC_RL, KINDS, SFT_KINDS, Kind, TrainingRow
 from interleave.train.data.formats import json_formats, run_files, trl, verl

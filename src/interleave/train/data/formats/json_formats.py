@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
 from interleave.train.data.export.images import FOLDER, ImageRef, ImageWriter
 from interleave.train.data.export.rows import TrainingRow, conversation
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interleave.backends.protocols import Message
-from interleave.errors import MissingDependency
+from interleave import Message, MissingDependency, Text
 from interleave.train.data.export.images import ImageWriter, PictureForm
 from interleave.train.data.export.rows import CRITIC_RL, Kind, TrainingRow, escape_control_tokens
-from interleave.types import Text
 
 if TYPE_CHECKING:
     import pyarrow

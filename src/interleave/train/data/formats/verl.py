@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from interleave.errors import MissingDependency
+from interleave import MissingDependency
 from interleave.train.data.export.images import ImageRef, ImageWriter, PictureForm
 from interleave.train.data.export.rows import CRITIC_RL, Kind, TrainingRow, conversation
 

@@ -16,11 +16,8 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from interleave.agents.replies import parse_plan
-from interleave.config.run_config import MOST_ATTEMPTS
-from interleave.errors import InputError, InterleaveError
-from interleave.files import read_bytes, why
-from interleave.types import Outcome, Plan, PlanStep, Verdict
+from interleave import InputError, InterleaveError, Outcome, Plan, PlanStep, Verdict
+from interleave.plugin import agents, config, files
 
 UNKNOWN_PROMPT = "(the prompt was not recorded)"
 WHITE = "white"
@@ -103,13 +100,13 @@ def is_white_canvas(name: Any) -> bool:
 def read_json(path: Path) -> Any:
     """The JSON value of a file; raises `InputError` with the reason when it has none."""
     try:
-        return json.loads(read_bytes(path, most_bytes=MAX_BYTES).decode("utf-8-sig"))
+        return json.loads(files.read_bytes(path, most_bytes=MAX_BYTES).decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise InputError("it is not UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"it is not JSON ({error})") from None
     except OSError as error:
-        raise InputError(f"it cannot be read ({why(error)})") from None
+        raise InputError(f"it cannot be read ({files.why(error)})") from None
 
 
 def read_record(
@@ -144,7 +141,7 @@ def _plan_of(context: Any, warnings: Warnings) -> Plan:
     if not isinstance(context, dict):
         raise InputError('it has no "global_context" with a plan')
     try:
-        plan = parse_plan(json.dumps({"execution_plan": context.get("execution_plan")}))
+        plan = agents.parse_plan(json.dumps({"execution_plan": context.get("execution_plan")}))
     except InterleaveError as error:
         raise InputError(f"its plan cannot be read ({getattr(error, 'problem', error)})") from None
     reasoning = context.get("reasoning")
@@ -198,8 +195,10 @@ class _StepOrder:
             raise InputError(f"{where} is of step {number}, and step {left_out} before it was never drawn")
         self._attempts = self._attempts + 1 if place == self._current else 1
         self._current = place
-        if self._attempts > MOST_ATTEMPTS:
-            raise InputError(f"step {number} has more than {MOST_ATTEMPTS} attempts, which no run can hold")
+        if self._attempts > config.MOST_ATTEMPTS:
+            raise InputError(
+                f"step {number} has more than {config.MOST_ATTEMPTS} attempts, which no run can hold"
+            )
 
 
 def _verdict(row: dict[str, Any], where: str, warnings: Warnings) -> Verdict:

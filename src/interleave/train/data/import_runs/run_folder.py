@@ -8,27 +8,28 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from interleave.config.run_config import PackConfig, RoleConfig, RunConfig
-from interleave.errors import InputError, StorageError
-from interleave.files import make_folder, sync_folder
-from interleave.images import read_picture
-from interleave.render.html import write_document
-from interleave.runs import journal as lines
-from interleave.runs.folder import open_journal
-from interleave.runs.record import read_record
-from interleave.runs.record_file import write_stored
-from interleave.runs.store import PictureStore
-from interleave.text import count, unusable
+from interleave import InputError, PlanStep, Request, StorageError, __version__, read_picture, read_record
+from interleave.plugin import (
+    PictureStore,
+    RoleConfig,
+    RunConfig,
+    config,
+    count,
+    files,
+    make_folder,
+    render,
+    runs,
+    text,
+)
+from interleave.plugin import journal as lines
 from interleave.train.data.import_runs.records import ImportedAttempt, ImportedRun
-from interleave.types import PlanStep, Request
-from interleave.version import __version__
 
 SPEC = "imported"
 NOTE = "This run was imported from the reference system; nothing in it was made by this program."
 STAGING = ".importing"
 
 
-def write_run(run: ImportedRun, folder: Path, out: Path, pack: PackConfig) -> None:
+def write_run(run: ImportedRun, folder: Path, out: Path, pack: config.PackConfig) -> None:
     """Write a run folder atomically: under a temporary name, then renamed."""
     staging = out / STAGING / folder.name
     try:
@@ -37,12 +38,12 @@ def write_run(run: ImportedRun, folder: Path, out: Path, pack: PackConfig) -> No
         _write_files(run, staging, pack)
         make_folder(folder.parent)
         os.replace(staging, folder)
-        sync_folder(folder.parent)
+        files.sync_folder(folder.parent)
     except OSError as error:
         raise StorageError.at(folder, error) from error
 
 
-def _write_files(run: ImportedRun, folder: Path, pack: PackConfig) -> None:
+def _write_files(run: ImportedRun, folder: Path, pack: config.PackConfig) -> None:
     store = PictureStore(folder)
     request = tuple(
         lines.RequestPart(text=part)
@@ -52,7 +53,7 @@ def _write_files(run: ImportedRun, folder: Path, pack: PackConfig) -> None:
     )
     drawn = dict.fromkeys(attempt.picture for attempt in run.attempts)  # attempts may share a picture
     pictures = {path: store.put(read_picture(path)) for path in drawn}
-    journal = open_journal(folder)
+    journal = runs.open_journal(folder)
     try:
         for line in _journal_lines(run, request, pictures, pack):
             journal.append(line)
@@ -60,12 +61,15 @@ def _write_files(run: ImportedRun, folder: Path, pack: PackConfig) -> None:
     finally:
         journal.close()
     record = read_record(folder)
-    write_stored(folder, record)
-    write_document(folder, record)
+    runs.write_stored(folder, record)
+    render.write_document(folder, record)
 
 
 def _journal_lines(
-    run: ImportedRun, request: tuple[lines.RequestPart, ...], pictures: dict[Path, str], pack: PackConfig
+    run: ImportedRun,
+    request: tuple[lines.RequestPart, ...],
+    pictures: dict[Path, str],
+    pack: config.PackConfig,
 ) -> Iterator[lines.Line]:
     time = run.time
     role = RoleConfig(spec=SPEC, note=NOTE)
@@ -138,7 +142,7 @@ def refuse_unusable(run: ImportedRun) -> None:
     """Raise `InputError` for texts and pictures that a run cannot store, before anything is written."""
     Request.of([part for part in run.request if isinstance(part, str)])
     texts = [run.plan.reasoning, *(attempt.verdict.reasoning for attempt in run.attempts if attempt.verdict)]
-    if problem := next(filter(None, map(unusable, texts)), None):
+    if problem := next(filter(None, map(text.unusable, texts)), None):
         raise InputError(f"a reasoning cannot be kept: {problem}")
     given = [part for part in run.request if isinstance(part, Path)]
     for picture in dict.fromkeys((*given, *(attempt.picture for attempt in run.attempts))):

@@ -20,12 +20,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from interleave.agents.prompts import load_pack
-from interleave.config.run_config import PackConfig
-from interleave.errors import InputError, InterleaveError, StorageError
-from interleave.files import why, write_atomic
-from interleave.runs.folder import refuse_foreign_folder
-from interleave.text import storable_in, visible
+from interleave import InputError, InterleaveError, StorageError
+from interleave.plugin import config, files, first_problem, load_pack, runs, text, write_atomic
 from interleave.train.data.import_runs.records import (
     Answer,
     ImportedRun,
@@ -39,7 +35,6 @@ from interleave.train.data.import_runs.records import (
 from interleave.train.data.import_runs.run_folder import STAGING, refuse_unusable, write_run
 from interleave.train.data.manifest import Manifest, file_digest, write_manifest
 from interleave.train.data.parallel_map import Progress
-from interleave.validation_errors import first_problem
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +61,7 @@ class ImportResult:
             "problem": self.problem,
             "warnings": list(self.warnings),
         }
-        return json.dumps(storable_in(row), ensure_ascii=False).encode() + b"\n"
+        return json.dumps(text.storable_in(row), ensure_ascii=False).encode() + b"\n"
 
 
 @dataclass(frozen=True)
@@ -96,9 +91,11 @@ def import_all(
     sources, problems = _find(src, root, out)
     if not sources and not problems:
         raise InputError(f"{src} holds neither an {RECORD} nor a result list of the reference")
-    refuse_foreign_folder(out, marker=REPORT if (out / REPORT).exists() else RUNS)
+    runs.refuse_foreign_folder(out, marker=REPORT if (out / REPORT).exists() else RUNS)
     chosen = load_pack(pack)
-    pack_config = PackConfig(name=chosen.name, version=chosen.description.version, digest=chosen.digest)
+    pack_config = config.PackConfig(
+        name=chosen.name, version=chosen.description.version, digest=chosen.digest
+    )
     results = list(problems)
     for done, each in enumerate(sources, start=1):
         results.append(_import_one(each, out, pack_config))
@@ -107,7 +104,7 @@ def import_all(
     return results
 
 
-def _import_one(source: _RunSource, out: Path, pack_config: PackConfig) -> ImportResult:
+def _import_one(source: _RunSource, out: Path, pack_config: config.PackConfig) -> ImportResult:
     name = f"{RUNS}/{hashlib.sha256(source.source.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}"
     try:
         run = source.read()
@@ -121,7 +118,7 @@ def _import_one(source: _RunSource, out: Path, pack_config: PackConfig) -> Impor
     except ValidationError as error:  # a plan or verdict that our own types refuse
         return ImportResult(source.source, problem=first_problem(error))
     except Exception as error:  # a bug in one record must not end the others
-        log.exception("importing %s failed in an unexpected way", visible(source.source))
+        log.exception("importing %s failed in an unexpected way", text.visible(source.source))
         return ImportResult(source.source, problem=f"{type(error).__name__}: {error}")
     return ImportResult(source.source, run=name, warnings=run.warnings)
 
@@ -178,7 +175,9 @@ def _files_below(src: Path, root: Path, out: Path, problems: list[ImportResult])
         try:
             place, mode = path.resolve(), path.stat().st_mode
         except (OSError, RuntimeError) as error:  # a broken link, or a loop
-            problems.append(ImportResult(_name(path, root), problem=f"it cannot be read ({why(error)})"))
+            problems.append(
+                ImportResult(_name(path, root), problem=f"it cannot be read ({files.why(error)})")
+            )
             continue
         if place.is_relative_to(output):
             continue
@@ -192,11 +191,11 @@ def _files_below(src: Path, root: Path, out: Path, problems: list[ImportResult])
 
 def _candidates(src: Path) -> Iterator[Path]:
     """Files named `*.json` below a folder, and links to folders, which are not followed."""
-    for folder, folders, files in os.walk(src):
+    for folder, folders, names in os.walk(src):
         for name in folders:
             if (path := Path(folder, name)).is_symlink():
                 yield path
-        for name in files:
+        for name in names:
             if name.endswith(".json"):
                 yield Path(folder, name)
 

@@ -17,22 +17,10 @@ from typing import Any
 
 from pydantic import Field
 
-from interleave.batches.requests import (
-    checked_id,
-    lines_of,
-    parse_line,
-    picture_file,
-    raw_parts,
-    refuse_unusable,
-)
-from interleave.errors import InputError, InterleaveError, RunError
-from interleave.files import write_atomic
-from interleave.images import pixel_digest, read_picture
-from interleave.runs.store import PictureStore, name_of
-from interleave.text import count, storable, storable_in
+from interleave import InputError, InterleaveError, RunError, read_picture
+from interleave.plugin import PictureStore, Value, batches, count, images, runs, text, write_atomic
 from interleave.train.data.manifest import Manifest, manifest_path, read_manifest, write_manifest
 from interleave.train.data.prompts.near_duplicates import NearDuplicates
-from interleave.types import Value
 
 PICTURES = "images"
 JsonPart = dict[str, str]
@@ -173,7 +161,7 @@ def copy_pictures(pictures: dict[str, Path], folder: Path) -> None:
 
 def _checked(files: list[Path], corpus: Corpus, progress: Callable[[int], None]) -> Iterator[_Line]:
     for file in files:
-        for number, _, data in lines_of(file):
+        for number, _, data in batches.lines_of(file):
             try:
                 yield _read(file, number, data, corpus)
             except InterleaveError as error:
@@ -182,9 +170,9 @@ def _checked(files: list[Path], corpus: Corpus, progress: Callable[[int], None])
 
 
 def _read(file: Path, number: int, data: bytes, corpus: Corpus) -> _Line:
-    fields = parse_line(data)
-    given = raw_parts(_request_of(fields), lambda name: picture_file(file.parent, name))
-    refuse_unusable(given)
+    fields = batches.parse_line(data)
+    given = batches.raw_parts(_request_of(fields), lambda name: batches.picture_file(file.parent, name))
+    batches.refuse_unusable(given)
     pictures: dict[str, Path] = {}
     parts: list[JsonPart] = []
     contents: list[str] = []
@@ -194,10 +182,10 @@ def _read(file: Path, number: int, data: bytes, corpus: Corpus) -> _Line:
             contents.append(f"\x00text\x00{part}")
             continue
         image = read_picture(part)
-        name = name_of(image)
+        name = runs.image_name(image)
         pictures[name] = part
         parts.append({"image": f"{PICTURES}/{name}"})
-        contents.append(f"\x00image\x00{pixel_digest(image)}")
+        contents.append(f"\x00image\x00{images.pixel_digest(image)}")
     content = "".join(contents)
     row = RequestRow(
         id=_id_of(fields, content, corpus),
@@ -219,7 +207,7 @@ def _extra(fields: dict[str, Any]) -> dict[str, Any]:
     """The user's own keys, in storable form."""
     try:
         own = {key: value for key, value in fields.items() if key not in (*_OURS, *_THEIRS)}
-        return dict(storable_in(own))
+        return dict(text.storable_in(own))
     except RecursionError:
         raise InputError("nested too deeply") from None
 
@@ -280,14 +268,14 @@ def _id_of(fields: dict[str, Any], content: str, corpus: Corpus) -> str:
         raise InputError(f'"id" must be a text or a whole number, not {identity!r:.60}')
     if not str(identity).strip():
         raise InputError('"id" is blank: give one, or leave it out')
-    return checked_id(str(identity))
+    return batches.checked_id(str(identity))
 
 
 def _text(fields: dict[str, Any], key: str) -> str | None:
     value = fields.get(key)
     if value is not None and not isinstance(value, str):
         raise InputError(f'"{key}" must be a text, not {value!r:.60}')
-    return value if value is None else storable(value)
+    return value if value is None else text.storable(value)
 
 
 def _without_near(lines: list[_Line], threshold: float | None, corpus: Corpus) -> list[_Line]:

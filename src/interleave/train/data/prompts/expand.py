@@ -17,18 +17,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from interleave.agents.literals import find_objects, read_literal
-from interleave.agents.prompts import PromptPack
-from interleave.agents.reask import ask
-from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
-from interleave.errors import ReplyError, RunError, UnreadableLiteral
-from interleave.runs.folder import open_journal
-from interleave.runs.journal import Line
-from interleave.step_counts import named_step_count
-from interleave.text import one_line, unusable
+from interleave import Message, Reply, ReplyError, RunError, Sampling, Slot, Text, VisionLanguageModel
+from interleave.plugin import PromptPack, agents, ask, errors, journal, one_line, runs, text
 from interleave.train.data.prompts.near_duplicates import normalized
 from interleave.train.data.prompts.taxonomy import Key, SubCategory, Taxonomy, unfit_phrase
-from interleave.types import Slot, Text
 
 WORDS_ASKED = 12
 REQUESTS_ASKED = 8
@@ -56,7 +48,7 @@ Answer with one JSON object and nothing else:
 """
 
 
-class ExpansionReply(Line):
+class ExpansionReply(journal.Line):
     """The reply for one sub-category, or the reason why none could be read."""
 
     asked: str
@@ -138,7 +130,7 @@ async def _ask_all(
     progress: Callable[[int], None],
 ) -> dict[str, ExpansionReply]:
     answers = {answer.asked: answer for answer in read_replies(path)}
-    journal = open_journal(path.parent, path.name)
+    journal = runs.open_journal(path.parent, path.name)
     gate = asyncio.Semaphore(min(vlm.capabilities.concurrency or MOST_IN_FLIGHT, MOST_IN_FLIGHT))
 
     async def one(number: int, subcategory: SubCategory) -> None:
@@ -195,14 +187,14 @@ def read_reply(reply: Reply) -> dict[str, Any]:
     if reply.finish_reason == "length":
         raise ReplyError("the reply was cut off at its length limit: answer more briefly", reply=reply.text)
     try:
-        for found in find_objects(reply.text):
-            value = read_literal(found)
+        for found in agents.find_objects(reply.text):
+            value = agents.read_literal(found)
             if isinstance(value, dict) and ("words" in value or "requests" in value):
                 return {
                     "words": _banks(value.get("words", {})),
                     "requests": _texts(value.get("requests", [])),
                 }
-    except (UnreadableLiteral, ValueError) as error:
+    except (errors.UnreadableLiteral, ValueError) as error:
         raise ReplyError(f"not an answer in the agreed form ({error})", reply=reply.text) from None
     raise ReplyError('there is no JSON object with "words" and "requests"', reply=reply.text)
 
@@ -241,12 +233,12 @@ def _accept_fitting(
     given: Iterable[str], problem_of: Callable[[str], str | None], where: str, expansion: Expansion
 ) -> tuple[str, ...]:
     fitting: dict[str, str] = {}
-    for text in given:
-        text = text.strip()
-        if problem := problem_of(text) or ("stands there twice" if normalized(text) in fitting else None):
-            expansion.refused.append(f"{where}: {one_line(text, 80)!r} {problem}")
+    for entry in given:
+        entry = entry.strip()
+        if problem := problem_of(entry) or ("stands there twice" if normalized(entry) in fitting else None):
+            expansion.refused.append(f"{where}: {one_line(entry, 80)!r} {problem}")
         else:
-            fitting[normalized(text)] = text
+            fitting[normalized(entry)] = entry
     return tuple(fitting.values())
 
 
@@ -272,17 +264,17 @@ def unfit_request(request: str) -> str | None:
         return "is no whole sentence"
     if "{" in request or "}" in request:
         return "has a brace"
-    if (named_step_count(request) or 0) > MOST_PICTURES:
+    if (agents.named_step_count(request) or 0) > MOST_PICTURES:
         return f"asks for more than {MOST_PICTURES} pictures"
     return None
 
 
-def _unfit_text(text: str, fewest: int, most: int) -> str | None:
-    if problem := unusable(text):
+def _unfit_text(line: str, fewest: int, most: int) -> str | None:
+    if problem := text.unusable(line):
         return f"cannot be used: {problem}"
-    if "\n" in text or not text:
+    if "\n" in line or not line:
         return "is not one line"
-    words = len(text.split())
+    words = len(line.split())
     if not fewest <= words <= most:
         return f"has {words} words, and {fewest} to {most} are allowed"
     return None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from interleave.errors import InputError
+from interleave import InputError
 from interleave.train.data.prompts.corpus import RequestRow, content_id
 from interleave.train.data.prompts.near_duplicates import NearDuplicates, normalized
 from interleave.train.data.prompts.taxonomy import (

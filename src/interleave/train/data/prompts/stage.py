@@ -10,13 +10,12 @@ from typing import Any, Protocol
 
 from pydantic import Field
 
-from interleave import entry_points
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
+from interleave.plugin import Value, entry_points
 from interleave.train.data.manifest import Manifest, file_digest, manifest_path, read_manifest
 from interleave.train.data.prompts.corpus import RequestRow, is_there_already, make_folder, write_corpus
 from interleave.train.data.prompts.near_duplicates import DEFAULT_THRESHOLD
 from interleave.train.data.prompts.taxonomy import OUR_WORLD, Key, Taxonomy, read_taxonomy
-from interleave.types import Value
 
 STAGE = "prompts"
 SOURCES = "request_sources"
@@ -149,9 +148,8 @@ def _from_world(settings: Settings, out: Path, progress: Progress) -> SourceResu
 
 
 def _expand(taxonomy: Taxonomy, spec: str, out: Path) -> Any:
-    from interleave.agents.prompts import load_pack
-    from interleave.backends.registry import load_vlm
-    from interleave.backends.retries import RetriedVlm
+    from interleave import load_vlm
+    from interleave.plugin import RetriedVlm, load_pack
     from interleave.train.data.prompts.expand import expand
 
     vlm = RetriedVlm("the model asked for words", load_vlm(spec, "writer"))

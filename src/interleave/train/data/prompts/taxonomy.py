@@ -17,11 +17,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
-from interleave.errors import ConfigurationError
-from interleave.files import parse_toml, read_text, why
-from interleave.text import unusable
-from interleave.types import Value
-from interleave.validation_errors import first_problem
+from interleave import ConfigurationError
+from interleave.plugin import Value, files, first_problem, read_text, text
 
 OUR_WORLD = Path(__file__).parent / "world"
 NUMBERS = ("three", "four", "five", "six", "seven", "eight")
@@ -40,7 +37,7 @@ def _lines(text: Any) -> Any:
 
 def _usable(entries: tuple[str, ...]) -> tuple[str, ...]:
     for entry in entries:
-        if problem := unusable(entry):
+        if problem := text.unusable(entry):
             raise ValueError(f"{entry!r} cannot be used: {problem}")
     if len(set(entries)) < len(entries):
         [(twice, _)] = Counter(entries).most_common(1)
@@ -143,11 +140,11 @@ def read_taxonomy(folder: Path = OUR_WORLD) -> Taxonomy:
 
 def _read_domain(file: Path) -> list[SubCategory]:
     try:
-        domain = _Domain.model_validate(parse_toml(read_text(file)))
+        domain = _Domain.model_validate(files.parse_toml(read_text(file)))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file}: not TOML ({error})") from None
     except OSError as error:
-        raise ConfigurationError(f"{file} cannot be read ({why(error)})") from None
+        raise ConfigurationError(f"{file} cannot be read ({files.why(error)})") from None
     except ValidationError as error:
         raise ConfigurationError(f"{file}: {first_problem(error)}") from None
     return [_subcategory(domain, each, file) for each in domain.subcategory]

@@ -9,15 +9,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from interleave.batches.batch import read_index
-from interleave.batches.requests import lines_of, parse_line
-from interleave.errors import InputError, InterleaveError
-from interleave.runs.record import AttemptRecord, StepRecord
+from interleave import InputError, InterleaveError, Scores
+from interleave.plugin import batches, runs
 from interleave.train.data.score_file import AttemptKey, read_scores, score_names
 from interleave.train.data.score_file import Unscored as Unscored
 from interleave.train.data.select.selection import collection_name, read_selection
 from interleave.train.data.trajectories import Trajectory, read_collection
-from interleave.types import Scores
 
 UNKNOWN = "unknown"
 UNJUDGED = "unjudged"
@@ -155,9 +152,9 @@ def _count(
 
 def _count_attempt(
     trajectory: Trajectory,
-    step: StepRecord,
+    step: runs.StepRecord,
     turn: int,
-    attempt: AttemptRecord,
+    attempt: runs.AttemptRecord,
     counts: CollectionCounts,
     scores: dict[AttemptKey, Scores | Unscored],
 ) -> None:
@@ -185,9 +182,9 @@ class _Coverage:
         self.counts: Counter[str] = Counter()
         self._by_id: dict[str, str] = {}
         self._by_text: dict[str, str] = {}
-        for _, _, line in lines_of(requests):
+        for _, _, line in batches.lines_of(requests):
             try:
-                row = parse_line(line)
+                row = batches.parse_line(line)
             except InterleaveError:
                 continue  # `data collect` has reported it
             entry = " / ".join(str(row[key]) for key in ("domain", "subcategory") if row.get(key)) or UNKNOWN
@@ -214,6 +211,6 @@ def _text_of(request: object) -> str:
 
 def _ids_in(collection: Path) -> dict[str, str]:
     try:
-        return {ended.folder: ended.id for ended in read_index(collection)}
+        return {ended.folder: ended.id for ended in batches.read_index(collection)}
     except (InterleaveError, OSError):
         return {}  # not made by 'data collect'

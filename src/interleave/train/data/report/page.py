@@ -9,11 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from interleave.errors import ConfigurationError, InterleaveError, RunError, StorageError
-from interleave.files import write_atomic
-from interleave.render.svg_charts import Series, bars, lines, ranking
-from interleave.runs.record import AttemptRecord, StepRecord
-from interleave.text import one_line, visible
+from interleave import ConfigurationError, InterleaveError, Outcome, RunError, Scores, StorageError
+from interleave.plugin import one_line, render, runs, text, write_atomic
 from interleave.train.data.outputs import refuse_folder
 from interleave.train.data.report.counts import (
     UNJUDGED,
@@ -25,7 +22,6 @@ from interleave.train.data.report.counts import (
 from interleave.train.data.score_file import AttemptKey
 from interleave.train.data.score_file import Unscored as Unscored
 from interleave.train.data.trajectories import Trajectory
-from interleave.types import Outcome, Scores
 
 MARK = "interleave data report"
 """Marks a page as one of ours."""
@@ -142,7 +138,7 @@ def charts_of(totals: CollectionCounts, scorer: str | None) -> list[Chart]:
         charts.append(
             Chart(
                 "Reasons for dropping",
-                ranking(dict(totals.reasons.most_common()), title="Attempts dropped, by reason"),
+                render.ranking(dict(totals.reasons.most_common()), title="Attempts dropped, by reason"),
                 "Attempts that become no row, by the rule that dropped them.",
             )
         )
@@ -159,16 +155,18 @@ def _scores_chart(totals: CollectionCounts, scorer: str | None) -> Chart:
     ]
     return Chart(
         "Scores by attempt",
-        lines(list(map(str, numbers)), series, top=10, across="attempt", title="Mean scores by attempt"),
+        render.lines(
+            list(map(str, numbers)), series, top=10, across="attempt", title="Mean scores by attempt"
+        ),
         f"Means of the scorer “{scorer}”, 0 to 10; the middle half is shaded. Later attempts are of steps "
         "that failed before, so a line that stays level is progress.",
         ("semantics", "quality"),
     )
 
 
-def _series(name: str, spreads: Mapping[int, Distribution], numbers: list[int]) -> Series:
+def _series(name: str, spreads: Mapping[int, Distribution], numbers: list[int]) -> render.Series:
     chosen = [spreads[number] for number in numbers]
-    return Series(
+    return render.Series(
         name,
         [distribution.mean for distribution in chosen],
         [distribution.quantile(0.25) for distribution in chosen],
@@ -179,10 +177,10 @@ def _series(name: str, spreads: Mapping[int, Distribution], numbers: list[int]) 
 def _verdict_chart(totals: CollectionCounts) -> Chart:
     numbers = sorted(totals.verdicts)
     outcomes = [name for name in OUTCOMES if any(totals.verdicts[number][name] for number in numbers)]
-    series = [Series(name, [totals.verdicts[number][name] for number in numbers]) for name in outcomes]
+    series = [render.Series(name, [totals.verdicts[number][name] for number in numbers]) for name in outcomes]
     return Chart(
         "Judgements by attempt",
-        bars(list(map(str, numbers)), series, across="attempt", title="Judgements by attempt"),
+        render.bars(list(map(str, numbers)), series, across="attempt", title="Judgements by attempt"),
         "What the critic said about the first, the second and every further picture of a step.",
         tuple(outcomes),
     )
@@ -192,7 +190,12 @@ def _plan_chart(totals: CollectionCounts) -> Chart:
     counts = _with_overflow(totals.plan_lengths, MOST_PLAN_STEPS)
     return Chart(
         "Steps per plan",
-        bars(list(counts), [Series("plans", list(counts.values()))], across="steps", title="Steps per plan"),
+        render.bars(
+            list(counts),
+            [render.Series("plans", list(counts.values()))],
+            across="steps",
+            title="Steps per plan",
+        ),
         "How long the plans are.",
     )
 
@@ -201,9 +204,9 @@ def _attempts_chart(totals: CollectionCounts) -> Chart:
     counts = _with_overflow(totals.attempts_of_steps, MOST_PLAN_STEPS)
     return Chart(
         "Attempts per step",
-        bars(
+        render.bars(
             list(counts),
-            [Series("steps", list(counts.values()))],
+            [render.Series("steps", list(counts.values()))],
             across="attempts",
             title="Attempts per step",
         ),
@@ -216,7 +219,7 @@ def _parts_chart(totals: CollectionCounts) -> Chart:
     parts |= {f"{part}: rows after balancing": float(totals.rows[part]) for part in ("sft", "rl")}
     return Chart(
         "Selection",
-        ranking(parts, title="Attempts and rows by part"),
+        render.ranking(parts, title="Attempts and rows by part"),
         "Each attempt ends in exactly one part; balancing repeats some and leaves out others.",
     )
 
@@ -234,7 +237,7 @@ def _coverage_charts(totals: CollectionCounts) -> list[Chart]:
         charts.append(
             Chart(
                 title,
-                ranking(
+                render.ranking(
                     {name: covered[name] for name in names},
                     of={name: total[name] for name in names},
                     title=title,
@@ -271,25 +274,25 @@ def _run_view(trajectory: Trajectory, scores: Mapping[AttemptKey, Scores | Unsco
 
 
 def _step_view(
-    trajectory: Trajectory, step: StepRecord, scores: Mapping[AttemptKey, Scores | Unscored]
+    trajectory: Trajectory, step: runs.StepRecord, scores: Mapping[AttemptKey, Scores | Unscored]
 ) -> StepView:
     attempts = tuple(_attempt_view(trajectory, step, attempt, scores) for attempt in step.attempts)
-    return StepView(step.plan.number, visible(step.plan.text), step.plan.prompt, step.forced, attempts)
+    return StepView(step.plan.number, text.visible(step.plan.text), step.plan.prompt, step.forced, attempts)
 
 
 def _attempt_view(
     trajectory: Trajectory,
-    step: StepRecord,
-    attempt: AttemptRecord,
+    step: runs.StepRecord,
+    attempt: runs.AttemptRecord,
     scores: Mapping[AttemptKey, Scores | Unscored],
 ) -> AttemptView:
     verdict = attempt.verdict
     score = scores.get((trajectory.name, step.plan.number, attempt.number))
     return AttemptView(
         picture=_thumbnail(trajectory, attempt.image),
-        prompt=visible(attempt.prompt),
+        prompt=text.visible(attempt.prompt),
         verdict=verdict.outcome.value if verdict else UNJUDGED,
-        reasoning=visible(verdict.reasoning) if verdict else "",
+        reasoning=text.visible(verdict.reasoning) if verdict else "",
         score=f"{score.semantics:g} / {score.quality:g}" if isinstance(score, Scores) else "",
         shown=attempt.number == step.shown,
     )

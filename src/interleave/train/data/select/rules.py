@@ -25,10 +25,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
-from interleave.errors import ConfigurationError
-from interleave.runs.record import AttemptRecord
+from interleave import ConfigurationError, Outcome, Scores, Verdict
+from interleave.plugin import Value, runs
 from interleave.train.data.score_file import Unscored
-from interleave.types import Outcome, Scores, Value, Verdict
 
 NO_SCORE = "no score"
 SCORE_FAILED = "score failed"
@@ -104,7 +103,7 @@ def step_stats(scores: list[float]) -> StepStats:
     return StepStats(round(fall, 6), round(best_so_far[-1], 6), round(variance, 6))
 
 
-def summarize_verdict(attempt: AttemptRecord) -> VerdictSummary:
+def summarize_verdict(attempt: runs.AttemptRecord) -> VerdictSummary:
     """All that selection needs of an attempt besides its score."""
     verdict = attempt.verdict
     return attempt.number, verdict is not None and verdict.accepted, _verdict_problem(verdict)

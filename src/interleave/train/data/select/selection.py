@@ -10,10 +10,8 @@ from typing import Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from interleave.errors import InputError
-from interleave.text import storable
-from interleave.types import Value
-from interleave.validation_errors import first_problem
+from interleave import InputError
+from interleave.plugin import Value, first_problem, text
 
 FILE_NAME = "selection.jsonl"
 MANIFEST_NAME = "selection.manifest.json"
@@ -65,7 +63,7 @@ def collections_by_name(collections: Sequence[Path]) -> dict[str, Path]:
     """Collections by name, sorted: the folder's name, with a number added to duplicates."""
     unique = {Path(os.path.realpath(each)): each for each in collections}
     for path in unique:
-        if storable(str(path)) != str(path):
+        if text.storable(str(path)) != str(path):
             raise InputError(f"{path} is not valid Unicode, and what is made of it must name it: rename it")
     result: dict[str, Path] = {}
     for path in sorted(unique):

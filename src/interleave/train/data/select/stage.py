@@ -11,9 +11,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from interleave.errors import InputError
-from interleave.files import sync_file
-from interleave.text import count
+from interleave import InputError, Scores
+from interleave.plugin import count, files
 from interleave.train.data.manifest import Manifest, file_digest, write_manifest
 from interleave.train.data.outputs import atomic_folder
 from interleave.train.data.parallel_map import Progress, chunks, gc_paused, map_in_order
@@ -48,7 +47,6 @@ from interleave.train.data.select.selection import (
     write_collection_paths,
 )
 from interleave.train.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
-from interleave.types import Scores
 
 RUNS_AT_ONCE = 200
 
@@ -283,7 +281,7 @@ def _write(path: Path, steps: Iterable[ScoredStep], choices: Mapping[str, list[C
             for attempt, choice in zip(step.attempts, choices[step_key(step)], strict=True):
                 file.write(json.dumps(_line(step, attempt, choice), ensure_ascii=False) + "\n")
         file.flush()
-        sync_file(file.fileno())
+        files.sync_file(file.fileno())
 
 
 def _line(step: ScoredStep, attempt: ScoredAttempt, choice: Choice) -> dict[str, Any]:

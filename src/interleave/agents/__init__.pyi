@@ -1,0 +1,39 @@
+"""What rooms may use of `interleave.agents`, as `agents` of `interleave.plugin`."""
+
+from interleave.agents.critic import critic_sampling as critic_sampling
+from interleave.agents.literals import (
+    MAX_CHARACTERS as MAX_CHARACTERS,
+    find_objects as find_objects,
+    read_literal as read_literal,
+)
+from interleave.agents.loading import (
+    agent_from as agent_from,
+    critic_from as critic_from,
+    is_prompted as is_prompted,
+    scorer_from as scorer_from,
+)
+from interleave.agents.planner import planner_messages as planner_messages
+from interleave.agents.prompts import (
+    AnswerForm as AnswerForm,
+    DEFAULT_PACK as DEFAULT_PACK,
+    PackDescription as PackDescription,
+    pack_folders as pack_folders,
+)
+from interleave.agents.reference_sheets import sheets_of as sheets_of, without_sheets as without_sheets
+from interleave.agents.replies import (
+    JUDGEMENT_KEYS as JUDGEMENT_KEYS,
+    PLAN_KEYS as PLAN_KEYS,
+    REFINEMENT_KEYS as REFINEMENT_KEYS,
+    TEXT_SCHEMA as TEXT_SCHEMA,
+    object_schema as object_schema,
+    parse_plan as parse_plan,
+    parse_prompt as parse_prompt,
+    parse_reply as parse_reply,
+    parse_verdict as parse_verdict,
+    read_plan as read_plan,
+    render_plan as render_plan,
+    render_verdict as render_verdict,
+    require_object as require_object,
+)
+from interleave.agents.scorer import VlmScorer as VlmScorer
+from interleave.step_counts import named_step_count as named_step_count

@@ -1,0 +1,63 @@
+"""What rooms may use of `interleave.runs`, as `runs` of `interleave.plugin`."""
+
+from interleave.dependencies import parents_of as parents_of
+from interleave.runs.decision_records import DecisionRecord as DecisionRecord
+from interleave.runs.decisions import (
+    DecidedRun as DecidedRun,
+    carry_over as carry_over,
+    choice_line as choice_line,
+    is_under_way as is_under_way,
+    redraw_line as redraw_line,
+    release_line as release_line,
+    undo_line as undo_line,
+)
+from interleave.runs.disk import Disk as Disk
+from interleave.runs.folder import (
+    DOCUMENT_NAME as DOCUMENT_NAME,
+    given_assets as given_assets,
+    open_journal as open_journal,
+    refuse_foreign_folder as refuse_foreign_folder,
+    request_parts as request_parts,
+    stored_assets as stored_assets,
+    stored_request as stored_request,
+)
+from interleave.runs.journal_files import (
+    JOURNAL_NAME as JOURNAL_NAME,
+    is_journal as is_journal,
+    journal_path as journal_path,
+)
+from interleave.runs.lease import Lease as Lease, clock_that_never_stops as clock_that_never_stops
+from interleave.runs.limits import Meter as Meter, refuse_unpriced as refuse_unpriced
+from interleave.runs.outage import (
+    LONGEST_DELAY_SECONDS as LONGEST_DELAY_SECONDS,
+    OutageRetry as OutageRetry,
+    TryResult as TryResult,
+    backoff_delays as backoff_delays,
+)
+from interleave.runs.plan_file import moved_assets as moved_assets, numbered_steps as numbered_steps
+from interleave.runs.record import (
+    AttemptRecord as AttemptRecord,
+    AuditRecord as AuditRecord,
+    ByHand as ByHand,
+    CallCounts as CallCounts,
+    StepRecord as StepRecord,
+    fold as fold,
+    picture_names as picture_names,
+)
+from interleave.runs.record_file import (
+    RECORD_NAME as RECORD_NAME,
+    is_current as is_current,
+    lost_lines as lost_lines,
+    read_stored as read_stored,
+    write_stored as write_stored,
+)
+from interleave.runs.resolve import (
+    Choices as Choices,
+    adapted_request as adapted_request,
+    choose_pack as choose_pack,
+    load_agent as load_agent,
+    refuse_objects as refuse_objects,
+    unchanged_pack as unchanged_pack,
+)
+from interleave.runs.store import IMAGES_FOLDER as IMAGES_FOLDER, image_name as image_name
+from interleave.sources import SourcePictures as SourcePictures, Start as Start
