@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from interleave.local.fp8 import to_float8
 from interleave.local.qwen3_vl import single_row_kernels as kernels
-from interleave.local.qwen3_vl.decoder_layer import LayerWeights, decode_layer, rms_norm
+from interleave.local.qwen3_vl.decoder_layer import Float8Weights, LayerWeights, decode_layer, rms_norm
 
 HIDDEN, INNER, HEADS, GROUP, WIDTH, CAPACITY, EPS = 64, 96, 2, 4, 32, 256, 1e-6
 
@@ -31,9 +32,35 @@ def weights() -> LayerWeights:
     )
 
 
+def in_float8(layer: LayerWeights) -> LayerWeights:
+    rounded = {name: each for name, each in layer._asdict().items() if each.ndim == 2}
+    return layer._replace(**{name: Float8Weights(*_flat(each)) for name, each in rounded.items()})
+
+
+def _flat(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    rows, scale = to_float8(matrix)
+    return rows, scale.flatten()
+
+
+def exactly(layer: LayerWeights) -> LayerWeights:
+    """The same weights in half precision, which the kernels multiply without rounding the states."""
+    return LayerWeights(
+        *(
+            (each.weight.float() * each.scale[:, None]).half() if isinstance(each, Float8Weights) else each
+            for each in layer
+        )
+    )
+
+
 def main() -> None:
     torch.manual_seed(0)
-    layer, head = weights(), numbers(128, HIDDEN)
+    layer = weights()
+    compare(layer, layer)
+    compare(in_float8(layer), exactly(in_float8(layer)))
+
+
+def compare(layer: LayerWeights, plain_layer: LayerWeights) -> None:
+    head = numbers(128, HIDDEN)
     cache = [numbers(1, HEADS, 1, CAPACITY, WIDTH) for _ in range(2)]
     assert kernels.supports(layer, head, cache[0])
     assert not kernels.supports(layer, head.float(), cache[0].float())
@@ -42,7 +69,7 @@ def main() -> None:
         plain, single = ([each.clone() for each in cache] for _ in range(2))
         at = torch.tensor([place])
         mask = torch.zeros(1, CAPACITY).masked_fill(torch.arange(CAPACITY) > at, -torch.inf)
-        expected = decode_layer(states, layer, *plain, cosine, sine, at, mask.view(1, 1, CAPACITY), EPS)
+        expected = decode_layer(states, plain_layer, *plain, cosine, sine, at, mask.view(1, 1, CAPACITY), EPS)
         row = kernels.SingleRow(layer, single[0])
         found = row.layer(states, layer, *single, cosine, sine, at, None, EPS)
         torch.testing.assert_close(found, expected, atol=4e-3, rtol=4e-3)

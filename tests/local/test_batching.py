@@ -13,7 +13,7 @@ import pytest
 from concurrent_calls import at_once
 
 from clocks import SkippingLoop, run_skipping
-from interleave.backends.deadlines import Deadline
+from interleave.backends.concurrency import Deadline
 from interleave.errors import OutOfMemory
 from interleave.local import batching
 from interleave.local.batching import BatchQueue, QueuedCall, device_executor

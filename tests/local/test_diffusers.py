@@ -16,8 +16,7 @@ import torch
 from concurrent_calls import all_done, at_once, queued
 from PIL import Image
 
-from interleave.backends.progress import listening
-from interleave.backends.protocols import ImageRequest, PictureSettings
+from interleave.backends.protocols import ImageRequest, PictureSettings, listening
 from interleave.backends.registry import load_generator
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError

@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 
 from interleave import GivenAsset, Request, Text, generate
 from interleave.config.specs import parse_spec
-from interleave.drift.identity_models import checked_identity
+from interleave.drift.control import checked_identity
 from interleave.drift.measures import step_drift
 from interleave.errors import ConfigurationError
 from interleave.local.embeddings import EmbeddingIdentity, windows

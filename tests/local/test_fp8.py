@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,23 +14,40 @@ import pytest
 import torch
 from concurrent_calls import all_done
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from torch import nn
 
-from interleave.backends.protocols import ImageRequest
+from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.errors import ConfigurationError
 from interleave.local import devices
 from interleave.local.diffusers_generator import DiffusersGenerator
-from interleave.local.fp8 import Float8Linear, has_float8, to_float8, use_float8
+from interleave.local.direct_loading import _scaled
+from interleave.local.fp8 import FLOAT8, Float8Linear, has_float8, to_float8, use_float8
 from interleave.local.tiny.pipelines import build_tiny_lora
+from interleave.local.transformers_vlm import TransformersVlm
+from interleave.types import Picture, Text
 
 CPU = torch.device("cpu")
+ToyVlm = Callable[[str | None], Path]
 
 
 def load(folder: Path, options: str = "") -> DiffusersGenerator:
     generator = load_generator(f"diffusers:{folder}{options}")
     assert isinstance(generator, DiffusersGenerator)
     return generator
+
+
+def load_critic(folder: Path, options: str) -> TransformersVlm:
+    vlm = load_vlm(f"transformers:{folder}{options}", "critic")
+    assert isinstance(vlm, TransformersVlm)
+    return vlm
+
+
+def replied(folder: Path, options: str) -> Reply:
+    question = (Message("user", (Text("Is it right?"), Picture(Image.new("RGB", (64, 64), "red")))),)
+    sampling = Sampling(max_tokens=64, token_probabilities=True)
+    return asyncio.run(load_critic(folder, options).complete(question, sampling))
 
 
 def draw(generator: DiffusersGenerator, *requests: ImageRequest) -> list[Image.Image]:
@@ -100,9 +120,26 @@ def test_a_device_without_float8_is_refused(klein: Path, monkeypatch: pytest.Mon
         load(klein, "?quantization=fp8")
 
 
-def test_language_models_have_no_such_setting(toy_vlm: Callable[[str | None], Path]) -> None:
-    with pytest.raises(ConfigurationError, match="option 'quantization'"):
-        load_vlm(f"transformers:{toy_vlm(None)}?quantization=fp8", "critic")
+def test_the_decoder_of_a_language_model_is_rounded_and_nothing_else(toy_vlm: ToyVlm) -> None:
+    model = load_critic(toy_vlm("critic"), "?quantization=fp8").loaded.decoder.model
+    layers = model.model.language_model.layers
+    assert has_float8(layers) == has_float8(model) == 7 * len(layers)
+    assert type(model.lm_head) is nn.Linear
+
+
+@pytest.mark.parametrize("cache", ["static", "dynamic"])
+def test_a_language_model_replies_as_without_it(toy_vlm: ToyVlm, cache: str) -> None:
+    folder = toy_vlm("critic")
+    plain, rounded = (replied(folder, f"?cache={cache}{each}") for each in ("", "&quantization=fp8"))
+    assert rounded.text == plain.text
+    assert plain.tokens and rounded.tokens
+    assert [each.text for each in rounded.tokens] == [each.text for each in plain.tokens]
+    assert rounded.tokens != plain.tokens  # their probabilities differ: something was rounded
+
+
+def test_an_adapter_is_refused(toy_vlm: ToyVlm, adapters: tuple[Path, Path]) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be added to weights in float8"):
+        load_critic(toy_vlm(None), f"?quantization=fp8&adapter={adapters[0]}")
 
 
 def test_it_is_compiled_from_the_start_on_a_gpu_only(klein: Path) -> None:
@@ -112,3 +149,45 @@ def test_it_is_compiled_from_the_start_on_a_gpu_only(klein: Path) -> None:
     assert generator._compiles_at_once()
     generator.options = generator.options.model_copy(update={"compile": False})
     assert not generator._compiles_at_once()
+
+
+@pytest.mark.parametrize("layout", ["blocks", "rows"])
+def test_a_published_checkpoint_in_float8_is_read(toy_vlm: ToyVlm, tmp_path: Path, layout: str) -> None:
+    plain = toy_vlm("critic")
+    folder = shutil.copytree(plain, tmp_path / layout)
+    publish_in_float8(folder, layout)
+    assert replied(folder, "").text == replied(folder, "?quantization=fp8").text == replied(plain, "").text
+
+
+def publish_in_float8(folder: Path, layout: str) -> None:
+    """Round a checkpoint as those on the Hub are: by blocks of 128 by 128, or by rows."""
+    config = json.loads((folder / "config.json").read_text())
+    method = "fp8" if layout == "blocks" else "compressed-tensors"
+    config["quantization_config"] = {"quant_method": method, "weight_block_size": [128, 128]}
+    (folder / "config.json").write_text(json.dumps(config))
+    (file,) = folder.glob("*.safetensors")
+    tensors: dict[str, torch.Tensor] = {}
+    for name, tensor in load_file(file).items():
+        tensors[name] = tensor
+        if "language_model.layers" in name and name.endswith("_proj.weight"):
+            rounded, scale = by_blocks(tensor) if layout == "blocks" else to_float8(tensor)
+            tensors[name] = rounded
+            tensors[f"{name}_scale_inv" if layout == "blocks" else f"{name}_scale"] = scale
+    assert len(tensors) > len(load_file(file))
+    save_file(tensors, file, {"format": "pt"})
+
+
+def test_scales_of_blocks_reach_the_last_rows_too() -> None:
+    weight = torch.randn(200, 300)
+    rounded, scales = by_blocks(weight)
+    torch.testing.assert_close(_scaled(rounded, scales), weight, rtol=0.07, atol=0.02)
+
+
+def by_blocks(weight: torch.Tensor, side: int = 128) -> tuple[torch.Tensor, torch.Tensor]:
+    rounded = torch.empty_like(weight, dtype=FLOAT8)
+    scales = torch.empty(-(-weight.shape[0] // side), -(-weight.shape[1] // side))
+    for row, column in itertools.product(range(scales.shape[0]), range(scales.shape[1])):
+        place = slice(row * side, (row + 1) * side), slice(column * side, (column + 1) * side)
+        scales[row, column] = weight[place].abs().max() / torch.finfo(FLOAT8).max
+        rounded[place] = (weight[place] / scales[row, column]).to(FLOAT8)
+    return rounded, scales

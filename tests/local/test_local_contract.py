@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from interleave.backends.contract import Check, Known, Status, checks_for
 from interleave.backends.registry import load_generator, load_vlm
+from interleave.diagnostics.contract import Check, Known, Status, checks_for
 from interleave.local.families import FAMILIES, Family
 from interleave.local.pipelines import CallSettings, own_class
 from interleave.local.tiny.pipelines import BUILDERS, SIDE

@@ -24,7 +24,7 @@ pytest.importorskip("python_multipart")
 from interleave.service.generator import edit_api as reference_wire
 from interleave.service.generator.config import PRESETS, find_preset
 from interleave.service.generator.messages import ServiceFacts
-from interleave.service.generator.worker_main import settings_of
+from interleave.service.generator.parameters import settings_of
 
 DRAWS_WITH = {
     "qwen-image": (50, 4),

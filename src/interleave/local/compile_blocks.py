@@ -31,7 +31,8 @@ LARGE = 1_000_000_000
 
 def is_large(model: torch.nn.Module) -> bool:
     """Whether compiling can pay: a small model draws faster than it compiles."""
-    return bool(sum(weights.numel() for weights in model.parameters()) >= LARGE)
+    tensors = (*model.parameters(), *model.buffers())  # weights in float8 are buffers
+    return bool(sum(each.numel() for each in tensors) >= LARGE)
 
 
 def has_blocks(denoiser: Any) -> bool:

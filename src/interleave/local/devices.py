@@ -11,7 +11,7 @@ import torch
 
 from interleave import ConfigurationError
 from interleave.local.fp8 import supports_float8
-from interleave.local.options import ImageQuantization
+from interleave.local.options import Quantization
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -39,7 +39,7 @@ def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:
     return dtypes[wanted]
 
 
-def check_quantization(wanted: ImageQuantization, device: torch.device) -> None:
+def check_quantization(wanted: Quantization, device: torch.device) -> None:
     """Refuse quantized weights without the device or the package they need."""
     if wanted == "none":
         return

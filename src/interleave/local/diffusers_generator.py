@@ -32,7 +32,7 @@ from interleave.local.devices import (
 from interleave.local.families import Family, Lightning, family_of
 from interleave.local.fp8 import has_float8, use_float8
 from interleave.local.library_errors import as_backend_error
-from interleave.local.options import ImageQuantization, LocalOptions
+from interleave.local.options import LocalOptions, Quantization
 from interleave.local.pipeline_sources import (
     SIDE_MULTIPLE,
     as_mask,
@@ -102,8 +102,7 @@ class DiffusersGenerator:
     """A pipeline from the Hub or a folder."""
 
     class Options(LocalOptions):
-        quantization: ImageQuantization = "none"
-        """`fp8`: products in float8, where a GPU has them; `8bit`, `4bit`: weights, with bitsandbytes."""
+        quantization: Quantization = "none"
         steps: int | None = Field(default=None, ge=1, le=1000)
         guidance: float | None = Field(default=None, ge=0, le=100)
         image_guidance: float | None = Field(default=None, ge=0, le=100)

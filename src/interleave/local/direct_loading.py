@@ -9,9 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from interleave.local.checkpoints import Source, weight_files
+from interleave.local.checkpoints import Source, read_json, weight_files
 from interleave.local.weight_files import read_tensors
 
+SCALES = (".weight_scale_inv", ".weight_scale")
+"""Of weights in float8: one for a square block, or for a row."""
+BLOCK_SIDE = 128
 Loaded = tuple[Any, Mapping[str, Any]]
 """A model, and what did not fit: missing and mismatched tensors, as the libraries tell it."""
 
@@ -22,13 +25,18 @@ def load_language_model(
     """A model of transformers; `options` are those of its `from_pretrained`."""
     from transformers import AutoConfig, GenerationConfig
 
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    tensors = read_tensors(weight_files(folder, source), source, device)
+    if is_rounded(folder, source):
+        tensors = _with_scales(tensors, options["dtype"])
+        del config.quantization_config  # what the library would do for it is done
     generation = (
         GenerationConfig.from_pretrained(folder) if (folder / "generation_config.json").is_file() else None
     )
     loaded: Loaded = kind.from_pretrained(
         None,
-        config=AutoConfig.from_pretrained(folder, local_files_only=True),
-        state_dict=read_tensors(weight_files(folder, source), source, device),
+        config=config,
+        state_dict=tensors,
         generation_config=generation,
         device_map={"": device},
         ignore_mismatched_sizes=True,
@@ -36,6 +44,37 @@ def load_language_model(
         **options,
     )
     return loaded
+
+
+def is_rounded(folder: Path, source: Source) -> bool:
+    """Whether a language model is published in float8, with scales beside its weights."""
+    about = read_json(folder / "config.json", source).get("quantization_config")
+    return isinstance(about, dict) and about.get("quant_method") in ("fp8", "compressed-tensors")
+
+
+def _with_scales(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    """The weights of such a model in another dtype: each times the scale of its row, or of its block."""
+    scales = {
+        name.removesuffix(suffix): tensor
+        for name, tensor in tensors.items()
+        for suffix in SCALES
+        if name.endswith(suffix)
+    }
+    return {
+        name: _scaled(tensor, scales.get(name.removesuffix(".weight"))).to(dtype)
+        for name, tensor in tensors.items()
+        if not name.endswith((*SCALES, ".input_scale"))
+    }
+
+
+def _scaled(weight: Tensor, scale: Tensor | None) -> Tensor:
+    if scale is None or weight.dtype != torch.float8_e4m3fn:
+        return weight
+    precise = scale.float().view(*scale.shape, *(1,) * (weight.ndim - scale.ndim))
+    for axis, size in enumerate(weight.shape):
+        side = {1: size, size: 1}.get(precise.shape[axis], BLOCK_SIDE)
+        precise = precise.repeat_interleave(side, axis).narrow(axis, 0, size)
+    return weight.float() * precise
 
 
 def class_of(auto: Any, folder: Path) -> Any:

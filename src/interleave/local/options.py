@@ -8,8 +8,8 @@ from pydantic import Field
 
 from interleave.plugin import BackendOptions
 
-Quantization = Literal["none", "8bit", "4bit"]
-ImageQuantization = Literal["none", "fp8", "8bit", "4bit"]
+Quantization = Literal["none", "fp8", "8bit", "4bit"]
+"""`fp8`: products in float8, where a GPU has them; `8bit`, `4bit`: weights, with bitsandbytes."""
 
 
 class LocalOptions(BackendOptions):

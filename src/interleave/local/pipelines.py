@@ -28,7 +28,7 @@ from interleave.local.direct_loading import (
 )
 from interleave.local.families import OwnCode, own_code_of
 from interleave.local.library_errors import as_configuration_error
-from interleave.local.options import ImageQuantization
+from interleave.local.options import Quantization
 from interleave.local.processors import has_torchvision, load_without_videos
 from interleave.local.silence import quiet_diffusers
 from interleave.local.transformer_file import load_transformer_file
@@ -103,7 +103,7 @@ def load_pipeline(
     folder: PipelineFolder,
     *,
     dtype: torch.dtype,
-    quantization: ImageQuantization,
+    quantization: Quantization,
     trust_remote_code: bool,
     device: torch.device | None = None,
 ) -> Any:
@@ -201,7 +201,7 @@ def _load_part(
     name: str,
     named: list[str],
     dtype: torch.dtype,
-    quantization: ImageQuantization,
+    quantization: Quantization,
     own: OwnCode | None,
     device: torch.device | None,
 ) -> Any | None:
@@ -270,7 +270,7 @@ def _has_weights(part: type) -> bool:
 
 
 def _quantization_config(
-    library: str, name: str, quantization: ImageQuantization, dtype: torch.dtype
+    library: str, name: str, quantization: Quantization, dtype: torch.dtype
 ) -> dict[str, Any]:
     """What bitsandbytes does to transformer and text encoder; the VAE, of a few hundred megabytes, stays."""
     if quantization in ("none", "fp8") or not name.startswith(("transformer", "text_encoder")):

@@ -35,7 +35,8 @@ from interleave.local.devices import (
     kernels_for,
     release_memory,
 )
-from interleave.local.direct_loading import class_of, load_language_model
+from interleave.local.direct_loading import class_of, is_rounded, load_language_model
+from interleave.local.fp8 import round_language_model
 from interleave.local.library_errors import as_backend_error, as_configuration_error
 from interleave.local.options import LocalOptions, Quantization
 from interleave.local.processors import load_processor
@@ -66,7 +67,6 @@ class TransformersVlm:
     class Options(LocalOptions, backends.SamplingOptions):
         attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "auto"
         quantization: Quantization = "none"
-        """Weights in fewer bits, with bitsandbytes on a CUDA device."""
         adapter: str | None = None
         """A LoRA adapter for the model: a folder, or ORG/NAME."""
         adapter_revision: str | None = None
@@ -85,6 +85,10 @@ class TransformersVlm:
                 f"{str(spec)!r}: name a model, as in 'transformers:Qwen/Qwen3-VL-8B-Instruct' or "
                 "'transformers:./folder', without an address"
             )
+        if options.adapter and options.quantization == "fp8":
+            raise ConfigurationError(
+                "a LoRA adapter cannot be added to weights in float8: leave out one of the two"
+            )
         self.options = options
         self.loaded = loaded or load_shared(Source(spec.model, options.revision), options)
         self.loaded.allow_batch(self.loaded.batch_for(options))
@@ -93,7 +97,7 @@ class TransformersVlm:
             if options.adapter
             else None
         )
-        on_gpu = self.loaded.device.type == "cuda" and options.quantization == "none"
+        on_gpu = self.loaded.device.type == "cuda" and options.quantization in ("none", "fp8")
         self.compiled = (
             on_gpu and is_large(self.loaded.decoder.model) if options.compile is None else options.compile
         )
@@ -262,13 +266,13 @@ def _compile_ahead(folder: Path, options: TransformersVlm.Options) -> None:
     weights = text.num_hidden_layers * text.hidden_size * (3 * text.intermediate_size + 2 * text.hidden_size)
     if options.compile or weights >= LARGE:
         device = choose_device(options.device)
-        compile_ahead(text, choose_dtype(options.dtype, device), device)
+        compile_ahead(text, choose_dtype(options.dtype, device), device, options.quantization == "fp8")
 
 
 def _reads_directly(options: TransformersVlm.Options) -> bool:
     """Whether weights are read straight to the device."""
     cuda = choose_device(options.device).type == "cuda"
-    return cuda and options.quantization == "none" and not options.trust_remote_code
+    return cuda and options.quantization in ("none", "fp8") and not options.trust_remote_code
 
 
 def _load_weights(folder: Path, source: Source, options: TransformersVlm.Options) -> Any:
@@ -280,7 +284,7 @@ def _load_weights(folder: Path, source: Source, options: TransformersVlm.Options
         "attn_implementation": None if options.attention == "auto" else options.attention,
     }
     with quiet(), as_configuration_error(f"the model in {folder} cannot be loaded"):
-        if _reads_directly(options):
+        if _reads_directly(options) or is_rounded(folder, source):
             kind = class_of(AutoModelForImageTextToText, folder)
             model, info = load_language_model(kind, folder, source, device, **how)
         else:
@@ -296,11 +300,15 @@ def _load_weights(folder: Path, source: Source, options: TransformersVlm.Options
                 output_loading_info=True,
             )
     refuse_bad_fit(folder, info, source)
+    if options.quantization == "fp8" and not round_language_model(model):
+        raise ConfigurationError(
+            f"{type(model).__name__} has no layers for float8: leave out ?quantization=fp8"
+        )
     return model.eval()
 
 
 def _quantization_config(options: TransformersVlm.Options, device: Any) -> Any:
-    if options.quantization == "none":
+    if options.quantization in ("none", "fp8"):
         return None
     from transformers import BitsAndBytesConfig
 

@@ -18,8 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from interleave.local.fp8 import FLOAT8
 from interleave.local.qwen3_vl.cuda_graph_decode import BLOCK_MULTIPLE, BLOCK_SIZE, single_row_kernels
-from interleave.local.qwen3_vl.decoder_layer import LayerWeights, compiled_layer
+from interleave.local.qwen3_vl.decoder_layer import Float8Weights, LayerWeights, Projection, compiled_layer
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +36,10 @@ _COMPILING: dict[tuple[object, ...], list[Future[None]]] = {}
 """By shape, dtype and device."""
 
 
-def compile_ahead(text: Any, dtype: torch.dtype, device: torch.device) -> None:
+def compile_ahead(text: Any, dtype: torch.dtype, device: torch.device, float8: bool = False) -> None:
     """Begin to compile for a model with this text configuration."""
     shape = (text.hidden_size, text.intermediate_size, text.num_attention_heads, text.num_key_value_heads)
-    key = (*shape, text.head_dim, text.vocab_size, dtype, device)
+    key = (*shape, text.head_dim, text.vocab_size, dtype, device, float8)
     if key in _COMPILING:
         return
     with suppress(ImportError):
@@ -46,7 +47,7 @@ def compile_ahead(text: Any, dtype: torch.dtype, device: torch.device) -> None:
             importlib.import_module(name)
     threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="interleave-compile")
     works = (_compile_several, _compile_single)
-    _COMPILING[key] = [threads.submit(_tried, work, text, dtype, device) for work in works]
+    _COMPILING[key] = [threads.submit(_tried, work, text, dtype, device, float8) for work in works]
     threads.shutdown(wait=False)
 
 
@@ -57,22 +58,22 @@ def wait_until_compiled() -> None:
             future.result()
 
 
-def _tried(work: Any, text: Any, dtype: torch.dtype, device: torch.device) -> None:
+def _tried(work: Any, text: Any, dtype: torch.dtype, device: torch.device, float8: bool) -> None:
     try:
         with torch.inference_mode():
-            work(text, dtype, device)
+            work(text, dtype, device, float8)
     except Exception as error:
         log.debug("nothing was compiled ahead: %s", str(error)[:300])
 
 
-def _compile_several(text: Any, dtype: torch.dtype, device: torch.device) -> None:
+def _compile_several(text: Any, dtype: torch.dtype, device: torch.device, float8: bool) -> None:
     """The layer for two rows and more."""
-    compiled_layer()(*layer_inputs(text, dtype, device, rows=2))
+    compiled_layer()(*layer_inputs(text, dtype, device, rows=2, float8=float8))
 
 
-def _compile_single(text: Any, dtype: torch.dtype, device: torch.device) -> None:
+def _compile_single(text: Any, dtype: torch.dtype, device: torch.device, float8: bool) -> None:
     """The kernels for one row."""
-    hidden, weights, keys, *rest = layer_inputs(text, dtype, device, rows=1)
+    hidden, weights, keys, *rest = layer_inputs(text, dtype, device, rows=1, float8=float8)
     head = torch.empty(text.vocab_size, text.hidden_size, dtype=dtype, device=device)
     kernels = single_row_kernels(weights, head, keys)
     if kernels is None:
@@ -82,7 +83,9 @@ def _compile_single(text: Any, dtype: torch.dtype, device: torch.device) -> None
     single.logits(hidden, weights.input_norm, head, text.rms_norm_eps)
 
 
-def layer_inputs(text: Any, dtype: torch.dtype, device: torch.device, *, rows: int) -> tuple[Any, ...]:
+def layer_inputs(
+    text: Any, dtype: torch.dtype, device: torch.device, *, rows: int, float8: bool = False
+) -> tuple[Any, ...]:
     """The arguments of a layer, of the right shapes and with meaningless numbers."""
 
     def made(*shape: int, kind: torch.dtype = dtype) -> Tensor:
@@ -92,7 +95,7 @@ def layer_inputs(text: Any, dtype: torch.dtype, device: torch.device, *, rows: i
         made(rows, text.num_key_value_heads, BLOCK_MULTIPLE, BLOCK_SIZE, text.head_dim) for _ in range(2)
     )
     with torch.inference_mode(False):  # as the weights of a model are
-        weights = _weights(text, dtype, device)
+        weights = _weights(text, dtype, device, float8)
     return (
         made(rows, text.hidden_size),
         weights,
@@ -106,25 +109,31 @@ def layer_inputs(text: Any, dtype: torch.dtype, device: torch.device, *, rows: i
     )
 
 
-def _weights(text: Any, dtype: torch.dtype, device: torch.device) -> LayerWeights:
+def _weights(text: Any, dtype: torch.dtype, device: torch.device, float8: bool) -> LayerWeights:
     hidden, inner, head = text.hidden_size, text.intermediate_size, text.head_dim
     queries, pairs = text.num_attention_heads * head, text.num_key_value_heads * head
 
     def made(*shape: int) -> Tensor:
         return torch.nn.Parameter(torch.zeros(shape, dtype=dtype, device=device))
 
+    def matrix(height: int, width: int) -> Projection:
+        if not float8:
+            return made(height, width)
+        rounded = torch.zeros(height, width, dtype=FLOAT8, device=device)
+        return Float8Weights(rounded, torch.ones(height, device=device))
+
     return LayerWeights(
         input_norm=made(hidden),
-        query=made(queries, hidden),
-        key=made(pairs, hidden),
-        value=made(pairs, hidden),
+        query=matrix(queries, hidden),
+        key=matrix(pairs, hidden),
+        value=matrix(pairs, hidden),
         query_norm=made(head),
         key_norm=made(head),
-        out=made(hidden, queries),
+        out=matrix(hidden, queries),
         post_attention_norm=made(hidden),
-        gate=made(inner, hidden),
-        up=made(inner, hidden),
-        down=made(hidden, inner),
+        gate=matrix(inner, hidden),
+        up=matrix(inner, hidden),
+        down=matrix(hidden, inner),
     )
 
 

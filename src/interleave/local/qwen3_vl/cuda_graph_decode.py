@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from interleave.local.fp8 import Float8Linear
 from interleave.local.library_errors import is_out_of_memory
 from interleave.local.qwen3_vl.decoder_layer import (
     LayerWeights,
@@ -112,7 +113,8 @@ def supports(model: Any) -> bool:
         return False
     text = model.model.language_model
     linear = [model.lm_head, *(module for layer in text.layers for module in linear_modules(layer))]
-    unchanged = all(type(module) is Linear and module.bias is None for module in map(_base, linear))
+    kinds = (Linear, Float8Linear)
+    unchanged = all(type(module) in kinds and module.bias is None for module in map(_base, linear))
     default_rope = text.rotary_emb.rope_type == "default"
     return unchanged and default_rope and text.config.hidden_act == "silu"
 

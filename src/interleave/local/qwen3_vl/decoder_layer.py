@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear, silu
 
+from interleave.local.fp8 import Float8Linear, float8_product
+
 RECOMPILE_LIMIT = 64
 
 
@@ -27,7 +29,14 @@ class LoraWeights(NamedTuple):
     scale: float
 
 
-Projection: TypeAlias = "Tensor | LoraWeights"
+class Float8Weights(NamedTuple):
+    """A weight matrix in float8, and what each of its rows is multiplied by."""
+
+    weight: Tensor
+    scale: Tensor
+
+
+Projection: TypeAlias = "Tensor | LoraWeights | Float8Weights"
 
 
 class LayerWeights(NamedTuple):
@@ -81,6 +90,8 @@ def layer_weights(layer: Any) -> LayerWeights:
 
 def projection(module: Any) -> Projection:
     """The weights of a linear module; those of an adapter are copied, in the dtype of the matrix."""
+    if isinstance(module, Float8Linear):
+        return Float8Weights(module.weight, module.scale.flatten())
     if not hasattr(module, "base_layer"):
         return module.weight
     (name,) = module.active_adapters
@@ -108,6 +119,8 @@ def project(states: Tensor, weights: Projection) -> Tensor:
     """The product with a weight matrix, and with its adapter where it has one."""
     if isinstance(weights, Tensor):
         return linear(states, weights)
+    if isinstance(weights, Float8Weights):
+        return float8_product(states, weights.weight, weights.scale)
     adapted = linear(linear(states, weights.down), weights.up) * weights.scale
     return linear(states, weights.weight) + adapted
 

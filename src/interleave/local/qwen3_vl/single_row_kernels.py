@@ -20,7 +20,7 @@ from triton.language.extra.cuda import (
     gdc_wait,
 )
 
-from interleave.local.qwen3_vl.decoder_layer import LayerWeights
+from interleave.local.qwen3_vl.decoder_layer import Float8Weights, LayerWeights, LoraWeights
 
 TOKENS = 64
 """That a program attends to."""
@@ -32,6 +32,14 @@ HOPPER = (9, 0)
 Shape = tuple[int, int]
 """Rows of a matrix that a program multiplies, and its warps."""
 SHAPES: dict[str, Shape] = {"qkv": (4, 8), "out": (4, 8), "gated": (2, 8), "down": (2, 8), "head": (4, 8)}
+FLOAT8_SHAPES: dict[str, Shape] = {
+    "qkv": (8, 8),
+    "out": (8, 8),
+    "gated": (4, 4),
+    "down": (2, 4),
+    "head": (8, 4),
+}
+"""Where the matrices are of float8: the head stays in half precision."""
 
 
 @triton.jit
@@ -54,6 +62,14 @@ def _tile(matrix, start, width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.co
 
 
 @triton.jit
+def _unscaled(total, scales, start, ROWS: tl.constexpr, SCALED: tl.constexpr):
+    """Sums over rows of a matrix, times the scales of the rows where it is of float8."""
+    if SCALED:
+        total *= tl.load(scales + start + tl.arange(0, ROWS))
+    return total
+
+
+@triton.jit
 def _normalized(x, scales, eps, width: tl.constexpr, COLUMNS: tl.constexpr):
     """The normalized input of a product, rounded as the library rounds it."""
     columns = tl.arange(0, COLUMNS)
@@ -66,29 +82,30 @@ def _normalized(x, scales, eps, width: tl.constexpr, COLUMNS: tl.constexpr):
 
 @triton.jit
 def _norm_product(
-    x, norm, first, second, third, out, eps, ends_first: tl.constexpr, ends_second: tl.constexpr,
-    width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
+    x, norm, first, second, third, first_scale, second_scale, third_scale, out, eps,
+    ends_first: tl.constexpr, ends_second: tl.constexpr, width: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
     """The normalized input times up to three matrices, one result after another."""
     start = tl.program_id(0) * ROWS
-    matrix, row = first, start
+    matrix, scale, row = first, first_scale, start
     if start >= ends_second:
-        matrix, row = third, start - ends_second
+        matrix, scale, row = third, third_scale, start - ends_second
     elif start >= ends_first:
-        matrix, row = second, start - ends_first
+        matrix, scale, row = second, second_scale, start - ends_first
     weights = _tile(matrix, row, width, ROWS, COLUMNS)
     columns = tl.arange(0, COLUMNS)
     scales = tl.load(norm + columns, mask=columns < width, other=0.0)
     _before_input(AHEAD)
     states = _normalized(x, scales, eps, width, COLUMNS)
-    total = tl.sum(weights.to(tl.float32) * states[None, :], 1)
+    total = _unscaled(tl.sum(weights.to(tl.float32) * states[None, :], 1), scale, row, ROWS, SCALED)
     tl.store(out + start + tl.arange(0, ROWS), total.to(out.dtype.element_ty))
 
 
 @triton.jit
 def _gated_product(
-    x, norm, gate, up, out, eps,
-    width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
+    x, norm, gate, up, gate_scale, up_scale, out, eps, width: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
     """silu(gate · x) times (up · x), of the normalized input."""
     start = tl.program_id(0) * ROWS
@@ -99,16 +116,18 @@ def _gated_product(
     _before_input(AHEAD)
     states = _normalized(x, scales, eps, width, COLUMNS)
     kind = out.dtype.element_ty
-    gated = tl.sum(gates.to(tl.float32) * states[None, :], 1).to(kind).to(tl.float32)
-    raised = tl.sum(ups.to(tl.float32) * states[None, :], 1).to(kind).to(tl.float32)
+    gated = tl.sum(gates.to(tl.float32) * states[None, :], 1)
+    raised = tl.sum(ups.to(tl.float32) * states[None, :], 1)
+    gated = _unscaled(gated, gate_scale, start, ROWS, SCALED).to(kind).to(tl.float32)
+    raised = _unscaled(raised, up_scale, start, ROWS, SCALED).to(kind).to(tl.float32)
     activated = (gated / (1.0 + tl.exp(-gated))).to(kind).to(tl.float32)
     tl.store(out + start + tl.arange(0, ROWS), (activated * raised).to(kind))
 
 
 @triton.jit
 def _added_product(
-    x, matrix, residual, out,
-    width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
+    x, matrix, scale, residual, out, width: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
     """The residual plus the product of a matrix and the input."""
     start = tl.program_id(0) * ROWS
@@ -119,7 +138,8 @@ def _added_product(
     kind = out.dtype.element_ty
     rows = start + tl.arange(0, ROWS)
     before = tl.load(residual + rows).to(tl.float32)
-    product = tl.sum(weights.to(tl.float32) * states[None, :], 1).to(kind).to(tl.float32)
+    product = tl.sum(weights.to(tl.float32) * states[None, :], 1)
+    product = _unscaled(product, scale, start, ROWS, SCALED).to(kind).to(tl.float32)
     tl.store(out + rows, (before + product).to(kind))
 
 
@@ -219,21 +239,40 @@ def _joined(
 
 
 def supports(weights: LayerWeights, head: Tensor, keys: Tensor) -> bool:
-    """Whether the kernels compute a layer of this shape: half precision, no adapter, whole tiles."""
-    if not all(isinstance(each, Tensor) for each in weights) or keys.dtype not in HALF_PRECISION:
+    """Whether the kernels compute a layer of this shape: half precision or float8, no adapter."""
+    if any(isinstance(each, LoraWeights) for each in weights) or keys.dtype not in HALF_PRECISION:
         return False
     kv_heads, head_dim = keys.shape[1], keys.shape[-1]
     heights = {
-        "qkv": [len(weights.query), len(weights.key), len(weights.value)],
-        "out": [len(weights.out)],
-        "gated": [len(weights.gate)],
-        "down": [len(weights.down)],
+        "qkv": [_height(weights.query), _height(weights.key), _height(weights.value)],
+        "out": [_height(weights.out)],
+        "gated": [_height(weights.gate)],
+        "down": [_height(weights.down)],
         "head": [len(head)],
     }
-    whole = all(height % SHAPES[name][0] == 0 for name, each in heights.items() for height in each)
-    group = len(weights.query) // head_dim // kv_heads
+    shapes = _shapes(weights)
+    whole = all(height % shapes[name][0] == 0 for name, each in heights.items() for height in each)
+    group = _height(weights.query) // head_dim // kv_heads
     power_of_two = head_dim >= 2 * LEAST_SIDE and head_dim & (head_dim - 1) == 0
     return whole and power_of_two and group <= LEAST_SIDE
+
+
+def _shapes(weights: LayerWeights) -> dict[str, Shape]:
+    return FLOAT8_SHAPES if isinstance(weights.query, Float8Weights) else SHAPES
+
+
+def _matrix(weights: Any) -> Tensor:
+    """The matrix of a projection."""
+    return weights.weight if isinstance(weights, Float8Weights) else weights
+
+
+def _scale(weights: Any) -> Tensor:
+    """The scales of its rows; the matrix itself, which is not read as such, where it has none."""
+    return weights.scale if isinstance(weights, Float8Weights) else weights
+
+
+def _height(weights: Any) -> int:
+    return len(_matrix(weights))
 
 
 class SingleRow:
@@ -243,14 +282,15 @@ class SingleRow:
         _, self.heads, blocks, block_size, self.width = keys.shape
         self.capacity = blocks * block_size
         self.splits = -(-self.capacity // TOKENS)
-        self.queries = len(weights.query) // self.width
+        self.queries = _height(weights.query) // self.width
+        self.shapes = _shapes(weights)
         self.group = self.queries // self.heads
         self.ahead = keys.is_cuda and torch.cuda.get_device_capability(keys.device) >= HOPPER
         like: dict[str, Any] = {"device": keys.device, "dtype": keys.dtype}
         precise: dict[str, Any] = {"device": keys.device, "dtype": torch.float32}
-        self.states = torch.empty(len(weights.query) + 2 * len(weights.key), **like)
-        self.attended = torch.empty(len(weights.query), **like)
-        self.gated = torch.empty(len(weights.gate), **like)
+        self.states = torch.empty(_height(weights.query) + 2 * _height(weights.key), **like)
+        self.attended = torch.empty(_height(weights.query), **like)
+        self.gated = torch.empty(_height(weights.gate), **like)
         self.parts = torch.empty(self.queries, self.splits, self.width, **precise)
         self.peaks = torch.empty(self.queries, self.splits, **precise)
         self.sums = torch.empty(self.queries, self.splits, **precise)
@@ -283,22 +323,26 @@ class SingleRow:
         return out
 
     def _norm_product(
-        self, name: str, x: Tensor, norm: Tensor, matrices: tuple[Any, Any, Any], out: Tensor, eps: float
+        self, name: str, x: Tensor, norm: Tensor, projections: tuple[Any, Any, Any], out: Tensor, eps: float
     ) -> None:
-        first, second, third = matrices
-        ends = (len(first), len(first) + len(second))
-        programs, settings = self._launch(name, out.numel(), first.shape[1])
-        _norm_product[programs](x, norm, first, second, third, out, eps, *ends, **settings)
+        matrices = [_matrix(each) for each in projections]
+        ends = (len(matrices[0]), len(matrices[0]) + len(matrices[1]))
+        programs, settings = self._launch(name, projections[0], out.numel())
+        scales = map(_scale, projections)
+        _norm_product[programs](x, norm, *matrices, *scales, out, eps, *ends, **settings)
 
     def _gated_product(self, x: Tensor, weights: LayerWeights, eps: float) -> None:
-        programs, settings = self._launch("gated", self.gated.numel(), x.shape[-1])
-        norm, gate, up = weights.post_attention_norm, weights.gate, weights.up
-        _gated_product[programs](x, norm, gate, up, self.gated, eps, **settings)
+        gate, up = weights.gate, weights.up
+        programs, settings = self._launch("gated", gate, self.gated.numel())
+        _gated_product[programs](
+            x, weights.post_attention_norm, _matrix(gate), _matrix(up), _scale(gate), _scale(up),
+            self.gated, eps, **settings,
+        )  # fmt: skip
 
-    def _added_product(self, name: str, x: Tensor, matrix: Any, residual: Tensor) -> Tensor:
+    def _added_product(self, name: str, x: Tensor, projection: Any, residual: Tensor) -> Tensor:
         out = torch.empty_like(residual)
-        programs, settings = self._launch(name, *matrix.shape)
-        _added_product[programs](x, matrix, residual, out, **settings)
+        programs, settings = self._launch(name, projection, residual.numel())
+        _added_product[programs](x, _matrix(projection), _scale(projection), residual, out, **settings)
         return out
 
     def _attend(
@@ -323,11 +367,17 @@ class SingleRow:
             PADDED=padded, WIDTH=self.width, TOKENS=TOKENS, AHEAD=self.ahead, num_warps=4, **self._pdl(),
         )  # fmt: skip
 
-    def _launch(self, name: str, height: int, width: int) -> tuple[tuple[int], dict[str, Any]]:
+    def _launch(self, name: str, projection: Any, height: int) -> tuple[tuple[int], dict[str, Any]]:
         """The programs of a product, and how each works."""
-        rows, warps = SHAPES[name]
-        columns = triton.next_power_of_2(width)
-        settings = {"width": width, "ROWS": rows, "COLUMNS": columns, "AHEAD": self.ahead}
+        rows, warps = self.shapes[name]
+        width = _matrix(projection).shape[1]
+        settings = {
+            "width": width,
+            "ROWS": rows,
+            "COLUMNS": triton.next_power_of_2(width),
+            "AHEAD": self.ahead,
+            "SCALED": isinstance(projection, Float8Weights),
+        }
         return (height // rows,), {**settings, "num_warps": warps, **self._pdl()}
 
     def _pdl(self) -> dict[str, bool]:
