@@ -61,8 +61,8 @@ test-servers: $(READY)
 # Makes an environment for each trainer under .trainers/ (some 10 GB), then runs its own code on our exports.
 # EASYR1=/path/to/checkout tests EasyR1 too, which is not on PyPI.
 test-trainers: $(READY)
-	$(BIN)/python tests/trainers/environments.py
-	$(BIN)/python -m pytest tests/trainers
+	$(BIN)/python tests/train/trainers/environments.py
+	$(BIN)/python -m pytest tests/train/trainers
 
 # Makes an environment with Python 3.12, lerobot 0.6.1 and rerun-sdk under .robots/ (some 6 GB), then lets them
 # read what we write. Where there is no Python 3.12 these tests are skipped and say so; PYTHON312 names one.

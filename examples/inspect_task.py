@@ -23,9 +23,10 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 import interleave
 from interleave.bench.base import Answers, Dataset
 from interleave.bench.judge import Judged, JudgeSession
-from interleave.bench.numbers import Table, item_scores
+from interleave.bench.numbers import Table
 from interleave.bench.outputs import Output
 from interleave.bench.run import System, run_system
+from interleave.bench.scoring import item_scores
 from interleave.bench.stages import Workspace, judge_prompts, open_workspace
 from interleave.bench.table import find_benchmark
 from interleave.bench.views import anchor_of

@@ -23,9 +23,9 @@ from typing import Any
 
 from interleave.agents.prompts import load_pack
 from interleave.config.run_config import PackConfig, RoleConfig, RunConfig
+from interleave.runs.folder import PictureStore
 from interleave.runs.journal import RequestPart
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
-from interleave.runs.store import PictureStore
 from interleave.types import Outcome, Plan, PlanStep, Request, Verdict
 from interleave_mini.language.tasks import sample_task
 from interleave_mini.requests import parse_request

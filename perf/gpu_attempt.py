@@ -51,6 +51,7 @@ from interleave.backends.protocols import ImageRequest, Sampling
 from interleave.config.specs import Spec
 from interleave.local.batching import BatchQueue
 from interleave.local.diffusers_generator import DiffusersGenerator
+from interleave.local.fp8 import has_float8, round_language_model
 from interleave.local.pipelines import CallSettings
 from interleave.local.tiny.vlms import split_into_distinct
 from interleave.local.transformers_vlm import LoadedModel, TransformersVlm
@@ -140,18 +141,28 @@ class Ours:
 
 @dataclass(frozen=True)
 class Way:
-    """A way to draw."""
+    """A way to draw and to judge."""
 
     float8: bool = False
+    critic8: bool = False
+    """Planner and critic in float8 too."""
     kv: bool = False
     """FLUX.2 klein KV, which keeps the keys and values of its sources."""
 
     @property
     def words(self) -> str:
-        return ", ".join(["klein KV"] * self.kv + ["drawn in float8"] * self.float8)
+        words = {"klein KV": self.kv, "drawn in float8": self.float8, "judged in float8": self.critic8}
+        return ", ".join(word for word, holds in words.items() if holds)
 
 
-WAYS = {"bf16": Way(), "kv": Way(kv=True), "fp8": Way(float8=True), "kv-fp8": Way(float8=True, kv=True)}
+WAYS = {
+    "bf16": Way(),
+    "kv": Way(kv=True),
+    "fp8": Way(float8=True),
+    "kv-fp8": Way(float8=True, kv=True),
+    "all-fp8": Way(float8=True, critic8=True),
+    "all-kv-fp8": Way(float8=True, critic8=True, kv=True),
+}
 """In this order, because weights that have been rounded stay so."""
 
 
@@ -161,6 +172,16 @@ def ours(bench: Bench, critic: LoadedModel, planner: LoadedModel, klein: Any, wa
     made = Ours(_vlm(bench, critic), _vlm(bench, planner), drawer(bench, klein, way))
     bench.note("prepared", seconds=time.perf_counter() - started, gigabytes=bench.memory())
     return made
+
+
+def rounded_models(bench: Bench, loaded: tuple[LoadedModel, LoadedModel]) -> tuple[LoadedModel, LoadedModel]:
+    """Critic and planner with their decoders in float8, where they were."""
+    for each in loaded:
+        each.queue._executor.submit(each.queue._free_memory).result()
+        round_language_model(each.decoder.model)
+    made = tuple(LoadedModel(each.decoder.model, each.decoder.processor) for each in loaded)
+    bench.free()
+    return made[0], made[1]
 
 
 def drawer(bench: Bench, klein: Any, way: Way) -> DiffusersGenerator:
@@ -409,9 +430,14 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
     critic, klein, loaded = _models(bench)
     reference = Reference(bench, critic, klein)
     question = reference.inputs(bench.picture(), bench.picture())["input_ids"].shape[1]
-    limits = limits_of(bench, ceilings, critic[0], drawing_work(bench, klein, kv=False), question)
+    work = drawing_work(bench, klein, kv=False)
+    limits = limits_of(bench, ceilings, critic[0], work, question)
+    rounded = limits_of(bench, ceilings, critic[0], work, question, float8=True)
     by_way = {  # before any weights are rounded
-        way: replace(limits, draw=drawing_work(bench, klein, kv=way.kv).seconds(ceilings, float8=way.float8))
+        way: replace(
+            rounded if way.critic8 else limits,
+            draw=drawing_work(bench, klein, kv=way.kv).seconds(ceilings, float8=way.float8),
+        )
         for way in WAYS.values()
     }
     if bench.options.question:
@@ -434,10 +460,12 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
     for name, way in WAYS.items():
         if name not in bench.options.drawing.split(","):
             continue
-        first = models is None
+        first = models is None or (way.critic8 and not has_float8(critic[0]))
+        if first and way.critic8:
+            loaded = rounded_models(bench, loaded)
         models = (
             replace(models, generator=drawer(bench, klein, way))
-            if models
+            if models and not first
             else ours(bench, *loaded, klein, way)
         )
         together = bench.options.trajectories_by

@@ -130,21 +130,32 @@ def drawing_work(bench: Bench, klein: Any, *, kv: bool) -> DrawingWork:
     return DrawingWork(products, attention, 2 * WORDS * sum(each.numel() for each in layers))
 
 
-def limits_of(bench: Bench, ceilings: Ceilings, critic: Any, work: DrawingWork, question: int) -> Limits:
-    """From the weights of the models; `question` is how many tokens the critic reads."""
+def limits_of(
+    bench: Bench,
+    ceilings: Ceilings,
+    critic: Any,
+    work: DrawingWork,
+    question: int,
+    *,
+    float8: bool = False,
+) -> Limits:
+    """From the weights of the models; `question` is how many tokens the critic reads, `float8` how."""
     size, text = bench.size, bench.size.text
     canvas = (size.side // 16) ** 2
     layers = critic.model.language_model.layers
     per_token = sum(each.numel() for each in layers.parameters())
-    reading = 2 * per_token * question + 2 * question**2 * text["hidden_size"] * text["num_hidden_layers"]
+    products = 2 * per_token * question
+    attending = 2 * question**2 * text["hidden_size"] * text["num_hidden_layers"]
     tower = sum(each.numel() for each in critic.model.visual.blocks.parameters())
     looking = 2 * (2 * tower * canvas + 4 * canvas**2 * size.vision["hidden_size"] * size.vision["depth"])
     wide = bench.dtype.itemsize
-    weights = wide * (per_token + critic.lm_head.weight.numel())
+    weights = (1 if float8 else wide) * per_token + wide * critic.lm_head.weight.numel()
+    usual = ceilings.operations_per_second
+    fast = ceilings.float8_per_second or usual if float8 else usual
     kept = 2 * wide * text["num_key_value_heads"] * text["head_dim"] * text["num_hidden_layers"]
     found = Limits(
         draw=work.seconds(ceilings, float8=False),
-        read=(reading + looking) / ceilings.operations_per_second,
+        read=products / fast + (attending + looking) / usual,
         weights=bench.tokens * weights / ceilings.bytes_per_second,
         context=bench.tokens * kept * (question + bench.tokens / 2) / ceilings.bytes_per_second,
     )
@@ -156,6 +167,7 @@ def limits_of(bench: Bench, ceilings: Ceilings, critic: Any, work: DrawingWork, 
         context=found.context,
         question_tokens=question,
         weights_gigabytes=weights / GB,
+        critic_in_float8=float8,
         draw_teraflop=(work.products + work.attention + work.prompt) / 1e12,
         attention_teraflop=work.attention / 1e12,
     )

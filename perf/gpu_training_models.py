@@ -14,9 +14,8 @@ from gpu_training_pool import MadeGenerator
 from gpu_training_rows import KINDS
 from random_models import build_vlm, refusals, write_settings
 
-from interleave.agents.critic import CriticInput
+from interleave.agents.critic import CriticInput, VlmScorer
 from interleave.agents.prompts import load_pack
-from interleave.agents.scorer import VlmScorer
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.config.specs import Spec

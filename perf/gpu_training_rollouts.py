@@ -18,9 +18,8 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 
 from interleave.train.grpo import picture_tokens
 from interleave.train.inspection import open_rows
-from interleave.train.recipes import load_recipe
+from interleave.train.recipes import TrainingJob, load_recipe
 from interleave.train.rollouts import Rollouts
-from interleave.train.run import TrainingJob
 
 COPIES = 8
 

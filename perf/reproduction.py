@@ -46,7 +46,7 @@ CALLS_A_SECOND = 8.5
 TRAINING_GPUS = 4
 """GRPO shares the node with the generator."""
 
-# US dollars for a million tokens of gemini-2.5-pro, as in src/interleave/backends/remote/prices.py.
+# US dollars for a million tokens of gemini-2.5-pro, as in src/interleave/remote/prices.py.
 READ, WRITTEN = 1.25, 10.0
 PLAN_TOKENS, VERDICT_TOKENS, SCORE_TOKENS = (1_500, 1_500), (3_000, 1_000), (4_400, 1_500)
 """Read and written: a plan, a verdict on two pictures, both scores of an attempt; thinking is written."""

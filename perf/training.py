@@ -38,12 +38,11 @@ from interleave.local.silence import quiet
 from interleave.local.tiny.vlms import tiny_tokenizer, vocabulary_size
 from interleave.train.collator import SftCollator
 from interleave.train.grpo import train_grpo
-from interleave.train.recipes import RewardPart, load_recipe
+from interleave.train.recipes import RewardPart, TrainingJob, load_recipe
 from interleave.train.rewards.core import RewardCore
 from interleave.train.rewards.redraws import load_redrawer
 from interleave.train.rewards.samples import Case, Sample
 from interleave.train.rows import decode_rows
-from interleave.train.run import TrainingJob
 from interleave.train.shared_memory_images import share_pictures
 from interleave.types import Outcome, Picture, Request, Text, Verdict
 from interleave_mini.language.tasks import sample_task

@@ -12,7 +12,7 @@ from work import HANGS_AFTER
 _PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from interleave.backends.generators.solid import SolidGenerator
+from interleave.backends.fakes import SolidGenerator
 from interleave.cli.main import main
 
 draw, drawn, free = SolidGenerator.generate, 0, int(sys.argv.pop(1))

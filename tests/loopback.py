@@ -27,9 +27,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from PIL import Image
 
+from interleave.backends.fakes import _plan
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
-from interleave.backends.vlms.scripted import _plan
 from interleave.images import decode_picture, encode_png
 from interleave.types import Text
 

@@ -10,18 +10,18 @@ ROOT = Path(__file__).parent.parent / "src" / "interleave"
 
 LAYERS: list[set[str]] = [
     {"version", "text", "lazy_names", "moved"},
-    {"errors", "step_counts", "validation_errors", "redaction"},
+    {"errors", "step_counts", "redaction"},
     {"files", "locks"},
     {"images", "entry_points"},
     {"types"},
-    {"choice", "dependencies"},
+    {"events"},
     {"config"},
-    {"events", "backends"},
-    {"scheduler"},
-    {"drift"},
+    {"backends"},
     {"agents"},
+    {"scheduler"},
     {"sources"},
     {"pipeline"},
+    {"drift"},
     {"runs"},
     {"batches"},
     {"render"},
@@ -30,7 +30,7 @@ LAYERS: list[set[str]] = [
     {"__init__", "__main__"},
 ]
 """Lowest first."""
-ROOMS = {"bench", "local", "robots", "service", "studio", "train"}
+ROOMS = {"bench", "diagnostics", "local", "remote", "robots", "service", "studio", "train"}
 """They stand above the core; test_rooms.py says what each may import."""
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
 HEAVY = {
@@ -56,6 +56,7 @@ TRAINING_LOOPS = {
         "inspection",
         "logs",
         "models",
+        "monitor",
         "preflight",
         "rollouts",
         "rows",

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import interleave
-from interleave.choice import POLICIES, policy_named
 from interleave.config.profiles import load_profile
-from interleave.config.run_config import RunConfig, differences
+from interleave.config.run_config import POLICIES, RunConfig, differences, policy_named
 from interleave.errors import ConfigurationError, RunError
-from interleave.runs.record import comparable, read_record
+from interleave.runs.folder import comparable
+from interleave.runs.record import read_record
 from interleave.types import Outcome, Plan, PlanStep, Verdict
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from interleave.backends import contract
 from interleave.backends.registry import known_backends
 from interleave.cli.main import run
 from interleave.config.profiles import profile_files
 from interleave.config.specs import parse_spec
+from interleave.diagnostics import contract
 from interleave.local.families import FAMILIES, pipeline_of
 
 DOCS = Path(__file__).parent.parent / "docs"

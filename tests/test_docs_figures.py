@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from interleave.bench.intervals import wilson
+from interleave.bench.statistics import wilson
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

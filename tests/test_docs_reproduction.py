@@ -86,7 +86,7 @@ def test_prices_are_those_that_runs_are_counted_with(monkeypatch: pytest.MonkeyP
     monkeypatch.syspath_prepend(str(ROOT / "perf"))
     import reproduction
 
-    from interleave.backends.remote.prices import TOKENS
+    from interleave.remote.prices import TOKENS
 
     price = TOKENS["gemini-2.5-pro"]
     assert (price.input, price.output) == (reproduction.READ, reproduction.WRITTEN)

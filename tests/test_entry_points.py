@@ -26,6 +26,7 @@ ENTRY_POINTS = """
 crayon = crayon_box.plugin:CRAYON
 [interleave.vlms]
 parrot = crayon_box.plugin:Parrot
+openai = crayon_box.plugin:Parrot
 [interleave.agents]
 abacus = crayon_box.plugin:Abacus
 [interleave.profiles]
@@ -42,10 +43,15 @@ doodle = crayon_box.plugin:doodle
 scribble = crayon_box.plugin:Scribble
 [interleave.exporters]
 wax = crayon_box.plugin:WAX
+[interleave.executors]
+hand = crayon_box.plugin:by_hand
 [interleave.commands]
 sharpen = crayon_box.plugin:app
+[interleave.routes]
 """
 PLUGIN = """
+from contextlib import contextmanager
+
 import typer
 from PIL import Image
 from pydantic import BaseModel
@@ -93,6 +99,10 @@ WAX = Format("wax", "Wax", "text/wax", "crayon_box.plugin:melt")
 
 def melt(folder, record, options):
     return Exported(record.title.encode())
+
+@contextmanager
+def by_hand(work, folder, options):
+    yield work.worker(folder)
 
 CRAYON = BackendInfo("crayon_box.plugin:Crayon", "draws with wax", note="{} from a crayon.")
 
@@ -201,6 +211,23 @@ def test_requests_of_a_package_become_a_corpus(capsys: pytest.CaptureFixture[str
     assert "Did you mean 'crayon'?" in capsys.readouterr().err
     assert run(["data", "prompts", "--source", "broken", "--out", "other.jsonl"]) == 2
     assert "is no RequestSource" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("crayons")
+def test_no_package_takes_the_name_of_a_backend_of_ours() -> None:
+    ours = find_backend("openai", "vlm")
+    assert ours is not None
+    assert ours.target.startswith("interleave.remote.")
+
+
+@pytest.mark.usefixtures("crayons")
+def test_an_executor_of_a_package_carries_out_requests(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("requests.jsonl").write_text('{"id": "one", "request": "A line"}\n')
+    collect = ["data", "collect", "requests.jsonl", "--profile", "dry-run", "--out", "runs"]
+    assert run([*collect, "--engine", "hands"]) == 2
+    assert "no engine named 'hands'. Known: hand, local, ray. Did you mean 'hand'?" in capsys.readouterr().err
+    assert run([*collect, "--engine", "hand", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["done"] == 1
 
 
 @pytest.mark.usefixtures("crayons")

@@ -93,12 +93,7 @@ KNOWN = [
         ["another ", "the next ", "in a set of ", "story with ", "\t"],
     ),
     ("interleave.step_counts", "_ANY_NUMBER", "", ["1", "1,", "twenty-"]),
-    (
-        "interleave.train.rewards.core",
-        "*",
-        "<think>",
-        [" ", "<think ", "< / ", "</think><answer>"],
-    ),
+    ("interleave.agents.strict_form", "*", "<think>", [" ", "<think ", "< / ", "</think><answer>"]),
     ("interleave_mini.requests", "*", "*", ["\n", "*", "---", "# ", "!"]),
     ("interleave_mini.language.patterns", "_POLITE", "please", ["please ", " "]),
     ("interleave.agents.replies", "_TAG", "<think", ["< ", "<think", " "]),

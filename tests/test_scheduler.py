@@ -10,10 +10,9 @@ import pytest
 
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.config.run_config import SourceRule
-from interleave.dependencies import in_line, parents_of, roots_of
 from interleave.errors import BackendError
 from interleave.events import Event, StepFinished
-from interleave.scheduler import as_needed
+from interleave.scheduler import as_needed, in_line, parents_of, roots_of
 from interleave.sources import SourcePictures, anchored_steps, steps_that_follow
 from interleave.types import Plan, PlanStep
 

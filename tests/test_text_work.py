@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from interleave.agents.replies import parse_verdict
-from interleave.backends.generators.comfyui_workflow import read_workflow
 from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError, InputError
+from interleave.remote.comfyui_workflow import read_workflow
 from interleave.train.data.prompts import stage, taxonomy
 from interleave.train.data.prompts.corpus import RequestRow
 from interleave.types import Request
@@ -49,7 +49,7 @@ class Looked(dict[str, Any]):
 
 
 def test_what_many_samplers_share_is_walked_once() -> None:
-    from interleave.backends.generators.comfyui_workflow import _positive_texts
+    from interleave.remote.comfyui_workflow import _positive_texts
 
     chain = {str(n): {"class_type": "Reroute", "inputs": {"x": link(n + 1)}} for n in range(200)}
     chain["200"] = {"class_type": "Encode", "inputs": {"text": "here"}}

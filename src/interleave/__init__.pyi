@@ -5,7 +5,7 @@ from interleave.agents.critic import (
     CriticInput as CriticInput,
 )
 from interleave.agents.planner import Planner as Planner
-from interleave.agents.scorer import Scorer as Scorer
+from interleave.agents.critic import Scorer as Scorer
 from interleave.api import (
     LimitOptions as LimitOptions,
     PlanOptions as PlanOptions,
@@ -73,9 +73,9 @@ from interleave.runs.event_lines import (
     EventLine as EventLine,
     read_event_line as read_event_line,
 )
+from interleave.runs.folder import comparable as comparable
 from interleave.runs.record import (
     RunRecord as RunRecord,
-    comparable as comparable,
     read_record as read_record,
 )
 from interleave.runs.run import (

@@ -16,20 +16,11 @@ from interleave.agents.planner import Planner
 from interleave.agents.prompts import PromptPack
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.retries import RetriedVlm
-from interleave.batches.assignment import Assignment
-from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended, refuse_unusable_folder
-from interleave.batches.requests import checked_requests, items_of
-from interleave.batches.watcher import Watcher
-from interleave.batches.worker import Worker
-from interleave.config.run_config import Limits, RunConfig
+from interleave.config.run_config import DEFAULT_CONCURRENCY, Limits, RunConfig
 from interleave.errors import BackendError, ConfigurationError, InputError, add_advice
 from interleave.render.html import write_document
-from interleave.runs.branch import CheckedBranch
-from interleave.runs.decisions import CheckedDecision
 from interleave.runs.folder import stored_request
-from interleave.runs.limits import refuse_unpriced
-from interleave.runs.models import Models
-from interleave.runs.outage import OutageRetry
+from interleave.runs.models import Models, refuse_unpriced
 from interleave.runs.permissions import refuse_unallowed, required_permissions, way_back
 from interleave.runs.record import RunRecord, read_record
 from interleave.runs.resolve import (
@@ -50,8 +41,12 @@ from interleave.types import Part, Plan, Request
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from interleave.batches.batch import Batch, BatchSummary, Ended, Watcher
+    from interleave.runs.branch import CheckedBranch
+    from interleave.runs.decisions import CheckedDecision
+
 T = TypeVar("T")
-Opened = TypeVar("Opened", Run, Batch)
+Opened = TypeVar("Opened", "Run", "Batch")
 RUNS_FOLDER = Path("runs")
 
 Requestable = str | Request | Iterable["str | Image | Part"]
@@ -305,6 +300,7 @@ def generate_many(
     `requests` is a list. With `skip_bad=True` it counts as failed, with its reason, and the others go on; so
     it does each time, until it is put right.
     """
+    from interleave.batches.requests import checked_requests, items_of
 
     async def follow() -> BatchSummary:
         checked = checked_requests(requests, skip_bad=skip_bad)
@@ -341,6 +337,8 @@ async def stream_many(
     **options: Unpack[RunOptions],
 ) -> AsyncGenerator[Ended]:
     """Answer many requests as `generate_many` does and yield each as it ends."""
+    from interleave.batches.requests import checked_requests, items_of
+
     checked = await asyncio.to_thread(checked_requests, requests, skip_bad=skip_bad)
     batch = await _opened(lambda: open_batch(Path(out), **options))
     items = items_of(checked, skip_bad=skip_bad)
@@ -352,6 +350,9 @@ async def stream_many(
 
 def open_batch(folder: Path, *, watcher: Watcher | None = None, **options: Unpack[RunOptions]) -> Batch:
     """Check all that can be checked, load the models that all runs share, and open the folder."""
+    from interleave.batches.assignment import Assignment
+    from interleave.batches.batch import refuse_unusable_folder
+
     chosen, limits = split_choices(dict(options))
     config, pack = resolve(chosen)
     refuse_unusable_folder(folder, Assignment(config=config))
@@ -364,6 +365,11 @@ def batch_of(
     folder: Path, config: RunConfig, limits: Limits, models: Models, watcher: Watcher | None = None
 ) -> Batch:
     """A batch whose runs all use the same models, in this process."""
+    from interleave.batches.assignment import Assignment
+    from interleave.batches.batch import Batch
+    from interleave.batches.worker import Worker
+    from interleave.runs.outage import OutageRetry
+
     assignment = Assignment(config=config)
     worker = Worker(folder, assignment, limits, {config.generator.identity: models}, watcher=watcher)
     return Batch(folder, assignment, worker, outage_retry=OutageRetry(limits.max_seconds), watcher=watcher)
@@ -410,6 +416,8 @@ async def _last(events: AsyncGenerator[Event]) -> RunResult:
 
 
 async def _counted(running: AsyncGenerator[Ended]) -> BatchSummary:
+    from interleave.batches.batch import BatchSummary
+
     summary = BatchSummary()
     async with aclosing(running) as all_ended:
         async for ended in all_ended:

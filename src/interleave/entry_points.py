@@ -11,7 +11,9 @@
 | interleave.request_sources | a `RequestSource` for `data prompts --source NAME`                          |
 | interleave.benchmarks      | a `Benchmark`, or a command of its own, run by `interleave bench NAME`      |
 | interleave.exporters       | a `Format` for `interleave export RUN --to NAME`                            |
+| interleave.executors       | what carries out the requests of a batch elsewhere, for `--engine NAME`     |
 | interleave.commands        | a typer application, run by `interleave NAME`                               |
+| interleave.routes          | a `RouteSet` that the document service serves beside its own routes         |
 
 Names are listed without importing anything; a package is imported when one of its names is used.
 """
@@ -30,10 +32,11 @@ from typing import Any
 from interleave.errors import ConfigurationError, InterleaveError
 
 PREFIX = "interleave."
+DISTRIBUTION = "interleavethinker"
 
 
 def installed(group: str) -> Mapping[str, EntryPoint]:
-    """The entries of a group by name; of two packages that claim one name, the first on the path wins."""
+    """The entries of a group by name; of two that claim one name, ours wins, else the first on the path."""
     return everything().get(f"{PREFIX}{group}", {})
 
 
@@ -52,7 +55,9 @@ def _scan(folders: tuple[tuple[str, int], ...]) -> Mapping[str, Mapping[str, Ent
     for package in distributions():
         for point in package.entry_points:
             if point.group.startswith(PREFIX):
-                found.setdefault(point.group, {}).setdefault(point.name, point)
+                known = found.setdefault(point.group, {})
+                if point.name not in known or package.name == DISTRIBUTION:
+                    known[point.name] = point
     return found
 
 

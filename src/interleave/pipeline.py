@@ -15,14 +15,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from interleave.agents.chapters import chapters
 from interleave.agents.critic import Critic, critic_input
-from interleave.agents.planner import Planner
+from interleave.agents.planner import Planner, chapters
 from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.config.run_config import Rules
-from interleave.dependencies import in_line
 from interleave.events import Attempt, Drawn, Event, Judged, StepFinished
-from interleave.scheduler import MayBegin, as_needed
+from interleave.scheduler import MayBegin, as_needed, in_line
 from interleave.sources import SourcePictures, pictures_of
 from interleave.types import Outcome, PlanStep, Request, Slot, Verdict
 
@@ -110,7 +108,12 @@ async def draw_step(
 
 def attempt_seed(run_seed: int, slot: Slot) -> int:
     """Retries differ, reruns agree."""
-    digest = hashlib.sha256(f"{run_seed}/{slot.step}/{slot.attempt}".encode()).digest()
+    return derived_seed(run_seed, slot.step, slot.attempt)
+
+
+def derived_seed(seed: int, step: int, purpose: object) -> int:
+    """Another seed for a step, the same for the same purpose."""
+    digest = hashlib.sha256(f"{seed}/{step}/{purpose}".encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1  # 31 bits: what every backend takes as a seed
 
 

@@ -12,7 +12,7 @@ from interleave.agents.critic import (
 )
 from interleave.agents.loading import LoadedAgent as LoadedAgent
 from interleave.agents.prompts import PromptPack as PromptPack, load_pack as load_pack
-from interleave.agents.reask import ask as ask
+from interleave.agents.prompts import ask as ask
 from interleave.backends.retries import RetriedVlm as RetriedVlm
 from interleave.config.specs import BackendOptions as BackendOptions, Spec as Spec, parse_spec as parse_spec
 from interleave.runs.models import Models as Models
@@ -28,20 +28,20 @@ from interleave.errors import did_you_mean as did_you_mean
 from interleave.files import make_folder as make_folder, read_text as read_text, write_atomic as write_atomic
 from interleave.runs.folder import folder_lock as folder_lock
 from interleave.runs.run import Run as Run
-from interleave.runs.store import PictureStore as PictureStore
+from interleave.runs.folder import PictureStore as PictureStore
 from interleave.text import count as count, one_line as one_line, slug as slug
-from interleave.validation_errors import first_problem as first_problem
+from interleave.errors import first_problem as first_problem
 
 # Commands
 from interleave.cli import options as options, request_input as request_input
-from interleave.cli.console import make_console as make_console
+from interleave.cli.streams import make_console as make_console
 from interleave.cli.lazy_group import lazy_command as lazy_command, lazy_group as lazy_group
 from interleave.cli.run_command import (
     Output as Output,
     cancel_on_terminate as cancel_on_terminate,
     run_and_report as run_and_report,
 )
-from interleave.cli.stage_progress import progress_bar as progress_bar
+from interleave.cli.batch_progress import progress_bar as progress_bar
 from interleave.cli.streams import say as say
 
 # Parts of the core, used by name: `runs.read_journal`. The stub of a package lists what it offers.

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.config.run_config import Rules, SourceRule
-from interleave.dependencies import ancestors_of, named_needs, parents_of
 from interleave.errors import ConfigurationError
 from interleave.images import side_by_side
+from interleave.scheduler import ancestors_of, named_needs, parents_of
 from interleave.text import count
 from interleave.types import Asset, Plan, PlanStep, Request
 

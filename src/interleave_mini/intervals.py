@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from interleave.bench.intervals import wilson
+from interleave.bench.statistics import wilson
 from interleave.types import Value
 
 _RESAMPLES = 2000

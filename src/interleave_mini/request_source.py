@@ -9,7 +9,7 @@ from os import cpu_count
 from pathlib import Path
 
 from interleave.errors import ConfigurationError, InputError, did_you_mean
-from interleave.runs.store import PictureStore
+from interleave.runs.folder import PictureStore
 from interleave.train.data.prompts.corpus import PICTURES, JsonPart, RequestRow
 from interleave.train.data.prompts.stage import RequestSource
 from interleave.train.data.prompts.taxonomy import Key

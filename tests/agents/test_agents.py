@@ -9,10 +9,9 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image
 
-from interleave.agents.critic import VlmCritic, critic_input, critic_messages
+from interleave.agents.critic import VlmCritic, VlmScorer, critic_input, critic_messages
 from interleave.agents.planner import VlmPlanner
 from interleave.agents.prompts import load_pack
-from interleave.agents.scorer import VlmScorer
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.errors import BackendError, ConfigurationError, Failure, ReplyError
 from interleave.types import Outcome, Picture, Plan, Request, Scores, Slot, Text, Verdict

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image
 
-from interleave.agents.contradictions import contradiction_in
 from interleave.agents.critic import VlmCritic, critic_input
 from interleave.agents.prompts import load_pack
-from interleave.agents.replies import parse_verdict
+from interleave.agents.replies import contradiction_in, parse_verdict
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.errors import ReplyError
 from interleave.types import Outcome

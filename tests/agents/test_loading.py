@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interleave.agents.critic import CriticInput, VlmCritic
+from interleave.agents.critic import CriticInput, VlmCritic, VlmScorer
 from interleave.agents.loading import (
     critic_from,
     is_prompted,
@@ -18,7 +18,6 @@ from interleave.agents.loading import (
 )
 from interleave.agents.planner import VlmPlanner
 from interleave.agents.prompts import load_pack
-from interleave.agents.scorer import VlmScorer
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.backends.registry import load_vlm
 from interleave.config.specs import parse_spec

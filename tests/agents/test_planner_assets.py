@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 
 from interleave import GivenAsset, Request, Text, generate
-from interleave.agents.given_assets import with_given_assets
 from interleave.agents.planner import VlmPlanner, planner_messages
 from interleave.agents.prompts import load_pack, read_pack
+from interleave.agents.reference_sheets import with_given_assets
 from interleave.agents.replies import parse_plan, render_plan
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.runs.record import read_record

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from interleave.backends.contract import Known, Result, Status, examine
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.cli.main import run
+from interleave.diagnostics.contract import Known, Result, Status, examine
 from interleave.errors import BackendError, Failure
 
 SIDE = 64

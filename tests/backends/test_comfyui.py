@@ -16,13 +16,12 @@ import pytest
 
 import loopback as wire
 from clocks import SkippingLoop, run_skipping
-from interleave.backends.generators import comfyui
-from interleave.backends.generators.comfyui_workflow import read_workflow
-from interleave.backends.progress import listening
-from interleave.backends.protocols import ImageRequest
+from interleave.backends.protocols import ImageRequest, listening
 from interleave.backends.registry import load_generator
 from interleave.backends.retries import RetriedGenerator
 from interleave.errors import BackendError, Failure
+from interleave.remote import comfyui
+from interleave.remote.comfyui_workflow import read_workflow
 from interleave.types import Slot
 from loopback import Loopback
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interleave.backends.contract import Check, Known, Status, checks_for
 from interleave.backends.registry import load_generator, load_vlm
+from interleave.diagnostics.contract import Check, Known, Status, checks_for
 
 GENERATORS = {
     # spec: the side of its pictures

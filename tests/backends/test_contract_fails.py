@@ -8,8 +8,6 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image
 
-from interleave.backends import contract
-from interleave.backends.contract import Known, Result, Status
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageRequest,
@@ -19,6 +17,8 @@ from interleave.backends.protocols import (
     VlmCapabilities,
 )
 from interleave.backends.registry import load_generator, load_vlm
+from interleave.diagnostics import contract
+from interleave.diagnostics.contract import Known, Result, Status
 from interleave.errors import BackendError
 
 SOLID = load_generator("solid?size=64")

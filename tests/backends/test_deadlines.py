@@ -8,8 +8,7 @@ import pytest
 
 from clocks import now
 from clocks import run_jumping as run
-from interleave.backends.concurrency import CallLimit
-from interleave.backends.deadlines import Deadline, waiting
+from interleave.backends.concurrency import CallLimit, Deadline, waiting
 from interleave.backends.retries import RetryPolicy
 from interleave.errors import BackendError, Failure
 from interleave.types import Slot

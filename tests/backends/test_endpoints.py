@@ -12,12 +12,12 @@ import pytest
 
 import loopback as wire
 from clocks import now, run_jumping
-from interleave.backends.generators.http import HttpGenerator
 from interleave.backends.protocols import ImageGenerator, ImageRequest, Message, Sampling
 from interleave.backends.registry import load_generator, load_vlm
-from interleave.backends.remote.endpoints import ESTIMATE_SECONDS, EndpointPool, read_endpoints
 from interleave.backends.retries import RetriedGenerator, RetriedVlm
 from interleave.errors import BackendError, ConfigurationError, Failure
+from interleave.remote.endpoints import ESTIMATE_SECONDS, EndpointPool, read_endpoints
+from interleave.remote.http_generator import HttpGenerator
 from interleave.types import Text
 from loopback import Loopback, free_port
 from work import HANGS_AFTER
@@ -81,7 +81,7 @@ class Paces:
     """Servers of which each takes its own time for a call, on a clock that jumps over it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
-        monkeypatch.setattr("interleave.backends.remote.endpoints.time", SimpleNamespace(monotonic=now))
+        monkeypatch.setattr("interleave.remote.endpoints.time", SimpleNamespace(monotonic=now))
         self.seconds = {f"http://{number}": each for number, each in enumerate(seconds)}
         self.asked: Counter[str] = Counter()
         self.pool = EndpointPool(list(self.seconds), self.is_healthy, probe_seconds=5)
@@ -325,7 +325,7 @@ def test_a_file_of_endpoints_that_is_gone_or_broken_changes_nothing(four: list[L
 def test_while_a_file_names_no_server_calls_wait_for_one(
     four: list[Loopback], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave.backends.remote.endpoints.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("interleave.remote.endpoints.LOOK_SECONDS", 0.01)
     Path("servers.txt").write_text(f"{four[0].url}\n")
     generator = load_generator("http:./servers.txt")
 

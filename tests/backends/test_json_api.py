@@ -13,12 +13,12 @@ import pytest
 from PIL import Image
 
 import loopback as wire
-from interleave.backends.generators.json_mapping import read_description, shipped_names
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.cli.main import run
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.images import encode_png
+from interleave.remote.json_api import read_description, shipped_names
 from loopback import SIDE, Loopback
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "remote-backends.md").read_text("utf-8")

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 import loopback as wire
-from interleave.backends.contract import Check, Known, Status, checks_for, examine
 from interleave.backends.registry import load_generator, load_vlm
+from interleave.diagnostics.contract import Check, Known, Status, checks_for, examine
 from loopback import SIDE, Loopback
 
 GENERATORS = {

@@ -19,8 +19,8 @@ import loopback as wire
 from clocks import SkippingLoop, run_skipping
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling
 from interleave.backends.registry import load_generator, load_vlm
-from interleave.backends.remote.server_kinds import KINDS
 from interleave.errors import BackendError, Failure
+from interleave.remote.endpoints import KINDS
 from interleave.types import Text
 from loopback import Fault, Loopback, free_port
 from work import that_does_not_wait

@@ -17,10 +17,10 @@ from interleave.cli.main import run
 from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConfig
 from interleave.errors import BackendError, RunError
 from interleave.runs import resolve as assembly
+from interleave.runs.event_lines import summarize
 from interleave.runs.permissions import required_permissions
 from interleave.runs.record import RunRecord
 from interleave.runs.run import Run
-from interleave.runs.summary import summarize
 from interleave.types import Plan, PlanStep, Request
 from loopback import Loopback
 

@@ -22,10 +22,10 @@ from interleave.agents.critic import VlmCritic, critic_input
 from interleave.agents.prompts import load_pack
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling
 from interleave.backends.registry import load_generator, load_vlm
-from interleave.backends.remote.http_client import open_client
-from interleave.backends.remote.keys import key_for
 from interleave.cli.main import run
 from interleave.errors import BackendError, ConfigurationError, Failure
+from interleave.remote.http_client import open_client
+from interleave.remote.keys import key_for
 from interleave.types import Text
 from loopback import Loopback
 
@@ -110,7 +110,7 @@ def test_too_many_values_are_refused_before_one_is_built(
         built.append(len(body))
         return json.loads(body)
 
-    monkeypatch.setattr("interleave.backends.remote.limits.json", SimpleNamespace(loads=loads))
+    monkeypatch.setattr("interleave.remote.http_errors.json", SimpleNamespace(loads=loads))
     error = refusal(backend, loopback, {"x": [0] * 1_000_001})
     assert not error.transient
     assert "values" in str(error)
@@ -129,7 +129,7 @@ def test_an_answer_in_words_may_be_smaller_than_a_picture(
 def test_an_answer_in_tiny_pieces_is_not_read_to_its_end(
     loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave.backends.remote.http_client.MAX_CHUNKS", 100)
+    monkeypatch.setattr("interleave.remote.http_client.MAX_CHUNKS", 100)
 
     async def in_pieces(exchange: wire.Exchange) -> None:
         exchange.writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -15,9 +15,9 @@ import pytest
 import interleave
 import loopback as wire
 from interleave.agents.prompts import load_pack
-from interleave.backends.contract import Known, examine
 from interleave.backends.registry import load_generator
 from interleave.cli.main import run
+from interleave.diagnostics.contract import Known, examine
 from interleave.errors import BackendError
 from loopback import Asked, Fault, Loopback
 

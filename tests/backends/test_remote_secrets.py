@@ -21,7 +21,7 @@ from interleave.backends.retries import RetriedVlm, RetryPolicy
 from interleave.cli.main import run
 from interleave.config.run_config import Limits
 from interleave.errors import BackendError, Failure
-from interleave.runs.limits import Meter
+from interleave.runs.models import Meter
 from interleave.types import Plan, PlanStep, Request, Text
 from loopback import Asked, Fault, Loopback
 
@@ -201,7 +201,7 @@ def test_a_bug_is_shown_without_keys(
     async def broken(self: object, *arguments: object) -> None:
         raise KeyError(ECHO)
 
-    monkeypatch.setattr("interleave.backends.generators.http.HttpGenerator._post", broken)
+    monkeypatch.setattr("interleave.remote.http_generator.HttpGenerator._post", broken)
     spec = f"{loopback.url}?key=MY_KEY"
     assert run(["generate", REQUEST, "--generator", spec, "--out", "run", "--debug"]) == 3
     said = capfd.readouterr().err

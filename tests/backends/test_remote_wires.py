@@ -22,9 +22,9 @@ from interleave.agents.planner import VlmPlanner
 from interleave.agents.prompts import load_pack
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling
 from interleave.backends.registry import load_generator, load_vlm
-from interleave.backends.remote.prices import TOKENS, picture_price, token_price
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.images import decode_picture
+from interleave.remote.prices import TOKENS, picture_price, token_price
 from interleave.types import Picture, Request, Text
 from loopback import Asked, Exchange, Loopback
 
@@ -329,7 +329,7 @@ def test_a_picture_that_google_withholds_is_a_refusal(reason: str, loopback: Loo
 
 def test_a_sketch_of_its_thinking_is_not_the_picture(loopback: Loopback) -> None:
     def drawn(colour: str, **more: Any) -> dict[str, Any]:
-        from interleave.backends.remote.image_encoding import png_base64
+        from interleave.remote.image_encoding import png_base64
 
         data = png_base64(Image.new("RGB", (8, 8), colour))
         return {"inlineData": {"mimeType": "image/png", "data": data}, **more}
@@ -371,7 +371,7 @@ def test_text_to_image_goes_to_edit_with_null_or_to_generate(loopback: Loopback)
 
 
 def test_the_reply_of_a_service_may_be_a_data_url_and_may_say_it_failed(loopback: Loopback) -> None:
-    from interleave.backends.remote.image_encoding import data_url
+    from interleave.remote.image_encoding import data_url
 
     answering(loopback, {"success": True, "edited_image": data_url(BLUE)})
     assert draw(loopback.url).getpixel((0, 0)) == (0, 0, 255)

@@ -11,8 +11,8 @@ import loopback as wire
 from interleave.agents.replies import MARKS_SCHEMA, VERDICT_SCHEMA, plan_schema
 from interleave.backends.protocols import Message, Sampling
 from interleave.backends.registry import load_vlm
-from interleave.backends.remote.schemas import without_string_bounds
 from interleave.errors import BackendError
+from interleave.remote.options import without_string_bounds
 from interleave.types import Text
 from loopback import Loopback
 

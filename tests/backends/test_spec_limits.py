@@ -14,8 +14,7 @@ from PIL import Image
 from pydantic import BaseModel
 
 from clocks import run_jumping
-from interleave.backends import contract, registry
-from interleave.backends.contract import Known, Status
+from interleave.backends import registry
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageRequest,
@@ -27,6 +26,8 @@ from interleave.backends.protocols import (
 from interleave.backends.registry import BackendInfo, load_generator, load_vlm
 from interleave.backends.retries import RetriedGenerator, RetriedVlm
 from interleave.config.specs import BackendOptions, Spec
+from interleave.diagnostics import contract
+from interleave.diagnostics.contract import Known, Status
 from interleave.errors import BackendError, ConfigurationError, Failure
 
 
@@ -139,8 +140,8 @@ def test_what_cannot_be_a_limit_is_refused(spec: str) -> None:
 
 
 def test_a_backend_that_keeps_them_itself_is_left_alone() -> None:
-    from interleave.backends.generators.http import HttpGenerator
-    from interleave.backends.generators.solid import SolidGenerator
+    from interleave.backends.fakes import SolidGenerator
+    from interleave.remote.http_generator import HttpGenerator
 
     assert type(load_generator("http://127.0.0.1:1?concurrency=3&timeout=7")) is HttpGenerator
     assert type(load_generator("solid?concurrency=3")) is SolidGenerator

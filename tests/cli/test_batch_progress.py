@@ -14,9 +14,8 @@ import pytest
 
 from interleave.batches.batch import Ended
 from interleave.cli import batch_progress
-from interleave.cli.batch_progress import PlainBatchProgress, WorkMeter
+from interleave.cli.batch_progress import PlainBatchProgress, ProgressLines, WorkMeter
 from interleave.cli.main import run
-from interleave.cli.stage_progress import ProgressLines
 from interleave.runs.event_lines import DrawnLine, PlannedLine, PlannedStep, StepFinishedLine
 from interleave.text import time_left
 

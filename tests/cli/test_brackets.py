@@ -12,9 +12,9 @@ import pytest
 from rich.progress import Progress
 from rich.table import Table
 
-from interleave.cli.console import make_console, text_column
+from interleave.cli.batch_progress import progress_bar
 from interleave.cli.main import run
-from interleave.cli.stage_progress import progress_bar
+from interleave.cli.streams import make_console, text_column
 
 SOURCE = Path(__file__).parents[2] / "src"
 READS_MARKUP = {
@@ -26,7 +26,7 @@ READS_MARKUP = {
     "Spinner",
     "from_markup",
 }
-"""What of rich reads markup unless told not to; `interleave.cli.console` makes those that do not."""
+"""What of rich reads markup unless told not to; `interleave.cli.streams` makes those that do not."""
 ODD = "[red]a[/red] [/] :dog: runs/[x] [link=y]"
 
 
@@ -53,7 +53,7 @@ def test_nothing_is_printed_by_what_reads_markup() -> None:
         for call in calls_of(path)
         if may_read_markup(call)
     ]
-    assert found == [], "use interleave.cli.console"
+    assert found == [], "use interleave.cli.streams"
 
 
 def test_a_console_prints_lines_tables_and_bars_as_they_are(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interleave.cli.doctor import PURPOSES
 from interleave.cli.main import run
+from interleave.diagnostics.doctor import PURPOSES
 
 SECRET = "sk-a-secret-of-somebody-0123456789"
 

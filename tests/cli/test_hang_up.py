@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from interleave.backends.generators.solid import SolidGenerator
+from interleave.backends.fakes import SolidGenerator
 from interleave.cli.main import run
 from interleave.runs.journal import Ended, read_journal
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from held import held_after, wait_until_held
-from interleave.backends.generators.solid import SolidGenerator
+from interleave.backends.fakes import SolidGenerator
 from interleave.backends.protocols import ImageRequest
 from interleave.batches.batch import read_index
 from interleave.cli.main import run

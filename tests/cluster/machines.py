@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from running import DocumentServer
 
 from interleave.batches.batch import run_folder
-from interleave.runs.record import comparable
+from interleave.runs.folder import comparable
 from loopback import Loopback
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import pytest
 from local_postgres import PostgresServer
 from machines import Machines, until
 
-from interleave.runs.record import comparable
+from interleave.runs.folder import comparable
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install psycopg")
 JOBS = 4

@@ -7,11 +7,8 @@ import pytest
 from PIL import Image, ImageDraw
 
 from interleave.config.run_config import Remedies
-from interleave.drift.control import improved
-from interleave.drift.identity import identity
-from interleave.drift.keeping import align_colours, keep_unchanged
-from interleave.drift.measures import difference, step_drift
-from interleave.drift.unchanged import changed_mask
+from interleave.drift.control import align_colours, improved, keep_unchanged
+from interleave.drift.measures import changed_mask, difference, identity, step_drift
 
 
 def scene(*, ball: tuple[int, int] | None = None, size: int = 128) -> Image.Image:

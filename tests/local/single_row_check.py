@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from interleave.local.fp8 import to_float8
+from interleave.local.float8_kernels import round_rows
+from interleave.local.fp8 import FLOAT8, LEAST_SCALE, to_float8
 from interleave.local.qwen3_vl import single_row_kernels as kernels
 from interleave.local.qwen3_vl.decoder_layer import Float8Weights, LayerWeights, decode_layer, rms_norm
 
@@ -57,6 +58,16 @@ def main() -> None:
     layer = weights()
     compare(layer, layer)
     compare(in_float8(layer), exactly(in_float8(layer)))
+    check_rounding()
+
+
+def check_rounding() -> None:
+    """Of numbers that float8 holds: the interpreter rounds others wrongly where that carries."""
+    rows = torch.cat([numbers(3, 100), 1e3 * numbers(1, 100), torch.zeros(1, 100)]).float()
+    rounded, scale = to_float8(rows)
+    found, found_scale = round_rows(rounded.float() * scale, FLOAT8, LEAST_SCALE)
+    torch.testing.assert_close(found_scale, scale, rtol=1e-6, atol=0)
+    assert torch.equal(found.float(), rounded.float())
 
 
 def compare(layer: LayerWeights, plain_layer: LayerWeights) -> None:

@@ -287,8 +287,8 @@ def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loa
         assert str(tmp_path) not in kept.read_text(), "where it went on from is not written into it"
     assert weights_of(tmp_path / "again") != weights_of(tmp_path)
 
-    from interleave.backends.contract import Known, Status, checks_for
     from interleave.backends.registry import load_generator
+    from interleave.diagnostics.contract import Known, Status, checks_for
 
     backend = load_generator(f"diffusers:{tmp_path / 'pipeline'}?device=cpu")
     first = [check for check in checks_for("generator") if str(check) in ("it draws a picture",)]

@@ -12,8 +12,7 @@ from PIL import Image
 
 import interleave
 from interleave.cli.main import run
-from interleave.render.layout import layout_of
-from interleave.render.notes import merged_notes
+from interleave.render.html import layout_of, merged_notes
 
 Captured = pytest.CaptureFixture[str]
 

@@ -202,8 +202,7 @@ def _tell(order: Order) -> str:
 
 
 def _keep_ledger(path: Path, *, with_fingerprints: bool) -> None:
-    from interleave.backends.generators.solid import SolidGenerator
-    from interleave.backends.vlms.scripted import ScriptedVlm
+    from interleave.backends.fakes import ScriptedVlm, SolidGenerator
     from interleave.runs.replay import fingerprint_of_drawing, fingerprint_of_messages
 
     ledger = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

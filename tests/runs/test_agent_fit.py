@@ -14,8 +14,7 @@ import interleave
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError
 from interleave.render.markdown import render_markdown
-from interleave.runs.agent_fit import unfit_agents
-from interleave.runs.resolve import Choices, resolve
+from interleave.runs.resolve import Choices, resolve, unfit_agents
 from interleave.types import Plan, PlanStep
 
 Captured = pytest.CaptureFixture[str]
@@ -114,7 +113,7 @@ def test_the_generators_of_the_miniature_fit() -> None:
 
 PLUGIN = """
 from interleave import BackendInfo
-from interleave.agents.none import NoAgent
+from interleave.agents.critic import NoAgent
 
 WAX = BackendInfo("wax_judge:NoAgent", "knows crayons", generators=("crayon",))
 """

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import interleave
-from interleave.agents.chapters import StorySoFar
+from interleave.agents.planner import StorySoFar
 from interleave.agents.replies import parse_chapter
 from interleave.backends.protocols import (
     GeneratorCapabilities,
@@ -23,8 +23,9 @@ from interleave.backends.protocols import (
 )
 from interleave.errors import ConfigurationError, ReplyError
 from interleave.runs.event_lines import EventLines, PlannedLine
+from interleave.runs.folder import comparable
 from interleave.runs.journal import ChapterPlanned, read_journal
-from interleave.runs.record import comparable, read_record
+from interleave.runs.record import read_record
 from interleave.types import Chapter, Picture, Plan, PlanStep, Request, Text
 
 FROG = "How a frog grows up, in 10 pictures"
@@ -226,7 +227,7 @@ def test_chapters_are_numbered_on_whatever_the_model_writes() -> None:
 
 
 def test_a_picture_is_shown_as_a_picture() -> None:
-    from interleave.agents.chapters import told
+    from interleave.agents.planner import told
 
     story = StorySoFar(Request.of("x"), parse_chapter(answer(1, 2)), (Image.new("RGB", (8, 8)),))
     assert isinstance(list(told(story))[-1], Picture)

@@ -12,9 +12,9 @@ import pytest
 from crashing import KILLED, CrashServer, ledger_of
 
 import interleave
+from interleave.runs.folder import PictureStore
 from interleave.runs.journal import Drawn, Replied, read_journal
 from interleave.runs.record import picture_names
-from interleave.runs.store import PictureStore
 
 MOST_TOUCHES = 400
 MOST_CALLS = 20_000

@@ -12,9 +12,9 @@ import pytest
 from crashing import KILLED, CrashServer, ledger_of
 
 import interleave
+from interleave.runs.folder import PictureStore
 from interleave.runs.journal import Drawn, Replied, read_journal
 from interleave.runs.record import picture_names
-from interleave.runs.store import PictureStore
 from interleave.types import Plan, PlanStep
 
 STORY = Plan(steps=tuple(PlanStep(number=n, caption=f"part {n}", prompt=f"add part {n}") for n in (1, 2, 3)))

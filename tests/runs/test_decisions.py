@@ -15,6 +15,7 @@ import interleave
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.config.run_config import SourceRule
 from interleave.errors import FolderInUse, InputError, MissingPicture, RunError
+from interleave.runs.event_lines import BranchSummary, summarize
 from interleave.runs.journal import (
     AttemptChosen,
     Called,
@@ -26,7 +27,6 @@ from interleave.runs.journal import (
 )
 from interleave.runs.record import RunRecord, read_record
 from interleave.runs.run import RunResult
-from interleave.runs.summary import BranchSummary, summarize
 from interleave.sources import steps_that_follow
 from interleave.train.data.trajectories import Trajectory, read_trajectory
 from interleave.types import Plan, PlanStep

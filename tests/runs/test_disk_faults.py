@@ -17,8 +17,7 @@ import pytest
 
 import interleave
 from held import held_after, release, wait_until_held
-from interleave.backends.generators.solid import SolidGenerator
-from interleave.backends.vlms.scripted import ScriptedVlm
+from interleave.backends.fakes import ScriptedVlm, SolidGenerator
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError, RunError, StorageError
 from interleave.runs.journal import Drawn, Replied, is_being_written, read_journal

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import interleave
-from interleave.backends.vlms.scripted import ScriptedVlm
+from interleave.backends.fakes import ScriptedVlm
 from interleave.config.run_config import PackConfig
 from interleave.errors import StorageError
 from interleave.files import make_folder, sync_folder

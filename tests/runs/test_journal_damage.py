@@ -25,8 +25,8 @@ from interleave.errors import RunError
 from interleave.runs import journal as lines
 from interleave.runs import record as recording
 from interleave.runs import replay as replaying
-from interleave.runs.digest_chain import DigestChain
 from interleave.runs.journal import Journal, JournalReader, first_entry, read_journal
+from interleave.runs.journal_files import DigestChain
 from interleave.runs.record import fold, read_record
 from interleave.runs.replay import Replay
 from interleave.types import Outcome, Plan, PlanStep, Verdict

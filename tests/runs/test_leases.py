@@ -12,12 +12,10 @@ import interleave
 from interleave.config.run_config import Limits
 from interleave.errors import LeaseLost, RunError
 from interleave.runs import journal as lines
-from interleave.runs.folder import open_journal
+from interleave.runs.folder import comparable, open_journal
 from interleave.runs.journal import JournalReader, read_journal
-from interleave.runs.journal_files import journal_path
-from interleave.runs.lease import Lease
-from interleave.runs.record import comparable, read_record
-from interleave.runs.record_file import is_current, read_stored
+from interleave.runs.journal_files import Lease, journal_path
+from interleave.runs.record import is_current, read_record, read_stored
 from interleave.runs.resolve import Choices, load_models, resolve
 from interleave.runs.run import Run, RunResult
 from interleave.types import Request

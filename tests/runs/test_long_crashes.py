@@ -12,9 +12,9 @@ from crash_stories import REMEDIES
 from crashing import KILLED, CrashServer, ledger_of
 
 import interleave
+from interleave.runs.folder import PictureStore
 from interleave.runs.journal import ChapterPlanned, Drawn, Judged, RedrawDecided, Replied, read_journal
 from interleave.runs.record import picture_names
-from interleave.runs.store import PictureStore
 
 MOST_LINES = 300
 AT_ONCE = 2

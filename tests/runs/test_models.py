@@ -10,8 +10,8 @@ import pytest
 
 from interleave.backends.concurrency import CallLimit
 from interleave.errors import StorageError
-from interleave.runs.disk import Disk
 from interleave.runs.journal import Continued, Journal
+from interleave.runs.models import Disk
 from interleave.types import Slot
 from work import HANGS_AFTER
 

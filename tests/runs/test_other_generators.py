@@ -11,8 +11,9 @@ import interleave
 from interleave.cli.main import run as run_command
 from interleave.errors import InputError, RunError
 from interleave.runs.event_lines import DecidedLine, EventLines
+from interleave.runs.folder import comparable
 from interleave.runs.journal import Drawn, GeneratorChanged, read_journal
-from interleave.runs.record import comparable, read_record
+from interleave.runs.record import read_record
 from interleave.types import Plan, PlanStep
 
 OWN, OTHER, THIRD = "solid?size=64", "solid?size=96", "solid?size=80"

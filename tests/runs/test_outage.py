@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import interleave
+from interleave.backends.fakes import ScriptedVlm
 from interleave.backends.protocols import Reply, Sampling, VlmCapabilities
-from interleave.backends.vlms.scripted import ScriptedVlm
 from interleave.batches.batch import Batch, Ended, read_index, run_folder
 from interleave.batches.requests import Item, items_of
 from interleave.config.specs import parse_spec
@@ -319,7 +319,7 @@ def test_C13_a_planner_away_for_an_hour_is_waited_out_by_real_runs(
 ) -> None:
     monkeypatch.setattr("interleave.backends.retries.RetryPolicy._delay", lambda *_: 0.0)
     monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 1e6)
-    monkeypatch.setattr("interleave.api.OutageRetry", time.patience)
+    monkeypatch.setattr("interleave.runs.outage.OutageRetry", time.patience)
     planner = AwayPlanner(time)
     stories = [f"Story {number}, in 1 picture" for number in range(12)]
     summary = interleave.generate_many(

@@ -15,9 +15,10 @@ import interleave
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.errors import BackendError, RunError
+from interleave.runs.folder import comparable
 from interleave.runs.journal import Called, RedrawDecided, StepFinished, read_journal
-from interleave.runs.limits import Meter
-from interleave.runs.record import comparable, read_record
+from interleave.runs.models import Meter
+from interleave.runs.record import read_record
 from interleave.runs.replay import Replay
 from interleave.types import Outcome, Plan, PlanStep, Slot, Verdict
 

@@ -13,7 +13,8 @@ from interleave.agents.prompts import load_pack
 from interleave.agents.reference_sheets import sheet_prompt, sheets_of, with_sheets, without_sheets
 from interleave.agents.replies import parse_plan
 from interleave.backends.registry import load_generator
-from interleave.runs.record import comparable, read_record
+from interleave.runs.folder import comparable
+from interleave.runs.record import read_record
 from interleave.train.data.export.planner_rows import HAS_SHEETS, planner_rows
 from interleave.train.data.trajectories import Trajectory
 from interleave.types import Asset, Plan, PlanStep

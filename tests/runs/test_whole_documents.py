@@ -24,8 +24,9 @@ from interleave.backends.protocols import (
     VlmCapabilities,
 )
 from interleave.errors import ReplyError, RunError
+from interleave.runs.folder import comparable
 from interleave.runs.journal import RedrawDecided, StepFinished, Undone, read_journal
-from interleave.runs.record import comparable, read_record
+from interleave.runs.record import read_record
 from interleave.train.data.trajectories import Trajectory, read_trajectory
 from interleave.types import Asset, Finding, GivenAsset, Outcome, Plan, PlanStep, Request, Verdict
 

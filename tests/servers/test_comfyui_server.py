@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 from programs import Program, Start, free_port, python_with, skip
 
-from interleave.backends.progress import listening
-from interleave.backends.protocols import ImageRequest
+from interleave.backends.protocols import ImageRequest, listening
 from interleave.backends.registry import load_generator
 from interleave.backends.retries import RetriedGenerator
 from interleave.errors import BackendError

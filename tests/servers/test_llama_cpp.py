@@ -9,10 +9,10 @@ from programs import Program, Start, free_port, python_with
 
 import interleave
 from interleave.agents.replies import plan_schema
-from interleave.backends.contract import Known, Status, examine
 from interleave.backends.protocols import Message, Reply, Sampling
 from interleave.backends.registry import load_vlm
 from interleave.backends.retries import RetriedVlm
+from interleave.diagnostics.contract import Known, Status, examine
 from interleave.types import Text
 
 PROGRAM = """

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from programs import skip
 
-from interleave.backends.contract import Known, Status, checks_for, examine
 from interleave.backends.registry import load_generator
+from interleave.diagnostics.contract import Known, Status, checks_for, examine
 from interleave.local.tiny.pipelines import SIDE, build_tiny_pipeline
 
 

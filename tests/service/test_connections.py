@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.service.generator.app import Service, build_app
-from interleave.service.generator.messages import Refusal, ServiceFacts
+from interleave.service.generator.messages import ServiceFacts
 from interleave.service.generator.metrics import Metrics
 from interleave.service.generator.pool import Pool
 from interleave.service.generator.server import uvicorn_config
@@ -29,6 +29,7 @@ from interleave.service.http.connection_limits import (
 )
 from interleave.service.http.connections import CLOSE_SECONDS, HEADER_SECONDS, BoundedConnection
 from interleave.service.http.memory import MemoryBudget, MemoryLease
+from interleave.service.http.refusals import Refusal
 from interleave.service.http.request_bodies import BODY_SECONDS, WINDOW_SECONDS, BoundedBody
 
 TOKEN = "a-token-of-these-tests"

@@ -16,7 +16,7 @@ import pytest
 from abuse import BAD_FORMS, BAD_JSON, FILE_NAMES, PATHS, PROMPT, field, huge_png, multipart
 from serving import CANARY, Server, coded, png
 
-from interleave.service.generator.messages import Refusal
+from interleave.service.http.refusals import Refusal
 from interleave.service.http.request_bodies import parse_json
 
 JSON = {"Content-Type": "application/json"}

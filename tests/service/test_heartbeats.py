@@ -19,10 +19,11 @@ from interleave.backends.protocols import GeneratorCapabilities
 from interleave.service.generator import worker_process as workers
 from interleave.service.generator import worker_protocol
 from interleave.service.generator.config import Limits
-from interleave.service.generator.messages import Drawing, DrawnPicture, Refusal, ServiceFacts
+from interleave.service.generator.messages import Drawing, DrawnPicture, ServiceFacts
 from interleave.service.generator.pool import Pool
 from interleave.service.generator.worker_process import Ticket, Worker, WorkerState
 from interleave.service.generator.worker_protocol import HeartbeatMonitor, processor_seconds
+from interleave.service.http.refusals import Refusal
 
 AWKWARD = ("--generator", "awkward")
 SILENCE = 10.0

@@ -22,14 +22,15 @@ from serving import Server, StartServer, blank_png, coded, png
 
 from interleave.images import MAX_PIXELS
 from interleave.service.generator.app import PIECE_BYTES, PiecewiseResponse, compose
-from interleave.service.generator.messages import Drawing, RawPicture, Refusal
+from interleave.service.generator.messages import Drawing
 from interleave.service.generator.worker_main import BAND_BYTES, read_command
 from interleave.service.generator.worker_process import Ticket, Worker, WorkerState
 from interleave.service.generator.worker_protocol import PIECE_BYTES as FRAME_BYTES
 from interleave.service.generator.worker_protocol import send_frame
 from interleave.service.http import decoding
-from interleave.service.http.decoding import Decoder, EncodedPicture, decoding_bytes
+from interleave.service.http.decoding import Decoder, EncodedPicture, RawPicture, decoding_bytes
 from interleave.service.http.memory import MemoryBudget, MemoryLease
+from interleave.service.http.refusals import Refusal
 from interleave.service.http.request_bodies import parse_json
 
 SIDE = 100
@@ -45,8 +46,8 @@ class Hook:
         self.at_once = 0
         self.most_at_once = 0
         self.most_reserved = 0
-        self._decode = decoding.decode_picture
-        monkeypatch.setattr(decoding, "decode_picture", self)
+        self._decode = decoding.images.decode_picture
+        monkeypatch.setattr(decoding.images, "decode_picture", self)
 
     def __call__(self, data: bytes, *, name: str) -> Image.Image:
         self.decoded += 1
@@ -185,7 +186,7 @@ def test_pictures_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
         assert go_on.wait(60)
         return Image.new("RGB", (SIDE, SIDE))
 
-    monkeypatch.setattr(decoding, "decode_picture", slow)
+    monkeypatch.setattr(decoding.images, "decode_picture", slow)
 
     async def crowd() -> int:
         decoder, memory = Decoder(), MemoryBudget(10**9)
@@ -211,7 +212,7 @@ def test_memory_is_held_until_the_thread_that_uses_it_has_ended(monkeypatch: pyt
         assert go_on.wait(60)
         return Image.new("RGB", (SIDE, SIDE))
 
-    monkeypatch.setattr(decoding, "decode_picture", slow)
+    monkeypatch.setattr(decoding.images, "decode_picture", slow)
 
     async def hang_up() -> tuple[int, int]:
         memory = MemoryBudget(10**9)

@@ -9,9 +9,15 @@ import pytest
 from pydantic import BaseModel
 
 from interleave.backends.protocols import GeneratorCapabilities
-from interleave.service.generator.messages import Refusal, ServiceFacts
-from interleave.service.generator.parameters import MAX_SEED, Parameters, check_sources, known_size
-from interleave.service.generator.worker_main import settings_of
+from interleave.service.generator.messages import ServiceFacts
+from interleave.service.generator.parameters import (
+    MAX_SEED,
+    Parameters,
+    check_sources,
+    known_size,
+    settings_of,
+)
+from interleave.service.http.refusals import Refusal
 
 
 class Options(BaseModel):

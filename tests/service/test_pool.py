@@ -10,10 +10,11 @@ import clockwork
 import pytest
 
 from interleave.service.generator.config import Limits
-from interleave.service.generator.messages import Drawing, DrawnPicture, Refusal
+from interleave.service.generator.messages import Drawing, DrawnPicture
 from interleave.service.generator.pool import Pool
 from interleave.service.generator.worker_process import Worker, WorkerState
 from interleave.service.generator.worker_protocol import Frame
+from interleave.service.http.refusals import Refusal
 
 
 def ready_pool(workers: int = 1, *, batch: int = 1, queue: int = 2, **limits: Any) -> Pool:

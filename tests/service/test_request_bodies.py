@@ -9,7 +9,7 @@ import pytest
 from serving import png
 from starlette.requests import Request
 
-from interleave.service.generator.messages import Refusal
+from interleave.service.http.refusals import Refusal
 from interleave.service.http.request_bodies import read_form
 
 

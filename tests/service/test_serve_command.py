@@ -19,9 +19,9 @@ from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError
 from interleave.service.cli.serve import serve_generator
 from interleave.service.generator.config import PRESETS, find_preset, parse_devices, visible_devices
-from interleave.service.generator.messages import Refusal
 from interleave.service.generator.server import listen
 from interleave.service.http.auth import Access, is_loopback
+from interleave.service.http.refusals import Refusal
 from work import HANGS_AFTER
 
 Captured = pytest.CaptureFixture[str]

@@ -16,9 +16,10 @@ import uvicorn
 from serving import PLUGINS, Server, StartServer
 
 from interleave.service.generator.config import Limits
-from interleave.service.generator.messages import Drawing, Refusal
+from interleave.service.generator.messages import Drawing
 from interleave.service.generator.pool import Pool
 from interleave.service.generator.server import _drain
+from interleave.service.http.refusals import Refusal
 
 AWKWARD = ("--generator", "awkward")
 

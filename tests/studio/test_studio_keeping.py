@@ -13,7 +13,7 @@ import pytest
 from studio_process import Studio, page_of, studio_in
 
 from held import wait_until
-from interleave.service.documents.folders import run_folder
+from interleave.batches.batch import run_folder
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

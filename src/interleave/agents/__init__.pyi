@@ -1,11 +1,6 @@
 """What rooms may use of `interleave.agents`, as `agents` of `interleave.plugin`."""
 
 from interleave.agents.critic import critic_sampling as critic_sampling
-from interleave.agents.literals import (
-    MAX_CHARACTERS as MAX_CHARACTERS,
-    find_objects as find_objects,
-    read_literal as read_literal,
-)
 from interleave.agents.loading import (
     agent_from as agent_from,
     critic_from as critic_from,
@@ -21,9 +16,7 @@ from interleave.agents.prompts import (
 )
 from interleave.agents.reference_sheets import sheets_of as sheets_of, without_sheets as without_sheets
 from interleave.agents.replies import (
-    JUDGEMENT_KEYS as JUDGEMENT_KEYS,
     PLAN_KEYS as PLAN_KEYS,
-    REFINEMENT_KEYS as REFINEMENT_KEYS,
     TEXT_SCHEMA as TEXT_SCHEMA,
     object_schema as object_schema,
     parse_plan as parse_plan,
@@ -35,5 +28,5 @@ from interleave.agents.replies import (
     render_verdict as render_verdict,
     require_object as require_object,
 )
-from interleave.agents.scorer import VlmScorer as VlmScorer
+from interleave.agents.strict_form import is_strict_verdict as is_strict_verdict
 from interleave.step_counts import named_step_count as named_step_count

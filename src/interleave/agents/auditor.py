@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from interleave.agents.critic import Critic, critic_input
-from interleave.agents.prompts import PromptPack
-from interleave.agents.reask import ask
+from interleave.agents.prompts import PromptPack, ask
 from interleave.agents.replies import FINDINGS_SCHEMA, parse_findings
 from interleave.backends.protocols import Reply, Sampling, VisionLanguageModel
 from interleave.errors import ReplyError

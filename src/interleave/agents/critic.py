@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from interleave.agents.prompts import PromptPack
-from interleave.agents.reask import ask
-from interleave.agents.replies import JUDGEMENT_KEYS, VERDICT_SCHEMA, parse_prompt, parse_verdict
+from interleave.agents.prompts import PromptPack, ask
+from interleave.agents.replies import (
+    JUDGEMENT_KEYS,
+    MARKS_SCHEMA,
+    VERDICT_SCHEMA,
+    parse_marks,
+    parse_prompt,
+    parse_verdict,
+)
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
+from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import BackendError, ConfigurationError, Failure, ReplyError
 from interleave.images import white_canvas
-from interleave.types import Outcome, Picture, Slot, Verdict
+from interleave.types import Outcome, Picture, Plan, PlanStep, Request, Scores, Slot, Verdict
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
 
 _JUDGEMENT = re.compile(
     rf"[\"'](?:{'|'.join(JUDGEMENT_KEYS)})[\"']\s*:\s*[\"']?(?P<value>true|false)", re.IGNORECASE
@@ -154,3 +163,65 @@ def acceptance_probability(reply: Reply) -> float | None:
                 return None
             return token.probability if judged["value"].lower() == "true" else 1 - token.probability
     return None
+
+
+class Scorer(Protocol):
+    """Scores one attempt, for data and rewards; the loop itself never scores.
+
+    Raises `ReplyError` when the marks cannot be read: a failure is never a number."""
+
+    async def score(self, seen: CriticInput) -> Scores: ...
+
+
+class VlmScorer:
+    """A scorer that prompts a vision-language model twice at once: for semantics, and for quality."""
+
+    def __init__(self, vlm: VisionLanguageModel, pack: PromptPack) -> None:
+        self.vlm = vlm
+        self.pack = pack
+
+    async def score(self, seen: CriticInput) -> Scores:
+        questions = [
+            asyncio.create_task(self._marks(prompt, seen))
+            for prompt in ("scorer_semantics", "scorer_quality")
+        ]
+        try:
+            semantics, quality = await asyncio.gather(*questions)
+        finally:
+            for question in questions:
+                question.cancel()  # when one fails, the other is not paid for
+        return Scores(semantics=min(semantics), quality=min(quality))
+
+    async def _marks(self, prompt: str, seen: CriticInput) -> tuple[float, float]:
+        messages = self.pack.messages(prompt, pair_slots(seen))
+        sampling = Sampling(schema=MARKS_SCHEMA, slot=seen.slot)
+        return await ask(self.vlm, messages, parse_marks, sampling=sampling, pack=self.pack)
+
+
+ROLES = ("planner", "critic")
+
+
+class NoAgent:
+    """`none`: leaves the planner or the critic out, to measure what each contributes.
+
+    As planner, makes the request itself the prompt of one picture; as critic, accepts every picture.
+    """
+
+    class Options(BackendOptions):
+        """It has none of its own."""
+
+    def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
+        if spec.model or spec.base_url:
+            raise ConfigurationError(f"{str(spec)!r}: 'none' takes no model and no address")
+        if role not in ROLES:
+            raise ConfigurationError(
+                f"there is no {role} called 'none': only planner and critic can be left out"
+            )
+
+    async def plan(self, request: Request) -> Plan:
+        if not request.text.strip():
+            raise ConfigurationError("without a planner the request needs text, the prompt of its picture")
+        return Plan(steps=(PlanStep(number=1, prompt=request.text),))
+
+    async def judge(self, seen: CriticInput) -> Verdict:
+        return Verdict(outcome=Outcome.ACCEPTED)

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from interleave.agents.auditor import Auditor, CriticAsAuditor, VlmAuditor
-from interleave.agents.chapters import ChapterPlanner, VlmChapterPlanner
-from interleave.agents.critic import Critic, VlmCritic
-from interleave.agents.planner import Planner, VlmPlanner
+from interleave.agents.critic import Critic, Scorer, VlmCritic, VlmScorer
+from interleave.agents.planner import ChapterPlanner, Planner, VlmChapterPlanner, VlmPlanner
 from interleave.agents.prompts import PromptPack
-from interleave.agents.scorer import Scorer, VlmScorer
 from interleave.backends.protocols import VisionLanguageModel
 from interleave.backends.registry import is_agent
 from interleave.config.specs import Spec

@@ -22,11 +22,16 @@ from pydantic import BaseModel, ValidationError
 
 from interleave import entry_points
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
-from interleave.backends.spec_limits import keep_limits
+from interleave.backends.retries import keep_limits
 from interleave.config.specs import BackendOptions, CriticOptions, Spec, parse_spec
-from interleave.errors import ConfigurationError, InterleaveError, MissingDependency, did_you_mean
+from interleave.errors import (
+    ConfigurationError,
+    InterleaveError,
+    MissingDependency,
+    did_you_mean,
+    problem_with,
+)
 from interleave.types import Request
-from interleave.validation_errors import problem_with
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +67,9 @@ class BackendInfo:
     """A function that raises `InputError` for a prompt this generator cannot follow."""
     chains: str | None = None
     """A class that makes chains of edits for this generator and knows their truth: see `bench drift`."""
+    asks: str | None = None
+    """A function of a spec that yields what a run folder may do with it only by permission, each as the words
+    for `--allow` and what they mean; None: a spec with an address is allowed as a whole."""
     light: bool = False
     """Whether building it reads no weights and makes no call, so that a check may build it."""
     generators: tuple[str, ...] = ()
@@ -89,78 +97,25 @@ WORK_OF = {"planner": "The plan comes", "critic": "The verdicts come", "generato
 
 GENERATORS = {
     "solid": BackendInfo(
-        "interleave.backends.generators.solid:SolidGenerator",
+        "interleave.backends.fakes:SolidGenerator",
         "paints a simple pattern that builds on its source; a double for dry runs and tests",
         note="{} from the built-in double “solid”; no image model took part.",
-        light=True,
-    ),
-    "openai-images": BackendInfo(
-        "interleave.backends.generators.openai_images:OpenAIImagesGenerator",
-        "OpenAI's image models, and servers that speak their wire: SGLang-Diffusion, vLLM-Omni",
-        needs=("openai", "httpx2"),
-        extra="api",
-        key="OPENAI_API_KEY",
-        light=True,
-    ),
-    "gemini": BackendInfo(
-        "interleave.backends.generators.gemini:GeminiGenerator",
-        "Google's image models: Nano Banana, Nano Banana Pro",
-        needs=("google.genai", "httpx2"),
-        extra="api",
-        key="GEMINI_API_KEY",
-        light=True,
-    ),
-    "http": BackendInfo(
-        "interleave.backends.generators.http:HttpGenerator",
-        "services that speak /edit and /generate: http://host:8011[,http://…] or http:./FILE",
-        needs=("httpx2",),
-        extra="api",
-        light=True,
-    ),
-    "json": BackendInfo(
-        "interleave.backends.generators.json_api:JsonApiGenerator",
-        "a plain image API that a file describes: json:./FILE.toml@http://host:9000, json:automatic1111",
-        needs=("httpx2",),
-        extra="api",
-        light=True,
-    ),
-    "comfyui": BackendInfo(
-        "interleave.backends.generators.comfyui:ComfyUIGenerator",
-        "a workflow of your own on a ComfyUI server: comfyui:WORKFLOW.json@http://host:8188",
-        needs=("httpx2",),
-        extra="api",
         light=True,
     ),
 }
 
 VLMS = {
     "scripted": BackendInfo(
-        "interleave.backends.vlms.scripted:ScriptedVlm",
+        "interleave.backends.fakes:ScriptedVlm",
         "answers from a JSONL file, or by a fixed rule; a double for dry runs and tests",
         note="{} from the built-in double “scripted”; no language model took part.",
-        light=True,
-    ),
-    "openai": BackendInfo(
-        "interleave.backends.vlms.openai:OpenAIVlm",
-        "chat completions of OpenAI, Azure, vLLM, SGLang, Ollama, OpenRouter and so on",
-        needs=("openai", "httpx2"),
-        extra="api",
-        key="OPENAI_API_KEY",
-        light=True,
-    ),
-    "gemini": BackendInfo(
-        "interleave.backends.vlms.gemini:GeminiVlm",
-        "Google's Gemini models",
-        needs=("google.genai", "httpx2"),
-        extra="api",
-        key="GEMINI_API_KEY",
         light=True,
     ),
 }
 
 AGENTS = {
     "none": BackendInfo(
-        "interleave.agents.none:NoAgent",
+        "interleave.agents.critic:NoAgent",
         "leaves a role out: the planner (one picture of the request) or the critic (accepts all)",
         note="{} from “none”, which leaves this role out; no model took part.",
         light=True,

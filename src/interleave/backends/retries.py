@@ -11,14 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+import traceback
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from interleave.backends.concurrency import CallLimit
-from interleave.backends.deadlines import TIMEOUT_ADVICE, Deadline
+from pydantic import BaseModel
+
+from interleave.backends.concurrency import TIMEOUT_ADVICE, CallLimit, Deadline
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageGenerator,
@@ -26,18 +31,102 @@ from interleave.backends.protocols import (
     Message,
     Reply,
     Sampling,
+    Token,
     VisionLanguageModel,
     VlmCapabilities,
     check_extras,
 )
-from interleave.backends.result_checks import checked, clean_errors
-from interleave.errors import BackendError, Failure
+from interleave.config.specs import BackendOptions
+from interleave.errors import BackendError, Failure, class_and_message
+from interleave.redaction import redacted, redacted_model
+from interleave.text import storable
 from interleave.types import Slot
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+
 T = TypeVar("T")
+
+
+def checked(result: T, who: str) -> T:
+    """The result of a model as it is both used and journalled, so that a replay gives the same.
+
+    Raises `BackendError` for a malformed reply.
+    """
+    if isinstance(result, Reply):
+        return cast(T, _checked_reply(result, who))
+    return cast(T, redacted_model(result)) if isinstance(result, BaseModel) else result
+
+
+def is_price(value: object) -> bool:
+    """Whether this is a price: a negative one or NaN would never reach a limit."""
+    return _is_between(value, 0, math.inf) and value != math.inf
+
+
+def explained_by(error: BaseException) -> BaseException | None:
+    """The error as the cause of another; None where its traceback would show a key."""
+    shown = "".join(traceback.format_exception(error))
+    return error if redacted(shown, message=True) == shown else None
+
+
+@contextmanager
+def clean_errors(who: str) -> Iterator[None]:
+    """Remove keys from the errors of a model, and text that a journal cannot hold.
+
+    A timeout that a user's own model raises is a transient failure, as that of any other model.
+    """
+    try:
+        yield
+    except TimeoutError as error:
+        message = storable(redacted(f"{who} timed out ({class_and_message(error)})", message=True))
+        raise BackendError(message, transient=True, kind=Failure.TIMEOUT) from explained_by(error)
+    except BackendError as error:
+        message = str(error)
+        if (clean := storable(redacted(message, message=True))) != message:
+            error.args = (clean,)
+        for cause in filter(None, (error.__cause__, error.__context__)):
+            if explained_by(cause) is None:
+                error.__cause__, error.__context__ = None, None
+        raise
+
+
+def _checked_reply(reply: Reply, who: str) -> Reply:
+    for name in ("text", "finish_reason"):
+        if not isinstance(value := getattr(reply, name), str):
+            raise _bad(f"{who} answered with a {name} that is a {type(value).__name__}")
+    if reply.cost is not None and not is_price(reply.cost):
+        raise _bad(f"{who} says its answer cost {reply.cost!r} US dollars")
+    text = redacted(storable(reply.text))
+    return Reply(
+        text,
+        redacted(storable(reply.finish_reason)),
+        _counts(reply.usage),
+        reply.cost,
+        _usable(reply.tokens) if text == storable(reply.text) else (),
+    )
+
+
+def _usable(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """The tokens; empty where one has no valid probability, as a confidence would mean nothing."""
+    if not all(_is_between(token.probability, 0, 1) for token in tokens):
+        return ()
+    return tuple(Token(storable(token.text), token.probability) for token in tokens)
+
+
+def _is_between(value: object, low: float, high: float) -> bool:
+    return isinstance(value, int | float) and low <= value <= high  # False for NaN
+
+
+def _counts(usage: object) -> dict[str, int]:
+    found = usage.items() if isinstance(usage, Mapping) else ()
+    return {str(name): count for name, count in found if isinstance(count, int) and count >= 0}
+
+
+def _bad(problem: str) -> BackendError:
+    return BackendError(problem, kind=Failure.BAD_REPLY)
+
+
 log = logging.getLogger(__name__)
 
 VLM_DEADLINE_SECONDS = 120.0
@@ -198,3 +287,77 @@ class RetriedGenerator:
             limit=self.limit,
             slot=request.slot,
         )
+
+
+def keep_limits(backend: object, options: BackendOptions, name: str) -> object:
+    """The backend, wrapped if it does not keep the concurrency or the timeout that its spec asks for.
+
+    A backend that keeps such an option says so in its capabilities and is left as it is. One that does not,
+    such as a plugin that never looks at the option, is wrapped: its capabilities then say the concurrency,
+    which all callers keep, and the wrapper ends a try that takes longer than the timeout.
+    """
+    capabilities = getattr(backend, "capabilities", None)
+    if not isinstance(capabilities, GeneratorCapabilities | VlmCapabilities):
+        return backend  # an agent that computes, or no backend at all: the contract says so
+    concurrency, timeout = options.concurrency, options.timeout
+    if concurrency in (None, capabilities.concurrency) and timeout in (None, capabilities.timeout):
+        return backend
+    draws = isinstance(capabilities, GeneratorCapabilities)
+    usual = capabilities.deadline or (IMAGE_DEADLINE_SECONDS if draws else VLM_DEADLINE_SECONDS)
+    changed = replace(
+        capabilities,
+        concurrency=concurrency or capabilities.concurrency,
+        timeout=timeout or capabilities.timeout,
+        deadline=timeout if timeout is not None and timeout > usual else capabilities.deadline,
+    )
+    seconds = timeout if timeout != capabilities.timeout else None
+    if draws:
+        return LimitedGenerator(cast(ImageGenerator, backend), changed, seconds, name)
+    return LimitedVlm(cast(VisionLanguageModel, backend), changed, seconds, name)
+
+
+class _Limited:
+    def __init__(self, backend: Any, capabilities: Any, seconds: float | None, name: str) -> None:
+        self.backend = backend
+        self.capabilities = capabilities
+        self._seconds = seconds
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "backend":  # not set yet: a copy is being made
+            raise AttributeError(name)
+        return getattr(self.backend, name)
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncGenerator[None]:
+        if self._seconds is None:
+            yield
+            return
+        deadline = Deadline(self._seconds)
+        try:
+            async with deadline.running():
+                yield
+        except TimeoutError as error:
+            if not deadline.expired:
+                raise
+            raise BackendError(
+                f"{self._name} gave no answer within {self._seconds:g} s{TIMEOUT_ADVICE}",
+                transient=True,
+                kind=Failure.TIMEOUT,
+            ) from error
+
+
+class LimitedGenerator(_Limited):
+    """An image generator with the concurrency and the timeout of its spec."""
+
+    async def generate(self, request: ImageRequest) -> Image:
+        async with self._in_time():
+            return cast("Image", await self.backend.generate(request))
+
+
+class LimitedVlm(_Limited):
+    """A vision-language model with the concurrency and the timeout of its spec."""
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
+        async with self._in_time():
+            return cast(Reply, await self.backend.complete(messages, sampling))

@@ -22,28 +22,30 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from interleave.batches.assignment import WHOLE, Assignment, Shard, assignment_differences
 from interleave.batches.requests import Item
-from interleave.batches.watcher import Watcher
+from interleave.config.run_config import DEFAULT_CONCURRENCY
 from interleave.errors import BackendError, RunError, StorageError
 from interleave.files import remove_temporaries_of, write_atomic
-from interleave.runs.disk import Disk
 from interleave.runs.folder import folder_lock, open_journal, refuse_foreign_folder
 from interleave.runs.journal import Line, folder_in_use, is_being_written
+from interleave.runs.models import Disk
 from interleave.runs.outage import OutageRetry, TryResult
 from interleave.runs.record import RunRecord, read_record
 from interleave.text import slug
 from interleave.version import __version__
 
+if TYPE_CHECKING:
+    from interleave.runs.event_lines import EventLine
+
 VERSION = 1
 CONFIG_NAME = "batch.json"
 LOCK_NAME = "batch.lock"
 INDEX_STEM = "index"
-DEFAULT_CONCURRENCY = 64
 FAILURES_IN_A_ROW = 50
 """After this many failures without one success between them, the cause is common to all."""
 
@@ -156,6 +158,38 @@ class BatchSummary:
             self.generators[ended.generator] += 1
         if ended.status == "failed" and len(self.failures) < FAILURES_IN_A_ROW:
             self.failures.append(ended)
+
+
+class Watcher:
+    """Follows a batch as it works; this one ignores all it is told. Lines may come from several threads."""
+
+    def begin(self, total: int, what: str = "") -> None:
+        """So many requests are to be answered; `what` names the pass where there are several."""
+
+    def line(self, line: EventLine) -> None:
+        """Something happened in a run of this process; runs on other machines report only their end."""
+
+    def ended(self, ended: Ended, *, already: bool) -> None:
+        """A request has ended, now or (`already`) in an earlier process."""
+
+
+class Watchers(Watcher):
+    """Several watchers of one batch."""
+
+    def __init__(self, *each: Watcher) -> None:
+        self.each = each
+
+    def begin(self, total: int, what: str = "") -> None:
+        for watcher in self.each:
+            watcher.begin(total, what)
+
+    def line(self, line: EventLine) -> None:
+        for watcher in self.each:
+            watcher.line(line)
+
+    def ended(self, ended: Ended, *, already: bool) -> None:
+        for watcher in self.each:
+            watcher.ended(ended, already=already)
 
 
 class Batch:

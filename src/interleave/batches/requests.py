@@ -19,7 +19,7 @@ from typing import Any
 from interleave.errors import InputError, InterleaveError
 from interleave.files import open_regular, read_lines, why
 from interleave.images import MAX_BYTES, pixel_digest, read_picture, white_canvas
-from interleave.runs.lease import Lease
+from interleave.runs.journal_files import Lease
 from interleave.text import count as counted
 from interleave.text import storable
 from interleave.types import Picture, Request, Text
@@ -160,13 +160,22 @@ def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
         raise InputError(f"{path}: cannot be read ({why(error)})") from None
 
 
+def rows_of(path: Path) -> Iterator[tuple[int, dict[str, Any] | InputError]]:
+    """Number and object of every line that is not blank; the error in place of one that cannot be read."""
+    for number, _, line in lines_of(path):
+        try:
+            yield number, parse_line(line)
+        except InputError as error:
+            yield number, error
+
+
 def _read_line(path: Path, offset: int, line: bytes) -> Item:
     row = parse_line(line)
-    parts = _checked_parts(row.get("request"), path.parent)
+    parts = checked_parts(row.get("request"), path.parent)
     digest = _digest("".join(f"\x00{type(part).__name__}\x00{part}" for part in parts))
 
     def load() -> Request:
-        again = _checked_parts(parse_line(_line_at(path, offset)).get("request"), path.parent)
+        again = checked_parts(parse_line(_line_at(path, offset)).get("request"), path.parent)
         if again != parts:
             raise InputError(f"{path} has changed since it was checked")
         return Request.of([part if isinstance(part, str) else read_picture(part) for part in again])
@@ -203,7 +212,8 @@ def parse_line(line: bytes) -> dict[str, Any]:
     return row
 
 
-def _checked_parts(request: Any, root: Path) -> list[RawPart]:
+def checked_parts(request: Any, root: Path) -> list[RawPart]:
+    """The parts of a request in JSON, with the files of its pictures; raises `InputError` for a bad one."""
     parts = raw_parts(request, lambda name: picture_file(root, name))
     refuse_unusable(parts)
     return parts
@@ -257,13 +267,14 @@ def picture_file(root: Path, name: str) -> Path:
 
 
 def _item(identity: Any, digest: str, load: Callable[[], Request]) -> Item:
-    if identity is not None and (isinstance(identity, bool) or not isinstance(identity, str | int)):
-        raise InputError(f'"id" must be a text or a whole number, not {identity!r:.60}')
-    return Item(digest if identity is None else checked_id(str(identity)), digest, load)
+    return Item(digest if identity is None else checked_id(identity), digest, load)
 
 
-def checked_id(identity: str) -> str:
+def checked_id(given: Any) -> str:
     """The id, refused where a file cannot hold it as it is: escaped, two ids could become equal."""
+    if isinstance(given, bool) or not isinstance(given, str | int):
+        raise InputError(f'"id" must be a text or a whole number, not {given!r:.60}')
+    identity = str(given)
     if storable(identity) != identity:
         raise InputError(f'"id" {identity!r:.60} holds half of a surrogate pair, which is not valid Unicode')
     return identity

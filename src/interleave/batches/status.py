@@ -13,8 +13,7 @@ from pathlib import Path
 
 from interleave.batches.batch import BatchSummary, Ended, read_index
 from interleave.errors import RunError
-from interleave.runs.record import RunRecord, read_record
-from interleave.runs.record_file import is_current, read_stored
+from interleave.runs.record import RunRecord, is_current, read_record, read_stored
 
 log = logging.getLogger(__name__)
 

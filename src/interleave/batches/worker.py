@@ -1,30 +1,36 @@
-"""The executor in this process: models are loaded once and shared by all runs, each in its own folder."""
+"""The executor in this process: models are loaded once and shared by all runs, each in its own folder.
+
+Packages add others, on a cluster for instance, by the entry points `interleave.executors`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from contextlib import aclosing, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, aclosing, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from interleave import entry_points
 from interleave.batches.assignment import Assignment
-from interleave.batches.batch import Ended, ItemStatus, run_folder
+from interleave.batches.batch import Ended, Executor, ItemStatus, Watcher, run_folder
 from interleave.batches.requests import Item
-from interleave.batches.watcher import Watcher
-from interleave.config.run_config import Limits, RunConfig
+from interleave.config.run_config import DEFAULT_CONCURRENCY, Limits, RunConfig
 from interleave.errors import (
     BackendError,
+    ConfigurationError,
     FolderInUse,
     InputError,
     InterleaveError,
     StorageError,
     class_and_message,
+    did_you_mean,
 )
 from interleave.files import allow_open_files
-from interleave.runs.cost_estimate import cost_note
 from interleave.runs.journal import Started, first_entry
-from interleave.runs.models import Models
+from interleave.runs.models import Models, cost_note
 from interleave.runs.record import RunRecord
 from interleave.runs.resolve import adapted_request
 from interleave.runs.run import Run, RunResult
@@ -120,6 +126,42 @@ class Worker:
             return next(iter(self.models))
         started = first_entry(folder)
         return started.config.generator.identity if isinstance(started, Started) else item.generator
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """How many workers an executor elsewhere starts, and the resources of each."""
+
+    workers: int = 1
+    concurrency: int = DEFAULT_CONCURRENCY
+    """Requests in flight in each worker."""
+    gpus: float = 0.0
+    """GPUs reserved for each worker."""
+
+
+class RemoteWork(Protocol):
+    """What a worker process is told: how to load its models and where the requests are. It is pickled."""
+
+    def worker(self, folder: Path) -> Worker:
+        """Load the models, ready to carry out requests below this folder."""
+        ...
+
+    def items(self) -> Iterable[Item]:
+        """All requests, read on this machine."""
+        ...
+
+
+def executor_named(
+    name: str, work: RemoteWork, folder: Path, options: WorkerOptions
+) -> AbstractContextManager[Executor]:
+    """The executor of this name among the entry points; its processes end with the block."""
+    known = entry_points.installed("executors")
+    if name not in known:
+        raise ConfigurationError(f"no engine named {name!r}. {did_you_mean(name, ['local', *known])}")
+    found: AbstractContextManager[Executor] = entry_points.load(known[name], f"the executor {name!r}")(
+        work, folder, options
+    )
+    return found
 
 
 def _loaded(item: Item, config: RunConfig, models: Models) -> Request:

@@ -8,6 +8,8 @@ outputs    what a system answered, in our form; each benchmark reads and writes 
 judge      asking the judge, one record a call, resumable and within a budget
 records    the judge's records on disk
 prompts    the words the judge is asked with: ours, or those of a checkout of the benchmark
-numbers    from records to numbers with intervals: pure functions
+numbers    what a number is: made of the measures of all items, with its interval
+scoring    from records to the numbers of a benchmark: pure functions
+statistics intervals, correlations, agreement of raters, reliability, scaling
 report     the table, the JSON and the page
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from interleave import (
     ConfigurationError,
     GivenAsset,
+    InputError,
     InterleaveError,
     Message,
     Reply,
@@ -20,13 +22,13 @@ from interleave import (
     read_picture,
 )
 from interleave.bench.datasets import HubData
+from interleave.bench.numbers import Number
 from interleave.bench.prompts import Constant, JudgePrompts
 from interleave.plugin import Value
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from interleave.bench.numbers import Number
     from interleave.bench.outputs import Output
 
 Status = Literal["ok", "unparsed", "refused", "api_error", "missing_output"]
@@ -95,6 +97,11 @@ class Dataset:
     source: str
     notes: tuple[str, ...] = ()
     """What was found when it was checked: counts, licence, what is odd."""
+
+    def __post_init__(self) -> None:
+        times = Counter(item.id for item in self.items)
+        if twice := [name for name, count in times.items() if count > 1]:
+            raise InputError(f"{self.source}: the item {twice[0]!r} stands there twice")
 
     def first(self, count: int | None) -> Dataset:
         """The first items of every group in turn, so that a small sample has all groups."""

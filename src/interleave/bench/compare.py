@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from interleave import InputError, InterleaveError
 from interleave.bench.base import Benchmark, Item, JudgeRecord
-from interleave.bench.numbers import Gap, item_scores, paired
+from interleave.bench.numbers import Gap, paired
 from interleave.bench.outputs import FOLDER as OUTPUTS
 from interleave.bench.outputs import Output, read_outputs
 from interleave.bench.records import FOLDER as JUDGE
 from interleave.bench.records import read_records, record_file
-from interleave.bench.report import Filter, group_classes
+from interleave.bench.report import Filter, group_classes, group_filters
+from interleave.bench.scoring import item_scores
 from interleave.bench.stages import SCORES, Scored, judge_name, open_workspace, read_scored
 from interleave.bench.table import find_benchmark
 from interleave.bench.views import AnswerView, ItemView, Pages, VerdictView, in_digits
@@ -197,7 +198,7 @@ def render_comparison(
             Filter("show-wins", "wins of A", "win", len(comparison.wins)),
             Filter("show-losses", "losses of A", "loss", len(comparison.losses)),
         ],
-        group_filters=_group_filters(duels, groups) if len(groups) > 1 else [],
+        group_filters=group_filters([(duel.item.group, duel.group) for duel in duels], list(groups)),
         in_digits=in_digits,
     )
 
@@ -246,12 +247,3 @@ def _duels(
             )
         )
     return duels
-
-
-def _group_filters(duels: list[Duel], groups: Iterable[str]) -> list[Filter]:
-    classes = {duel.item.group: duel.group for duel in duels}
-    counts = {name: sum(duel.item.group == name for duel in duels) for name in classes}
-    return [
-        Filter("group-all", "all groups", "", len(duels)),
-        *(Filter(f"choose-{classes[name]}", name, classes[name], counts[name]) for name in groups),
-    ]

@@ -6,7 +6,9 @@ Pickled files are never opened: they can run code.
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from interleave import ConfigurationError, InputError, MissingDependency
+from interleave.bench.image_tables import text_rows
 from interleave.plugin import files
 
 VARIABLE = "INTERLEAVE_BENCH_DATA"
@@ -88,10 +91,7 @@ def digest_of(paths: Iterable[Path]) -> str:
     """Twelve digits that stand for the contents of these files."""
     total = hashlib.sha256()
     for path in sorted(paths):
-        try:
-            total.update(hashlib.sha256(files.read_bytes(path, most_bytes=MAX_FILE_BYTES)).digest())
-        except OSError as error:
-            raise InputError(f"{path} cannot be read ({files.why(error)})") from None
+        total.update(hashlib.sha256(_read(path)).digest())
     return total.hexdigest()[:12]
 
 
@@ -112,18 +112,14 @@ def _data_files(folder: Path) -> Iterator[Path]:
 def read_rows(path: Path, *, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
     """The rows of one file; raises `InputError` for what is none."""
     if path.suffix == ".parquet":
-        yield from _parquet_rows(path, columns)
+        yield from (values for values, _ in text_rows([path], columns))
         return
-    try:
-        data = files.read_bytes(path, most_bytes=MAX_FILE_BYTES)
-        if path.suffix == ".jsonl":
-            found: Any = [json.loads(line) for line in data.splitlines() if line.strip()]
-        else:
-            found = json.loads(data)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON ({error})") from None
+    data = _read(path)
+    found = (
+        _json(path, data)
+        if path.suffix != ".jsonl"
+        else [_json(path, line) for line in data.splitlines() if line.strip()]
+    )
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
         raise InputError(f"{path} is not a list of objects")
     yield from found
@@ -131,32 +127,33 @@ def read_rows(path: Path, *, columns: Sequence[str] | None = None) -> Iterator[d
 
 def read_object(path: Path) -> dict[str, Any]:
     """The object of a JSON file; raises `InputError` for what is none."""
-    try:
-        found = json.loads(files.read_bytes(path, most_bytes=MAX_FILE_BYTES))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON ({error})") from None
+    found = _json(path, _read(path))
     if not isinstance(found, dict):
         raise InputError(f"{path} is not an object")
     return found
 
 
-def _parquet_rows(path: Path, columns: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+def read_cells(path: Path, *, delimiter: str = ",") -> Iterator[dict[str, Any]]:
+    """The rows of a CSV file by the names in its first row."""
     try:
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingDependency(
-            "reading parquet files needs pyarrow: pip install 'interleavethinker[train]'"
-        ) from None
+        text = _read(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} cannot be read ({error})") from None
+    yield from csv.DictReader(io.StringIO(text), delimiter=delimiter)
+
+
+def _read(path: Path) -> bytes:
     try:
-        file = pyarrow.parquet.ParquetFile(path)
-        there = set(file.schema_arrow.names)
-        wanted = [name for name in columns if name in there] if columns is not None else None
-        for batch in file.iter_batches(batch_size=64, columns=wanted):
-            yield from batch.to_pylist()
-    except (OSError, pyarrow.ArrowInvalid) as error:
-        raise InputError(f"{path} cannot be read ({str(error).splitlines()[0]})") from None
+        return files.read_bytes(path, most_bytes=MAX_FILE_BYTES)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
+
+
+def _json(path: Path, data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON ({error})") from None
 
 
 def field(row: Mapping[str, Any], name: str, kind: type | tuple[type, ...], where: str) -> Any:

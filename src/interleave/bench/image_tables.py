@@ -9,14 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interleave import InputError, MissingDependency
-from interleave.bench.base import Unparsed
 from interleave.plugin import images
 
 if TYPE_CHECKING:
@@ -69,8 +67,10 @@ class TableRow:
         return images.decode_picture(data, name=where, max_bytes=MAX_PICTURE_BYTES)
 
 
-def text_rows(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[tuple[dict[str, Any], TableRow]]:
-    """The given columns of all rows, with where each row is; a column that is missing is left out."""
+def text_rows(
+    paths: Iterable[Path], columns: Sequence[str] | None
+) -> Iterator[tuple[dict[str, Any], TableRow]]:
+    """These columns of all rows, or all columns, with where each row is; one that is missing is left out."""
     for path in paths:
         number = 0
         for batch in _batches(path, columns):
@@ -92,18 +92,6 @@ def revision_of(rows: Iterable[Any], paths: Iterable[Path] = ()) -> str:
     return total.hexdigest()[:12]
 
 
-@contextmanager
-def showing() -> Iterator[None]:
-    """Within it, a picture that cannot be read raises `Unparsed`.
-
-    One damaged picture of thousands is a question without an answer, not the end of all others.
-    """
-    try:
-        yield
-    except InputError as error:
-        raise Unparsed(f"what is to be judged cannot be shown: {error}") from None
-
-
 def _arrow() -> Any:
     try:
         import pyarrow
@@ -115,7 +103,7 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def _batches(path: Path, columns: Sequence[str]) -> Iterator[Any]:
+def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
     arrow = _arrow()
     try:
         if path.suffix == ".arrow":
@@ -129,8 +117,8 @@ def _batches(path: Path, columns: Sequence[str]) -> Iterator[Any]:
         raise InputError(f"{path} cannot be read ({str(error).splitlines()[0]})") from None
 
 
-def _there(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    return [name for name in columns if name in names]
+def _there(names: Sequence[str], columns: Sequence[str] | None) -> list[str]:
+    return [name for name in columns if name in names] if columns is not None else list(names)
 
 
 def _cell(path: Path, row: int, column: str) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,9 @@ from interleave import (
     LimitReached,
     Message,
     Reply,
+    Sampling,
     VisionLanguageModel,
+    VlmCapabilities,
 )
 from interleave.bench.base import (
     Benchmark,
@@ -37,7 +39,7 @@ from interleave.bench.base import (
 from interleave.bench.outputs import Output
 from interleave.bench.prompts import JudgePrompts
 from interleave.bench.records import FOLDER, read_records, record_file, spent
-from interleave.plugin import Limits, backends, runs
+from interleave.plugin import Limits, RetriedVlm, runs
 
 REASKS = 2
 """How often a reply that cannot be read is asked for again."""
@@ -147,6 +149,24 @@ def estimate(judged: Judged, vlm: VisionLanguageModel, *, retry_failed: bool = F
     return Estimate(questions, already, None if price is None else round(price * questions, 2))
 
 
+@dataclass(frozen=True)
+class MeteredVlm:
+    """A judge of which every try counts against the limits."""
+
+    vlm: VisionLanguageModel
+    meter: runs.Meter
+
+    @property
+    def capabilities(self) -> VlmCapabilities:
+        return self.vlm.capabilities
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
+        price = self.capabilities.typical_price
+        reply = await self.meter.call(lambda: self.vlm.complete(messages, sampling), price=price)
+        self.meter.spend(reply.cost)
+        return reply
+
+
 class JudgeSession:
     """One session of judging."""
 
@@ -162,19 +182,16 @@ class JudgeSession:
     ) -> None:
         limits = limits or Limits()
         runs.refuse_unpriced(limits, {"judge": vlm.capabilities.knows_its_price})
-        self.judged, self.vlm = judged, vlm
+        self.judged = judged
         self.retry_failed, self.reasks = retry_failed, reasks
         self.outage_retry = outage_retry or runs.OutageRetry(limits.max_seconds)
-        self.retries = backends.RetryPolicy()
-        self.limit = backends.CallLimit.of(
-            vlm.capabilities, seconds=backends.VLM_DEADLINE_SECONDS, what="the judge"
-        )
         self.disk = runs.Disk()
         self.known = judged.records()
         self.waiting, questions, already = judged.open_questions(self.known, retry_failed=retry_failed)
         self.progress = Progress(questions, already)
         calls, cost = spent(judged.path)
-        self.meter = runs.Meter(limits, calls=calls, cost=cost)
+        meter = runs.Meter(limits, calls=calls, cost=cost)
+        self.asked = RetriedVlm("the judge", MeteredVlm(vlm, meter))
         self.journal = runs.open_journal(judged.path.parent, judged.path.name)
 
     async def run(self, *, concurrency: int) -> AsyncGenerator[JudgeRecord]:
@@ -266,7 +283,7 @@ class JudgeSession:
             record = base
             for _ in range(1 + self.reasks):
                 try:
-                    reply = await self._ask(question.messages, question)
+                    reply = await self.asked.complete(question.messages, question.sampling)
                 except BackendError as error:
                     if error.kind is Failure.DENIED:
                         raise  # a key that opens nothing opens nothing for the next question either
@@ -284,22 +301,6 @@ class JudgeSession:
             return runs.TryResult(record, progress=tries, succeeded=True)
 
         return await self.outage_retry.run(take)
-
-    async def _ask(self, messages: tuple[Message, ...], question: Question) -> Reply:
-        async def call() -> Reply:
-            return await self.vlm.complete(messages, question.sampling)
-
-        price = self.vlm.capabilities.typical_price
-        deadline = self.vlm.capabilities.deadline or backends.VLM_DEADLINE_SECONDS
-        reply = await self.retries.call(
-            "the judge",
-            lambda: self.meter.call(call, price=price),
-            deadline=deadline,
-            limit=self.limit,
-            slot=question.sampling.slot,
-        )
-        self.meter.spend(reply.cost)
-        return reply
 
 
 def _filled(

@@ -15,16 +15,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO
 
 from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
-from interleave import InputError, StorageError
-from interleave.plugin import Prose, Value, files, first_problem, locks, make_folder
+from interleave import InputError
+from interleave.plugin import Prose, Value, files, first_problem
 
 MAX_FILE_BYTES = 4_000_000_000
 MAX_LINE_BYTES = 1_000_000
@@ -159,41 +157,9 @@ def _read(line: bytes) -> Label:
         raise ValueError(first_problem(error)) from None
 
 
-def write_labels(path: Path, labels: Iterable[Label]) -> None:
-    """Append labels to a file, which is made where it is missing; they are on disk afterwards."""
-    locks.require_locks()
-    lines = label_lines(labels)
-    make_folder(path.parent)
-    try:
-        with open(path, "a+b") as file:
-            locks.lock(file, wait=True)  # raters may share a file
-            _end_last_line(file)
-            file.write(lines)
-            file.flush()
-            files.sync_file(file.fileno())
-    except OSError as error:
-        raise StorageError.at(path, error) from error
-    files.sync_folder(path.parent)
-
-
 def label_lines(labels: Iterable[Label]) -> bytes:
     """Labels as the lines of a file."""
     return b"".join(label.model_dump_json().encode() + b"\n" for label in labels)
-
-
-def _end_last_line(file: BinaryIO) -> None:
-    """A last line without an end gets one, or is removed where a crash has cut it off."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(size - MAX_LINE_BYTES, 0))
-    tail = file.read()
-    if not tail or tail.endswith(b"\n"):
-        return
-    last = tail[tail.rfind(b"\n") + 1 :]
-    try:
-        _read(last)
-        file.write(b"\n")
-    except ValueError:
-        file.truncate(size - len(last))
 
 
 def of_kind(labels: Sequence[Label], kind: Kind) -> list[Label]:

@@ -1,4 +1,4 @@
-"""From the judge's records to numbers with intervals. Pure functions: the same records, the same numbers.
+"""What a number is: how it is made of the measures of all items, with its interval.
 
 A measure is what one item contributes; a number is made of the measures of all items. Intervals are those of
 the bootstrap over items: all questions about an item stay together, because they err together.
@@ -8,22 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from interleave import InputError
-from interleave.bench.base import Answers, Benchmark, Item, JudgeRecord, Status
+from interleave.bench.statistics import middle_or_rule_of_three, resamples
 from interleave.plugin import Value
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[np.float64]]
-
-Missing = Literal["zero", "drop", "official"]
-RESAMPLES = 1000
-Records = Mapping[str, Mapping[str, JudgeRecord]]
-"""By item and key."""
+    from interleave.bench.statistics import Array, Places
 
 
 class Table:
@@ -53,7 +44,7 @@ class Table:
             for column in self.columns.values()
         )
 
-    def taking(self, rows: Array) -> Table:
+    def taking(self, rows: Places) -> Table:
         """The same table with these rows, some perhaps several times."""
         chosen = Table.__new__(Table)
         chosen.names = self.names
@@ -103,6 +94,10 @@ class Number:
     def of_a_group(self) -> Number:
         return self if self.within is None else replace(self, aggregate=self.within)
 
+    def shown(self, value: float) -> float | None:
+        """A value of the aggregate as it is reported; None for NaN."""
+        return None if value != value else round(value * self.scale, 6)
+
 
 def item_mean(name: str, measure: str, *, scale: float = 1.0, digits: int = 2) -> Number:
     """The mean over items."""
@@ -140,238 +135,12 @@ def mean_of(name: str, *parts: Number, scale: float | None = None, digits: int |
     )
 
 
-def one_group(name: str, group: str, part: Number) -> Number:
-    """A number of one group alone."""
-
-    def aggregate(table: Table) -> float:
-        if group not in table.names:
-            return float("nan")
-        return part.aggregate(table.taking((table.groups == table.names.index(group)).nonzero()[0]))
-
-    return Number(name, aggregate, part.scale, part.digits, part.measures)
-
-
-def item_scores(
-    benchmark: Benchmark, numbers: Sequence[Number], group: str, *sides: Mapping[str, float | None]
-) -> tuple[float, ...] | None:
-    """How good an item is by itself, for each of these measures of it: by the first number that all have."""
-    own = [benchmark.item_score(measures) for measures in sides]
-    if None not in own:
-        return tuple(score for score in own if score is not None)
-    tables = [Table([group], {name: [value] for name, value in each.items()}) for each in sides]
-    for number in numbers:
-        found = tuple(number.of_a_group.aggregate(table) for table in tables)
-        if all(value == value for value in found):
-            return found
-    return None
-
-
-class Measured(Value):
-    """A number, how sure it is, and what it was made of."""
-
-    name: str
-    id: str
-    """`metric@version@judge@prompts@data-revision`: two numbers with different ids are not the same thing."""
-    value: float | None
-    """None where nothing is left to compute it from."""
-    low: float | None = None
-    high: float | None = None
-    items: int
-    """How many items contributed."""
-    coverage: float
-    """The share of items of which every question has a value."""
-    digits: int = 2
-
-
-class Outcome(Value):
-    """What a judged benchmark came to."""
-
-    benchmark: str
-    missing: Missing
-    items: int
-    coverage: float
-    statuses: dict[str, int]
-    """How many questions ended how."""
-    numbers: tuple[Measured, ...]
-    by_group: dict[str, tuple[Measured, ...]]
-    measures: dict[str, dict[str, float | None]]
-    """By item: what paired comparisons and the worst-first page are made from."""
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Label:
-    """What a number's name says beside the metric."""
-
-    version: str
-    judge: str
-    prompts: str
-    revision: str
-
-    def id_of(self, metric: str) -> str:
-        return "@".join([metric, self.version, self.judge, self.prompts, self.revision])
-
-
-@dataclass(frozen=True)
-class Scorable:
-    """Everything numbers are made from."""
-
-    benchmark: Benchmark
-    items: Sequence[Item]
-    keys: Mapping[str, Sequence[str]]
-    """The questions that each item should have a value for."""
-    records: Records
-    missing: Missing = "zero"
-
-    @cached_property
-    def item_measures(self) -> dict[str, dict[str, float | None]]:
-        return {item.id: dict(self._measures(item)) for item in self.items}
-
-    def _measures(self, item: Item) -> Mapping[str, float | None]:
-        records = self.records.get(item.id, {})
-        if self.missing != "official":
-            return self.benchmark.measures(item, Answers(records, self._without_a_value))
-        # upstream's scripts may treat a failure differently in each measure
-        names = self.benchmark.measures(item, Answers(records, self._without_a_value))
-        return {name: self._official(name, item, records) for name in names}
-
-    def _without_a_value(self, key: str, status: Status) -> Any | None:
-        return self.benchmark.worst(key) if self.missing == "zero" else None
-
-    def _official(self, measure: str, item: Item, records: Mapping[str, JudgeRecord]) -> float | None:
-        def missing(key: str, status: Status) -> Any | None:
-            match self.benchmark.official(measure, key, status):
-                case "zero":
-                    return self.benchmark.worst(key)
-                case "stop":
-                    raise InputError(
-                        f"{self.benchmark.name}: upstream's script gives no number while {item.id!r} has "
-                        f"none ({key}: {status}). Judge it again, or choose --missing zero or drop"
-                    )
-            return None
-
-        return self.benchmark.measures(item, Answers(records, missing))[measure]
-
-    @cached_property
-    def covered(self) -> set[str]:
-        """The items of which every question has a value."""
-        return {
-            item.id
-            for item in self.items
-            if all(
-                (record := self.records.get(item.id, {}).get(key)) is not None and record.status == "ok"
-                for key in self.keys[item.id]
-            )
-        }
-
-    @cached_property
-    def statuses(self) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for item in self.items:
-            for key in self.keys[item.id]:
-                record = self.records.get(item.id, {}).get(key)
-                status = record.status if record is not None else "not asked"
-                found[status] = found.get(status, 0) + 1
-        return found
-
-    def table(self, items: Sequence[Item] | None = None) -> Table:
-        chosen = self.items if items is None else items
-        names = list(self.item_measures[chosen[0].id]) if chosen else []
-        return Table(
-            [item.group for item in chosen],
-            {name: [self.item_measures[item.id][name] for item in chosen] for name in names},
-        )
-
-
-def outcome_of(scorable: Scorable, label: Label, *, notes: Sequence[str] = ()) -> Outcome:
-    """All numbers of a benchmark with their intervals."""
-    if not scorable.items:
-        raise InputError(f"{scorable.benchmark.name}: there are no items to score")
-    groups: dict[str, list[Item]] = {}
-    for item in scorable.items:
-        groups.setdefault(item.group, []).append(item)
-    numbers = list(scorable.benchmark.numbers())
-    return Outcome(
-        benchmark=scorable.benchmark.name,
-        missing=scorable.missing,
-        items=len(scorable.items),
-        coverage=_share(scorable, scorable.items),
-        statuses=scorable.statuses,
-        numbers=tuple(measured(number, scorable, scorable.items, label) for number in numbers),
-        by_group={
-            name: tuple(measured(number.of_a_group, scorable, members, label) for number in numbers[:1])
-            for name, members in groups.items()
-            if len(groups) > 1
-        },
-        measures=scorable.item_measures,
-        notes=tuple(notes),
-    )
-
-
-def measured(number: Number, scorable: Scorable, items: Sequence[Item], label: Label) -> Measured:
-    """A number over some of the items."""
-    table = scorable.table(items)
-    value = number.aggregate(table)
-    low, high = interval(table, number.aggregate)
-    contributing = sum(
-        any(scorable.item_measures[item.id][name] is not None for name in number.measures) for item in items
-    )
-    return Measured(
-        name=number.name,
-        id=label.id_of(number.name),
-        value=_shown(value, number),
-        low=_shown(low, number),
-        high=_shown(high, number),
-        items=contributing,
-        coverage=_share(scorable, items),
-        digits=number.digits,
-    )
-
-
-def _share(scorable: Scorable, items: Sequence[Item]) -> float:
-    return round(sum(item.id in scorable.covered for item in items) / len(items), 4)
-
-
-def _shown(value: float, number: Number) -> float | None:
-    return None if value != value else round(value * number.scale, 6)
-
-
-def interval(table: Table, aggregate: Aggregate, *, seed: int = 0) -> tuple[float, float]:
-    """The 95 % interval of the bootstrap over items, drawn within their groups: groups are not a sample."""
+def interval(table: Table, aggregate: Aggregate) -> tuple[float, float]:
+    """The 95 % interval of the bootstrap over items, drawn within their groups."""
     if len(table) < 2:
         return float("nan"), float("nan")
-    values = [aggregate(table.taking(rows)) for rows in _resamples(table, seed)]
-    return _bounds(values, len(table), least=0.0 if table.has_fractions else None)
-
-
-def _bounds(values: Sequence[float], items: int, *, least: float | None) -> tuple[float, float]:
-    """The middle 95 % of resampled values.
-
-    Where all agree, the rule of three: what was not seen in n items is rarer than 3 in n. That holds for
-    fractions, from `least` to 1; for other values nothing is known.
-    """
-    import numpy as np
-
-    there = [value for value in values if value == value]
-    if not there:
-        return float("nan"), float("nan")
-    if max(there) - min(there) > 1e-12:
-        low, high = np.quantile(there, (0.025, 0.975))
-        return float(low), float(high)
-    if least is None:
-        return float("nan"), float("nan")
-    return max(least, there[0] - 3 / items), min(1.0, there[0] + 3 / items)
-
-
-def _resamples(table: Table, seed: int) -> list[Array]:
-    import numpy as np
-
-    random = np.random.default_rng(seed)
-    members = [np.flatnonzero(table.groups == place) for place in range(len(table.names))]
-    return [
-        np.concatenate([rows[random.integers(len(rows), size=len(rows))] for rows in members if len(rows)])
-        for _ in range(RESAMPLES)
-    ]
+    values = [aggregate(table.taking(rows)) for rows in resamples(table.groups)]
+    return middle_or_rule_of_three(values, len(table), least=0.0 if table.has_fractions else None)
 
 
 class Gap(Value):
@@ -409,17 +178,17 @@ def paired(
     ]
     gaps = [
         number.aggregate(tables[0].taking(rows)) - number.aggregate(tables[1].taking(rows))
-        for rows in _resamples(tables[0], 0)
+        for rows in resamples(tables[0].groups)
     ]
     fractions = all(table.has_fractions for table in tables)
-    low, high = _bounds(gaps, len(shared), least=-1.0 if fractions else None)
+    low, high = middle_or_rule_of_three(gaps, len(shared), least=-1.0 if fractions else None)
     there_in = [[None not in pair for pair in pairs[name]] for name in number.measures]
     value = number.aggregate(tables[0]) - number.aggregate(tables[1])
     return Gap(
         name=number.name,
-        value=_shown(value, number),
-        low=_shown(low, number),
-        high=_shown(high, number),
+        value=number.shown(value),
+        low=number.shown(low),
+        high=number.shown(high),
         items=sum(map(any, zip(*there_in, strict=True))),
         digits=number.digits,
     )

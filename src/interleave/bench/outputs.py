@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -103,8 +103,3 @@ def read_outputs(path: Path) -> dict[str, Output]:
     except OSError as error:
         raise InputError(f"{path} cannot be read ({files.why(error)})") from None
     return found
-
-
-def missing_items(items: Iterable[str], outputs: Mapping[str, Output]) -> list[str]:
-    """Those without an answer that a judge could look at."""
-    return [item for item in items if item not in outputs or not outputs[item].parts]

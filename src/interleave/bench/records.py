@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -24,32 +25,26 @@ def record_file(judge: str, prompts: str) -> str:
 
 
 def read_records(path: Path) -> Known:
-    """The last record of every question; a line that is cut off or foreign counts for nothing."""
-    known: Known = {}
-    if not path.exists():
-        return known
-    for _, _, line in files.read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES):
-        try:
-            record = JudgeRecord.model_validate_json(line)
-        except ValidationError:
-            continue
-        known[(record.item, record.output, record.key)] = record
-    return known
+    """The last record of every question."""
+    return {(record.item, record.output, record.key): record for record in _records(path)}
 
 
 def spent(path: Path) -> tuple[int, float]:
     """Calls and US dollars of all records of a file, also of those that were asked again."""
     calls, cost = 0, 0.0
-    if not path.exists():
-        return calls, cost
-    for _, _, line in files.read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES):
-        try:
-            record = JudgeRecord.model_validate_json(line)
-        except ValidationError:
-            continue
+    for record in _records(path):
         calls += record.tries
         cost += max(0.0, record.cost or 0.0)
     return calls, cost
+
+
+def _records(path: Path) -> Iterator[JudgeRecord]:
+    """All records of a file; a line that is cut off or foreign counts for nothing."""
+    if not path.exists():
+        return
+    for _, _, line in files.read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES):
+        with suppress(ValidationError):
+            yield JudgeRecord.model_validate_json(line)
 
 
 def by_item(records: Iterable[JudgeRecord]) -> dict[str, dict[str, JudgeRecord]]:

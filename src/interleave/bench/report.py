@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from interleave.bench.base import Benchmark
 from interleave.bench.judge import Judged
-from interleave.bench.numbers import Measured, item_scores
 from interleave.bench.published import (
     differences_from_published,
     differs_in,
@@ -15,6 +16,7 @@ from interleave.bench.published import (
     published_rows,
 )
 from interleave.bench.records import spent
+from interleave.bench.scoring import Measured, item_scores
 from interleave.bench.stages import Scored, Workspace, judge_name, score_name
 from interleave.bench.views import (
     AnswerView,
@@ -109,7 +111,7 @@ def render_report(workspace: Workspace, scored: Scored, judged: Judged) -> str:
         ("questions", ", ".join(f"{number:,} {status}" for status, number in outcome.statuses.items())),
         *([("the judge cost", f"{cost:,.2f} US dollars")] if cost else []),
     ]
-    columns, rows = published_views(workspace, scored)
+    columns, rows = published_views(benchmark, scored)
     group_numbers = [numbers[0] for numbers in outcome.by_group.values()]
     return render.page_template("benchmark.html.j2", package="interleave.bench").render(
         title=f"{benchmark.title}: {measured_name(benchmark, scored)}",
@@ -128,7 +130,9 @@ def render_report(workspace: Workspace, scored: Scored, judged: Judged) -> str:
         records=pages.address(judged.path) if judged.path.exists() else None,
         entries=entries,
         show_filters=show_filters(entries),
-        group_filters=group_filters(entries, list(outcome.by_group)),
+        group_filters=group_filters(
+            [(entry.item.group, entry.group) for entry in entries], list(outcome.by_group)
+        ),
         bounds_of=bounds_of,
         in_digits=in_digits,
     )
@@ -185,16 +189,13 @@ def show_filters(entries: Sequence[Entry]) -> list[Filter]:
     ]
 
 
-def group_filters(entries: Sequence[Entry], groups: Sequence[str]) -> list[Filter]:
-    """One for every group, where there are several."""
+def group_filters(shown: Sequence[tuple[str, str]], groups: Sequence[str]) -> list[Filter]:
+    """One for every group, where there are several; `shown` has the group and the class of every item."""
     if len(groups) < 2:
         return []
-    classes = {entry.item.group: entry.group for entry in entries}
-    counts: dict[str, int] = {}
-    for entry in entries:
-        counts[entry.item.group] = counts.get(entry.item.group, 0) + 1
+    classes, counts = dict(shown), Counter(group for group, _ in shown)
     return [
-        Filter("group-all", "all groups", "", len(entries)),
+        Filter("group-all", "all groups", "", len(shown)),
         *(Filter(f"choose-{classes[name]}", name, classes[name], counts[name]) for name in groups),
     ]
 
@@ -223,16 +224,18 @@ def _share(value: float, top: float) -> float:
     return round(min(100.0, max(0.0, 100 * value / top)), 2)
 
 
-def published_views(workspace: Workspace, scored: Scored) -> tuple[list[str], list[PublishedView]]:
+def published_views(
+    benchmark: Benchmark, scored: Scored, *, with_groups: bool = True
+) -> tuple[list[str], list[PublishedView]]:
     """The columns that are published, and the rows: ours, and then the others."""
-    benchmark, outcome = workspace.benchmark, scored.outcome
-    rows = published_rows(benchmark.name, benchmark.package_folders)
+    outcome, rows = scored.outcome, published_rows(benchmark.name, benchmark.package_folders)
     names = [number.name for number in outcome.numbers if any(number.name in row.numbers for row in rows)]
-    groups = [name for name in outcome.by_group if any(name in row.groups for row in rows)]
+    headlines = outcome.by_group if with_groups else {}
+    groups = [name for name in headlines if any(name in row.groups for row in rows)]
     if not names and not groups:
         return [], []
     ours = {number.name: number for number in outcome.numbers}
-    mine = [ours[name] for name in names] + [outcome.by_group[name][0] for name in groups]
+    mine = [ours[name] for name in names] + [headlines[name][0] for name in groups]
     views = [
         PublishedView(
             f"ours: {measured_name(benchmark, scored)}",

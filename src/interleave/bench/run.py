@@ -135,7 +135,7 @@ class Cluster:
 
     benchmark: str
     data: Path
-    options: batches.RayOptions
+    options: batches.WorkerOptions
 
 
 async def run_system(
@@ -198,7 +198,7 @@ def _executor(
     from interleave.plugin import batches
 
     work = RemoteRun(cluster.benchmark, cluster.data.absolute(), system, attempts)
-    with batches.executor_on_ray(work, folder, cluster.options) as executor:
+    with batches.executor_named("ray", work, folder, cluster.options) as executor:
         yield executor
 
 

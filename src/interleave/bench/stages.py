@@ -20,10 +20,10 @@ from interleave import ConfigurationError, InputError, RunError
 from interleave.bench.base import Benchmark, Dataset
 from interleave.bench.datasets import find_data
 from interleave.bench.judge import Judged
-from interleave.bench.numbers import Label, Missing, Outcome, Scorable, outcome_of
 from interleave.bench.outputs import FOLDER as OUTPUTS
 from interleave.bench.outputs import Output, read_outputs, with_digests, write_outputs
 from interleave.bench.prompts import JudgePrompts, official_prompts, reworded_prompts
+from interleave.bench.scoring import Label, Missing, Outcome, Scorable, outcome_of
 from interleave.plugin import Value, make_folder, runs, slug, write_atomic
 
 BENCH_NAME = "bench.json"

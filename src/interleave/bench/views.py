@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from interleave.bench.base import Benchmark, Item, JudgeRecord, Unparsed
-from interleave.bench.numbers import Measured
 from interleave.bench.outputs import Output
 from interleave.bench.parsing import json_object
+from interleave.bench.scoring import Measured
 from interleave.plugin import images, make_folder, runs, write_atomic
 
 if TYPE_CHECKING:

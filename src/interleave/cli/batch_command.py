@@ -9,25 +9,51 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from interleave.batches.watcher import Watcher, Watchers
+from interleave.api import RunOptions, open_batch
+from interleave.batches.batch import (
+    Batch,
+    BatchSummary,
+    Ended,
+    Watcher,
+    Watchers,
+    read_index,
+    summarize_batch,
+)
+from interleave.batches.requests import Item, read_requests
 from interleave.cli.batch_progress import show_batch_progress
-from interleave.cli.json_output import EventPrinter, EventWatcher, as_json
 from interleave.cli.run_command import Output, cancel_on_terminate
-from interleave.cli.signals import interrupt_on_terminate
-from interleave.cli.streams import collapse_retry_messages, say
+from interleave.cli.streams import EventPrinter, as_json, collapse_retry_messages, interrupt_on_terminate, say
 from interleave.errors import ConfigurationError, InterleaveError
+from interleave.render.gallery import write_gallery
+from interleave.runs.event_lines import BatchEndedLine, BatchStartedLine, EventLine, RequestEndedLine
+from interleave.runs.resolve import unfit_note
 from interleave.text import count, one_line
-
-if TYPE_CHECKING:
-    from interleave.api import RunOptions
-    from interleave.batches.batch import Batch, BatchSummary, Ended
-    from interleave.batches.requests import Item
 
 FAILURES_SHOWN = 5
 REASON_CHARACTERS = 1000
 """Enough for a whole error message, since its end says what to do."""
+
+
+class EventWatcher(Watcher):
+    """Prints the events of a batch."""
+
+    def __init__(self, out_folder: Path, printer: EventPrinter) -> None:
+        self.folder = out_folder
+        self._print = printer
+
+    def begin(self, total: int, what: str = "") -> None:
+        self._print(BatchStartedLine(out=str(self.folder), requests=total))
+
+    def line(self, line: EventLine) -> None:
+        self._print(line)
+
+    def ended(self, ended: Ended, *, already: bool) -> None:
+        fields = ended.model_dump(include={"id", "status", "bad_request", "calls", "seconds", "generator"})
+        run, reason = str(self.folder / ended.folder), ended.reason or None
+        self._print(
+            RequestEndedLine(**{"bad_request": False} | fields, run=run, reason=reason, already=already)
+        )
 
 
 def run_requests(
@@ -43,9 +69,6 @@ def run_requests(
     output: Output,
 ) -> int:
     """Run the requests of a file and print a summary; returns the exit code."""
-    from interleave.api import open_batch
-    from interleave.batches.requests import read_requests
-
     if out is None:
         raise ConfigurationError("--requests needs --out DIR: the folder below which the runs are made")
     items, problems = read_requests(requests, skip_bad=skip_bad)
@@ -84,9 +107,6 @@ def run_batch(
     gallery: bool = False,
 ) -> int:
     """Run the items of a batch and print a summary; returns the exit code."""
-    from interleave.render.gallery import write_gallery
-    from interleave.runs.agent_fit import unfit_note
-
     for config in batch.assignment.configs:
         if unfit := unfit_note(config.asked):
             say(unfit)
@@ -119,9 +139,6 @@ def _print_result(
     summary: BatchSummary, folder: Path, started: float, output: Output, **more: object
 ) -> None:
     """Print the summary of a batch as JSON, where that is asked for."""
-    from interleave.batches.batch import summarize_batch
-    from interleave.runs.event_lines import BatchEndedLine
-
     found = summarize_batch(summary, folder, time.monotonic() - started) | more
     if output.json:
         print(as_json(found))
@@ -150,8 +167,6 @@ def _print_summary(summary: BatchSummary, folder: Path) -> None:
 
 def _in_order(items: list[Item], out: Path) -> list[Ended]:
     """How the requests ended, in the order of their file."""
-    from interleave.batches.batch import read_index
-
     ended = {each.id: each for each in read_index(out)}
     return [ended[item.id] for item in items if item.id in ended]
 
@@ -169,8 +184,6 @@ def _texts_of_refused(items: list[Item], all_ended: list[Ended]) -> dict[str, st
 
 def _counted(batch: Batch, items: list[Item], before: dict[str, Ended]) -> BatchSummary:
     """How the items have ended so far; `before` has those that ended in an earlier run."""
-    from interleave.batches.batch import BatchSummary
-
     generators = Counter({config.generator.identity: 0 for config in batch.assignment.configs})
     summary = BatchSummary(total=len(items), generators=generators)
     for item in items:

@@ -8,6 +8,7 @@ for minutes, a line says so.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,9 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interleave.batches.watcher import Watcher
-from interleave.cli.console import make_console
-from interleave.cli.streams import say
+from interleave.batches.batch import Watcher
+from interleave.cli.streams import make_console, say, text_column
 from interleave.runs.event_lines import DrawnLine, EventLine, JudgedLine, PlannedLine, StepFinishedLine
 from interleave.text import count, one_line, time_left
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from interleave.batches.batch import Ended
+
 
 LEAST_SECONDS, MOST_SECONDS = 1.0, 600.0
 SHARE = 0.01
@@ -238,3 +239,42 @@ def show_batch_progress() -> Iterator[BatchProgress]:
         over.set()
         progress.stop()
         ticking.join()
+
+
+SECONDS_BETWEEN_LINES = 10
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields a function to call with the number done and the total."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    console = make_console()
+    if not console.is_terminal:
+        yield ProgressLines(what).show
+        return
+    columns = (text_column(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+class ProgressLines:
+    """The progress of a stage in lines, one every few seconds, with an estimate of the time left."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.what = what
+        self.clock = clock
+        self.last = clock()
+        self.first: tuple[float, int] | None = None
+        """When the first number came, and which: what was done before took no time of this process."""
+
+    def show(self, done: int, total: int) -> None:
+        now = self.clock()
+        self.first = self.first or (now, done)
+        if now - self.last >= SECONDS_BETWEEN_LINES:
+            self.last = now
+            since, before = self.first
+            left = (now - since) * (total - done) / (done - before) if done > before else None
+            rest = f", {time_left(left)}" if left is not None and done < total else ""
+            print(f"{self.what}: {done:,} of {total:,}{rest}", file=sys.stderr)

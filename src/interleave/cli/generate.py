@@ -49,8 +49,6 @@ def generate(
     With --requests FILE.jsonl --out DIR, many requests are answered, each in a folder below DIR.
     """
     from interleave.api import RunOptions, open_run
-    from interleave.batches.batch import DEFAULT_CONCURRENCY
-    from interleave.cli.batch_command import run_requests
     from interleave.cli.run_command import Output, run_and_report
     from interleave.errors import ConfigurationError
     from interleave.runs.run import Run
@@ -87,6 +85,9 @@ def generate(
             raise ConfigurationError(
                 "--open, --redraw and --hold-plan are for one run: name it with --out, without --requests"
             )
+        from interleave.cli.batch_command import run_requests
+        from interleave.config.run_config import DEFAULT_CONCURRENCY
+
         return run_requests(
             requests,
             out,

@@ -13,9 +13,7 @@ from typer.core import TyperGroup
 
 from interleave import entry_points
 from interleave.cli import options
-from interleave.cli.json_output import JSON, JSON_EVENTS
-from interleave.cli.signals import interrupt_on_terminate
-from interleave.cli.streams import say
+from interleave.cli.streams import JSON, JSON_EVENTS, interrupt_on_terminate, say
 from interleave.errors import ConfigurationError
 
 

@@ -14,9 +14,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from interleave.cli.json_output import print_error
 from interleave.cli.lazy_group import Row, lazy_command, lazy_group, plugged_in
-from interleave.cli.streams import say, tolerate_closed_streams
+from interleave.cli.streams import print_error, say, tolerate_closed_streams
 from interleave.errors import (
     BackendError,
     InterleaveError,
@@ -40,13 +39,7 @@ COMMANDS = {
     "export": lazy_command(
         "interleave.cli.export:export", "Write a run's document as PDF, EPUB, HTML, PPTX…"
     ),
-    "backends": lazy_command(
-        "interleave.cli.backends:app", "List the models that a spec can name; check one."
-    ),
     "prompts": lazy_command("interleave.cli.prompts:app", "The prompt packs for planner and critic."),
-    "doctor": lazy_command(
-        "interleave.cli.doctor:doctor", "What is installed, what is missing, how to get it."
-    ),
 }
 """The lines fit in a terminal of 80 columns."""
 BROUGHT_BY = {
@@ -154,7 +147,7 @@ def _code_of(error: InterleaveError) -> int:
 
 def _complain(error: Exception, code: int, arguments: list[str]) -> int:
     """Say what went wrong, for people and, where JSON is asked for, for programs."""
-    from interleave.runs.error_report import UNEXPECTED, report_of
+    from interleave.runs.event_lines import UNEXPECTED, report_of
 
     report = report_of(error)
     if "--debug" in arguments:
@@ -166,7 +159,7 @@ def _complain(error: Exception, code: int, arguments: list[str]) -> int:
 
 
 def _interrupted(arguments: list[str]) -> int:
-    from interleave.runs.error_report import ErrorReport
+    from interleave.runs.event_lines import ErrorReport
 
     say("interleave: interrupted")
     report = ErrorReport(kind="interrupted", message="interrupted", advice="run the same command again")
@@ -175,7 +168,7 @@ def _interrupted(arguments: list[str]) -> int:
 
 
 def _usage(error: Exception, arguments: list[str]) -> int:
-    from interleave.runs.error_report import ErrorReport
+    from interleave.runs.event_lines import ErrorReport
 
     command = getattr(getattr(error, "ctx", None), "command_path", "interleave")
     message = str(error.format_message())  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from rich.text import Text
 
 from interleave import events
-from interleave.cli.console import make_console
+from interleave.cli.streams import make_console
 from interleave.text import count, one_line, visible
 from interleave.types import Outcome, Plan, PlanStep, Slot, Verdict
 

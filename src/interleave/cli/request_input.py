@@ -289,8 +289,8 @@ def choose_profile(profile: str | None, dry_run: bool) -> str | None:
 def _checked_plan(path: Path, value: dict[str, Any]) -> Plan:
     from pydantic import ValidationError
 
+    from interleave.errors import first_problem
     from interleave.types import Plan
-    from interleave.validation_errors import first_problem
 
     try:
         return Plan.model_validate(value)

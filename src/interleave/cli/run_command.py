@@ -11,9 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interleave.cli.json_output import EventPrinter, as_json
-from interleave.cli.signals import interrupt_on_terminate, open_terminals, redirect_closed, stop_signals
-from interleave.cli.streams import collapse_retry_messages, say
+from interleave.cli.streams import (
+    EventPrinter,
+    as_json,
+    collapse_retry_messages,
+    interrupt_on_terminate,
+    open_terminals,
+    redirect_closed,
+    say,
+    stop_signals,
+)
 from interleave.errors import ConfigurationError, LimitReached
 from interleave.text import count
 
@@ -38,12 +45,12 @@ def run_and_report(
     open_run: Callable[[], Run], *, output: Output, open_document: bool, fail_on_forced: bool
 ) -> int:
     """Open a run, run it to its end and print the result; returns the exit code."""
-    from interleave.backends.progress import listening
+    from interleave.backends.protocols import listening
     from interleave.cli.progress import make_progress
-    from interleave.runs.agent_fit import unfit_note
+    from interleave.runs.event_lines import summarize
     from interleave.runs.permissions import resume_command
     from interleave.runs.record import read_record
-    from interleave.runs.summary import summarize
+    from interleave.runs.resolve import unfit_note
 
     progress = make_progress()
     run = None
@@ -77,7 +84,7 @@ def run_and_report(
 def _with_cost_note(run: Run, show: Callable[[Event], None]) -> Callable[[Event], None]:
     """Print what a paid run may cost: now if its steps are known, otherwise once they are planned."""
     from interleave.events import Planned
-    from interleave.runs.cost_estimate import cost_note, pictures_asked_for, pictures_planned
+    from interleave.runs.models import cost_note, pictures_asked_for, pictures_planned
 
     models, config, limits = run.models, run.config, run.meter.limits
     pictures = pictures_asked_for(run.request, config)
@@ -123,9 +130,9 @@ def cancel_on_terminate() -> None:
 
 
 def _report(result: RunResult, output: Output, open_document: bool, fail_on_forced: bool) -> int:
+    from interleave.runs.event_lines import summarize
     from interleave.runs.permissions import resume_command, way_back
     from interleave.runs.record import PLAN_NAME
-    from interleave.runs.summary import summarize
 
     record = result.record
     pictures = sum(not attempt.inherited for step in record.steps for attempt in step.attempts)

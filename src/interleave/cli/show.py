@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.json_output import as_json
 from interleave.cli.run_command import open_in_browser
+from interleave.cli.streams import as_json
 
 if TYPE_CHECKING:
     from interleave.runs.journal import Entry
@@ -40,9 +40,8 @@ def show(
     """
     from interleave.batches.batch import CONFIG_NAME
     from interleave.errors import ConfigurationError
-    from interleave.runs.record import read_record
-    from interleave.runs.record_file import lost_lines
-    from interleave.runs.summary import summarize
+    from interleave.runs.event_lines import summarize
+    from interleave.runs.record import lost_lines, read_record
 
     if json_output and markdown:
         raise ConfigurationError("--json and --markdown exclude each other: choose one")
@@ -182,7 +181,7 @@ def _document(run: Path, record: RunRecord, markdown: bool) -> Path | None:
 
 def _is_up_to_date(run: Path) -> bool:
     """Whether a run's document was written after its last entry, not before it was continued and killed."""
-    from interleave.runs.record_file import is_current, read_stored
+    from interleave.runs.record import is_current, read_stored
 
     stored = read_stored(run)
     return stored is not None and is_current(stored[0], run)

@@ -1,6 +1,6 @@
 """What rooms may use of `interleave.config`, as `config` of `interleave.plugin`."""
 
-from interleave.choice import DEFAULT_CHOICE as DEFAULT_CHOICE
+from interleave.config.run_config import DEFAULT_CHOICE as DEFAULT_CHOICE
 from interleave.config.profiles import (
     Profile as Profile,
     config_folder as config_folder,

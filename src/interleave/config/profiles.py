@@ -19,8 +19,7 @@ from typing import Any
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from interleave import entry_points
-from interleave.choice import DEFAULT_CHOICE
-from interleave.config.run_config import Choice, SourceRule
+from interleave.config.run_config import DEFAULT_CHOICE, Choice, SourceRule
 from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, MissingDependency, did_you_mean
 from interleave.files import parse_toml, read_text, why

@@ -6,12 +6,132 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
-from PIL import Image
+from numpy.typing import NDArray
+from PIL import Image, ImageFilter, ImageOps
 from pydantic import Field
 
-from interleave.drift.identity import identity
-from interleave.drift.unchanged import Pixels, as_pixels, changed_mask, weights
 from interleave.types import WRITTEN_IF_GIVEN, Value
+
+Pixels = NDArray[Any]
+"""Colours as floating-point numbers of 0 to 255, or weights of 0 to 1."""
+
+UNIT = 256
+"""Lengths below are for a shorter side of so many pixels, and grow with it."""
+NOTICEABLE = 20.0
+"""A difference of so many levels of 255, in any colour, counts as a change."""
+MOST_SHIFT = 12.0
+"""A shift of all colours by more levels is no drift: the edit was about the whole picture."""
+SMOOTHED = 1.2
+"""Differences are smoothed by this radius first, so that noise and fine texture do not count."""
+SPECK = 3
+"""Changes narrower than this are taken for noise."""
+GROWN = 7
+"""By how much a change is grown: its outline differs less than its middle does."""
+SOFT = 2.0
+"""The radius of the soft edge."""
+
+
+def as_pixels(image: Image.Image) -> Pixels:
+    return np.asarray(image.convert("RGB"), dtype=np.float32)
+
+
+def as_image(pixels: Pixels) -> Image.Image:
+    return Image.fromarray(np.clip(np.rint(pixels), 0, 255).astype(np.uint8), "RGB")
+
+
+def changed_mask(before: Image.Image, after: Image.Image) -> Image.Image:
+    """White where the edit has changed something, with a soft edge; both pictures have one size.
+
+    A small shift of all colours alike is no change: it is drift, which the remedies undo.
+    """
+    scale = min(before.size) / UNIT
+    difference = as_pixels(after) - as_pixels(before)
+    shift = np.median(difference, axis=(0, 1))
+    if np.abs(shift).max() <= MOST_SHIFT:
+        difference -= shift
+    largest = np.abs(difference).max(axis=2)
+    smooth = Image.fromarray(np.clip(largest, 0, 255).astype(np.uint8), "L").filter(
+        ImageFilter.GaussianBlur(SMOOTHED * scale)
+    )
+    mask = smooth.point(lambda level: 255 if level >= NOTICEABLE else 0)
+    speck, grown = max(1, round(SPECK * scale / 2)), max(1, round(GROWN * scale / 2))
+    mask = _grown(_shrunk(mask, speck), speck + grown)
+    return mask.filter(ImageFilter.GaussianBlur(SOFT * scale))
+
+
+def weights(mask: Image.Image) -> Pixels:
+    """How much each pixel has changed, 0 to 1, with an axis for the colours."""
+    return (np.asarray(mask, dtype=np.float32) / 255)[..., None]
+
+
+def _grown(mask: Image.Image, radius: int) -> Image.Image:
+    """The white part, larger by a radius; by means along each axis, which take no longer for a large one."""
+    for along in ((radius, 0), (0, radius)):
+        mask = mask.filter(ImageFilter.BoxBlur(along)).point(lambda level: 255 if level else 0)
+    return mask
+
+
+def _shrunk(mask: Image.Image, radius: int) -> Image.Image:
+    """The white part, smaller by a radius."""
+    return ImageOps.invert(_grown(ImageOps.invert(mask), radius))
+
+
+WINDOWED_SIDE = 96
+"""Pictures are compared at this size."""
+LEVELS = 6
+"""Levels of each colour that are told apart."""
+WINDOWS = (1 / 4, 1 / 3, 1 / 2, 1)
+"""The sizes of windows, as shares of the picture."""
+BACKGROUND = 40.0
+"""A pixel of the reference within so many levels of its border's colour is background."""
+LEAST_FOREGROUND = 0.02
+
+
+def identity(reference: Image.Image, picture: Image.Image) -> float:
+    """How much of the colours of an asset is found together somewhere in a picture: 0 to 1.
+
+    Cheap, and blind to shape. The colours of the reference picture's foreground are looked for in windows of
+    the picture, at a few sizes. A character whose scarf has turned from red to blue loses as much as the
+    scarf makes up of it.
+    """
+    wanted = _foreground(
+        as_pixels(reference.convert("RGB").resize((WINDOWED_SIDE, WINDOWED_SIDE), Image.Resampling.BOX))
+    )
+    bins = _bins(
+        as_pixels(picture.convert("RGB").resize((WINDOWED_SIDE, WINDOWED_SIDE), Image.Resampling.BOX))
+    )
+    found = 0.0
+    for share in WINDOWS:
+        size = round(WINDOWED_SIDE * share)
+        for top in range(0, WINDOWED_SIDE - size + 1, max(1, size // 3)):
+            for left in range(0, WINDOWED_SIDE - size + 1, max(1, size // 3)):
+                window = np.bincount(bins[top : top + size, left : left + size].ravel(), minlength=LEVELS**3)
+                found = max(found, _overlap(wanted, window))
+    return min(1.0, found)
+
+
+def _overlap(wanted: NDArray[np.float64], window: NDArray[np.int64]) -> float:
+    """The shared part of two colour distributions; of the window only colours that the asset has count."""
+    own = window * (wanted > 0)
+    total = own.sum()
+    return float(np.minimum(wanted, own / total).sum()) if total else 0.0
+
+
+def _foreground(pixels: Pixels) -> NDArray[np.float64]:
+    """The distribution of colours that are not those of the border."""
+    border = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
+    away = np.abs(pixels - np.median(border, axis=0)).max(axis=2) > BACKGROUND
+    chosen = _bins(pixels)[away] if away.mean() >= LEAST_FOREGROUND else _bins(pixels).ravel()
+    counts = np.bincount(chosen, minlength=LEVELS**3).astype(np.float64)
+    shares: NDArray[np.float64] = counts / counts.sum()
+    return shares
+
+
+def _bins(pixels: Pixels) -> NDArray[np.int64]:
+    levels = np.minimum((pixels * LEVELS / 256).astype(np.int64), LEVELS - 1)
+    found: NDArray[np.int64] = (levels[..., 0] * LEVELS + levels[..., 1]) * LEVELS + levels[..., 2]
+    return found
+
 
 SIDE = 256
 """Pictures are measured at this size of the longer side: drift is not about the finest detail."""

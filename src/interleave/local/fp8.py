@@ -9,6 +9,8 @@ own precision.
 
 from __future__ import annotations
 
+import importlib.util
+from functools import cache
 from typing import Any
 
 import torch
@@ -66,9 +68,18 @@ def float8_product(states: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
 
 def to_float8(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Rows rounded to float8, and the scale that each is to be multiplied by."""
+    if rows.is_cuda and rows.ndim == 2 and not torch.compiler.is_compiling() and _has_triton():
+        from interleave.local.float8_kernels import round_rows
+
+        return round_rows(rows, FLOAT8, LEAST_SCALE)
     precise = rows.float()
     scale = precise.abs().amax(dim=-1, keepdim=True).div(LARGEST).clamp(min=LEAST_SCALE)
     return (precise / scale).clamp(-LARGEST, LARGEST).to(FLOAT8), scale
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
 
 
 def use_float8(model: Any, device: torch.device) -> int:

@@ -7,6 +7,7 @@ from interleave.render.exports import (
     export_run as export_run,
     known_formats as known_formats,
 )
+from interleave.render.exports.fonts import font_files as font_files
 from interleave.render.exports.formats import PageLayout as PageLayout, Paper as Paper
 from interleave.render.html import (
     page_template as page_template,

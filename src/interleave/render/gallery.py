@@ -14,11 +14,9 @@ from typing import Any
 from interleave.batches.batch import Ended
 from interleave.errors import RunError
 from interleave.files import write_atomic
-from interleave.render.html import EmbeddedPictures, page_template, write_document
-from interleave.render.notes import merged_notes
-from interleave.runs.folder import DOCUMENT_NAME
+from interleave.render.html import EmbeddedPictures, merged_notes, page_template, write_document
+from interleave.runs.folder import DOCUMENT_NAME, PictureStore
 from interleave.runs.record import RunRecord, StepRecord, read_record
-from interleave.runs.store import PictureStore
 from interleave.text import count, one_line
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,16 +20,14 @@ from PIL import Image
 
 from interleave.errors import RunError
 from interleave.files import write_atomic
-from interleave.render.layout import PIXEL_ART_SIDE, layout_of
-from interleave.render.notes import forced_note, merged_notes
 from interleave.render.word_diff import prompt_changes
-from interleave.runs.folder import DOCUMENT_NAME
+from interleave.runs.folder import DOCUMENT_NAME, IMAGES_FOLDER, PictureStore
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
-from interleave.runs.store import IMAGES_FOLDER, PictureStore
-from interleave.text import one_line, visible
+from interleave.text import count, one_line, visible
 
 if TYPE_CHECKING:
     from jinja2 import Template
+
 
 EMBED_AS_IS_BYTES = 400_000
 THUMBNAIL_SIDE = 320
@@ -175,3 +175,72 @@ def page_template(name: str, *, package: str = "interleave.render") -> Template:
     environment.filters["by_hand"] = by_hand_of
     environment.filters["verdict"] = verdict_of
     return environment.get_template(name)
+
+
+PIXEL_ART_SIDE = 128
+"""Pictures up to this wide are enlarged pixel by pixel; smoothed, they would be a blur."""
+SMALL_SIDE = 400
+"""Pictures up to this wide are enlarged a little; larger ones stand at their real size or below."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The grid of a document."""
+
+    columns: int
+    """At most so many side by side; narrow windows have fewer."""
+    tile: int
+    """The largest width of a picture, in CSS pixels."""
+    ratio: str
+    """Width to height of a cell without a picture: that of the pictures around it."""
+
+
+def layout_of(sizes: Sequence[tuple[int, int]], steps: int) -> Layout:
+    """The grid for so many steps with pictures of these sizes."""
+    if not sizes:
+        return Layout(1, 720, "auto")
+    columns = 1 if steps == 1 else 2 if steps in (2, 4) else 3
+    room = {1: 1024, 2: 560, 3: 400}[columns]
+    width, height = max(sizes)
+    return Layout(columns, min(room, enlarged(width, columns)), f"{width} / {height}")
+
+
+def enlarged(width: int, columns: int) -> int:
+    """The width at which a picture still looks sharp."""
+    if width <= PIXEL_ART_SIDE:
+        return width * max(1, 384 // width)
+    if width <= SMALL_SIDE:
+        return round(width * {1: 2, 2: 1.75, 3: 1.5}[columns])
+    return width
+
+
+_WORK = re.compile(r"(The (?:plan|verdicts|pictures)) comes? (?=from )")
+
+
+def merged_notes(notes: Iterable[str]) -> str:
+    """The notes of a run's models as one paragraph; what holds for several of them is said once."""
+    by_statement: dict[str, list[str]] = {}
+    for note in notes:
+        work = _WORK.match(note)
+        statement = note[work.end() :] if work else note
+        by_statement.setdefault(statement, []).append(work[1] if work else "")
+    return " ".join(_sentence(work, statement) for statement, work in by_statement.items())
+
+
+def _sentence(work: list[str], statement: str) -> str:
+    named = [each for each in work if each]
+    if not named:
+        return statement
+    if len(named) == 1:
+        verb = "comes" if named[0] == "The plan" else "come"
+        return f"{named[0]} {verb} {statement}"
+    *others, last = [named[0], *(each[:1].lower() + each[1:] for each in named[1:])]
+    return f"{', '.join(others)} and {last} come {statement}"
+
+
+def forced_note(forced: int) -> str:
+    """How many steps show a picture that the critic did not accept."""
+    if not forced:
+        return ""
+    them = "it is" if forced == 1 else "they are"
+    return f"{count(forced, 'picture')} {'was' if forced == 1 else 'were'} not accepted; {them} marked."

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from interleave.files import write_atomic
 from interleave.render.html import by_hand_of
+from interleave.runs.folder import IMAGES_FOLDER
 from interleave.runs.record import RunRecord, StepRecord
-from interleave.runs.store import IMAGES_FOLDER
 from interleave.text import one_line, visible
 
 FILE_NAME = "document.md"

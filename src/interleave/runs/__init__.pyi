@@ -1,9 +1,10 @@
 """What rooms may use of `interleave.runs`, as `runs` of `interleave.plugin`."""
 
-from interleave.dependencies import parents_of as parents_of
-from interleave.runs.decision_records import DecisionRecord as DecisionRecord
+from interleave.scheduler import parents_of as parents_of
+from interleave.runs.record import DecisionRecord as DecisionRecord
 from interleave.runs.decisions import (
     DecidedRun as DecidedRun,
+    MadeDecision as MadeDecision,
     carry_over as carry_over,
     choice_line as choice_line,
     is_under_way as is_under_way,
@@ -11,7 +12,7 @@ from interleave.runs.decisions import (
     release_line as release_line,
     undo_line as undo_line,
 )
-from interleave.runs.disk import Disk as Disk
+from interleave.runs.models import Disk as Disk
 from interleave.runs.folder import (
     DOCUMENT_NAME as DOCUMENT_NAME,
     given_assets as given_assets,
@@ -23,13 +24,11 @@ from interleave.runs.folder import (
 )
 from interleave.runs.journal_files import (
     JOURNAL_NAME as JOURNAL_NAME,
-    is_journal as is_journal,
     journal_path as journal_path,
 )
-from interleave.runs.lease import Lease as Lease, clock_that_never_stops as clock_that_never_stops
-from interleave.runs.limits import Meter as Meter, refuse_unpriced as refuse_unpriced
+from interleave.runs.journal_files import Lease as Lease, clock_that_never_stops as clock_that_never_stops
+from interleave.runs.models import Meter as Meter, refuse_unpriced as refuse_unpriced
 from interleave.runs.outage import (
-    LONGEST_DELAY_SECONDS as LONGEST_DELAY_SECONDS,
     OutageRetry as OutageRetry,
     TryResult as TryResult,
     backoff_delays as backoff_delays,
@@ -44,10 +43,9 @@ from interleave.runs.record import (
     fold as fold,
     picture_names as picture_names,
 )
-from interleave.runs.record_file import (
-    RECORD_NAME as RECORD_NAME,
-    is_current as is_current,
-    lost_lines as lost_lines,
+from interleave.runs.record import (
+    is_run_file as is_run_file,
+    read_ended as read_ended,
     read_stored as read_stored,
     write_stored as write_stored,
 )
@@ -59,5 +57,5 @@ from interleave.runs.resolve import (
     refuse_objects as refuse_objects,
     unchanged_pack as unchanged_pack,
 )
-from interleave.runs.store import IMAGES_FOLDER as IMAGES_FOLDER, image_name as image_name
+from interleave.runs.folder import IMAGES_FOLDER as IMAGES_FOLDER, image_name as image_name
 from interleave.sources import SourcePictures as SourcePictures, Start as Start

@@ -19,13 +19,11 @@ from interleave.errors import RunError, StorageError
 from interleave.files import make_folder, remove_temporaries_of, sync_folder, write_new
 from interleave.redaction import redacted_model
 from interleave.runs.decisions import DecidedRun, redraw_line, still_written
-from interleave.runs.digest_chain import DigestChain
-from interleave.runs.folder import refuse_foreign_folder
+from interleave.runs.folder import IMAGES_FOLDER as IMAGES
+from interleave.runs.folder import PictureStore, refuse_foreign_folder
 from interleave.runs.journal import Branched, JournalReader, Line, is_being_written
-from interleave.runs.journal_files import JOURNAL_NAME, has_journal
+from interleave.runs.journal_files import JOURNAL_NAME, DigestChain, has_journal
 from interleave.runs.record import RunRecord, picture_names, read_record
-from interleave.runs.store import IMAGES_FOLDER as IMAGES
-from interleave.runs.store import PictureStore
 
 
 def branch_run(

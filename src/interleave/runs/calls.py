@@ -15,13 +15,11 @@ from typing import TypeVar
 from PIL.Image import Image
 
 from interleave.agents.auditor import AUDIT_ATTEMPTS, Auditor, Document
-from interleave.agents.chapters import ChapterPlanner, StorySoFar
 from interleave.agents.critic import Critic, CriticInput
-from interleave.agents.given_assets import asset_planner
 from interleave.agents.loading import auditor_from
-from interleave.agents.planner import GivenPlan, Planner
-from interleave.backends.concurrency import CallLimit
-from interleave.backends.deadlines import Deadline
+from interleave.agents.planner import ChapterPlanner, GivenPlan, Planner, StorySoFar
+from interleave.agents.reference_sheets import asset_planner
+from interleave.backends.concurrency import CallLimit, Deadline
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageGenerator,
@@ -33,12 +31,18 @@ from interleave.backends.protocols import (
     VisionLanguageModel,
     VlmCapabilities,
 )
-from interleave.backends.result_checks import checked, clean_errors, is_price
-from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS
-from interleave.config.run_config import NO_REMEDIES, Remedies
+from interleave.backends.retries import (
+    IMAGE_DEADLINE_SECONDS,
+    VLM_DEADLINE_SECONDS,
+    checked,
+    clean_errors,
+    is_price,
+)
+from interleave.config.run_config import NO_REMEDIES, Remedies, RunConfig
 from interleave.drift.control import with_remedies
 from interleave.errors import BackendError, ConfigurationError, MissingPicture
-from interleave.images import as_rgb, remember_digest, too_large
+from interleave.images import as_rgb, remember_digest, too_large, white_canvas
+from interleave.runs.folder import PictureStore
 from interleave.runs.journal import (
     Called,
     CallFailed,
@@ -47,11 +51,10 @@ from interleave.runs.journal import (
     Replied,
     Role,
 )
-from interleave.runs.limits import Meter
-from interleave.runs.models import Models
+from interleave.runs.models import Meter, Models
 from interleave.runs.replay import Replay, fingerprint_of_drawing, fingerprint_of_messages
 from interleave.runs.steering import Steering
-from interleave.runs.store import PictureStore
+from interleave.sources import pictures_of
 from interleave.text import count
 from interleave.types import Finding, Plan, Request, Slot, Verdict
 
@@ -108,8 +111,8 @@ class CallRunner:
         call: Callable[[], Awaitable[T]],
         *,
         kind: type[T],
-        price: float | None,
-        deadline: float,
+        price: float | None = None,
+        deadline: float = VLM_DEADLINE_SECONDS,
         limit: CallLimit | None = None,
     ) -> tuple[T, float]:
         """Make a call that the journal cannot answer; returns its result and how long it was worked on."""
@@ -193,7 +196,6 @@ class JournalledVlm:
             slot,
             lambda: self.vlm.complete(messages, asked),
             kind=Reply,
-            price=None,
             deadline=self.capabilities.deadline or VLM_DEADLINE_SECONDS,
         )
         self.runner.meter.spend(reply.cost)
@@ -322,8 +324,6 @@ class JournalledPlanner:
             Slot(),
             lambda: self._planner.plan(request),
             kind=Plan,
-            price=None,
-            deadline=VLM_DEADLINE_SECONDS,
         )
         return made
 
@@ -338,8 +338,6 @@ class JournalledPlanner:
             Slot(attempt=story.chapter, call=len(self.runner.replay.chapters) + 2),
             lambda: planner.next_chapter(story),
             kind=Plan,
-            price=None,
-            deadline=VLM_DEADLINE_SECONDS,
         )
         return made
 
@@ -378,8 +376,6 @@ class JournalledCritic:
             slot,
             lambda: self._critic.judge(seen),
             kind=Verdict,
-            price=None,
-            deadline=VLM_DEADLINE_SECONDS,
         )
         return made
 
@@ -398,8 +394,6 @@ class JournalledAuditor:
             Slot(document.steps[0].step.number, AUDIT_ATTEMPTS + document.round, number),
             lambda: self._auditor.audit(document),
             kind=tuple,
-            price=None,
-            deadline=VLM_DEADLINE_SECONDS,
         )
         return found
 
@@ -407,3 +401,34 @@ class JournalledAuditor:
 def _reply_of(stored: Replied) -> Reply:
     tokens = tuple(Token(text, probability) for text, probability in stored.tokens)
     return Reply(stored.text, stored.finish_reason, dict(stored.usage), stored.cost, tokens)
+
+
+def refuse_undrawable_steps(
+    request: Request, config: RunConfig, models: Models, steering: Steering | None
+) -> None:
+    """Raise `ConfigurationError` for a step whose generator does not take what the step starts from.
+
+    The pipeline refuses the same when it comes to a step. This checks it before anything is on disk.
+    """
+    plan = _plan_of(config, steering)
+    if plan is None:
+        return
+    pictures = pictures_of(request, config.rules, models.generator.capabilities)
+    pictures.check_plan(plan)
+    left = steering.left_to_draw() if steering else set()
+    for step in plan.steps:
+        other = steering.generator_of(step.number) if steering and step.number in left else None
+        if steering and other is not None:
+            capabilities = models.for_generator(other).generator.capabilities
+            anew = step.number in steering.anew
+            start = pictures.start_of(step, most=capabilities.max_sources, anew=anew)
+            refuse_sources(step.number, len(start.sources), capabilities, other.identity)
+        if step.prompt is not None:
+            pictures.add(step.number, white_canvas((1, 1)))
+
+
+def _plan_of(config: RunConfig, steering: Steering | None) -> Plan | None:
+    """The plan that will be drawn, where it is known; sheets of assets are steps that are added to it."""
+    if steering is not None and steering.plan is not None:
+        return steering.plan
+    return None if config.sheets else config.plan

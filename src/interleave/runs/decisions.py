@@ -7,7 +7,6 @@ only for what the journal does not have yet. All of them return the record of th
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,10 +16,10 @@ from pydantic import ValidationError
 
 from interleave.backends.registry import note_for, refuse_undrawable, refuse_unloadable
 from interleave.config.run_config import RoleConfig
-from interleave.errors import FolderInUse, InputError, RunError
+from interleave.errors import FolderInUse, InputError, RunError, first_problem
+from interleave.pipeline import derived_seed
 from interleave.redaction import secret_in
-from interleave.runs.agent_fit import unfit_agents
-from interleave.runs.folder import open_journal
+from interleave.runs.folder import PictureStore, open_journal
 from interleave.runs.journal import (
     AttemptChosen,
     DecisionLine,
@@ -33,14 +32,13 @@ from interleave.runs.journal import (
     is_being_written,
     read_journal,
 )
-from interleave.runs.lease import Lease
+from interleave.runs.journal_files import Lease
 from interleave.runs.plan_file import refuse_edited
 from interleave.runs.record import RunRecord, StepRecord, fold
+from interleave.runs.resolve import unfit_agents
 from interleave.runs.steering import Steering, steering_after
-from interleave.runs.store import PictureStore
 from interleave.text import count
 from interleave.types import Plan
-from interleave.validation_errors import first_problem
 
 
 @dataclass(frozen=True)
@@ -349,8 +347,7 @@ def _unused_seed(run: DecidedRun, step: int) -> int:
     if isinstance(last, RedrawDecided) and last.step == step and run.record.status != "done":
         return last.seed
     before = sum(isinstance(each, RedrawDecided) and each.step == step for each in run.steering.decisions)
-    digest = hashlib.sha256(f"{run.record.config.seed}/{step}/redraw {before + 1}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") >> 1
+    return derived_seed(run.record.config.seed, step, f"redraw {before + 1}")
 
 
 def _refuse_late_release(run: DecidedRun) -> None:

@@ -1,4 +1,4 @@
-"""The events of runs as JSON lines for other programs: what `--json-events` prints.
+"""Runs as JSON for other programs: the summary of `--json`, errors, and the lines of `--json-events`.
 
 Lines follow from the journal and nothing else. A run that is continued therefore begins with the lines of
 what its journal already holds, marked `replayed`, and a finished run gives all its lines again: without
@@ -10,6 +10,7 @@ Fields may be added within a version; readers ignore fields and events that they
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,13 +19,182 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from interleave.errors import InputError
+from interleave.errors import (
+    BackendError,
+    BrokenChain,
+    ConfigurationError,
+    Failure,
+    FolderInUse,
+    InputError,
+    InterleaveError,
+    LimitReached,
+    MissingDependency,
+    MissingPicture,
+    OutOfMemory,
+    ReplyError,
+    RunError,
+    StorageError,
+    first_problem,
+)
+from interleave.redaction import redacted
 from interleave.runs import journal
-from interleave.runs.error_report import ErrorReport
-from interleave.runs.journal import Entry, Role
-from interleave.runs.summary import RunSummary, image_path
+from interleave.runs.folder import DOCUMENT_NAME
+from interleave.runs.folder import IMAGES_FOLDER as IMAGES
+from interleave.runs.journal import Entry, Role, Status
+from interleave.runs.permissions import resume_command
+from interleave.runs.record import PLAN_NAME, ByHand, CallCounts, RunRecord, StepRecord
 from interleave.types import Outcome, PlanStep, Value
-from interleave.validation_errors import first_problem
+
+
+class StepSummary(Value):
+    """One step of a document."""
+
+    number: int
+    text: str
+    image: str | None
+    """Its picture, relative to the run folder; None where it has none, such as a step of text only."""
+    attempts: int
+    accepted: bool
+    forced: bool
+    """Whether it is shown although no attempt was accepted."""
+    by_hand: ByHand | None = None
+    """What a person decided about it: `redrawn`, `chosen` or `kept`."""
+
+
+class BranchSummary(Value):
+    """Where a run branched off from another."""
+
+    run: str
+    """The name of the other run's folder."""
+    step: int
+
+
+class RunSummary(Value):
+    """How a run stands, or how it ended."""
+
+    run: str
+    """The run folder."""
+    status: Status
+    reason: str | None
+    """Why it ended, unless it is done."""
+    document: str | None
+    """The page to look at, if it has been written."""
+    steps: tuple[StepSummary, ...]
+    calls: CallCounts
+    cost: float | None
+    """US dollars; None where no backend knows its price."""
+    seconds: float
+    resume: str | None
+    """The command that continues it, unless it is done or running."""
+    plan: str | None = None
+    """The file with the plan that waits for approval, relative to the run folder, where it is held."""
+    branched_from: BranchSummary | None = None
+
+
+def summarize(record: RunRecord, folder: Path) -> RunSummary:
+    document, parent = folder / DOCUMENT_NAME, record.parent
+    return RunSummary(
+        run=str(folder),
+        status=record.status,
+        reason=record.reason or None,
+        document=str(document) if document.exists() else None,
+        steps=tuple(map(_summarize_step, record.steps)),
+        calls=record.calls,
+        cost=record.cost,
+        seconds=record.seconds,
+        resume=None if record.status in ("done", "running") else _way_on(record, folder),
+        plan=PLAN_NAME if record.status == "held" else None,
+        branched_from=BranchSummary(run=parent.parent or "", step=parent.step or 0) if parent else None,
+    )
+
+
+def _way_on(record: RunRecord, folder: Path) -> str | None:
+    try:
+        return resume_command(folder, record.config, record.step_generators)
+    except ConfigurationError:  # a folder from elsewhere may name models that cannot be used
+        return None
+
+
+def _summarize_step(step: StepRecord) -> StepSummary:
+    return StepSummary(
+        number=step.plan.number,
+        text=step.plan.text,
+        image=image_path(step.attempt.image) if step.attempt else None,
+        attempts=len(step.attempts),
+        accepted=step.plan.prompt is None or step.accepted,
+        forced=step.forced,
+        by_hand=step.by_hand,
+    )
+
+
+def image_path(name: str) -> str:
+    """The place of a picture, relative to the run folder."""
+    return f"{IMAGES}/{name}"
+
+
+ADVICE: dict[type[Exception], str] = {
+    ConfigurationError: "change the option, spec or profile that the message names",
+    MissingDependency: "install what the message names",
+    InputError: "change the request or the file that the message names",
+    RunError: "choose another folder, or restore this one from a copy",
+    FolderInUse: "wait until the other process has ended",
+    MissingPicture: "restore the picture, or continue with --redraw",
+    BrokenChain: "restore the journal from a copy",
+    StorageError: "make room or repair the disk, then continue the run",
+    OutOfMemory: "choose a smaller size, batch or model",
+    ReplyError: "choose another model for this role, or give its replies more room",
+    LimitReached: "continue with a higher limit",
+}
+FAILURE_ADVICE = {
+    Failure.FAILED: "read what the model or its server says, then continue the run",
+    Failure.UNREACHABLE: "start the server or correct its address, then continue the run",
+    Failure.TIMEOUT: "raise ?timeout= of its spec or lower ?concurrency=, then continue the run",
+    Failure.BUSY: "continue the run later",
+    Failure.DENIED: "set the key that the message names, or renew its permission or credit",
+    Failure.INVALID: "correct the spec: its model, its options or its address",
+    Failure.BAD_REPLY: "check what answers at this address, then continue the run",
+    Failure.REFUSED: "reword the request",
+    Failure.NO_PICTURE: "choose a model that draws",
+}
+UNEXPECTED = "unexpected"
+"""The kind of an error that this package does not raise on purpose."""
+
+
+class ErrorReport(Value):
+    """An error that ended a command."""
+
+    kind: str
+    """The name of its class in `interleave`, in snake case; `usage_error`, `interrupted`, `unexpected`."""
+    message: str
+    advice: str
+    """What to do about errors of this kind; the message often says it more closely."""
+    failure: str | None = None
+    """How a model or an API failed: the `kind` of a `BackendError`."""
+    transient: bool = False
+    """Whether trying again may help."""
+
+
+def report_of(error: Exception) -> ErrorReport:
+    message = redacted(str(error), message=True)
+    if isinstance(error, BackendError):
+        advice = ADVICE[OutOfMemory] if isinstance(error, OutOfMemory) else FAILURE_ADVICE[error.kind]
+        return ErrorReport(
+            kind=_snake_case(type(error)),
+            message=message,
+            advice=advice,
+            failure=error.kind.value,
+            transient=error.transient,
+        )
+    if not isinstance(error, InterleaveError):
+        return ErrorReport(kind=UNEXPECTED, message=message, advice="add --debug to see where it came from")
+    advice = error.advice if isinstance(error, ReplyError) and error.advice else ""
+    known = next((ADVICE[each] for each in type(error).__mro__ if each in ADVICE), "")
+    return ErrorReport(kind=_snake_case(type(error)), message=message, advice=advice or known)
+
+
+def _snake_case(class_: type[Exception]) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", class_.__name__).lower()
+
 
 VERSION = 1
 

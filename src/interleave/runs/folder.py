@@ -1,24 +1,109 @@
-"""Checks of a run folder before a run starts or continues in it, and its lock."""
+"""A run folder: its pictures, its lock, and checks of it before a run starts or continues in it."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from PIL import Image
 
 from interleave.config.run_config import RunConfig, differences
-from interleave.errors import RunError, StorageError
-from interleave.files import make_folder, sync_folder
-from interleave.images import pixel_digest
+from interleave.errors import InputError, MissingPicture, RunError, StorageError
+from interleave.files import make_folder, read_from, remove_temporaries_of, sync_folder, write_atomic
+from interleave.images import decode_picture, encode_png, pixel_digest
 from interleave.locks import lock, open_lock_file, require_locks
 from interleave.runs.journal import Journal, RequestPart, StoredAsset, no_locks
-from interleave.runs.journal_files import JOURNAL_NAME, claimed_journal, is_journal
-from interleave.runs.lease import Lease
-from interleave.runs.record import RunRecord
-from interleave.runs.store import PictureStore, image_name
+from interleave.runs.journal_files import JOURNAL_NAME, Lease, claimed_journal, is_journal
+from interleave.runs.record import RunRecord, read_record
 from interleave.types import GivenAsset, Picture, Request, Text
+
+IMAGES_FOLDER = "images"
+_NAME = re.compile(r"[0-9a-f]{64}\.png\Z")
+
+
+class PictureStore:
+    """Writes pictures into a run folder and reads them back."""
+
+    def __init__(self, run: Path) -> None:
+        self.folder = run / IMAGES_FOLDER
+        self._folder_made = False
+
+    def put(self, image: Image.Image, metadata: Mapping[str, str] | None = None) -> str:
+        """Store a picture and return its name; equal pictures with equal metadata are one file."""
+        data = encode_png(image, metadata)
+        name = _name_of(data)
+        if not self._folder_made:
+            self._make_folder()
+        write_atomic(self.folder / name, data)
+        return name
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StorageError.at(self.folder, error) from error
+        sync_folder(self.folder.parent)
+        self._folder_made = True
+
+    def has(self, name: str) -> bool:
+        """Whether the picture of this name is there, unaltered."""
+        return self.problem_with(name) is None
+
+    def problem_with(self, name: str) -> MissingPicture | None:
+        """What is wrong with the picture of this name, if anything."""
+        try:
+            self._read(name)
+        except MissingPicture as problem:
+            return problem
+        return None
+
+    def get(self, name: str) -> Image.Image:
+        """The picture of this name; raises `MissingPicture` where it is missing or altered."""
+        try:
+            data = self._read(name)
+            return decode_picture(data, name=str(self.path(name)), max_bytes=len(data))  # it is our own file
+        except InputError as error:
+            raise RunError(str(error)) from None
+
+    def _read(self, name: str) -> bytes:
+        path = self.path(name)
+        try:
+            data = read_from(path)
+        except FileNotFoundError:
+            raise MissingPicture(path, "is missing") from None
+        except OSError as error:
+            raise MissingPicture(path, f"cannot be read ({error.strerror})") from None
+        if _name_of(data) != name:
+            raise MissingPicture(path, "has been altered")
+        return data
+
+    def path(self, name: str) -> Path:
+        """The file of the picture of this name. Names come from files, so they are checked."""
+        if not _NAME.match(name):
+            raise RunError(f"{name!r} is not the name of a stored picture: the journal is damaged")
+        return self.folder / name
+
+
+def image_name(image: Image.Image) -> str:
+    """The name that a picture without metadata has in a store."""
+    return _name_of(encode_png(image))
+
+
+def _name_of(data: bytes) -> str:
+    return f"{hashlib.sha256(data).hexdigest()}.png"
+
+
+def remove_temporary_files(run: Path) -> None:
+    """Remove the temporary files of a process that died; call it only while holding the lock."""
+    for folder in (run, run / IMAGES_FOLDER):
+        remove_temporaries_of(folder)
+
 
 DOCUMENT_NAME = "document.html"
 """The page of a run; how it is written is given to `Run.open`."""
@@ -61,13 +146,7 @@ def _same_request(folder: Path, stored: tuple[RequestPart, ...], given: Request)
         return True
     if [part.text for part in stored] != [part.text for part in request_parts(given)]:
         return False
-    store = PictureStore(folder)
-    names = [part.image for part in stored if part.image]
-    if not all(store.has(name) for name in names):
-        return False
-    return [pixel_digest(store.get(name)) for name in names] == [
-        pixel_digest(image) for image in given.pictures
-    ]
+    return _same_pixels(folder, [part.image for part in stored if part.image], given.pictures)
 
 
 def _same_assets(folder: Path, record: RunRecord, given: Request) -> bool:
@@ -76,13 +155,15 @@ def _same_assets(folder: Path, record: RunRecord, given: Request) -> bool:
         return True
     if [_without_picture(asset) for asset in theirs] != [_without_picture(asset) for asset in ours]:
         return False
+    pictures = [asset.image for asset in given.assets if asset.image is not None]
+    return _same_pixels(folder, [asset.image for asset in theirs if asset.image], pictures)
+
+
+def _same_pixels(folder: Path, names: Sequence[str], given: Iterable[Image.Image]) -> bool:
     store = PictureStore(folder)
-    names = [asset.image for asset in theirs if asset.image]
-    if not all(store.has(name) for name in names):
+    if not all(map(store.has, names)):
         return False
-    return [pixel_digest(store.get(name)) for name in names] == [
-        pixel_digest(asset.image) for asset in given.assets if asset.image is not None
-    ]
+    return [pixel_digest(store.get(name)) for name in names] == list(map(pixel_digest, given))
 
 
 def _without_picture(asset: StoredAsset) -> tuple[str, str, str, bool]:
@@ -175,3 +256,38 @@ def stored_request(folder: Path, record: RunRecord) -> Request:
         ),
         given_assets(record.assets, store),
     )
+
+
+def comparable(folder: str | Path) -> dict[str, Any]:
+    """What is equal in equal runs: the record without times, prices, people, paths, versions and retries.
+
+    Pictures are compared by their pixels, not by how their files were compressed; drift follows from them.
+    """
+    store = PictureStore(Path(folder))
+    record = read_record(folder).model_dump(mode="json")
+    for name in ("software", "seconds", "started", "errors", "version", "journal"):
+        del record[name]
+    del record["calls"]["repeated"], record["config"]["prompts"]["version"]
+    for part in record["request"]:
+        if part["image"]:
+            part["image"] = pixel_digest(store.get(part["image"]))
+    for asset in record["assets"]:
+        if asset.get("image"):
+            asset["image"] = pixel_digest(store.get(asset["image"]))
+    for name in ("assets", "audits"):  # as in records of runs that have none
+        if not record[name]:
+            del record[name]
+    for step in record["steps"]:
+        del step["drift"]
+        if not step["anew"]:
+            del step["anew"]
+        for attempt in step["attempts"]:
+            attempt["image"] = pixel_digest(store.get(attempt["image"]))
+            if attempt["sources"]:
+                attempt["sources"] = [pixel_digest(store.get(name)) for name in attempt["sources"]]
+            del attempt["draw_seconds"], attempt["judge_seconds"], attempt["cost"]
+    for decision in record["decisions"]:
+        del decision["by"], decision["time"], decision["parent"]
+        if decision["cause"] is None:
+            del decision["cause"]
+    return record

@@ -34,9 +34,14 @@ from interleave.errors import BrokenChain, FolderInUse, RunError, StorageError
 from interleave.files import read_from, sync_file
 from interleave.locks import is_locked, lock, unlock
 from interleave.redaction import redacted_model
-from interleave.runs.digest_chain import DigestChain, JournalPosition, last_digest
-from interleave.runs.journal_files import JOURNAL_NAME, journal_path
-from interleave.runs.lease import Lease
+from interleave.runs.journal_files import (
+    JOURNAL_NAME,
+    DigestChain,
+    JournalPosition,
+    Lease,
+    journal_path,
+    last_digest,
+)
 from interleave.types import (
     WRITTEN_IF_GIVEN,
     Asset,

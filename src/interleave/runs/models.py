@@ -1,21 +1,84 @@
-"""The loaded models of a run, with what all calls to them share: retries, limits, disk threads."""
+"""The loaded models of a run, what all calls to them share, the meter that counts them, and their cost."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from interleave.agents.critic import Critic
 from interleave.agents.loading import LoadedAgent
 from interleave.agents.planner import Planner
 from interleave.backends.concurrency import CallLimit
 from interleave.backends.protocols import ImageGenerator
-from interleave.backends.result_checks import is_price
-from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS, RetryPolicy
-from interleave.config.run_config import RoleConfig
+from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS, RetryPolicy, is_price
+from interleave.config.run_config import Limits, RoleConfig, RunConfig
 from interleave.drift.measures import NamedMeasure
-from interleave.errors import RunError
-from interleave.runs.disk import Disk
-from interleave.runs.journal import Role
+from interleave.errors import ConfigurationError, LimitReached, RunError, StorageError
+from interleave.runs.journal import Journal, Role
+from interleave.step_counts import named_step_count
+from interleave.text import count
+from interleave.types import Plan, Request
+
+T = TypeVar("T")
+PICTURE_THREADS = 4
+
+
+class Disk:
+    """The threads that touch the disk, off the event loop, shared by all runs of a process.
+
+    Journals are synced by group commit: requests that arrive while one round of syncs runs are gathered into
+    the next round. A hundred runs then cost hardly more than one: one handover to a thread and one wake-up
+    for all. Pictures are compressed in threads of their own.
+    """
+
+    def __init__(self) -> None:
+        self._pictures = ThreadPoolExecutor(PICTURE_THREADS, thread_name_prefix="pictures")
+        self._journals = ThreadPoolExecutor(1, thread_name_prefix="journals")
+        self._waiting: list[tuple[Journal, asyncio.Future[None]]] = []
+        self._round: asyncio.Task[None] | None = None
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """The result of work on a picture, done in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._pictures, work)
+
+    async def sync(self, journal: Journal) -> None:
+        """Return when every line of the journal so far is on disk; raises `StorageError` when it is not."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((journal, done))
+        if self._round is None or self._round.done():
+            self._round = asyncio.create_task(self._sync_rounds())
+        await done
+
+    async def _sync_rounds(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            journals = [journal for journal, _ in batch]
+            failures = await loop.run_in_executor(self._journals, _sync_all, journals)
+            for (_, done), failure in zip(batch, failures, strict=True):
+                if done.done():
+                    continue  # the call that waited was cancelled
+                if failure is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(failure)
+
+
+def _sync_all(journals: list[Journal]) -> list[StorageError | None]:
+    return [_sync(journal) for journal in journals]
+
+
+def _sync(journal: Journal) -> StorageError | None:
+    try:
+        journal.sync()
+    except StorageError as error:
+        return error
+    return None
 
 
 @dataclass
@@ -74,3 +137,127 @@ def _limit_of(agent: LoadedAgent[Planner] | LoadedAgent[Critic], what: str) -> C
 
 
 _AGENT_ROLES: tuple[Role, ...] = ("planner", "critic")
+
+
+class Meter:
+    """Wraps every model call. Calls and costs of earlier sessions count; their time does not."""
+
+    def __init__(self, limits: Limits, *, calls: int = 0, cost: float = 0.0) -> None:
+        self.limits = limits
+        self.calls = calls
+        self.cost = max(0.0, cost)  # read from a folder, where a negative cost would raise the limit
+        self.reserved = 0.0
+        """The prices of the calls under way."""
+        self.started_at = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started_at
+
+    async def call(self, call: Callable[[], Awaitable[T]], *, price: float | None = None) -> T:
+        """Make a call within the limits. Its price is an expected one: what it cost is spent afterwards."""
+        async with self._under_way(price or 0.0):
+            return await call()
+
+    @asynccontextmanager
+    async def counted(self, price: float | None = None) -> AsyncGenerator[None]:
+        """Count one call, made in the body, and its price, if it is known before and the call succeeds.
+
+        Raises `LimitReached` where the limits do not allow it.
+        """
+        async with self._under_way(price or 0.0):
+            yield
+            self.cost += price or 0.0
+
+    @asynccontextmanager
+    async def _under_way(self, price: float) -> AsyncGenerator[None]:
+        """Count one call; its price is set aside meanwhile, or many at once would exceed the limit."""
+        self._refuse_beyond_limits(price)
+        self.calls += 1
+        self.reserved += price
+        try:
+            async with self._within_time():
+                yield
+        finally:
+            self.reserved -= price
+
+    @asynccontextmanager
+    async def _within_time(self) -> AsyncGenerator[None]:
+        if self.limits.max_seconds is None:
+            yield
+            return
+        try:
+            async with asyncio.timeout(self.limits.max_seconds - self.seconds) as window:
+                yield
+        except TimeoutError:
+            if window.expired():
+                raise self._out_of_time() from None
+            raise
+
+    def spend(self, cost: float | None) -> None:
+        self.cost += cost or 0.0
+
+    def _refuse_beyond_limits(self, price: float) -> None:
+        limits = self.limits
+        if limits.max_calls is not None and self.calls >= limits.max_calls:
+            raise LimitReached(
+                f"the limit of {count(limits.max_calls, 'model call')} is reached (--max-calls)"
+            )
+        if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
+            raise self._out_of_time()
+        cost = self.cost + self.reserved
+        if limits.max_cost is not None and (cost >= limits.max_cost > 0 or cost + price > limits.max_cost):
+            raise LimitReached(f"the limit of {limits.max_cost:g} US dollars is reached (--max-cost)")
+
+    def _out_of_time(self) -> LimitReached:
+        return LimitReached(f"the limit of {self.limits.max_seconds:g} seconds is reached (--max-seconds)")
+
+
+def refuse_unpriced(limits: Limits, priced: dict[str, bool]) -> None:
+    """Refuse a cost limit where a backend does not know what a call costs."""
+    unknown = [role for role, known in priced.items() if not known]
+    if limits.max_cost is not None and unknown:
+        raise ConfigurationError(
+            f"--max-cost needs backends that know their price, and the {unknown[0]} does not: say it in its "
+            "spec where it takes one (?price=0.04), or limit the run with --max-calls instead"
+        )
+
+
+def cost_note(models: Models, config: RunConfig, limits: Limits, *, steps: int | None = None) -> str | None:
+    """The cost in words, a bound for images and a guess for the critic; None where it is 0 or not known.
+
+    `steps` is the number of pictures, where that is known.
+    """
+    per_picture = models.generator.capabilities.price_per_image
+    per_verdict = models.critic.typical_price
+    if not per_picture and not per_verdict:
+        return None
+    attempts = config.max_attempts
+    times = steps or 1
+    drawn = f"{count(steps, 'picture')} in" if steps else "a picture in"
+    words = [f"cost at list prices: {drawn} at most {count(attempts, 'attempt')} each"]
+    if per_picture is None:
+        words.append("the generator's price is not known")
+    else:
+        words.append(
+            f"{_dollars(per_picture)} an attempt, at most {_dollars(times * attempts * per_picture)}"
+        )
+    if per_verdict:
+        words.append(f"the critic about {_dollars(times * attempts * per_verdict)} at most")
+    if limits.max_cost is not None:
+        words.append(f"--max-cost ends it at {_dollars(limits.max_cost)}")
+    return "; ".join(words)
+
+
+def pictures_asked_for(request: Request, config: RunConfig) -> int | None:
+    """The number of pictures of a run, where it is known before the plan."""
+    return pictures_planned(config.plan) if config.plan else named_step_count(request.text)
+
+
+def pictures_planned(plan: Plan) -> int:
+    return sum(step.prompt is not None for step in plan.steps)
+
+
+def _dollars(amount: float) -> str:
+    """Two decimals, or as many as it takes for one significant digit."""
+    return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.2g}"

@@ -1,20 +1,29 @@
-"""What a run decides itself while its steps are drawn: to draw a step anew, or to go back.
+"""What a run decides itself: to draw a step anew, to go back, to redo steps after a look at the whole.
 
 Steps may finish in any order, but what is decided about one depends on what was decided about those before
 it. So decisions are made in the order of the plan: a step about which something may be decided waits until
 all steps before it are finished, and no later step of its line begins until then. A plan whose steps are
 drawn at once therefore comes to the same end as one whose steps are drawn one after another.
+
+A decision is a line in the journal like a person's, with a cause. What it replaces stays there: where the
+other way is no better, the decision is undone, and the earlier pictures are shown again without a call.
+Everything here follows from the journal, so a run that was stopped goes on as it would have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from interleave.agents.auditor import Document, FinishedStep
 from interleave.config.run_config import Remedies
-from interleave.runs.journal import Cause, Entry, Line, RedrawDecided, StepFinished, Undone
-from interleave.runs.rollback import is_better, next_rollback
+from interleave.pipeline import derived_seed
+from interleave.runs.folder import PictureStore
+from interleave.runs.journal import Audited, Cause, Entry, Judged, Line, RedrawDecided, StepFinished, Undone
+from interleave.runs.record import RunRecord
 from interleave.runs.steering import Steering, steering_after
+from interleave.scheduler import parents_of
 from interleave.sources import anchored_steps
+from interleave.types import Finding, PlanStep
 
 DRIFT: Cause = "drift"
 
@@ -101,3 +110,141 @@ def _from_the_scene(
     if own and last is own[-1] and finished.forced and not is_better(entries, last, finished):
         return Undone(cause=DRIFT)
     return None
+
+
+ROLLBACK: Cause = "rollback"
+UNKNOWN = 0.5
+"""The confidence of a verdict that has none."""
+
+
+def next_rollback(
+    entries: Sequence[Entry], steering: Steering, finished: StepFinished
+) -> RedrawDecided | Undone | None:
+    """What to decide about a step that was refused to the last; None where the run goes on."""
+    remedies = steering.config.remedies
+    own = [each for each in entries if isinstance(each, RedrawDecided) and each.cause == ROLLBACK]
+    for_step = [each for each in own if each.refused == finished.step]
+    last = steering.decisions[-1] if steering.decisions else None
+    if for_step and last is for_step[-1] and not is_better(entries, last, finished):
+        return Undone(cause=ROLLBACK)
+    if len(own) >= remedies.rollbacks:
+        return None
+    step = _where_to(entries, steering, finished.step, len(for_step))
+    return RedrawDecided(
+        step=step,
+        seed=derived_seed(steering.config.seed, step, f"rollback {len(own) + 1}"),
+        cause=ROLLBACK,
+        refused=finished.step,
+        anew=True if step in steering.anew else None,
+    )
+
+
+def _where_to(entries: Sequence[Entry], steering: Steering, refused: int, times: int) -> int:
+    """The step to draw again: the one after the best ancestor, each time further back.
+
+    The best ancestor is the one whose picture the critic was surest of; of equals, the nearest. The ancestors
+    of earlier rollbacks for the same step, and those nearer than them, are no longer tried.
+    """
+    chain = ancestors(steering, refused)
+    if not chain:
+        return refused
+    confidence = _confidences(entries)
+    line = [refused, *chain]  # nearest first
+    tried = 0
+    for _ in range(times + 1):
+        rest = range(tried, len(chain))
+        if not rest:
+            return line[-1]
+        best = max(rest, key=lambda place: (confidence.get(chain[place], UNKNOWN), -place))
+        tried = best + 1
+    return line[best]
+
+
+def ancestors(steering: Steering, number: int) -> list[int]:
+    """The steps that a picture was drawn over, nearest first: back to one that was drawn anew."""
+    if steering.plan is None:
+        return []
+    anew = anchored_steps(steering.plan, steering.config.remedies.anchor_every) | steering.anew
+    parents = parents_of(steering.plan)
+    steps = {step.number: step for step in steering.plan.steps}
+    chain: list[int] = []
+    while before := _before(steps[number], anew, parents):
+        number = before[-1]
+        chain.append(number)
+    return chain
+
+
+def _before(step: PlanStep, anew: set[int], parents: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
+    if step.sources is not None:
+        return step.sources
+    return () if step.number in anew else parents[step.number]
+
+
+def _confidences(entries: Sequence[Entry]) -> dict[int, float]:
+    """How sure the critic was of the picture that each step shows, as far as it said so."""
+    judged: dict[tuple[int, int], float | None] = {}
+    shown: dict[int, float] = {}
+    for entry in entries:
+        if isinstance(entry, Judged):
+            judged[entry.step, entry.attempt] = entry.verdict.confidence
+        elif isinstance(entry, StepFinished) and entry.attempt is not None:
+            found = judged.get((entry.step, entry.attempt))
+            shown[entry.step] = UNKNOWN if found is None else found
+    return shown
+
+
+def is_better(entries: Sequence[Entry], decision: RedrawDecided, now: StepFinished) -> bool:
+    """Whether the critic is surer of the refused step than it was before the decision."""
+    place = next(at for at, entry in enumerate(entries) if entry is decision)
+    before = _confidences(entries[:place]).get(now.step, UNKNOWN)
+    return _confidences(entries).get(now.step, UNKNOWN) > before
+
+
+AUDIT: Cause = "audit"
+
+
+def audits_made(entries: Sequence[Entry]) -> list[Audited]:
+    return [entry for entry in entries if isinstance(entry, Audited)]
+
+
+def pending_findings(entries: Sequence[Entry]) -> tuple[Finding, ...]:
+    """Findings of the last audit that nothing was decided about: the run was stopped between the two."""
+    places = [place for place, entry in enumerate(entries) if isinstance(entry, Audited)]
+    if not places:
+        return ()
+    audited = entries[places[-1]]
+    decided = {
+        entry.step
+        for entry in entries[places[-1] :]
+        if isinstance(entry, RedrawDecided) and entry.cause == AUDIT
+    }
+    findings = audited.findings if isinstance(audited, Audited) else ()
+    return tuple(each for each in findings if each.step not in decided)
+
+
+def document_of(record: RunRecord, store: PictureStore, round_: int) -> Document:
+    """All finished pictures of a run."""
+    steps = tuple(
+        FinishedStep(step.plan, store.get(step.attempt.image), step.attempt.prompt)
+        for step in record.steps
+        if step.attempt is not None and step.finished
+    )
+    return Document(steps, record.plan.assets if record.plan else (), round_)
+
+
+def redo_line(finding: Finding, round_: int, record: RunRecord, steering: Steering) -> RedrawDecided:
+    """The decision to redo one step; later steps keep their pictures, unless they are redone themselves."""
+    shown = {step.plan.number: step.shown for step in record.steps}
+    keep = {
+        number: attempt
+        for number in sorted(steering.followers_of(finding.step))
+        if (attempt := shown[number]) is not None
+    }
+    return RedrawDecided(
+        step=finding.step,
+        prompt=finding.prompt,
+        seed=derived_seed(record.config.seed, finding.step, f"audit {round_}"),
+        keep=keep,
+        cause=AUDIT,
+        anew=True if finding.prompt is None and finding.step in steering.anew else None,
+    )

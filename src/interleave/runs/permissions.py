@@ -17,17 +17,14 @@ A permission is one of the texts on the left, exactly as written, with `--allow`
 
 from __future__ import annotations
 
-import ipaddress
 import os
+import pkgutil
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from interleave.backends.generators.json_mapping import is_shipped
-from interleave.backends.registry import GENERATORS, VLMS
-from interleave.backends.remote.keys import GEMINI_URL, OPENAI_URL, origin_of, usual_variable
+from interleave.backends.registry import GENERATORS, GROUPS, VLMS, find_backend
 from interleave.config.run_config import RoleConfig, RunConfig
 from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, InputError, RunError
@@ -35,9 +32,6 @@ from interleave.redaction import secret_in
 from interleave.types import Request
 
 ALLOW_VARIABLE = "INTERLEAVE_ALLOW"
-DEFAULT_URLS = {"openai": OPENAI_URL, "openai-images": OPENAI_URL, "gemini": GEMINI_URL}
-"""The address of a backend whose spec names none."""
-PRICES = ("price", "price_in", "price_out")
 _FALSE = {"false", "0", "no", "off", "n", "f"}
 
 
@@ -116,59 +110,11 @@ def _allowed_everywhere() -> list[str]:
 
 
 def _permissions(spec: Spec) -> Iterator[Permission]:
-    if spec.name in GENERATORS | VLMS:
-        urls = [url for url in (spec.base_url or DEFAULT_URLS.get(spec.name, "")).split(",") if url]
-        yield from _keys(spec, urls)
-        yield from _files(spec, urls)
-        yield from _prices(spec, urls)
-    elif "://" in str(spec):
+    info = find_backend(spec.name, *GROUPS)
+    if info is not None and info.asks:
+        yield from (Permission(*asked) for asked in pkgutil.resolve_name(info.asks)(spec))
+    elif spec.name not in GENERATORS | VLMS and "://" in str(spec):
         yield Permission(str(spec), f"use the backend {spec.name!r} of another package as {str(spec)!r}")
     if spec.options.get("trust_remote_code", "false").lower() not in _FALSE:
         model = "@".join(filter(None, [spec.model, spec.options.get("revision")]))
         yield Permission(f"code@{model}", f"run code that comes with the model {model!r}")
-
-
-def _keys(spec: Spec, urls: list[str]) -> Iterator[Permission]:
-    key = spec.options.get("key")
-    if key is None:
-        return
-    for url in urls:
-        if usual_variable(url) != key:
-            yield Permission(f"{key}@{origin_of(url)}", f"send {key} to {origin_of(url)}")
-    if not urls:
-        yield Permission(f"{key}@{spec.model}", f"send {key} to the servers in {spec.model!r}")
-
-
-def _files(spec: Spec, urls: list[str]) -> Iterator[Permission]:
-    if spec.name == "http" and not urls and "key" not in spec.options:
-        yield Permission(f"addresses@{spec.model}", f"take the lines of {spec.model!r} for servers")
-    if spec.name == "json" and spec.model and not is_shipped(spec.model):
-        for url in urls:
-            meaning = f"send what {spec.model!r} says, and the key it names, to {origin_of(url)}"
-            yield Permission(f"{spec.model}@{origin_of(url)}", meaning)
-        if not urls:
-            meaning = f"call the server that {spec.model!r} names, with the key it names"
-            yield Permission(f"addresses@{spec.model}", meaning)
-    if spec.name == "comfyui":
-        for url in urls:
-            for file in filter(None, [spec.model, spec.options.get("text")]):
-                if not _is_this_machine(url):
-                    yield Permission(
-                        f"{file}@{origin_of(url)}", f"send the file {file!r} to {origin_of(url)}"
-                    )
-
-
-def _prices(spec: Spec, urls: list[str]) -> Iterator[Permission]:
-    """A price of 0 in a folder would undo the limit that its user sets with --max-cost."""
-    told = "&".join(f"{name}={spec.options[name]}" for name in PRICES if name in spec.options)
-    for url in urls if told else ():
-        if usual_variable(url) is not None:
-            yield Permission(f"{told}@{origin_of(url)}", f"count {told} as the price of {origin_of(url)}")
-
-
-def _is_this_machine(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

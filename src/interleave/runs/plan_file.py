@@ -9,8 +9,8 @@ from typing import Any
 
 from interleave.errors import InputError, RunError
 from interleave.files import read_from, write_atomic
+from interleave.runs.folder import IMAGES_FOLDER as IMAGES
 from interleave.runs.record import PLAN_NAME, RunRecord
-from interleave.runs.store import IMAGES_FOLDER as IMAGES
 from interleave.types import Plan
 
 
@@ -31,9 +31,7 @@ def numbered_steps(steps: list[dict[str, Any]], first: int) -> list[dict[str, An
 
     So steps can be added, moved and deleted freely. A step without a number has that of its position.
     """
-    given = (step.get("number") for step in steps)
-    before = [number if type(number) is int else first + place for place, number in enumerate(given)]
-    places = {number: first + place for place, number in enumerate(before)}
+    places = _places(steps, first)
     return [
         {**step, "number": first + place, **_moved(step, places, first + place)}
         for place, step in enumerate(steps)
@@ -44,16 +42,20 @@ def moved_assets(assets: Any, steps: list[dict[str, Any]], first: int) -> Any:
     """The assets of an edited plan: one that is taken from a step goes with it."""
     if not isinstance(assets, list):
         return assets  # what is wrong with it is found when the plan is checked
-    given = (step.get("number") for step in steps)
-    before = [number if type(number) is int else first + place for place, number in enumerate(given)]
-    places = {number: first + place for place, number in enumerate(before)}
-    moved = []
+    places, moved = _places(steps, first), []
     for asset in assets:
         step = asset.get("step") if isinstance(asset, dict) else None
         if step is not None and step not in places:
             raise InputError(f"the asset {asset.get('name')!r} is taken from step {step}, which is gone")
         moved.append(asset if step is None else {**asset, "step": places[step]})
     return moved
+
+
+def _places(steps: list[dict[str, Any]], first: int) -> dict[Any, int]:
+    """The new number of each step by the one that it had."""
+    given = (step.get("number") for step in steps)
+    before = [number if type(number) is int else first + place for place, number in enumerate(given)]
+    return {number: first + place for place, number in enumerate(before)}
 
 
 def _moved(step: dict[str, Any], places: dict[Any, int], number: int) -> dict[str, Any]:

@@ -1,38 +1,46 @@
-"""The record of a run: its journal folded into one value. `run.json` is a copy of it for other programs."""
+"""The record of a run: its journal folded into one value, and `run.json`, a copy of it for other programs.
+
+The journal is the source of truth, but folding it takes ten times as long as reading `run.json`. A process
+that ends writes its record after its journal is on disk; one that is killed leaves the record before it.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import reduce
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from interleave.agents.auditor import AUDIT_ATTEMPTS
 from interleave.config.run_config import RoleConfig, RunConfig
 from interleave.drift.measures import StepDrift
 from interleave.errors import RunError
-from interleave.images import pixel_digest
-from interleave.runs.decision_records import UNDOABLE, DecisionRecord, records_of
-from interleave.runs.digest_chain import JournalPosition
+from interleave.files import read_from, write_atomic
 from interleave.runs.journal import (
     VERSION,
+    AttemptChosen,
     Audited,
     Branched,
     Called,
     CallFailed,
+    Cause,
     ChapterPlanned,
     Continued,
     DecisionLine,
     Drawn,
     Ended,
     Entry,
+    GeneratorChanged,
     JournalReader,
     Judged,
     Planned,
     PlanReleased,
+    RedrawDecided,
     Replied,
     RequestPart,
     Started,
@@ -43,10 +51,53 @@ from interleave.runs.journal import (
     damaged,
     is_being_written,
 )
-from interleave.runs.journal_files import journal_path
+from interleave.runs.journal_files import JournalPosition, is_journal, journal_path, last_digest
 from interleave.runs.steering import Steering, TakeKey
-from interleave.runs.store import PictureStore
 from interleave.types import Finding, Plan, PlanStep, Value, Verdict
+
+UNDOABLE = ("redraw", "choice", "generator")
+"""The kinds of decisions that an undo takes back."""
+
+
+class DecisionRecord(Value):
+    """One thing that a person decided."""
+
+    kind: Literal["plan", "redraw", "choice", "generator", "branch"]
+    step: int | None = None
+    attempt: int | None = None
+    """The attempt that was chosen."""
+    prompt: str | None = None
+    seed: int | None = None
+    generator: RoleConfig | None = None
+    kept: dict[int, int] = Field(default_factory=dict)
+    """The later steps that kept their picture."""
+    parent: str | None = None
+    """The run that was branched off from."""
+    by: str = ""
+    time: float = 0.0
+    undone: bool = False
+    cause: Cause | None = None
+    """Why the run decided it itself; None for a person's decision."""
+
+
+def records_of(line: DecisionLine) -> list[DecisionRecord]:
+    """What the record says about a decision: nothing of its own about an undo, which marks another one."""
+    said: dict[str, Any] = {"by": line.by, "time": line.time, "cause": line.cause}
+    match line:
+        case PlanReleased():
+            return [DecisionRecord(kind="plan", **said)]
+        case RedrawDecided():
+            said |= {"prompt": line.prompt, "seed": line.seed, "generator": line.generator}
+            return [DecisionRecord(kind="redraw", step=line.step, kept=line.keep, **said)]
+        case AttemptChosen():
+            said |= {"attempt": line.attempt}
+            return [DecisionRecord(kind="choice", step=line.step, kept=line.keep, **said)]
+        case GeneratorChanged():
+            return [DecisionRecord(kind="generator", step=line.step, generator=line.generator, **said)]
+        case Branched():
+            return [DecisionRecord(kind="branch", step=line.step, parent=line.parent, **said)]
+    return []
+
 
 PLAN_NAME = "plan.json"
 """The plan of a held run, to be edited by hand."""
@@ -478,36 +529,86 @@ def picture_names(record: RunRecord) -> list[str]:
     return list(dict.fromkeys([*given, *drawn]))
 
 
-def comparable(folder: str | Path) -> dict[str, Any]:
-    """What is equal in equal runs: the record without times, prices, people, paths, versions and retries.
+RECORD_NAME = "run.json"
+SEAL_BYTES, LINE_BYTES = 64, 65_536
+"""How much of the end of a journal is read for the digest of its last line, and for the whole line."""
 
-    Pictures are compared by their pixels, not by how their files were compressed; drift follows from them.
+
+def write_stored(folder: Path, record: RunRecord) -> None:
+    """Write `run.json`, whole or not at all."""
+    write_atomic(folder / RECORD_NAME, record.model_dump_json(indent=1).encode() + b"\n")
+
+
+def read_stored(folder: Path) -> tuple[RunRecord, bytes] | None:
+    """The record in `run.json`, and its bytes; None where it cannot be read. It may be out of date."""
+    try:
+        data = read_from(folder / RECORD_NAME)
+        return RunRecord.model_validate_json(data), data
+    except (OSError, ValidationError):
+        return None
+
+
+def is_current(record: RunRecord, folder: Path) -> bool:
+    """Whether a stored record is up to date: nothing was appended to the journal or lost from it since.
+
+    Only the end of the journal is read.
     """
-    store = PictureStore(Path(folder))
-    record = read_record(folder).model_dump(mode="json")
-    for name in ("software", "seconds", "started", "errors", "version", "journal"):
-        del record[name]
-    del record["calls"]["repeated"], record["config"]["prompts"]["version"]
-    for part in record["request"]:
-        if part["image"]:
-            part["image"] = pixel_digest(store.get(part["image"]))
-    for asset in record["assets"]:
-        if asset.get("image"):
-            asset["image"] = pixel_digest(store.get(asset["image"]))
-    for name in ("assets", "audits"):  # as in records of runs that have none
-        if not record[name]:
-            del record[name]
-    for step in record["steps"]:
-        del step["drift"]
-        if not step["anew"]:
-            del step["anew"]
-        for attempt in step["attempts"]:
-            attempt["image"] = pixel_digest(store.get(attempt["image"]))
-            if attempt["sources"]:
-                attempt["sources"] = [pixel_digest(store.get(name)) for name in attempt["sources"]]
-            del attempt["draw_seconds"], attempt["judge_seconds"], attempt["cost"]
-    for decision in record["decisions"]:
-        del decision["by"], decision["time"], decision["parent"]
-        if decision["cause"] is None:
-            del decision["cause"]
-    return record
+    path = journal_path(folder)
+    try:
+        end = _end_of(path, SEAL_BYTES if record.journal.digest else LINE_BYTES)
+    except FileNotFoundError:
+        return True  # the record is all there is
+    except OSError as error:
+        raise RunError(f"{path} cannot be read ({error.strerror})") from None
+    digest = last_digest(end).decode()
+    if record.journal.digest or digest:
+        return record.journal.digest == digest
+    return _ends_with(end, record.status)
+
+
+def _end_of(path: Path, size: int) -> bytes:
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # half the cost of open(), for each run
+    try:
+        return os.pread(file, size, max(0, os.fstat(file).st_size - size))
+    finally:
+        os.close(file)
+
+
+def _ends_with(end: bytes, status: Status) -> bool:
+    """Whether the last line of a journal without digests records this end."""
+    try:
+        last = Ended.model_validate_json(end[end[:-1].rfind(b"\n") + 1 :])
+    except ValidationError:
+        return False
+    return last.status == status
+
+
+def read_ended(folder: Path) -> tuple[RunRecord, str]:
+    """The record of a run and the SHA-256 of its file: `run.json` of a run that has ended, else the journal.
+
+    A run that was continued and killed has a journal that is longer than its `run.json` says.
+    """
+    stored = read_stored(folder)
+    if stored is not None and stored[0].status in ("done", "short") and is_current(stored[0], folder):
+        return stored[0], sha256(stored[1]).hexdigest()
+    record = read_record(folder)
+    if (loss := lost_lines(record, folder)) is not None:
+        raise RunError(loss)
+    return record, sha256(read_from(journal_path(folder))).hexdigest()
+
+
+def is_run_file(name: str) -> bool:
+    """Whether a file of this name makes its folder a run."""
+    return name == RECORD_NAME or is_journal(name)
+
+
+def lost_lines(record: RunRecord, folder: Path) -> str | None:
+    """A warning where `run.json` was made from more lines than the journal has: no crash can cause that."""
+    stored = read_stored(folder)
+    if stored is None or stored[0].journal.lines <= record.journal.lines:
+        return None
+    return (
+        f"{journal_path(folder)} has lost its end: it has {record.journal.lines} lines, and {RECORD_NAME} "
+        f"was made from {stored[0].journal.lines}: restore it from a copy, or resume the run to make the "
+        "rest again"
+    )

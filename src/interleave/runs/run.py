@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from interleave import events
 from interleave.config.run_config import Limits, RunConfig
-from interleave.dependencies import roots_of
 from interleave.drift.measures import StepDrift, step_drift
 from interleave.errors import (
     BackendError,
@@ -32,18 +31,18 @@ from interleave.errors import (
 )
 from interleave.pipeline import interleave
 from interleave.runs import journal as lines
-from interleave.runs.audit import audits_made, document_of, pending_findings, redo_line
-from interleave.runs.calls import CallRunner
-from interleave.runs.decisions import CheckedDecision
-from interleave.runs.event_lines import EventLine, EventLines
+from interleave.runs.calls import CallRunner, refuse_undrawable_steps
 from interleave.runs.folder import (
     DOCUMENT_NAME,
+    PictureStore,
     open_journal,
     refuse_foreign_folder,
     refuse_other_run,
+    remove_temporary_files,
     request_parts,
     stored_assets,
 )
+from interleave.runs.folder import IMAGES_FOLDER as IMAGES
 from interleave.runs.journal import (
     Entry,
     Journal,
@@ -54,27 +53,31 @@ from interleave.runs.journal import (
     Undone,
     read_journal,
 )
-from interleave.runs.journal_files import has_journal
-from interleave.runs.lease import Lease
-from interleave.runs.limits import Meter, refuse_unpriced
-from interleave.runs.models import Models
-from interleave.runs.own_decisions import OwnDecisions
+from interleave.runs.journal_files import Lease, has_journal
+from interleave.runs.models import Meter, Models, refuse_unpriced
+from interleave.runs.own_decisions import OwnDecisions, audits_made, document_of, pending_findings, redo_line
 from interleave.runs.permissions import refuse_keys_in
 from interleave.runs.plan_file import write_plan_file
-from interleave.runs.plan_fit import refuse_undrawable_steps
-from interleave.runs.record import RunRecord, StepRecord, fold, picture_names, read_record
-from interleave.runs.record_file import lost_lines, write_stored
-from interleave.runs.replay import EventLog, Replay
+from interleave.runs.record import (
+    RunRecord,
+    StepRecord,
+    fold,
+    lost_lines,
+    picture_names,
+    read_record,
+    write_stored,
+)
+from interleave.runs.replay import EventLog, Replay, Takes
 from interleave.runs.steering import Steering, steering_after
-from interleave.runs.store import IMAGES_FOLDER as IMAGES
-from interleave.runs.store import PictureStore, remove_temporary_files
-from interleave.runs.summary import summarize
-from interleave.runs.takes import Takes
+from interleave.scheduler import roots_of
 from interleave.types import Request
 from interleave.version import __version__
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from interleave.runs.decisions import CheckedDecision
+    from interleave.runs.event_lines import EventLine
 
 log = logging.getLogger(__name__)
 
@@ -226,6 +229,8 @@ class Run:
 
     def report_lines(self, listener: Callable[[EventLine], None], id_: str | None = None) -> None:
         """Call a listener with the event lines of the run: those so far now, the others as they happen."""
+        from interleave.runs.event_lines import EventLines, summarize
+
         lines_of = EventLines(self.folder, id_)
         start, *others = self.entries
         if isinstance(start, Started):

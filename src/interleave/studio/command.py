@@ -88,9 +88,11 @@ def studio(
     """
     service_options.require_packages("studio")
     from interleave.plugin import Limits
-    from interleave.service.documents.guests import GuestQuota
+    from interleave.service.documents.keys import GuestQuota
     from interleave.service.documents.server import DocumentsConfig, serve_documents
     from interleave.service.documents.service import ServiceSettings
+    from interleave.studio.page import PageFile
+    from interleave.studio.routes import NAME, studio_routes
 
     chosen = service_options.make_choices(
         dry_run,
@@ -105,6 +107,7 @@ def studio(
     service_options.require_models(chosen, "studio")
     others = _offers(chosen, offer)
     own = service_options.shown_profile(chosen.profile)
+    page = PageFile(frame_ancestors=tuple(map(_origin, frame or ())))
     config = DocumentsConfig(
         chosen=chosen,
         folder=runs,
@@ -112,8 +115,7 @@ def studio(
         port=port,
         others=others,
         guests=GuestQuota(guest_jobs, guest_hour) if guests else None,
-        frame_ancestors=tuple(map(_origin, frame or ())),
-        reports=_report_folders(reports, runs),
+        routes={NAME: studio_routes(page, _report_folders(reports, runs))},
         settings=ServiceSettings(
             models=tuple(dict.fromkeys(("interleave", own, *others))),
             profile=own,

@@ -14,12 +14,13 @@ from interleave import RunError
 from interleave.plugin import runs
 from interleave.service.documents.document_routes import KEPT_FOR_EVER
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.requests import caller_of, value_json
 from interleave.service.documents.response_json import thumbnail_url
+from interleave.service.documents.routes import caller_of, number_in, value_json
 from interleave.service.documents.service import Documents
 from interleave.service.http.middleware import LEASE
 from interleave.studio.catalogue import Entry, Search
 from interleave.studio.indexing import Indexing
+from interleave.studio.label_schemas import Related, RelatedItem
 from interleave.studio.schemas import Gallery, GalleryItem, Outcome
 from interleave.studio.thumbnails import SIDES, Thumbnails, picture_name
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 PAGE, MOST = 60, 200
+MOST_RELATED = 50
 MAX_WORDS = 200
 MADE_AT_ONCE = 2
 DAY = 86400
@@ -49,9 +51,9 @@ class GalleryRoutes:
 
     async def listing(self, request: Request) -> Response:
         """`GET /v1/studio/documents`."""
-        caller, given = caller_of(request), request.query_params
-        caller.require("read")
-        search, limit, start = search_in(given), _limit(given.get("limit")), _cursor(given.get("cursor"))
+        caller, given = caller_of(request, "read"), request.query_params
+        search, start = search_in(given), _cursor(given.get("cursor"))
+        limit = number_in(request, "limit", PAGE, MOST)
         catalogue = await self.indexing.catalogue()
         if start is None:
             await self.indexing.refresh_newest()
@@ -66,6 +68,24 @@ class GalleryRoutes:
             profiles, outcomes = await catalogue.counts(caller.sees)
             page = page.model_copy(update={"profiles": profiles, "outcomes": outcomes})
         return value_json(page)
+
+    async def related(self, request: Request) -> Response:
+        """`GET /v1/studio/documents/{id}/related`: what a document can be compared with.
+
+        Where it came from, its branches, and others of the same request.
+        """
+        caller = caller_of(request)
+        job = await self.documents.get(caller, request.path_params["id"])
+        catalogue = await self.indexing.catalogue()
+        await self.indexing.refresh_newest()
+        found = await catalogue.subjects.related(caller.sees, job.id, MOST_RELATED)
+        entries = await catalogue.entries([id_ for id_, _ in found])
+        items = [
+            RelatedItem.model_validate({"relation": relation, "document": item_of(entries[id_])})
+            for id_, relation in found
+            if id_ in entries
+        ]
+        return value_json(Related(data=items))
 
     async def thumbnail(self, request: Request) -> Response:
         """A small copy of a picture of a job."""
@@ -139,14 +159,6 @@ def _time(text: str | None, name: str, *, days_after: int) -> float | None:
     except ValueError:
         raise ApiRefusal(f"{name} must be a day such as 2026-11-01, or seconds", parameter=name) from None
     return float(timegm(day.timetuple()) + days_after * DAY)
-
-
-def _limit(text: str | None) -> int:
-    if text is None:
-        return PAGE
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MOST:
-        raise ApiRefusal(f"limit must be a number from 1 to {MOST}", parameter="limit")
-    return int(text)
 
 
 def _cursor(text: str | None) -> int | None:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from interleave import RunRecord
@@ -17,13 +16,10 @@ from interleave.bench.rater_agreement import METRICS, label_agreement
 from interleave.plugin import first_problem, runs
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.requests import caller_of, value_json
 from interleave.service.documents.response_json import picture_url, thumbnail_url
+from interleave.service.documents.routes import caller_of, read_value, value_json
 from interleave.service.documents.service import Documents
-from interleave.service.generator.app import CLIENT_CLOSED_REQUEST
-from interleave.service.generator.messages import ClientDisconnected
 from interleave.service.http.middleware import LEASE
-from interleave.service.http.request_bodies import read_json
 from interleave.studio import label_schemas as wire
 from interleave.studio.indexing import Indexing
 from interleave.studio.label_store import Choice, LabelStore, Rater
@@ -83,8 +79,7 @@ class JudgingRoutes:
 
     async def items(self, request: Request) -> Response:
         """`GET /v1/studio/judging/{task}`: the next of them, or the one that is named by `unit`."""
-        caller, given = caller_of(request), request.query_params
-        caller.require("read")
+        caller, given = caller_of(request, "read"), request.query_params
         task, rater = _task(request.path_params["task"]), _rater(caller, given.get("rater"))
         runs = await self._runs(caller, given.get("runs"))
         catalogue, store = await self.indexing.catalogue(), await self.store()
@@ -114,10 +109,8 @@ class JudgingRoutes:
 
     async def add(self, request: Request) -> Response:
         """`POST /v1/studio/labels`."""
-        caller = caller_of(request)
-        caller.require("submit")
-        if (body := await _body(request, wire.NewLabels)) is None:
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        caller = caller_of(request, "submit")
+        body = await read_value(request, wire.NewLabels)
         rater, store = Rater(caller.key, body.rater), await self._store_for(caller)
         named = {each.run for new in body.labels for each in (new, new.other) if each is not None}
         revealed = await store.revealed(rater, sorted(named))
@@ -168,19 +161,15 @@ class JudgingRoutes:
 
     async def undo(self, request: Request) -> Response:
         """`POST /v1/studio/labels/undo`: take back what a rater said last."""
-        caller = caller_of(request)
-        caller.require("submit")
-        if (body := await _body(request, wire.Undo)) is None:
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        caller = caller_of(request, "submit")
+        body = await read_value(request, wire.Undo)
         undone = await (await self.store()).undo(Rater(caller.key, body.rater), body.kind)
         return value_json(wire.UndoneLabels(units=[unit_of(each.subject, each.other) for each in undone]))
 
     async def reveal(self, request: Request) -> Response:
         """`POST /v1/studio/labels/reveal`: nothing that this rater says of them is blind from now on."""
-        caller = caller_of(request)
-        caller.require("submit")
-        if (body := await _body(request, wire.Reveal)) is None:
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        caller = caller_of(request, "submit")
+        body = await read_value(request, wire.Reveal)
         for run in body.runs:
             await self.documents.get(caller, run)
         await (await self._store_for(caller)).reveal(Rater(caller.key, body.rater), body.runs)
@@ -188,8 +177,7 @@ class JudgingRoutes:
 
     async def listing(self, request: Request) -> Response:
         """`GET /v1/studio/labels`: the labels of a rater, the newest first."""
-        caller, given = caller_of(request), request.query_params
-        caller.require("read")
+        caller, given = caller_of(request, "read"), request.query_params
         rater = _rater(caller, given.get("rater"))
         choice = Choice(rater.key, rater.name, _kind(given.get("kind")), _ids(given.get("runs")))
         limit = _number(given.get("limit"), "limit", 1000) or PAGE
@@ -201,8 +189,7 @@ class JudgingRoutes:
 
     async def agreement(self, request: Request) -> Response:
         """`GET /v1/studio/agreement`: of all raters whose labels the caller may see."""
-        caller = caller_of(request)
-        caller.require("read")
+        caller = caller_of(request, "read")
         store, choice = await self.store(), Choice(caller.sees)
         labels, counts = await store.labels(choice), await store.raters(choice)
         data = await self.documents.in_thread(lambda: [_agreement(kind, labels, counts) for kind in Kind])
@@ -212,8 +199,7 @@ class JudgingRoutes:
 
     async def export(self, request: Request) -> Response:
         """`GET /v1/studio/labels/export`: a file of labels, of all keys for those who may see them."""
-        caller, given = caller_of(request), request.query_params
-        caller.require("read")
+        caller, given = caller_of(request, "read"), request.query_params
         choice = Choice(caller.sees, given.get("rater") or None, _kind(given.get("kind")))
         data = await (await self.store()).lines(choice)
         request.scope[LEASE].keep(len(data))
@@ -222,16 +208,12 @@ class JudgingRoutes:
 
     async def take_in(self, request: Request) -> Response:
         """`POST /v1/studio/labels/import`: the labels of a file, all or none of them."""
-        caller = caller_of(request)
-        caller.require("submit")
+        caller = caller_of(request, "submit")
         if caller.is_guest:
             raise ApiRefusal("guests cannot import labels", status=403, code="not_for_guests")
         body = bytearray()
-        try:
-            async for piece in request.stream():
-                body += piece
-        except ClientDisconnect:
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        async for piece in request.stream():
+            body += piece
         ends_at = asyncio.get_running_loop().time() + 60
         await request.scope[LEASE].reserve(PARSING_COPIES * len(body), ends_at)
         labels = await self.documents.in_thread(labels_in, bytes(body))
@@ -349,18 +331,6 @@ def _step(record: RunRecord | None, number: int) -> runs.StepRecord:
     if step is None:
         raise ApiRefusal(f"the document has no step {number}", status=404, code="not_found")
     return step
-
-
-async def _body(request: Request, kind: type[Body]) -> Body | None:
-    """The body of a request; None where its client is gone."""
-    try:
-        body = (await read_json(request)).parse()[0]
-    except ClientDisconnected:
-        return None
-    try:
-        return kind.model_validate(body)
-    except ValidationError as error:
-        raise ApiRefusal(first_problem(error)) from None
 
 
 def _task(name: str) -> Task:

@@ -1,13 +1,26 @@
-"""The page of the studio: one self-contained file, and the policy under which browsers run it."""
+"""The page of the studio: one self-contained file, the policy under which browsers run it, and its routes."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
+from starlette.requests import Request
+from starlette.responses import Response
+
+from interleave.service.documents.keys import COOKIE, Caller, KeyAccess
+from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.routes import value_json
+from interleave.service.documents.service import Documents
+from interleave.service.http.auth import secret_of
+from interleave.service.http.middleware import CALLER
+from interleave.studio.start import StartFacts
+
+SESSION_SECONDS = 90 * 86400
 PAGE = Path(__file__).parent / "static" / "studio.html"
 NOT_BUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>interleave</title></head>
@@ -53,6 +66,64 @@ class PageFile:
         return Page(body, policy, f'"{hashlib.sha256(body + policy.encode()).hexdigest()[:32]}"')
 
 
+class PageRoutes:
+    """The page, what it is told first, and signing in."""
+
+    def __init__(self, documents: Documents, access: KeyAccess, page: PageFile) -> None:
+        self.documents = documents
+        self.access = access
+        self.page = page
+        self.facts = StartFacts(documents)
+
+    async def show(self, request: Request) -> Response:
+        """`GET /`."""
+        page = await self.documents.in_thread(self.page.read)
+        headers = {
+            "content-security-policy": page.policy,
+            "etag": page.etag,
+            "cache-control": "no-cache",
+            "referrer-policy": "no-referrer",
+            "cross-origin-opener-policy": "same-origin",
+        }
+        guests = self.access.guests
+        if guests is not None and not isinstance(request.scope[CALLER], Caller):
+            embedded = (self.documents.settings.public_url or "").startswith("https:")
+            headers["set-cookie"] = guests.new_cookie(embedded=embedded)
+        if request.headers.get("if-none-match") == page.etag:
+            return Response(status_code=304, headers=headers)
+        return Response(page.body, headers=headers, media_type="text/html; charset=utf-8")
+
+    async def start(self, request: Request) -> Response:
+        caller = request.scope[CALLER]
+        if not isinstance(caller, Caller):
+            return value_json(self.facts.signed_out())
+        return value_json(await self.documents.in_thread(self.facts.of, caller, self.access.has_keys))
+
+    async def sign_in(self, request: Request) -> Response:
+        """Keep the key of this request in a cookie that scripts cannot read."""
+        secret = secret_of(request.headers.get("authorization", ""))
+        if secret is None or self.access.caller_with(secret) is None:
+            raise ApiRefusal("send the key as Authorization: Bearer KEY", status=401, code="invalid_api_key")
+        response = Response(status_code=204)
+        self._set(request, response, secret, SESSION_SECONDS)
+        return response
+
+    async def sign_out(self, request: Request) -> Response:
+        response = Response(status_code=204)
+        self._set(request, response, "", 0)
+        return response
+
+    def _set(self, request: Request, response: Response, secret: str, seconds: int) -> None:
+        response.set_cookie(
+            COOKIE,
+            secret,
+            max_age=seconds,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+
+
 def page_policy(page: str, frame_ancestors: tuple[str, ...] = ()) -> str:
     """A Content-Security-Policy that allows the scripts and styles in a page by their hashes alone."""
     inline = _Inline()
@@ -60,8 +131,8 @@ def page_policy(page: str, frame_ancestors: tuple[str, ...] = ()) -> str:
     inline.close()
     rules = {
         "default-src": ["'none'"],
-        "script-src": _hashes(inline.found["script"]),
-        "style-src": _hashes(inline.found["style"]),
+        "script-src": hashes(inline.found["script"]),
+        "style-src": hashes(inline.found["style"]),
         "img-src": ["'self'", "data:", "blob:"],
         "font-src": ["data:"],
         "connect-src": ["'self'"],
@@ -70,10 +141,16 @@ def page_policy(page: str, frame_ancestors: tuple[str, ...] = ()) -> str:
         "form-action": ["'none'"],
         "frame-ancestors": list(frame_ancestors) or ["'none'"],
     }
+    return policy(rules)
+
+
+def policy(rules: Mapping[str, Sequence[str]]) -> str:
+    """A Content-Security-Policy as its header has it."""
     return "; ".join(f"{name} {' '.join(values)}" for name, values in rules.items())
 
 
-def _hashes(texts: list[str]) -> list[str]:
+def hashes(texts: Sequence[str]) -> list[str]:
+    """What allows these scripts or styles and no others."""
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
     return [f"'sha256-{digest}'" for digest in digests] or ["'none'"]
 

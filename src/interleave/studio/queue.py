@@ -5,22 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
 from starlette.responses import Response
 
 from interleave import InterleaveError, RunRecord
-from interleave.plugin import first_problem, one_line
+from interleave.plugin import one_line
 from interleave.service.documents.job_decisions import Ask, Decisions
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.requests import caller_of, value_json
 from interleave.service.documents.response_json import thumbnail_url
+from interleave.service.documents.routes import caller_of, read_value, value_json
 from interleave.service.documents.service import Documents
-from interleave.service.generator.app import CLIENT_CLOSED_REQUEST
-from interleave.service.generator.messages import ClientDisconnected
 from interleave.service.http.middleware import REQUEST_ID
-from interleave.service.http.request_bodies import read_json
 from interleave.studio.catalogue import Search
 from interleave.studio.indexing import Indexing
 from interleave.studio.schemas import Move, Queue, QueueItem, Retried
@@ -41,8 +37,7 @@ class QueueRoutes:
         self.decisions = Decisions(documents)
 
     async def show(self, request: Request) -> Response:
-        caller = caller_of(request)
-        caller.require("read")
+        caller = caller_of(request, "read")
         return value_json(await self._queue(caller))
 
     async def pause(self, request: Request) -> Response:
@@ -54,21 +49,13 @@ class QueueRoutes:
         return value_json(await self._queue(caller_of(request)))
 
     async def move(self, request: Request) -> Response:
-        try:
-            body = (await read_json(request)).parse()[0]
-        except ClientDisconnected:
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
-        try:
-            move = Move.model_validate(body)
-        except ValidationError as error:
-            raise ApiRefusal(first_problem(error), parameter="place") from None
+        move = await read_value(request, Move, "place")
         await self.documents.move(caller_of(request), request.path_params["id"], move.place)
         return value_json(await self._queue(caller_of(request)))
 
     async def retry_failed(self, request: Request) -> Response:
         """Go on with every document that failed."""
-        caller = caller_of(request)
-        caller.require("submit")
+        caller = caller_of(request, "submit")
         continued, left = [], 0
         for entry in await self._failed(caller, RETRIED_AT_ONCE):
             ask = Ask(caller=caller, job=entry.id, digest="", request_id=request.scope[REQUEST_ID])

@@ -1,28 +1,56 @@
-"""The routes of reports: a listing for those who may read, and files for those who have a ticket."""
+"""Reports as the studio shows them: a listing for those who may read, and files for those who have a ticket.
+
+A page is shown without rights, in a frame, and its images can be clicked. The policy in the response's
+header is what holds: no script of the page runs, nothing is loaded but images of the same folder, and the
+page has an origin of its own, so that it can neither read nor ask for anything. One script of ours is allowed
+by its hash. It tells the studio which image was clicked and which page is shown; the studio trusts neither.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
 from interleave.plugin import files
-from interleave.service.documents.keys import REPORTS
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.requests import caller_of, value_json
+from interleave.service.documents.routes import caller_of, value_json
 from interleave.service.documents.service import Documents
 from interleave.service.http.middleware import LEASE
-from interleave.studio.report_page import framed_page, report_policy
-from interleave.studio.reports import ReportFolders
+from interleave.studio.page import hashes, policy
+from interleave.studio.reports import PREFIX, ReportFolders
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-FILE_ROUTE = REPORTS + "{ticket}/{path:path}"
+FILE_ROUTE = PREFIX + "{ticket}/{path:path}"
 MOST_BYTES = 200_000_000
 COPIES = 3
 """Memory to prepare a page, in sizes of it."""
+SCRIPT = """
+const say = (words) => parent.postMessage({ interleave: "report", ...words }, "*");
+say({ at: location.pathname, hash: location.hash });
+addEventListener("hashchange", () => say({ at: location.pathname, hash: location.hash }));
+addEventListener("click", (event) => {
+  const picture = event.target instanceof Element ? event.target.closest("img") : null;
+  if (!picture?.currentSrc) return;
+  event.preventDefault();
+  const all = [...document.images].filter((each) => each.currentSrc);
+  say({ picture: picture.currentSrc, alt: picture.alt, number: all.indexOf(picture) + 1, of: all.length });
+}, true);
+const style = document.createElement("style");
+style.textContent = "img { cursor: zoom-in; }";
+document.head.append(style);
+"""
+HEAD_BYTES = 20_000
+"""In which the policy of a page stands, where it has one."""
+_OWN_POLICY = re.compile(
+    rb"<meta\s[^<>]{0,200}http-equiv=[\"']?content-security-policy[^<>]{0,2000}>", re.IGNORECASE
+)
+"""A page's own policy would forbid our script; the header forbids at least as much."""
+_HEAD = re.compile(rb"<head\b[^<>]{0,200}>", re.IGNORECASE)
 
 
 class ReportRoutes:
@@ -41,8 +69,7 @@ class ReportRoutes:
         }
 
     async def listing(self, request: Request) -> Response:
-        caller = caller_of(request)
-        caller.require("read")
+        caller = caller_of(request, "read")
         if caller.is_guest:
             raise ApiRefusal("guests see no reports", status=403, code="insufficient_permissions")
         return value_json(await self.documents.in_thread(self.folders.listing))
@@ -63,3 +90,28 @@ class ReportRoutes:
         body = await self.documents.in_thread(framed_page, data) if found.is_page else data
         lease.keep(len(body))
         return Response(body, headers=self.headers, media_type=found.media_type)
+
+
+def report_policy(frame_ancestors: tuple[str, ...] = ()) -> str:
+    """The policy for everything that is sent from a folder of reports."""
+    rules = {
+        "default-src": ["'none'"],
+        "script-src": hashes([SCRIPT]),
+        "style-src": ["'unsafe-inline'"],
+        "img-src": ["'self'", "data:"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+        "frame-ancestors": ["'self'", *frame_ancestors],
+        "sandbox": ["allow-scripts"],
+    }
+    return policy(rules)
+
+
+def framed_page(page: bytes) -> bytes:
+    """A report with our script in its head; at its end where it has no head."""
+    head, rest = _OWN_POLICY.sub(b"", page[:HEAD_BYTES]), page[HEAD_BYTES:]
+    script = b"<script>" + SCRIPT.encode() + b"</script>"
+    found = _HEAD.search(head)
+    if found is None:
+        return b"".join((head, rest, script))
+    return b"".join((head[: found.end()], script, head[found.end() :], rest))

@@ -21,9 +21,8 @@ from pathlib import Path, PurePosixPath
 
 from interleave.plugin import files, one_line, runs, slug
 from interleave.service.documents.keys import FILE_NAME as KEYS_NAME
-from interleave.service.documents.keys import REPORTS as PREFIX
 from interleave.service.documents.own_secrets import stored_secret
-from interleave.studio.report_schemas import Report, ReportKind, Reports
+from interleave.studio.schemas import Report, ReportKind, Reports
 
 MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -39,6 +38,7 @@ MEDIA_TYPES = {
 """What is sent. Everything else that lies there, a database or a model, is not there for a browser."""
 PAGES = (".html", ".htm")
 NUMBERS = ".json"
+PREFIX = "/v1/studio/reports/"
 NOT_REPORTS = frozenset({"document.html", "index.html"})
 """The pages of single runs and of galleries: reports link to them."""
 MOST_FOLDERS, MOST_DEPTH, MOST_REPORTS = 2000, 4, 500

@@ -1,80 +1,126 @@
-"""The routes of the studio, besides those that every client of the service has."""
+"""The routes of the studio, as it adds them to the document service: what they are, and who answers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import get_args
 
-from starlette.responses import Response
-
-from interleave.service.documents.guests import Guests
-from interleave.service.documents.keys import COOKIE, Caller, KeyAccess
-from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.requests import value_json
+from interleave.bench.labels import Kind
+from interleave.service.documents.keys import KeyAccess
+from interleave.service.documents.openapi import LIMIT, TEXT
+from interleave.service.documents.routes import Handler, Key, Route, RouteSet
+from interleave.service.documents.schemas import Nothing
 from interleave.service.documents.service import Documents
-from interleave.service.http.auth import secret_of
-from interleave.service.http.middleware import CALLER
-from interleave.studio.page import PageFile
-from interleave.studio.start import StartFacts
+from interleave.studio import label_schemas as judging
+from interleave.studio import schemas as wire
+from interleave.studio.gallery import GalleryRoutes
+from interleave.studio.indexing import Indexing
+from interleave.studio.label_routes import JudgingRoutes
+from interleave.studio.page import PageFile, PageRoutes
+from interleave.studio.queue import QueueRoutes
+from interleave.studio.report_routes import FILE_ROUTE, ReportRoutes
+from interleave.studio.reports import ReportFolders
+from interleave.studio.thumbnails import SIDES
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
+NAME = "studio"
+"""Of the entry point."""
+_JSONL = "application/jsonl"
+_RATER = ("rater", TEXT)
+_KIND = ("kind", {"type": "string", "enum": [each.value for each in Kind]})
+_SEARCH = (
+    ("q", TEXT),
+    ("profile", TEXT),
+    ("outcome", {"type": "string", "enum": list(get_args(wire.Outcome))}),
+    ("since", TEXT),
+    ("until", TEXT),
+    ("order", {"type": "string", "enum": ["newest", "oldest"]}),
+    LIMIT,
+    ("cursor", TEXT),
+)
+DESCRIBED: dict[Key, Route] = {
+    ("GET", "/"): Route("The studio's page", "text/html", is_open=True),
+    ("GET", "/v1/documents/{id}/thumbnails/{name}"): Route(
+        "A small copy of a picture",
+        "image/webp",
+        query=(("side", {"type": "integer", "enum": list(SIDES)}),),
+    ),
+    ("GET", "/v1/studio/start"): Route("What the studio can do here", wire.Start, is_open=True),
+    ("POST", "/v1/studio/session"): Route("Keep the key of this request in a cookie"),
+    ("DELETE", "/v1/studio/session"): Route("Forget the key"),
+    ("GET", "/v1/studio/documents"): Route("The gallery, searched", wire.Gallery, query=_SEARCH),
+    ("GET", "/v1/studio/reports"): Route("The reports under the studio's folders", wire.Reports),
+    ("GET", FILE_ROUTE): Route("A file of a folder of reports", "text/html", is_open=True),
+    ("GET", "/v1/studio/queue"): Route("The queue", wire.Queue),
+    ("POST", "/v1/studio/queue/pause"): Route("Start nothing more", wire.Queue, Nothing),
+    ("POST", "/v1/studio/queue/resume"): Route("Start again what waits", wire.Queue, Nothing),
+    ("POST", "/v1/studio/queue/{id}/move"): Route("Another place in the queue", wire.Queue, wire.Move),
+    ("POST", "/v1/studio/queue/retry-failed"): Route("Go on with all that failed", wire.Retried, Nothing),
+    ("GET", "/v1/studio/documents/{id}/related"): Route(
+        "What a document can be compared with", judging.Related
+    ),
+    ("GET", "/v1/studio/judging/{task}"): Route(
+        "What a rater has not judged yet",
+        judging.JudgeItems,
+        query=(_RATER, ("runs", TEXT), ("unit", TEXT), LIMIT, ("cursor", TEXT)),
+    ),
+    ("GET", "/v1/studio/labels"): Route(
+        "The labels of a rater, the newest first",
+        judging.RunLabels,
+        query=(_RATER, _KIND, ("runs", TEXT), LIMIT, ("cursor", TEXT)),
+    ),
+    ("POST", "/v1/studio/labels"): Route("Store labels", judging.StoredLabels, judging.NewLabels),
+    ("POST", "/v1/studio/labels/undo"): Route(
+        "Take back what a rater said last", judging.UndoneLabels, judging.Undo
+    ),
+    ("POST", "/v1/studio/labels/reveal"): Route(
+        "Note that a rater knows which systems drew these documents", None, judging.Reveal
+    ),
+    ("GET", "/v1/studio/labels/export"): Route("Labels as a file", _JSONL, query=(_RATER, _KIND)),
+    ("POST", "/v1/studio/labels/import"): Route("Labels from a file", judging.StoredLabels, _JSONL),
+    ("GET", "/v1/studio/agreement"): Route("How far raters agree", judging.AgreementFacts),
+}
 
-SESSION_SECONDS = 90 * 86400
+
+def handlers(
+    documents: Documents, access: KeyAccess, page: PageFile, reports: Sequence[Path]
+) -> dict[Key, Handler]:
+    """The handler of each."""
+    pages, indexing = PageRoutes(documents, access, page), Indexing(documents)
+    gallery, queue = GalleryRoutes(documents, indexing), QueueRoutes(documents, indexing)
+    shown = ReportRoutes(documents, ReportFolders(reports, documents.folders.root), page.frame_ancestors)
+    judging = JudgingRoutes(documents, indexing)
+    return {
+        ("GET", "/"): pages.show,
+        ("GET", "/v1/studio/start"): pages.start,
+        ("POST", "/v1/studio/session"): pages.sign_in,
+        ("DELETE", "/v1/studio/session"): pages.sign_out,
+        ("GET", "/v1/studio/documents"): gallery.listing,
+        ("GET", "/v1/documents/{id}/thumbnails/{name}"): gallery.thumbnail,
+        ("GET", "/v1/studio/reports"): shown.listing,
+        ("GET", FILE_ROUTE): shown.file,
+        ("GET", "/v1/studio/queue"): queue.show,
+        ("POST", "/v1/studio/queue/pause"): queue.pause,
+        ("POST", "/v1/studio/queue/resume"): queue.resume,
+        ("POST", "/v1/studio/queue/{id}/move"): queue.move,
+        ("POST", "/v1/studio/queue/retry-failed"): queue.retry_failed,
+        ("GET", "/v1/studio/documents/{id}/related"): gallery.related,
+        ("GET", "/v1/studio/judging/{task}"): judging.items,
+        ("GET", "/v1/studio/labels"): judging.listing,
+        ("POST", "/v1/studio/labels"): judging.add,
+        ("POST", "/v1/studio/labels/undo"): judging.undo,
+        ("POST", "/v1/studio/labels/reveal"): judging.reveal,
+        ("GET", "/v1/studio/labels/export"): judging.export,
+        ("POST", "/v1/studio/labels/import"): judging.take_in,
+        ("GET", "/v1/studio/agreement"): judging.agreement,
+    }
 
 
-class PageRoutes:
-    """The page, what it is told first, and signing in."""
+def studio_routes(page: PageFile | None = None, reports: Sequence[Path] = ()) -> RouteSet:
+    """All routes, with this page; `reports` are folders whose reports are shown."""
+    made = partial(handlers, page=page or PageFile(), reports=reports)
+    return RouteSet(DESCRIBED, made, may_lack=frozenset({"Subject"}))
 
-    def __init__(self, documents: Documents, access: KeyAccess, page: PageFile) -> None:
-        self.documents = documents
-        self.access = access
-        self.page = page
-        self.facts = StartFacts(documents)
 
-    async def show(self, request: Request) -> Response:
-        """`GET /`."""
-        page = await self.documents.in_thread(self.page.read)
-        headers = {
-            "content-security-policy": page.policy,
-            "etag": page.etag,
-            "cache-control": "no-cache",
-            "referrer-policy": "no-referrer",
-            "cross-origin-opener-policy": "same-origin",
-        }
-        guests = self.access.guests
-        if isinstance(guests, Guests) and not isinstance(request.scope[CALLER], Caller):
-            embedded = (self.documents.settings.public_url or "").startswith("https:")
-            headers["set-cookie"] = guests.new_cookie(embedded=embedded)
-        if request.headers.get("if-none-match") == page.etag:
-            return Response(status_code=304, headers=headers)
-        return Response(page.body, headers=headers, media_type="text/html; charset=utf-8")
-
-    async def start(self, request: Request) -> Response:
-        caller = request.scope[CALLER]
-        if not isinstance(caller, Caller):
-            return value_json(self.facts.signed_out())
-        return value_json(await self.documents.in_thread(self.facts.of, caller, self.access.has_keys))
-
-    async def sign_in(self, request: Request) -> Response:
-        """Keep the key of this request in a cookie that scripts cannot read."""
-        secret = secret_of(request.headers.get("authorization", ""))
-        if secret is None or self.access.caller_with(secret) is None:
-            raise ApiRefusal("send the key as Authorization: Bearer KEY", status=401, code="invalid_api_key")
-        response = Response(status_code=204)
-        self._set(request, response, secret, SESSION_SECONDS)
-        return response
-
-    async def sign_out(self, request: Request) -> Response:
-        response = Response(status_code=204)
-        self._set(request, response, "", 0)
-        return response
-
-    def _set(self, request: Request, response: Response, secret: str, seconds: int) -> None:
-        response.set_cookie(
-            COOKIE,
-            secret,
-            max_age=seconds,
-            httponly=True,
-            samesite="strict",
-            secure=request.url.scheme == "https",
-        )
+ROUTES = studio_routes()

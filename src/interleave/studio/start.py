@@ -7,7 +7,6 @@ from interleave.plugin import config, images, render, text, types
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.model_cache import Offer
 from interleave.service.documents.service import Documents, suggestions_for
-from interleave.studio.examples import any_examples, strictness_within
 from interleave.studio.schemas import (
     Example,
     ExportFormat,
@@ -15,9 +14,19 @@ from interleave.studio.schemas import (
     ProfileFacts,
     RoleModels,
     Start,
+    Strictness,
 )
 
 EXAMPLES = 6
+ANY = (
+    "How a frog grows up, step by step, in four pictures",
+    "Tell a bedtime story about a lighthouse keeper and a lost whale, in five pictures",
+    "Show how to fold a paper boat, one picture for each fold",
+    "Explain how a rainbow forms, in three pictures for children",
+    "How to repot a house plant, step by step",
+    "A cup of tea through one day, from morning to night, in four pictures",
+)
+"""Requests to start from, for planners that take any."""
 
 
 class StartFacts:
@@ -90,5 +99,15 @@ def _description(offer: Offer) -> str:
 
 def examples_of(offer: Offer) -> list[Example]:
     """Requests that this profile takes: what its planner suggests, else some for one that takes any."""
-    suggested = [Example(text=text) for text in suggestions_for("", offer.config.planner, EXAMPLES)]
-    return suggested or any_examples()
+    suggested = suggestions_for("", offer.config.planner, EXAMPLES)
+    return [Example(text=text) for text in suggested or ANY]
+
+
+def strictness_within(most: int) -> list[Strictness]:
+    """The choices for a profile whose steps may be drawn so often."""
+    quick, normal = Strictness(name="quick", max_attempts=1), max(1, (most + 1) // 2)
+    choices = [quick, Strictness(name="normal", max_attempts=normal)]
+    choices.append(Strictness(name="strict", max_attempts=most))
+    return [
+        each for at, each in enumerate(choices) if not at or each.max_attempts > choices[at - 1].max_attempts
+    ]

@@ -18,16 +18,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 from transformers import Trainer
 
 from interleave import ConfigurationError, StorageError
 from interleave.plugin import Value, files, write_atomic
-
-if TYPE_CHECKING:
-    from interleave.train.run import TrainingMonitor
+from interleave.train.monitor import TrainingMonitor
 
 SEAL = "whole.json"
 _FOLDER = re.compile(r"checkpoint-(\d+)\Z")

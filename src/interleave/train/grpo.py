@@ -28,11 +28,17 @@ from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.local.silence import quiet
 from interleave.plugin import backends, load_pack
 from interleave.train.checkpoints import CheckpointMixin
-from interleave.train.inspection import TrainingRows, open_rows
+from interleave.train.inspection import TrainingRows
 from interleave.train.logs import TrainingLog, say_on_stderr
-from interleave.train.models import TrainableModel, load_trainable_model, uncast_adapter_inputs
+from interleave.train.models import (
+    TrainableModel,
+    gather_output_layer,
+    load_trainable_model,
+    uncast_adapter_inputs,
+)
+from interleave.train.monitor import TrainingMonitor
 from interleave.train.output_folder import OutputFolder
-from interleave.train.recipes import Recipe
+from interleave.train.recipes import Recipe, TrainingJob
 from interleave.train.rewards.core import RewardCore
 from interleave.train.rewards.formula import batch_advantages, equal_groups, skipped_groups
 from interleave.train.rewards.health import Health, RewardUnhealthy, Screened, screened
@@ -40,20 +46,16 @@ from interleave.train.rewards.redraws import Redrawer, load_redrawer
 from interleave.train.rewards.samples import Case
 from interleave.train.rollouts import Rollouts, rollouts_for, run_lengths
 from interleave.train.run import (
-    TrainingJob,
-    TrainingMonitor,
-    check_reports,
     is_main_process,
     locked_output,
+    open_training,
     refuse_few_rows,
     run_training,
-    upload_result,
     whole_batches,
     world_size,
 )
 from interleave.train.samples_page import SamplePage
 from interleave.train.sft import add_callbacks, common_arguments
-from interleave.train.sharded_head import gather_output_layer
 from interleave.train.trainers.trl import ScoredBatch, TrlReward, is_outage
 
 
@@ -63,14 +65,8 @@ def train_grpo(
     """Train, from the start or from where it stopped; returns the spec of the result."""
     if redraws is None:
         check_reward(job.recipe)
-    check_reports(job)
-    rows = open_rows(job, say)
-    output = OutputFolder(job.out)
-    if is_main_process():  # another process might see the folder half made
-        output.check(job.task, job.recipe, rows.digest)
+    rows, output = open_training(job, say)
     if output.done:
-        say("this training is done")
-        upload_result(job, output, say)
         return output.use
     say("loading the models…")
     reward = load_reward(job.recipe, redraws)

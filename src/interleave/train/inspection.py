@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from interleave import ConfigurationError, InputError, ReplyError
 from interleave.local.checkpoints import find_settings
@@ -23,12 +23,10 @@ from interleave.plugin import agents, count
 from interleave.train.collator import SftCollator, too_long
 from interleave.train.models import load_sized_processor, model_source
 from interleave.train.output_folder import ROWS
+from interleave.train.recipes import Task, TrainingJob
 from interleave.train.rewards.samples import Sample
-from interleave.train.rows import RowFiles, Task, as_picture, find_rows, read_rows
+from interleave.train.rows import RowFiles, as_picture, find_rows, read_rows
 from interleave.train.shared_memory_images import share_pictures
-
-if TYPE_CHECKING:
-    from interleave.train.run import TrainingJob
 
 MOST_NAMED = 5
 """How many bad rows a message names one by one."""

@@ -16,6 +16,8 @@ from interleave.train.recipes import Recipe
 SHARDED = {"FSDP": "FSDP", "DEEPSPEED": "DeepSpeed ZeRO"}
 ESTIMATOR, MODULE = "interleave_grpo", "interleave.train.trainers.verl_advantages"
 """What leaves samples without a reward out, and where verl finds it."""
+OLD_PACKAGE = ("interleave.training.", "interleave.train.")
+"""How scripts of old trainings name the package, whose modules can still be imported; and its name now."""
 REWARD_OPTIONS = "reward.custom_reward_function.reward_kwargs"
 _DEFAULT = re.compile(r"\$\{(\w+):-([^}]{0,1000})\}")
 _ASSIGNED = re.compile(r"^(?:export )?(\w+)=(\S*)$")
@@ -110,7 +112,7 @@ def _verl(path: Path, recipe: Recipe) -> LaunchFile:
         f"{key} is {settings.get(key)!r}, not {value!r}: samples whose reward failed would be dropped one by "
         "one, which teaches to accept wrong pictures"
         for key, value in wanted.items()
-        if settings.get(key) != value
+        if settings.get(key, "").replace(*OLD_PACKAGE) != value
     ]
     wanted = {
         "data.train_batch_size": str(recipe.grpo.prompts),

@@ -1,19 +1,27 @@
-"""The log of a training: lines on the terminal, `log.jsonl`, and TensorBoard."""
+"""The log of a training: lines on the terminal, `log.jsonl`, TensorBoard, and reporters such as wandb.
+
+TensorBoard's files are always written, into the output folder. wandb writes there too, and only sends where
+its user is logged in and WANDB_MODE does not say offline; trackio writes to its own folder on this machine.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
-from interleave.plugin import write_atomic
+from interleave import ConfigurationError, MissingDependency
+from interleave.plugin import did_you_mean, write_atomic
 
 LOG_NAME = "log.jsonl"
+TENSORBOARD = "tensorboard"
+PROJECT = "interleave"
 SHOWN = {
     "loss": "loss {:.4f}",
     "reward": "reward {:.3f}",
@@ -43,7 +51,7 @@ class TrainingLog:
         self.path = out / LOG_NAME
         self.say = say
         self.total = total
-        self._board_folder = out / "tensorboard"
+        self._board_folder = out / TENSORBOARD
         self._board: Any = None
 
     def begin(self, step: int) -> None:
@@ -126,3 +134,29 @@ def _board(folder: Path, step: int) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def reporters(names: Sequence[str]) -> list[str]:
+    """The trainer's own reporters of these names; raises for one that is unknown or not installed.
+
+    TensorBoard is left out: our log writes its files, with or without being asked.
+    """
+    from transformers.integrations import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
+
+    known = sorted(INTEGRATION_TO_CALLBACK)
+    for name in names:
+        if name not in INTEGRATION_TO_CALLBACK:
+            raise ConfigurationError(f"--report-to: {name!r} is unknown. {did_you_mean(name, known)}")
+        if name not in get_available_reporting_integrations():
+            raise MissingDependency(
+                f"--report-to: {name!r} is not installed. Install it with: pip install {name}"
+            )
+    return [name for name in dict.fromkeys(names) if name != TENSORBOARD]
+
+
+def prepare_reporters(names: Sequence[str], folder: Path) -> None:
+    """Say where reporters write, unless the user has."""
+    if "wandb" in names:
+        folder.mkdir(parents=True, exist_ok=True)  # where it is missing, wandb takes a temporary folder
+        os.environ.setdefault("WANDB_DIR", str(folder))
+        os.environ.setdefault("WANDB_PROJECT", PROJECT)

@@ -130,6 +130,18 @@ def uncast_adapter_inputs(model: Any, *, wanted: bool) -> Iterator[None]:
         yield
 
 
+def gather_output_layer(model: Any) -> None:
+    """Gather the output layer's weights under FSDP until the backward pass has used them.
+
+    TRL computes the loss from these weights without calling the layer, which accelerate makes a unit of FSDP
+    of its own: TRL then gathers them itself, each process keeps the gradient of its own rows alone, and the
+    layer learns from a part of every batch without a word. Gathered by FSDP, its gradient is averaged.
+    """
+    head = model.get_output_embeddings()
+    if hasattr(head, "unshard"):
+        head.unshard()
+
+
 def _load(folder: Path, source: Source, part: ModelPart) -> Any:
     with quiet(), as_configuration_error(f"the model in {folder} cannot be loaded"):
         model, info = AutoModelForImageTextToText.from_pretrained(

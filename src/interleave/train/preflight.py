@@ -28,11 +28,11 @@ from interleave.train.collator import IGNORED, SftCollator
 from interleave.train.grpo import check_reward
 from interleave.train.inspection import TrainingRows, open_rows
 from interleave.train.launch_files import LaunchFile, read_launch
+from interleave.train.logs import reporters
 from interleave.train.models import freeze, load_sized_processor, lora_config, model_source
-from interleave.train.recipes import Recipe
-from interleave.train.reporting import reporters
+from interleave.train.recipes import Recipe, TrainingJob
 from interleave.train.rewards.samples import Sample
-from interleave.train.run import TrainingJob, refuse_few_rows, whole_batches, world_size
+from interleave.train.run import refuse_few_rows, whole_batches, world_size
 
 MOST_TEXT = 1200
 ACTIVATION_BYTES = 34

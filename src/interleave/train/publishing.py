@@ -1,21 +1,23 @@
-"""`README.md` of a trained model: what it is, what it was trained on and how, and how to load it.
+"""Publishes the result of a training: its `README.md`, and a private repository on the Hub.
 
-Only facts of the training; no path of this machine. The licence is left to whoever publishes it: it follows
-from those of the base model and the data.
+The card says what the model is, what it was trained on and how, and how to load it: only facts of the
+training, no path of this machine. The licence is left to whoever publishes it: it follows from those of the
+base model and the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interleave import __version__
+from interleave import ConfigurationError, InterleaveError, StorageError, __version__
 from interleave.plugin import count, write_atomic
 from interleave.train.logs import read_log
-from interleave.train.recipes import Recipe
-from interleave.train.rows import Task
+from interleave.train.pages import rendered
+from interleave.train.recipes import Recipe, Task
 
 CARD = "README.md"
 ROLES = {"grpo": "critic", "agent": "planner and critic"}
@@ -48,58 +50,32 @@ def write_card(folder: Path, trained: TrainedModel) -> Path:
     """Write the card of the model in a folder."""
     from huggingface_hub import ModelCardData
 
-    adapter = bool(trained.recipe.model.lora_rank)
+    recipe, base = trained.recipe, _public(trained.base)
+    adapter = bool(recipe.model.lora_rank)
     metadata = ModelCardData(
-        base_model=_public(trained.base),
+        base_model=base,
         library_name="peft" if adapter else "transformers",
         pipeline_tag="image-text-to-text",
-        tags=["interleavethinker", trained.recipe.task],
+        tags=["interleavethinker", recipe.task],
     )
-    text = f"---\n{metadata.to_yaml()}\n---\n\n{_text(trained, adapter=adapter)}"
+    text = rendered(
+        "model_card.md.j2",
+        metadata=metadata.to_yaml(),
+        trained=trained,
+        recipe=recipe,
+        role=ROLES.get(trained.task, trained.task),
+        base=base or "a local model",
+        adapter=adapter,
+        rows=count(trained.rows, "row"),
+        generator=_public_spec(recipe.reward.generator),
+        scorer=_public_spec(recipe.reward.scorer),
+        settings=_settings(trained),
+        figures=_figures(trained.log),
+        option="--planner" if trained.task in ("planner", "agent") else "--critic",
+        version=__version__,
+    )
     write_atomic(folder / CARD, text.encode())
     return folder / CARD
-
-
-def _text(trained: TrainedModel, *, adapter: bool) -> str:
-    recipe = trained.recipe
-    base = _public(trained.base) or "a local model"
-    what = "A LoRA adapter" if adapter else "A model"
-    role = ROLES.get(trained.task, trained.task)
-    spec = "transformers:BASE?adapter=/path/to/this" if adapter else "transformers:/path/to/this"
-    option = "--planner" if trained.task in ("planner", "agent") else "--critic"
-    return f"""\
-# {role.capitalize()} for interleaved generation
-
-{what} for the {role} of InterleaveThinker, trained by {recipe.task.upper()} from {base}.
-
-## Trained on
-
-{count(trained.rows, "row")} of the export `{trained.data.name}` (SHA-256 of its files `{trained.digest}`).
-{_rewards(recipe)}
-## How
-
-| | |
-|---|--:|
-{_table(_settings(trained))}
-{_figures(trained.log)}
-## Use
-
-```bash
-interleave generate "How a frog grows up, in four pictures" {option} "{spec}"
-```
-
-interleave {__version__}
-"""
-
-
-def _rewards(recipe: Recipe) -> str:
-    if recipe.task != "grpo":
-        return ""
-    reward = recipe.reward
-    return (
-        f"Refined prompts were drawn by `{_public_spec(reward.generator)}` and scored by "
-        f"`{_public_spec(reward.scorer)}`.\n"
-    )
 
 
 def _settings(trained: TrainedModel) -> Mapping[str, Any]:
@@ -124,18 +100,12 @@ def _settings(trained: TrainedModel) -> Mapping[str, Any]:
     return settings
 
 
-def _figures(log: Path) -> str:
+def _figures(log: Path) -> dict[str, str]:
+    """The last value of each figure in the log."""
     last: dict[str, float] = {}
     for line in read_log(log):
         last.update({name: line[name] for name in FIGURES if name in line})
-    if not last:
-        return ""
-    listed = {FIGURES[name]: f"{value:.4g}" for name, value in last.items()}
-    return f"\nLast logged:\n\n| | |\n|---|--:|\n{_table(listed)}\n"
-
-
-def _table(rows: Mapping[str, Any]) -> str:
-    return "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    return {FIGURES[name]: f"{value:.4g}" for name, value in last.items()}
 
 
 def _public(base: str) -> str | None:
@@ -149,3 +119,43 @@ def _public_spec(spec: str) -> str:
     if model.startswith(("/", ".", "~")) or name in ("http", "https"):
         return f"{name} (an address of its own)" if name.startswith("http") else name
     return f"{name}{colon}{model}"
+
+
+def prepare_upload(repository: str) -> None:
+    """Make the repository, private where it is new: better refused now than after days of training."""
+    from huggingface_hub import HfApi
+
+    with _told(
+        lambda reason: ConfigurationError(
+            f"--push-to {repository!r}: nothing can be uploaded there ({reason}). Write ORG/NAME, and log in "
+            "with `hf auth login` or HF_TOKEN"
+        )
+    ):
+        HfApi().create_repo(repository, private=True, exist_ok=True)
+
+
+def upload(folder: Path, repository: str) -> str:
+    """Upload a result; returns its address. It stays on this machine whatever happens."""
+    from huggingface_hub import HfApi
+
+    with _told(
+        lambda reason: StorageError(
+            f"the result is in {folder}, but was not uploaded to {repository!r} ({reason}): log in with "
+            f"`hf auth login`, then give the same command again, or: hf upload {repository} {folder}"
+        )
+    ):
+        api = HfApi()
+        made = api.create_repo(repository, private=True, exist_ok=True)
+        api.upload_folder(repo_id=repository, folder_path=folder, commit_message="Trained by interleave")
+        return str(made)
+
+
+@contextmanager
+def _told(error_of: Callable[[str], InterleaveError]) -> Iterator[None]:
+    """Turn what the Hub's library raises into an error that says what to do."""
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        yield
+    except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
+        raise error_of(" ".join(str(error).split())[:200]) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ from interleave.train.rewards.health import (
     FailureLimits,
 )
 
+Task = Literal["planner", "critic", "agent", "grpo"]
 SHIPPED = Path(__file__).parent / "configs"
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """The layers of the language model; those of the vision tower have other names."""
@@ -189,6 +191,31 @@ class Recipe(Value):
         if self.task == "grpo" and self.training.compile:
             raise ValueError("training.compile: GRPO writes answers, whose lengths would all be compiled")
         return self
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """What the user asked for: a recipe, its data, the output folder and how to treat both."""
+
+    task: Task
+    recipe: Recipe
+    data: Path
+    out: Path
+    max_minutes: float | None = None
+    fall_back: bool = False
+    """Resume from an older checkpoint where the last one is broken."""
+    trust_data: bool = False
+    """Skip the check of every row."""
+    fail_on_leak: bool = False
+    """Refuse data whose validation rows are also trained on."""
+    skip_bad: bool = False
+    """Leave out rows that cannot be used."""
+
+    def __post_init__(self) -> None:
+        if self.max_minutes is not None and not self.max_minutes > 0:
+            raise ConfigurationError(
+                f"--max-minutes {self.max_minutes:g} leaves no time to learn: write more"
+            )
 
 
 def load_recipe(name: str | None, *, task: str, changes: Mapping[str, Any] | None = None) -> Recipe:

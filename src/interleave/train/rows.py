@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet
 from datasets import Dataset, Features
@@ -20,13 +20,13 @@ from pyarrow import types
 
 from interleave import ConfigurationError, InputError, read_picture
 from interleave.plugin import images
+from interleave.train.recipes import Task
 from interleave.train.shared_memory_images import shared_picture
 from interleave.train.verl_rows import as_trl_rows, is_for_verl
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Task = Literal["planner", "critic", "agent", "grpo"]
 FILES: Mapping[str, str] = {
     "planner": "planner_sft",
     "critic": "critic_sft",

@@ -2,72 +2,32 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from transformers import TrainerCallback
 
-from interleave import ConfigurationError, InterleaveError, LimitReached
+from interleave import ConfigurationError, InterleaveError
 from interleave.local.saved_models import make_loadable
 from interleave.local.silence import quiet
 from interleave.plugin import count, errors
 from interleave.train import checkpoints
 from interleave.train.checkpoints import refuse_other_processes
-from interleave.train.hub import prepare_upload, upload
-from interleave.train.logs import LOG_NAME
-from interleave.train.model_card import TrainedModel, write_card
+from interleave.train.inspection import TrainingRows, open_rows
+from interleave.train.logs import LOG_NAME, reporters
 from interleave.train.models import TrainableModel
+from interleave.train.monitor import TrainingMonitor
 from interleave.train.output_folder import OutputFolder, how_to_use
-from interleave.train.recipes import Recipe
-from interleave.train.reporting import reporters
-from interleave.train.rows import Task
-
-if TYPE_CHECKING:
-    from interleave.train.inspection import TrainingRows
-
-MOST_BAD_STEPS = 3
-
-
-@dataclass(frozen=True)
-class TrainingJob:
-    """What the user asked for: a recipe, its data, the output folder and how to treat both."""
-
-    task: Task
-    recipe: Recipe
-    data: Path
-    out: Path
-    max_minutes: float | None = None
-    fall_back: bool = False
-    """Resume from an older checkpoint where the last one is broken."""
-    trust_data: bool = False
-    """Skip the check of every row."""
-    fail_on_leak: bool = False
-    """Refuse data whose validation rows are also trained on."""
-    skip_bad: bool = False
-    """Leave out rows that cannot be used."""
-
-    def __post_init__(self) -> None:
-        if self.max_minutes is not None and not self.max_minutes > 0:
-            raise ConfigurationError(
-                f"--max-minutes {self.max_minutes:g} leaves no time to learn: write more"
-            )
+from interleave.train.publishing import TrainedModel, prepare_upload, upload, write_card
+from interleave.train.recipes import Recipe, TrainingJob
 
 
 class Interrupted(InterleaveError):
     """The user stopped the training; everything is saved."""
-
-
-class TrainingBroken(InterleaveError):
-    """The training diverged: its gradients are not finite any more."""
 
 
 def run_training(
@@ -101,6 +61,19 @@ def _without_stale_names() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
         yield
+
+
+def open_training(job: TrainingJob, say: Callable[[str], None]) -> tuple[TrainingRows, OutputFolder]:
+    """The checked rows and the output folder of a training, which may be done already."""
+    check_reports(job)
+    rows = open_rows(job, say)
+    output = OutputFolder(job.out)
+    if is_main_process():  # another process might see the folder half made
+        output.check(job.task, job.recipe, rows.digest)
+    if output.done:
+        say("this training is done")
+        upload_result(job, output, say)
+    return rows, output
 
 
 def check_reports(job: TrainingJob) -> None:
@@ -200,76 +173,6 @@ def _readable_failures(output: OutputFolder) -> Iterator[None]:
 def _where(output: OutputFolder) -> str:
     last = output.resume_from(fall_back=True)
     return f"The last checkpoint is {last}" if last else "There is no checkpoint yet"
-
-
-class TrainingMonitor:
-    """Checks the gradients of every step, and decides when to stop."""
-
-    def __init__(self, *, max_minutes: float | None = None, cycle: int = 1) -> None:
-        self.cycle = cycle
-        """Steps that belong together: training stops, and is saved, only between cycles."""
-        self.ends_at = math.inf if max_minutes is None else time.monotonic() + 60 * max_minutes
-        self.bad_steps = 0
-        self.skipped = 0
-        """Steps that left the weights as they were."""
-        self.reason: InterleaveError | None = None
-        """Why training stopped before its end."""
-
-    def stop(self, reason: InterleaveError) -> None:
-        """Stop after the current cycle, with everything saved."""
-        self.reason = self.reason or reason
-
-    def before_update(self, model: Any) -> None:
-        """Skip the update where gradients are not finite, or all zero.
-
-        An optimizer skips weights without a gradient: neither momentum nor weight decay moves them.
-        """
-        size = gradient_size(model)
-        self.bad_steps = 0 if math.isfinite(size) else self.bad_steps + 1
-        if size and math.isfinite(size):
-            return
-        self.skipped += 1
-        for weights in model.parameters():
-            weights.grad = None
-        if self.bad_steps >= MOST_BAD_STEPS:
-            self.stop(
-                TrainingBroken(
-                    f"the gradient was not a number in {self.bad_steps} steps running; they were skipped and "
-                    "the state is saved. Start again from it with a lower training.learning_rate"
-                )
-            )
-
-    def after_step(self, step: int, control: Any) -> None:
-        if self.reason is None and time.monotonic() >= self.ends_at:
-            self.stop(LimitReached("stopped at --max-minutes: the same command goes on"))
-        if self.reason is not None and step % self.cycle == 0:
-            control.should_save = True
-            control.should_training_stop = True
-
-
-class MonitorCallback(TrainerCallback):  # type: ignore[misc]
-    """Lets the monitor see every step of the trainer."""
-
-    def __init__(self, monitor: TrainingMonitor) -> None:
-        self.monitor = monitor
-
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **known: Any) -> None:
-        self.monitor.before_update(known["model"])
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **known: Any) -> None:
-        self.monitor.after_step(state.global_step, control)
-
-
-def gradient_size(model: Any) -> float:
-    """The sum of all gradient norms over all processes; not finite when one of them is not."""
-    gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]
-    if not gradients:
-        return 0.0
-    size = torch.stack([norm.to(gradients[0].device) for norm in torch._foreach_norm(gradients)]).sum()
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        size = size.to_local() if hasattr(size, "to_local") else size
-        torch.distributed.all_reduce(size)
-    return float(size)
 
 
 def whole_batches(total: int, device_batch: int, processes: int, what: str) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 import time
 from collections import deque
@@ -13,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import torch
 from trl.data_utils import prepare_multimodal_messages
 
 from interleave.plugin import write_atomic
+from interleave.train.pages import data_url, rendered
 from interleave.train.rewards.samples import Result, Sample
 from interleave.train.trainers.trl import ScoredBatch
 
@@ -32,7 +30,6 @@ SFT_SHOWN = 8
 SFT_LOOKED_AT = 512
 """Rows that are looked through for different ones."""
 SFT_TOKENS = 512
-THUMBNAIL = 160
 PAGE_SECONDS = 60.0
 
 
@@ -111,11 +108,7 @@ def different_rows(rows: Any, most: int) -> list[Any]:
 
 
 def write_page(path: Path, title: str, shown: Sequence[SampleCard]) -> None:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True
-    )
-    page = environment.get_template("samples.html.j2").render(title=title, shown=shown)
-    write_atomic(path, page.encode())
+    write_atomic(path, rendered("samples.html.j2", title=title, shown=shown).encode())
 
 
 def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:
@@ -155,15 +148,6 @@ def answer_greedily(model: Any, processor: Any, rows: Sequence[Any], tokens: int
         written = model.generate(**inputs, max_new_tokens=tokens, do_sample=False)
     begun = inputs["input_ids"].shape[1]
     return list(processor.batch_decode(written[:, begun:], skip_special_tokens=True))
-
-
-def data_url(picture: Image) -> str:
-    """A thumbnail as a data URL: the page needs no other file."""
-    small = picture.copy()
-    small.thumbnail((THUMBNAIL, THUMBNAIL))
-    data = io.BytesIO()
-    small.save(data, "WEBP", quality=85)
-    return f"data:image/webp;base64,{base64.b64encode(data.getvalue()).decode()}"
 
 
 def _scored(step: int, taken: Sequence[tuple[Sample, str, Result]], seen: Sequence[Image]) -> SampleCard:

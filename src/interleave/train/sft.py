@@ -18,26 +18,32 @@ from trl import SFTConfig, SFTTrainer
 from interleave.local.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.train.checkpoints import CheckpointMixin
 from interleave.train.collator import SftCollator
-from interleave.train.inspection import TrainingRows, open_rows
-from interleave.train.logs import LoggingCallback, TrainingLog, say_on_stderr
-from interleave.train.models import TrainableModel, load_trainable_model, uncast_adapter_inputs
+from interleave.train.inspection import TrainingRows
+from interleave.train.logs import (
+    PROJECT,
+    LoggingCallback,
+    TrainingLog,
+    prepare_reporters,
+    reporters,
+    say_on_stderr,
+)
+from interleave.train.models import (
+    TrainableModel,
+    gather_output_layer,
+    load_trainable_model,
+    uncast_adapter_inputs,
+)
+from interleave.train.monitor import MonitorCallback, TrainingMonitor
 from interleave.train.output_folder import OutputFolder
-from interleave.train.recipes import Recipe
-from interleave.train.reporting import PROJECT, prepare_reporters, reporters
+from interleave.train.recipes import Recipe, TrainingJob
 from interleave.train.run import (
-    MonitorCallback,
-    TrainingJob,
-    TrainingMonitor,
-    check_reports,
-    is_main_process,
     locked_output,
+    open_training,
     run_training,
-    upload_result,
     whole_batches,
     world_size,
 )
 from interleave.train.samples_page import sft_page
-from interleave.train.sharded_head import gather_output_layer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,14 +61,8 @@ TEXTS_AT_ONCE = 10_000
 
 def train_sft(job: TrainingJob, say: Callable[[str], None] = say_on_stderr) -> str:
     """Train, from the start or from where it stopped; returns the spec of the result."""
-    check_reports(job)
-    rows = open_rows(job, say)
-    output = OutputFolder(job.out)
-    if is_main_process():  # another process might see the folder half made
-        output.check(job.task, job.recipe, rows.digest)
+    rows, output = open_training(job, say)
     if output.done:
-        say("this training is done")
-        upload_result(job, output, say)
         return output.use
     say("loading the model…")
     learner = load_trainable_model(job.recipe.model, picture_cache_mb=job.recipe.training.picture_cache_mb)

@@ -20,8 +20,7 @@ from pydantic import Field
 
 from interleave.agents.prompts import load_pack
 from interleave.backends.registry import check_generator
-from interleave.batches.batch import Ended
-from interleave.batches.watcher import Watcher
+from interleave.batches.batch import Ended, Watcher
 from interleave.errors import ConfigurationError, InterleaveError
 from interleave.files import write_atomic
 from interleave.types import Value

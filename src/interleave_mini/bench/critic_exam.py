@@ -23,8 +23,7 @@ from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.backends.retries import RetriedGenerator
 from interleave.errors import ConfigurationError
 from interleave.files import write_atomic
-from interleave.runs.folder import folder_lock
-from interleave.runs.store import PictureStore
+from interleave.runs.folder import PictureStore, folder_lock
 from interleave.types import Slot, Value
 from interleave_mini.bench.scores import read_pictures, stored_picture
 from interleave_mini.bench.systems import same_model

@@ -14,7 +14,7 @@ from interleave.agents.prompts import load_pack
 from interleave.backends.registry import load_agent, load_generator
 from interleave.bench.labels import CriticVerdict, Kind, Label, label_lines
 from interleave.files import write_atomic
-from interleave.runs.store import IMAGES_FOLDER
+from interleave.runs.folder import IMAGES_FOLDER
 from interleave.types import Outcome, Verdict
 from interleave_mini.bench.critic_exam import Exam
 from interleave_mini.bench.critic_exam_run import Examiner

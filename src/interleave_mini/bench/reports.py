@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from interleave import render
 from interleave.files import write_atomic
-from interleave.runs.store import PictureStore
+from interleave.runs.folder import PictureStore
 from interleave.types import Outcome
 from interleave_mini.bench.ablation import ExamResult, Line, Table, TableRow
 from interleave_mini.bench.critic_exam import Attempt

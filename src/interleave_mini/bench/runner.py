@@ -17,9 +17,8 @@ from pydantic import Field, ValidationError
 
 from interleave.agents.prompts import PromptPack
 from interleave.api import batch_of
-from interleave.batches.batch import Batch, Ended
+from interleave.batches.batch import Batch, Ended, Watcher
 from interleave.batches.requests import items_of
-from interleave.batches.watcher import Watcher
 from interleave.config.run_config import RunConfig
 from interleave.errors import ConfigurationError, did_you_mean
 from interleave.files import write_atomic

@@ -16,8 +16,8 @@ from PIL import Image
 
 from interleave.batches.batch import Ended
 from interleave.errors import MissingPicture, RunError
+from interleave.runs.folder import PictureStore
 from interleave.runs.record import RunRecord, StepRecord, read_record
-from interleave.runs.store import PictureStore
 from interleave.types import Value
 from interleave_mini.intervals import Estimate, estimate
 from interleave_mini.language.tasks import Task

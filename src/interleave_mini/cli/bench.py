@@ -141,8 +141,7 @@ def mini(
     _refuse_any(of_a_table, "is for a table: add --table ablation")
     suite, system = suite or "story", system or "full"
     from interleave.cli.batch_progress import show_batch_progress
-    from interleave.cli.console import make_console
-    from interleave.cli.streams import collapse_retry_messages
+    from interleave.cli.streams import collapse_retry_messages, make_console
     from interleave_mini.bench.reports import write_report
     from interleave_mini.bench.runner import Settings, default_folder, run_mini
 

@@ -51,7 +51,7 @@ def ablation(
     json_output: bool,
 ) -> int:
     """Run what is missing of the table, print and write it."""
-    from interleave.cli.console import make_console
+    from interleave.cli.streams import make_console
     from interleave.errors import ConfigurationError
     from interleave_mini.bench.ablation import DEFAULT_ITEMS, DEFAULT_MORE_ITEMS, TableSettings, run_table
     from interleave_mini.bench.critic_exam import DEFAULT_ATTEMPTS, DEFAULT_FAILURES

@@ -25,7 +25,7 @@ from interleave.backends.protocols import (
     Sampling,
     VisionLanguageModel,
 )
-from interleave.choice import best_attempt
+from interleave.config.run_config import best_attempt
 from interleave.errors import ReplyError
 from interleave.types import Outcome, Slot, Verdict
 from interleave_mini.language.story import Step

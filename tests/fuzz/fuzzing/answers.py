@@ -21,14 +21,14 @@ from PIL import Image
 
 from fuzzing import attempt, check_message, scratch, target
 from interleave.agents.critic import acceptance_probability
-from interleave.backends.generators import comfyui
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling
 from interleave.backends.registry import load_generator, load_vlm
-from interleave.backends.remote.endpoints import read_endpoints
-from interleave.backends.remote.http_errors import retry_after, status_error
 from interleave.errors import BackendError
 from interleave.images import encode_png
 from interleave.redaction import redacted_model
+from interleave.remote import comfyui
+from interleave.remote.endpoints import read_endpoints
+from interleave.remote.http_errors import retry_after, status_error
 from interleave.runs.journal import CallFailed, Replied
 from interleave.text import storable
 from interleave.types import Text

@@ -8,16 +8,16 @@ from pathlib import Path
 from fuzzing import answers, attempt, scratch, spare_text, target
 from interleave.agents.prompts import PROMPTS, PromptPack, load_pack, read_pack
 from interleave.agents.prompts.import_checkout import CRITICS, PLANNERS, import_pack
-from interleave.backends.generators.comfyui_workflow import Workflow, read_workflow
-from interleave.backends.generators.json_mapping import SHIPPED as APIS
-from interleave.backends.generators.json_mapping import ApiDescription, read_description, size_values
+from interleave.backends.fakes import ScriptedVlm
 from interleave.backends.registry import check_agent, check_generator
-from interleave.backends.vlms.scripted import ScriptedVlm
 from interleave.config.profiles import SHIPPED as PROFILES
 from interleave.config.profiles import Profile, load_profile
 from interleave.config.run_config import RoleConfig
 from interleave.config.specs import Spec, parse_spec, without_tuning
 from interleave.errors import ConfigurationError
+from interleave.remote.comfyui_workflow import Workflow, read_workflow
+from interleave.remote.json_api import SHIPPED as APIS
+from interleave.remote.json_api import ApiDescription, read_description, size_values
 from interleave.runs.resolve import choose_pack
 from interleave.text import unusable
 from interleave.types import Text

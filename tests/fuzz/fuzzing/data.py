@@ -16,7 +16,7 @@ from interleave.agents.prompts import PromptPack, load_pack
 from interleave.backends.protocols import Reply
 from interleave.batches.requests import read_requests
 from interleave.errors import InputError, InterleaveError, ReplyError
-from interleave.runs.record_file import RECORD_NAME
+from interleave.runs.record import RECORD_NAME
 from interleave.train.data.export.joined import JoinedFile, read_documents, read_items
 from interleave.train.data.export.rows import conversation
 from interleave.train.data.import_runs.records import (

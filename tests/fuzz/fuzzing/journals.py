@@ -18,14 +18,19 @@ from interleave.batches.status import read_batch_status
 from interleave.errors import RunError
 from interleave.render.html import render_document
 from interleave.render.markdown import render_markdown
-from interleave.runs.folder import open_journal, stored_request
+from interleave.runs.event_lines import summarize
+from interleave.runs.folder import PictureStore, comparable, open_journal, stored_request
 from interleave.runs.journal import first_entry, read_journal
 from interleave.runs.journal_files import JOURNAL_NAME
-from interleave.runs.record import RunRecord, comparable, fold, picture_names, read_record
-from interleave.runs.record_file import RECORD_NAME, write_stored
+from interleave.runs.record import (
+    RECORD_NAME,
+    RunRecord,
+    fold,
+    picture_names,
+    read_record,
+    write_stored,
+)
 from interleave.runs.replay import Replay
-from interleave.runs.store import PictureStore
-from interleave.runs.summary import summarize
 from interleave.train.data.trajectories import DAMAGED, Trajectory, read_trajectory
 
 WORDS = (

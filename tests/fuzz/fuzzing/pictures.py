@@ -11,7 +11,6 @@ from functools import cache
 from PIL import Image
 
 from fuzzing import attempt, scratch, spare_text, target
-from interleave.backends.remote import image_encoding as encoding
 from interleave.errors import BackendError, InputError
 from interleave.images import (
     MAX_SIDE,
@@ -22,8 +21,10 @@ from interleave.images import (
     read_picture,
     too_large,
 )
-from interleave.service.generator.messages import RawPicture, Refusal
+from interleave.remote import image_encoding as encoding
 from interleave.service.http import request_bodies as bodies
+from interleave.service.http.decoding import RawPicture
+from interleave.service.http.refusals import Refusal
 
 PNG = b"\x89PNG\r\n\x1a\n"
 WORDS = (

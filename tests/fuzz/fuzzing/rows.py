@@ -10,12 +10,13 @@ from typing import Any
 from PIL import Image
 
 from fuzzing import attempt, replies, scratch, spare_text, target
+from interleave.agents.strict_form import is_strict_verdict
 from interleave.errors import InputError
 from interleave.images import encode_png
 from interleave.train.inspection import bad_rows, check_row, inspect_rows
-from interleave.train.rewards.core import has_strict_format
+from interleave.train.recipes import Task
 from interleave.train.rewards.samples import Sample
-from interleave.train.rows import RowFiles, Task, decode_rows, read_rows
+from interleave.train.rows import RowFiles, decode_rows, read_rows
 from interleave.train.trainers.shared import sample_of
 
 PICTURE = base64.b64encode(encode_png(Image.new("RGB", (8, 8), "teal"))).decode()
@@ -163,7 +164,7 @@ def strictness(data: bytes) -> bool:
     from interleave.agents.replies import parse_verdict
 
     text = spare_text(data)
-    if not has_strict_format(text):
+    if not is_strict_verdict(text):
         return False
     parse_verdict(text)
     return True

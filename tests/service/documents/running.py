@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,15 +19,14 @@ from interleave.runs.resolve import Choices, resolve
 from interleave.service.documents.app import build_app
 from interleave.service.documents.call_observer import observed
 from interleave.service.documents.folders import Folders
-from interleave.service.documents.guests import GuestQuota, Guests
 from interleave.service.documents.jobs import JobTable
-from interleave.service.documents.keys import FILE_NAME, KeyAccess
+from interleave.service.documents.keys import FILE_NAME, GuestQuota, Guests, KeyAccess
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.model_cache import ModelShelf
+from interleave.service.documents.routes import RouteSet
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.generator.server import Server as UvicornServer
 from interleave.service.generator.server import address_of, listen, uvicorn_config
-from interleave.studio.page import PageFile
 
 T = TypeVar("T")
 HANGS_AFTER = 60.0
@@ -63,18 +62,16 @@ class Service:
         generator: HeldGenerator | None = None,
         settings: ServiceSettings | None = None,
         chosen: Choices | None = None,
-        page: PageFile | None = None,
+        routes: Mapping[str, RouteSet] | None = None,
         guests: GuestQuota | None = None,
-        reports: Sequence[Path] = (),
         **options: Any,
     ) -> None:
         self.folder = folder
         self.generator = generator or HeldGenerator()
         self.settings = settings or ServiceSettings()
         self.chosen = chosen or Choices(profile="dry-run", generator=self.generator)
-        self.page = page
+        self.added = routes
         self.guests = guests
-        self.reports = reports
         self.options = options
         self.clients: list[openai.OpenAI] = []
         self._ready = threading.Event()
@@ -107,7 +104,7 @@ class Service:
             self.url = address_of(listening)
             guests = Guests(self.folder, self.guests) if self.guests else None
             access = KeyAccess(self.folder / FILE_NAME, guests)
-            self.app = build_app(self.documents, access, self.metrics, self.page, self.reports)
+            self.app = build_app(self.documents, access, self.metrics, self.added)
             self._server = UvicornServer(uvicorn_config(self.app))
             await self.documents.start()
             serving = asyncio.create_task(self._server.serve(sockets=[listening]))

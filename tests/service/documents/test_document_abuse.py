@@ -17,7 +17,7 @@ from abuse import BAD_FORMS, BAD_JSON, FILE_NAMES, PATHS, field, huge_png, multi
 from running import HeldGenerator, Service, service
 from serving import coded, png
 
-from interleave.runs.store import PictureStore
+from interleave.runs.folder import PictureStore
 from interleave.service.documents.service import ServiceSettings
 from interleave.service.documents.streams import EventStream
 from interleave.service.http.memory import MEGABYTE, MemoryBudget, MemoryLease

@@ -33,7 +33,7 @@ from interleave.service.documents.jobs import JobTable
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.responses_request import KNOWN, parse_submission
 from interleave.service.documents.service import ServiceSettings
-from interleave.service.generator.messages import Refusal
+from interleave.service.http.refusals import Refusal
 
 ASKED = {"input": "A frog, in one picture", "background": True}
 PICTURE = {"type": "input_image", "image_url": f"data:image/png;base64,{coded(png())}"}

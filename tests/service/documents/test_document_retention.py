@@ -7,8 +7,7 @@ from pathlib import Path
 from running import HeldGenerator, service
 from serving import png
 
-from interleave.service.documents.retention import DAY, remove_older
-from interleave.service.documents.service import ServiceSettings
+from interleave.service.documents.service import DAY, ServiceSettings
 
 ASKED = {"input": "A frog in one picture"}
 
@@ -23,8 +22,8 @@ def test_jobs_and_uploads_are_removed_after_their_days(tmp_path: Path) -> None:
         now[0] += 5 * DAY
         new = running.http.post("/v1/responses", json=ASKED).json()["id"]
         now[0] += 5 * DAY
-        assert running.do(remove_older(running.documents, 11)) == 0
-        assert running.do(remove_older(running.documents, 7)) == 2
+        assert running.do(running.documents.remove_older(11)) == 0
+        assert running.do(running.documents.remove_older(7)) == 2
         codes = [running.http.get(f"/v1/responses/{id_}").status_code for id_ in (old, held["id"], new)]
         assert codes == [404, 404, 200]
         assert running.http.get(f"/v1/files/{file}").status_code == 404
@@ -39,7 +38,7 @@ def test_a_job_that_has_not_ended_is_never_too_old(tmp_path: Path) -> None:
         id_ = running.http.post("/v1/responses", json={**ASKED, "background": True}).json()["id"]
         running.until(lambda: running.generator.calls)
         now[0] += 100 * DAY
-        assert running.do(remove_older(running.documents, 7)) == 0
+        assert running.do(running.documents.remove_older(7)) == 0
         assert running.http.get(f"/v1/responses/{id_}").json()["status"] == "in_progress"
 
 

@@ -15,7 +15,7 @@ from interleave.service.documents.chat_request import parse_chat
 from interleave.service.documents.gemini_request import parse_content
 from interleave.service.documents.refusals import status_of
 from interleave.service.documents.shared_images import origin_of, shared_picture, split_at_pictures
-from interleave.service.generator.messages import Refusal
+from interleave.service.http.refusals import Refusal
 
 MODELS = ("interleave",)
 ODD = ["", "\0", "\ud800", "x" * 300, "\u2028", "-1", "1e400", "constructor"]

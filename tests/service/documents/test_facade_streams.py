@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from interleave.runs.store import PictureStore
+from interleave.runs.folder import PictureStore
 from interleave.service.documents.chat import ChatStream
 from interleave.service.documents.document_parts import PartsInOrder, failure_of
 from interleave.service.documents.gemini import GeminiArray, GeminiStream
 from interleave.service.documents.stored_images import DataUrl, StoredPicture, as_jpeg
 from interleave.service.documents.streams import encoded_bytes
-from interleave.service.generator.messages import Refusal
 from interleave.service.http.memory import MEGABYTE, MemoryBudget, MemoryLease
+from interleave.service.http.refusals import Refusal
 
 PICTURE = StoredPicture("0" * 64 + ".png")
 

@@ -12,8 +12,7 @@ from running import HANGS_AFTER, Service, service
 from serving import png
 
 from interleave.cli.main import run
-from interleave.service.documents.guests import COOKIE, GuestQuota, Guests
-from interleave.service.documents.keys import FILE_NAME, KeyAccess, add_key
+from interleave.service.documents.keys import FILE_NAME, GUEST_COOKIE, GuestQuota, Guests, KeyAccess, add_key
 
 
 @pytest.fixture
@@ -53,7 +52,7 @@ def test_who_has_no_cookie_gets_one_with_the_page_and_nothing_else(public: Servi
     said = public.http.get("/").headers["set-cookie"]
     assert "HttpOnly" in said and "SameSite=Strict" in said
     assert "set-cookie" not in public.http.get("/").headers  # the same guest
-    forged = {"cookie": f"{COOKIE}=guest-{'0' * 24}.{'0' * 32}"}
+    forged = {"cookie": f"{GUEST_COOKIE}=guest-{'0' * 24}.{'0' * 32}"}
     with httpx.Client(base_url=public.url, trust_env=False) as stranger:
         assert stranger.get("/v1/studio/documents", headers=forged).status_code == 401
 

@@ -9,6 +9,7 @@ from running import Service
 
 from interleave.cli.main import run
 from interleave.config.run_config import RunConfig
+from interleave.runs.folder import comparable
 from interleave.runs.journal import (
     Called,
     CallFailed,
@@ -19,10 +20,10 @@ from interleave.runs.journal import (
     Replied,
     RequestPart,
 )
-from interleave.runs.record import comparable, read_record
+from interleave.runs.record import read_record
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.documents.calls import calls_in
-from interleave.service.documents.command_line import command_line
+from interleave.service.documents.document_routes import command_line
 from interleave.service.documents.jobs import Job, new_job_id
 from interleave.types import Outcome, Plan, PlanStep, Verdict
 

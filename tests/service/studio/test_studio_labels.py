@@ -12,8 +12,7 @@ import pytest
 from running import HANGS_AFTER, Service, service
 
 from interleave.bench.labels import read_labels
-from interleave.service.documents.guests import GuestQuota
-from interleave.service.documents.keys import FILE_NAME, add_key
+from interleave.service.documents.keys import FILE_NAME, GuestQuota, add_key
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import pytest
 from running import Service, service
 
 from interleave.studio.page import PageFile, page_policy
+from interleave.studio.routes import studio_routes
 
 PAGE = """<!doctype html><html><head><style>p { color: red }</style>
 <script type="module">console.log("</style>" + 1 < 2)</script></head>
@@ -53,7 +54,8 @@ def test_a_changed_page_gets_a_new_policy(tmp_path: Path) -> None:
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Service:  # type: ignore[misc]
     folder = tmp_path_factory.mktemp("shown")
     (folder / "page.html").write_text(PAGE)
-    with service(folder / "runs", page=PageFile(folder / "page.html")) as started:
+    routes = {"studio": studio_routes(PageFile(folder / "page.html"))}
+    with service(folder / "runs", routes=routes) as started:
         yield started
 
 

@@ -13,10 +13,11 @@ from PIL import Image
 from running import Service, service
 
 from interleave.errors import ConfigurationError
-from interleave.service.documents.guests import GuestQuota
-from interleave.service.documents.keys import FILE_NAME, add_key
-from interleave.studio.report_page import SCRIPT, framed_page, report_policy
+from interleave.service.documents.keys import FILE_NAME, GuestQuota, add_key
+from interleave.service.documents.routes import RouteSet
+from interleave.studio.report_routes import SCRIPT, framed_page, report_policy
 from interleave.studio.reports import TICKET_SECONDS, ReportFolders
+from interleave.studio.routes import studio_routes
 from interleave.train.data.report.page import MARK
 from interleave.train.samples_page import write_page
 
@@ -58,9 +59,13 @@ def folders_of(home: Path) -> list[Path]:
     return [home / name for name in ("bench", "reports", "trained")]
 
 
+def routes_of(home: Path) -> dict[str, RouteSet]:
+    return {"studio": studio_routes(reports=folders_of(home))}
+
+
 @pytest.fixture(scope="module")
 def studio(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with service(tmp_path_factory.mktemp("studio"), reports=folders_of(home)) as started:
+    with service(tmp_path_factory.mktemp("studio"), routes=routes_of(home)) as started:
         yield started
 
 
@@ -194,7 +199,7 @@ def test_a_ticket_ends_and_cannot_be_changed(home: Path, tmp_path: Path) -> None
 def test_the_listing_needs_a_key_that_may_read(home: Path, tmp_path: Path) -> None:
     keys = tmp_path / FILE_NAME
     secrets = {scope: add_key(keys, scope, [scope])[1] for scope in ("read", "submit", "admin")}
-    with service(tmp_path, reports=folders_of(home)) as locked:
+    with service(tmp_path, routes=routes_of(home)) as locked:
         assert locked.http.get(LISTING).status_code == 401
         statuses = {
             scope: locked.http.get(LISTING, headers={"Authorization": f"Bearer {secret}"}).status_code
@@ -207,7 +212,7 @@ def test_the_listing_needs_a_key_that_may_read(home: Path, tmp_path: Path) -> No
 
 
 def test_guests_see_none(home: Path, tmp_path: Path) -> None:
-    with service(tmp_path, reports=folders_of(home), guests=GuestQuota()) as public:
+    with service(tmp_path, routes=routes_of(home), guests=GuestQuota()) as public:
         public.http.get("/")  # sets the cookie of a guest
         assert public.http.get("/v1/studio/start").json()["guest"]
         assert public.http.get(LISTING).status_code == 403

@@ -12,9 +12,8 @@ from interleave.runs.resolve import Choices, adapted_request, resolve
 from interleave.service.documents.keys import FILE_NAME, add_key
 from interleave.service.documents.model_cache import ModelShelf, Offer
 from interleave.service.documents.service import suggestions_for
-from interleave.studio.examples import strictness_within
 from interleave.studio.schemas import Start
-from interleave.studio.start import examples_of
+from interleave.studio.start import examples_of, strictness_within
 from interleave.types import Request
 
 

@@ -14,9 +14,9 @@ from PIL import Image
 from interleave.agents.prompts import load_pack
 from interleave.config.run_config import PackConfig, RoleConfig, RunConfig
 from interleave.images import encode_png
+from interleave.runs.folder import PictureStore
 from interleave.runs.journal import RequestPart, Status
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
-from interleave.runs.store import PictureStore
 from interleave.types import Outcome, Plan, PlanStep, Verdict
 
 ACCEPTED, REJECTED, UNREADABLE = Outcome.ACCEPTED, Outcome.REJECTED, Outcome.UNREADABLE

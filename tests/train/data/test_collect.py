@@ -16,7 +16,7 @@ from collections_made import MIXED, OTHER, SMALL, collect, comparables, write_re
 from PIL import Image
 
 import interleave
-from interleave.backends.generators.solid import SolidGenerator
+from interleave.backends.fakes import SolidGenerator
 from interleave.backends.protocols import ImageRequest
 from interleave.batches.assignment import WHOLE, Assignment, Shard, Share
 from interleave.batches.batch import Batch, Ended, read_index, run_folder

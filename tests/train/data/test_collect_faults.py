@@ -27,7 +27,7 @@ from interleave.cli.main import run
 from interleave.train.data.collect import CollectConfig, Workload
 from interleave.train.data.manifest import COLLECTION_MANIFEST
 
-TESTS = Path(__file__).parent.parent
+TESTS = Path(__file__).parents[2]
 sys.path += [str(TESTS / "runs"), str(TESTS / "backends")]  # the crash server and the loopback server
 from crashing import KILLED, CrashServer, ledger_of  # noqa: E402
 

@@ -15,7 +15,8 @@ import pytest
 from collections_made import MIXED, collect, comparables, write_requests, write_rows
 
 from interleave.batches.batch import Batch, Ended, read_index
-from interleave.batches.ray_executor import RayOptions, executor_on_ray
+from interleave.batches.worker import WorkerOptions
+from interleave.service.ray_executor import executor_on_ray
 from interleave.train.data.collect import CollectConfig, CollectWork, Workload
 from interleave.train.data.manifest import COLLECTION_MANIFEST
 
@@ -74,7 +75,7 @@ def test_A02_the_requests_of_killed_workers_are_done_by_others() -> None:
         return all_ended
 
     with executor_on_ray(
-        CollectWork(recipe, Path(requests).absolute()), folder, RayOptions(workers=2, concurrency=4)
+        CollectWork(recipe, Path(requests).absolute()), folder, WorkerOptions(workers=2, concurrency=4)
     ) as executor:
         batch = Batch(folder, recipe.assignment(), executor)
         all_ended = asyncio.run(kill_two_and_go_on())

@@ -3,7 +3,7 @@
 TRL's rows are loaded by `datasets`, as TRL does. LLaMA-Factory, ms-swift, verl and EasyR1 are not among the
 project's packages: their rows are held against the form that they document.
 
-When a change to the rows is meant, write them anew: python tests/data/test_export_golden.py
+When a change to the rows is meant, write them anew: python tests/train/data/test_export_golden.py
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _read(path: Path, root: Path) -> Any:
         return json.loads(_without_canvas(json.dumps(rows)))
     text = path.read_text("utf-8").replace(str(root), "EXPORT")
     text = _without_canvas(text)
-    text = re.sub(r'"[./]*/tests/data/golden/collection', '"COLLECTION', text)
+    text = re.sub(r'"[./]*/tests/train/data/golden/collection', '"COLLECTION', text)
     text = text.replace(os.path.relpath(COLLECTION, path.parent), "COLLECTION")
     return [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else json.loads(text)
 

@@ -15,7 +15,7 @@ from interleave.errors import RunError, StorageError
 from interleave.train.data import outputs
 from interleave.train.data.outputs import atomic_file, atomic_folder, exchange
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "runs"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "runs"))
 from crashing import KILLED, CrashServer
 
 MARKER = "made.json"

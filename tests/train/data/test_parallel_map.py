@@ -72,7 +72,7 @@ def sleep_long(number: int) -> int:
 @pytest.mark.slow
 def test_workers_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(folders=[str(folder) for folder in Path(__file__).parents[:2]]))
+    script.write_text(SCRIPT.format(folders=[str(folder) for folder in Path(__file__).parents[:3]]))
     parent = subprocess.Popen([sys.executable, str(script)], cwd=tmp_path)
     wait_until(lambda: len(list(tmp_path.glob("worker-*"))) == 2)
     workers = [int(path.name.removeprefix("worker-")) for path in tmp_path.glob("worker-*")]

@@ -12,7 +12,7 @@ import typer
 from interleave.train.cli.data import app
 from interleave.train.data.prompts.taxonomy import read_taxonomy
 
-FOLDER = Path(__file__).parents[2] / "docs" / "how-to" / "data"
+FOLDER = Path(__file__).parents[3] / "docs" / "how-to" / "data"
 STAGES = ("requests", "collecting", "scoring", "selecting", "exporting", "sequences", "importing", "report")
 PAGE = "\n".join((FOLDER / f"{name}.md").read_text("utf-8") for name in ("index", *STAGES))
 SHELL = "\n".join(re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)).replace("\\\n", " ")

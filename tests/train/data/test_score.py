@@ -26,7 +26,7 @@ from interleave.train.data.score_file import Unscored, read_scores
 from interleave.train.data.trajectories import read_collection, run_names
 from interleave.types import Picture, Scores
 
-TESTS = Path(__file__).parent.parent
+TESTS = Path(__file__).parents[2]
 sys.path += [str(TESTS / "runs")]
 from crashing import KILLED, CrashServer, ledger_of  # noqa: E402
 
@@ -79,7 +79,7 @@ waits: list[float] = []
 """How long was waited for a model that is away, by a clock that only moves while somebody waits."""
 
 
-def patience() -> OutageRetry:
+def patience(max_seconds: float | None = None) -> OutageRetry:
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
         await asyncio.sleep(0)
@@ -88,9 +88,9 @@ def patience() -> OutageRetry:
 
 
 def put_in_place(model: Model, monkeypatch: pytest.MonkeyPatch) -> Model:
-    monkeypatch.setattr("interleave.train.data.score.load_agent", lambda spec, role: model)
+    monkeypatch.setattr("interleave.backends.load_agent", lambda spec, role: model)
     waits.clear()
-    monkeypatch.setattr("interleave.train.data.score.OutageRetry", patience)
+    monkeypatch.setattr("interleave.runs.OutageRetry", patience)
     monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 1e6)
     monkeypatch.setattr("interleave.backends.retries.RetryPolicy._delay", lambda *_: 0.0)
     return model

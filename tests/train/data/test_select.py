@@ -23,6 +23,7 @@ from interleave.train.data.select.stage import SelectOptions, select
 
 FULL_DISK = """
 import resource, sys
+sys.dont_write_bytecode = True  # the limit would cut compiled files of the package, for every later process
 resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
 from interleave.cli.main import main
 main(sys.argv[1:])

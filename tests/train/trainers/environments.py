@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 FOLDER = Path(os.environ.get("TRAINERS", ROOT / ".trainers"))
 TORCH = ("torch", "torchvision")
 OURS = ("jinja2", "numpy", "pillow", "pydantic", "rich", "typer")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from driven import Material, Trainer
 
-from interleave.train.trainers.marked_rewards import unmarked
+from interleave.train.trainers.verl import unmarked
 
-LAUNCH = Path(__file__).parent.parent.parent / "launch" / "verl-grpo.sh"
+LAUNCH = Path(__file__).parents[3] / "launch" / "verl-grpo.sh"
 
 
 @pytest.fixture(scope="module")

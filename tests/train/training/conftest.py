@@ -56,8 +56,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def schooled(tmp_path_factory: pytest.TempPathFactory, toy: Path, data: Path) -> dict[str, Any]:
     """The toy after supervised fine-tuning on four rows: its folder, and what was said meanwhile."""
-    from interleave.train.recipes import load_recipe
-    from interleave.train.run import TrainingJob
+    from interleave.train.recipes import TrainingJob, load_recipe
     from interleave.train.sft import train_sft
 
     out = tmp_path_factory.mktemp("schooled") / "out"

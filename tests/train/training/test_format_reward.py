@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interleave.agents.replies import render_verdict
-from interleave.train.rewards.core import has_strict_format
+from interleave.agents.strict_form import is_strict_verdict
 from interleave.types import Outcome, Verdict
 
 GOOD = '<think>seen</think><answer>{"previous_step_success": false, "refine_prompt": "a cat"}</answer>'
@@ -58,7 +58,7 @@ NEAR_MISSES = {
 
 @pytest.mark.parametrize("reply", NEAR_MISSES.values(), ids=NEAR_MISSES)
 def test_K18_a_near_miss_of_the_format_is_a_miss(reply: str) -> None:
-    assert not has_strict_format(reply)
+    assert not is_strict_verdict(reply)
 
 
 def test_K18_the_table_has_thirty_near_misses() -> None:
@@ -79,13 +79,13 @@ def test_K18_the_table_has_thirty_near_misses() -> None:
     ],
 )
 def test_the_agreed_form_passes(reply: str) -> None:
-    assert has_strict_format(reply)
+    assert is_strict_verdict(reply)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ACCEPTED, Outcome.REJECTED])
 def test_what_we_teach_is_strict(outcome: Outcome) -> None:
     refined = None if outcome is Outcome.ACCEPTED else 'a "cat"\nand <answer> a dog'
-    assert has_strict_format(
+    assert is_strict_verdict(
         render_verdict(Verdict(outcome=outcome, reasoning="<think> why", refined_prompt=refined))
     )
 
@@ -97,13 +97,13 @@ IN_PYTHON = ("python literal", "trailing comma")
 
 @pytest.mark.parametrize("reply", [PYTHON, GOOD, PYTHON.replace("'a cat'", '"the cat\'s"')])
 def test_a_pack_whose_prompts_show_python_literals_counts_them(reply: str) -> None:
-    assert has_strict_format(reply, "python")
-    assert has_strict_format(reply) is (reply is GOOD)
+    assert is_strict_verdict(reply, "python")
+    assert is_strict_verdict(reply) is (reply is GOOD)
 
 
 @pytest.mark.parametrize("name", [name for name in NEAR_MISSES if name not in IN_PYTHON])
 def test_every_other_near_miss_stays_one(name: str) -> None:
-    assert not has_strict_format(NEAR_MISSES[name], "python")
+    assert not is_strict_verdict(NEAR_MISSES[name], "python")
 
 
 @pytest.mark.parametrize(
@@ -117,4 +117,4 @@ def test_every_other_near_miss_stays_one(name: str) -> None:
     ],
 )
 def test_a_literal_that_python_would_not_read_so_is_a_miss(answer: str) -> None:
-    assert not has_strict_format(f"<think>x</think><answer>{answer}</answer>", "python")
+    assert not is_strict_verdict(f"<think>x</think><answer>{answer}</answer>", "python")

@@ -22,12 +22,12 @@ from interleave.train.grpo import grpo_trainer, load_reward, train_grpo
 from interleave.train.inspection import open_rows
 from interleave.train.logs import read_log
 from interleave.train.models import load_trainable_model
+from interleave.train.monitor import TrainingMonitor
 from interleave.train.output_folder import OutputFolder
-from interleave.train.recipes import Recipe, load_recipe
+from interleave.train.recipes import Recipe, TrainingJob, load_recipe
 from interleave.train.rewards.formula import batch_advantages
 from interleave.train.rewards.health import RewardUnhealthy
 from interleave.train.rewards.redraws import Redrawer
-from interleave.train.run import TrainingJob, TrainingMonitor
 from interleave.train.trainers.trl import TrlReward
 from interleave.types import Scores
 

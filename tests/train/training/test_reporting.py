@@ -19,13 +19,11 @@ from PIL import Image
 from interleave.errors import ConfigurationError, MissingDependency, StorageError
 from interleave.train.cli.train import app
 from interleave.train.grpo import train_grpo
-from interleave.train.hub import upload
-from interleave.train.model_card import TrainedModel, write_card
+from interleave.train.logs import prepare_reporters, reporters
 from interleave.train.preflight import print_plan
-from interleave.train.recipes import load_recipe
-from interleave.train.reporting import prepare_reporters, reporters
+from interleave.train.publishing import TrainedModel, upload, write_card
+from interleave.train.recipes import TrainingJob, load_recipe
 from interleave.train.rewards.samples import Case, Result, Sample
-from interleave.train.run import TrainingJob
 from interleave.train.samples_page import SamplePage, rows_of
 from interleave.train.sft import train_sft
 from interleave.train.trainers.trl import ScoredBatch

@@ -535,7 +535,7 @@ def test_K17_a_scorer_is_never_shown_what_the_critic_wrote() -> None:
             asked.extend(message.text for message in messages)
             return Reply(marks)
 
-    from interleave.agents.scorer import VlmScorer
+    from interleave.agents.critic import VlmScorer
 
     judge = RewardCore(Redrawer(Painter(), VlmScorer(Vlm(), load_pack())))  # type: ignore[arg-type]
     assert score(judge, sample(), reject("SCORE TEN")).scores == Scores(semantics=8, quality=8)

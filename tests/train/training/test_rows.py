@@ -14,9 +14,8 @@ from PIL import Image
 
 from interleave.errors import ConfigurationError, InputError
 from interleave.train.inspection import bad_rows, inspect_rows, open_rows
-from interleave.train.recipes import load_recipe
+from interleave.train.recipes import TrainingJob, load_recipe
 from interleave.train.rows import check_columns, find_rows, read_rows
-from interleave.train.run import TrainingJob
 
 
 @pytest.fixture(scope="module")

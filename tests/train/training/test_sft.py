@@ -28,10 +28,10 @@ from interleave.train.collator import IGNORED, SftCollator
 from interleave.train.inspection import open_rows
 from interleave.train.logs import comparable, read_log
 from interleave.train.models import load_trainable_model
+from interleave.train.monitor import TrainingBroken, TrainingMonitor
 from interleave.train.output_folder import OutputFolder
-from interleave.train.recipes import Recipe, load_recipe
+from interleave.train.recipes import Recipe, TrainingJob, load_recipe
 from interleave.train.rows import find_rows, read_rows
-from interleave.train.run import TrainingBroken, TrainingJob, TrainingMonitor
 from interleave.train.sft import LengthGroupedSampler, train_sft
 
 

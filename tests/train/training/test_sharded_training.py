@@ -15,9 +15,9 @@ import torch
 from safetensors.torch import load_file
 
 from interleave.train.logs import read_log
-from interleave.train.sharded_head import gather_output_layer
+from interleave.train.models import gather_output_layer
 
-LAUNCH = Path(__file__).parents[2] / "launch"
+LAUNCH = Path(__file__).parents[3] / "launch"
 SETTINGS = ("training.steps=3", "training.device_batch=2", "training.log_every=1", "training.save_every=2")
 SECONDS = 1500
 """DeepSpeed compiles a part of itself at its first start."""

@@ -18,7 +18,7 @@ from interleave.train.logs import read_log
 from interleave.train.preflight import ParameterCounts, estimate_memory
 from interleave.train.recipes import Recipe, load_recipe, parse_changes, shipped_recipes
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 LAUNCH = ROOT / "launch"
 
@@ -232,6 +232,13 @@ def test_the_launch_file_of_verl_says_what_the_recipe_says() -> None:
     assert settings["reward.custom_reward_function.reward_kwargs.generator"] == "http://localhost:8011"
     assert settings["data.train_files"] == "export/verl/critic_rl.parquet"
     assert settings["data.val_files"] == "export/verl/critic_rl.parquet", "small exports have no other"
+
+
+def test_a_launch_file_of_verl_may_name_modules_as_they_were(tmp_path: Path) -> None:
+    script = (LAUNCH / "verl-grpo.sh").read_text("utf-8").replace("interleave.train.", "interleave.training.")
+    (tmp_path / "old.sh").write_text(script, "utf-8")
+    recipe = load_recipe("qwen3-vl-8b-grpo", task="grpo")
+    assert read_launch(tmp_path / "old.sh", recipe).problems == ()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,8 @@ from interleave.errors import ConfigurationError, InputError
 from interleave.train.rewards.health import RewardUnhealthy
 from interleave.train.rewards.samples import Case, Result
 from interleave.train.trainers import easyr1, ms_swift, shared, verl
-from interleave.train.trainers.marked_rewards import marked, unmarked
 from interleave.train.trainers.trl import is_outage
+from interleave.train.trainers.verl import marked, unmarked
 
 SPECS = {"generator": "world", "scorer": "oracle"}
 BROKEN = {"generator": "world", "scorer": "scripted:./none.jsonl"}
@@ -268,3 +270,17 @@ def test_the_pack_and_the_environment_decide_format_and_redraws(monkeypatch: pyt
     monkeypatch.setenv("INTERLEAVE_REWARD_ACCEPTED_FAILURES", "redraw")
     core = shared.core_of({**SPECS, "prompts": "literal"})
     assert (core.answers, core.weights.accepted_failures) == ("python", "redraw")
+
+
+@pytest.mark.parametrize("name", ["trl", "verl", "verl_advantages", "easyr1", "ms_swift"])
+def test_files_of_old_trainings_find_the_rewards_by_their_old_names(
+    name: str, wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [each for each in sys.modules if each.startswith("interleave.training")]:
+        monkeypatch.delitem(sys.modules, module)
+    with pytest.warns(DeprecationWarning, match=f"trainers.{name} is now interleave.train.trainers.{name}"):
+        old = import_module(f"interleave.training.trainers.{name}")
+    assert old is import_module(f"interleave.train.trainers.{name}")
+    if name == "verl":
+        given = asyncio.run(old.compute_score(solution_str=accept(), **verl_record(wrong), **SPECS))
+        assert given["score"] == pytest.approx(0.7)

@@ -18,8 +18,9 @@ from interleave.errors import ConfigurationError, LimitReached, StorageError
 from interleave.train import checkpoints
 from interleave.train.inspection import open_rows
 from interleave.train.models import load_trainable_model
+from interleave.train.monitor import TrainingMonitor
 from interleave.train.output_folder import OutputFolder
-from interleave.train.run import TrainingJob, TrainingMonitor
+from interleave.train.recipes import TrainingJob
 from interleave.train.sft import sft_trainer
 
 

@@ -13,20 +13,22 @@ import hashlib
 import logging
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from pydantic import Field, ValidationError, field_validator
 
 from interleave import entry_points
-from interleave.backends.protocols import Message
+from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
 from interleave.config.profiles import config_folder
-from interleave.errors import ConfigurationError, did_you_mean
+from interleave.config.run_config import PackConfig
+from interleave.errors import BackendError, ConfigurationError, Failure, ReplyError, did_you_mean
 from interleave.files import parse_toml, read_text, why
 from interleave.images import fit_area
+from interleave.text import storable
 from interleave.types import Part, Picture, Text, Value
 
 log = logging.getLogger(__name__)
@@ -122,6 +124,11 @@ class PromptPack:
     def digest(self) -> str:
         """A digest of the exact texts, so that a run can tell when they have changed."""
         return self.digest_of(PROMPTS)
+
+    @property
+    def identity(self) -> PackConfig:
+        """What a run records of the pack."""
+        return PackConfig(name=self.name, version=self.description.version, digest=self.digest)
 
     def digest_of(self, prompts: Iterable[str]) -> str:
         """A digest of the texts of these prompts."""
@@ -302,3 +309,56 @@ def _shrink_many(parts: tuple[Part, ...]) -> tuple[Part, ...]:
         Picture(fit_area(part.image, MANY_PICTURES_AREA)) if isinstance(part, Picture) else part
         for part in parts
     )
+
+
+T = TypeVar("T")
+
+REASKS = 3
+QUOTED_CHARACTERS = 1500
+"""How much of its bad reply a model sees again."""
+
+
+async def ask(
+    vlm: VisionLanguageModel,
+    messages: Sequence[Message],
+    read: Callable[[Reply], T],
+    *,
+    sampling: Sampling,
+    pack: PromptPack,
+) -> T:
+    """The value that `read` parses from a reply; raises the last `ReplyError` when it never succeeds."""
+    asked, unread, first = tuple(messages), None, sampling
+    for reasks_left in range(REASKS, -1, -1):
+        try:
+            reply = await vlm.complete(asked, sampling)
+        except BackendError as error:
+            if unread is None or error.kind is not Failure.INVALID:
+                raise
+            raise unread from None  # with the complaint, the prompt is longer than the model accepts
+        try:
+            return read(reply)
+        except ReplyError as error:
+            error.advice = _advice(vlm, reply)
+            if not reasks_left or reply.finish_reason == "content_filter":
+                raise  # a content filter does not change its mind
+            unread, sampling = error, replace(first, reask=True)
+            asked = (*messages, *_complaint(reply, error, pack))
+    raise AssertionError("unreachable: the last ask returns or raises")
+
+
+def _advice(vlm: VisionLanguageModel, reply: Reply) -> str:
+    """What the person can change in the spec of a model whose replies cannot be read."""
+    options = vlm.capabilities.reply_options
+    if reply.finish_reason == "length" and "max_tokens" in options:
+        return "Longer replies are allowed with ?max_tokens=16384 in the spec of the model"
+    if reply.finish_reason != "content_filter" and "json_schema" in options:
+        return "If its server can hold it to a JSON schema, say ?json_schema=true in the spec of the model"
+    return ""
+
+
+def _complaint(reply: Reply, error: ReplyError, pack: PromptPack) -> tuple[Message, ...]:
+    complaint = pack.messages("reask", {"problem": error.problem})
+    quoted = storable(reply.text[:QUOTED_CHARACTERS]).strip()
+    if not quoted:  # some servers refuse an empty message
+        return complaint
+    return (Message("assistant", (Text(quoted),)), *complaint)

@@ -28,7 +28,7 @@ from interleave.bench.base import (
     Question,
     Unparsed,
 )
-from interleave.bench.benchmarks.interleaved import as_jpeg, copy_picture, file_name, within
+from interleave.bench.benchmarks.image_files import as_jpeg, copy_picture, file_name, within
 from interleave.bench.datasets import digest_of, field, read_object, read_rows
 from interleave.bench.numbers import Number, item_mean
 from interleave.bench.outputs import Output, OutputPart
@@ -41,7 +41,6 @@ SIDE = 512
 MOST_PICTURES = 10
 """Of the input and the output together; the document is cut behind the last."""
 RESULTS = "results.json"
-MAX_RESULT_BYTES = 20_000_000
 MARKS = {
     "Sty": ("Image_Coherence", "overall_score", "style_consistency"),
     "Enti": ("Image_Coherence", "overall_score", "entity_consistency"),
@@ -106,8 +105,6 @@ class CoMM(Benchmark):
                 "pictures or more"
             )
         kept = tuple(item for item in items if len(_pictures(item.parts)) < MOST_PICTURES)
-        if len({item.id for item in kept}) < len(kept):
-            raise InputError(f"{folder}: an id stands there twice")
         if not kept:
             raise InputError(f"{folder} has no item for {self.task} ({'; '.join(notes) or 'nothing found'})")
         return Dataset(kept, digest_of(files), str(folder), (f"{len(kept):,} items", *notes))

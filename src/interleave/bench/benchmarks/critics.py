@@ -9,11 +9,12 @@ probabilities, the one that is accepted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interleave import ConfigurationError, Reply, Verdict
-from interleave.bench.base import Context, Dataset, Judge, JudgeRecord, Policy, Question, Status
+from interleave import ConfigurationError, InputError, Reply, Verdict
+from interleave.bench.base import Context, Dataset, Judge, JudgeRecord, Policy, Question, Status, Unparsed
 from interleave.bench.numbers import Number, Table
 from interleave.bench.prompts import Constant, JudgePrompts
 from interleave.plugin import PromptPack, agents, critic_input, critic_messages, load_pack, read_verdict
@@ -59,6 +60,18 @@ class AskedAsInARun:
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
         raise ConfigurationError(f"{self.name} has no judgements to import")
+
+
+@contextmanager
+def showing() -> Iterator[None]:
+    """Within it, a picture that cannot be read raises `Unparsed`.
+
+    One damaged picture of thousands is a question without an answer, not the end of all others.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise Unparsed(f"what is to be judged cannot be shown: {error}") from None
 
 
 def critic_question(prompt: str, sources: Sequence[Image], image: Image, context: Context) -> Question:

@@ -10,7 +10,6 @@ and the notes count them.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from interleave import InputError, Message, Picture, Text
-from interleave.bench.agreement import DIGITS, tie_accuracy
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -41,21 +39,22 @@ from interleave.bench.benchmarks.critics import (
     pair_measures,
     ratio,
     scores_of,
+    showing,
 )
-from interleave.bench.datasets import HubData, field
-from interleave.bench.image_tables import TableRow, revision_of, showing, table_files, text_rows
+from interleave.bench.datasets import HubData, field, read_object
+from interleave.bench.image_tables import TableRow, revision_of, table_files, text_rows
 from interleave.bench.judge import NO_OUTPUT
 from interleave.bench.numbers import Number, Table
 from interleave.bench.outputs import Output
 from interleave.bench.parsing import without_thoughts
 from interleave.bench.prompts import Constant, JudgePrompts
-from interleave.plugin import Part, files
+from interleave.bench.statistics import DIGITS, tie_accuracy, tuned_ties
+from interleave.plugin import Part
 
 if TYPE_CHECKING:
-    import numpy as np
     from PIL.Image import Image
 
-    Array = np.ndarray[Any, np.dtype[np.float64]]
+    from interleave.bench.statistics import Array
 
 SIZES = {"2pair": 2, "3pair": 3, "4pair": 4}
 RANKINGS = {2: 186, 3: 150, 4: 148}
@@ -65,7 +64,6 @@ COMPARISONS = tuple(f"{first}vs{second}" for first, second in combinations(LETTE
 COLUMNS = ("id", "instruction", "dataset", "ranking", "comparison_type", "model_1", "model_2")
 TIES = ("A=B", "A=B=Good", "A=B=Bad")
 TIE = "="
-MAX_FILE_BYTES = 500_000_000
 _TEMPLATES = "EditReward/evaluate/genaibench/templates/image_edition"
 _GAPS = {
     "<instruct_prompt>": "instruction",
@@ -420,7 +418,7 @@ def _strict(table: Table) -> float:
 
 
 def _tuned(table: Table) -> float:
-    return tuned_threshold(*_columns(table))[0]
+    return tuned_ties(*_columns(table))[0]
 
 
 def _tuned_rankings(table: Table) -> float:
@@ -433,32 +431,11 @@ def _tuned_rankings(table: Table) -> float:
         labels, gaps = table.columns["label_AvsB"], table.columns["gap_AvsB"]
         there = pairs & ~np.isnan(labels)
         if there.any():
-            _, threshold = tuned_threshold(labels[there], gaps[there])
+            _, threshold = tuned_ties(labels[there], gaps[there])
             ties = there & (labels == 0)
             ranked[ties] = np.round(np.abs(gaps[ties]), DIGITS) <= threshold
     known = ~np.isnan(ranked)
     return float(ranked[known].mean()) if known.any() else float("nan")
-
-
-def tuned_threshold(labels: Array, gaps: Array) -> tuple[float, float]:
-    """The highest accuracy that a threshold for ties can have on these labels, and the smallest such one.
-
-    The same as `tie_accuracy` finds, in one pass: the bootstrap asks a thousand times.
-    """
-    import numpy as np
-
-    if not len(labels):
-        return float("nan"), 0.0
-    gaps = np.round(gaps, DIGITS)
-    order = np.argsort(np.abs(gaps), kind="stable")
-    sizes, signs, wanted = np.abs(gaps)[order], np.sign(gaps)[order], np.sign(labels)[order]
-    as_ties = np.concatenate([[0], np.cumsum(wanted == 0)])
-    as_signs = np.concatenate([[0], np.cumsum(signs == wanted)])
-    thresholds = np.unique(np.concatenate([[0.0], sizes]))
-    called = np.searchsorted(sizes, thresholds, side="right")
-    right = as_ties[called] + as_signs[-1] - as_signs[called]
-    best = int(np.argmax(right))
-    return float(right[best]) / len(labels), float(thresholds[best])
 
 
 # upstream's files
@@ -475,13 +452,7 @@ def _by_row(dataset: Dataset) -> dict[tuple[str, str], list[tuple[Item, Compared
 
 def _results(path: Path) -> Iterator[Mapping[str, Any]]:
     for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
-        try:
-            found = json.loads(files.read_bytes(file, most_bytes=MAX_FILE_BYTES))
-        except OSError as error:
-            raise InputError(f"{file} cannot be read ({files.why(error)})") from None
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{file} is not JSON ({error})") from None
-        results = found.get("results") if isinstance(found, dict) else None
+        results = read_object(file).get("results")
         if not isinstance(results, list):
             raise InputError(f"{file} has no list of results")
         yield from (result for result in results if isinstance(result, dict))

@@ -36,9 +36,10 @@ from interleave.bench.benchmarks.critics import (
     group_ratio,
     pair_measures,
     scores_of,
+    showing,
 )
 from interleave.bench.datasets import HubData, field
-from interleave.bench.image_tables import TableRow, revision_of, showing, table_files, text_rows
+from interleave.bench.image_tables import TableRow, revision_of, table_files, text_rows
 from interleave.bench.judge import NO_OUTPUT
 from interleave.bench.numbers import Number
 from interleave.bench.outputs import Output

@@ -6,8 +6,8 @@ the mean of the eleven types' means of sqrt(SC × PQ). Upstream silently leaves 
 
 from __future__ import annotations
 
-import csv
-import io
+import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,20 +25,17 @@ from interleave.bench.base import (
     Unparsed,
 )
 from interleave.bench.benchmarks import vie
-from interleave.bench.benchmarks.edits import (
-    MAX_FILE_BYTES,
-    cache_folder,
+from interleave.bench.benchmarks.image_files import (
     edited_picture,
-    outputs_of,
-    picture_path,
-    resized_to,
+    export_edits,
+    import_edits,
     save_picture,
 )
-from interleave.bench.datasets import HubData, digest_of, field, read_rows
+from interleave.bench.datasets import HubData, digest_of, field, read_cells, read_rows
 from interleave.bench.judge import NO_OUTPUT
 from interleave.bench.numbers import Number, group_mean
 from interleave.bench.outputs import Output
-from interleave.plugin import files
+from interleave.plugin import make_folder, write_atomic
 
 TYPES = (
     "background_change",
@@ -83,13 +80,11 @@ class GEdit(Benchmark):
     def read(self, folder: Path) -> Dataset:
         files = _files(folder)
         revision = digest_of(files)
-        cache = cache_folder(f"{self.name}-{revision}")
+        cache = _cache_folder(f"{self.name}-{revision}")
         items = []
         for path in files:
             for number, row in enumerate(read_rows(path, columns=COLUMNS), start=1):
                 items.append(_item(row, path, cache, f"{path}: row {number}"))
-        if len({item.id for item in items}) < len(items):
-            raise InputError(f"{folder}: a key stands there twice")
         counts = [sum(item.facts["language"] == language for item in items) for language in LANGUAGES]
         notes = [f"{len(items):,} items, {counts[0]:,} in English and {counts[1]:,} in Chinese"]
         if len(items) != ITEMS:
@@ -101,7 +96,8 @@ class GEdit(Benchmark):
 
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
         source = read_picture(item.facts["source"])
-        edit = resized_to(edited_picture(output, context.folder), source)
+        edit = edited_picture(output, context.folder)
+        edit = edit if edit.size == source.size else edit.resize(source.size)
         if key == vie.PQ:
             return vie.pq_question(context.prompts, edit)
         return vie.sc_question(context.prompts, "tie", item.facts["instruction"], [source, edit])
@@ -128,22 +124,21 @@ class GEdit(Benchmark):
         ]
 
     def export(self, dataset: Dataset, outputs: Mapping[str, Output], base: Path, folder: Path) -> None:
+        export_edits(dataset, outputs, base, lambda item: _official(item, folder))
         for item in dataset.items:
-            output = outputs.get(item.id)
-            if output is not None and output.images:
-                save_picture(edited_picture(output, base), _official(item, folder))
+            if _official(item, folder).exists():
                 save_picture(read_picture(item.facts["source"]), _official(item, folder, "_SRCIMG"))
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
         root = folder if (folder / "fullset").is_dir() or folder.name != "fullset" else folder.parent
-        return outputs_of(dataset, lambda item: _official(item, root))
+        return import_edits(dataset, lambda item: [_official(item, root)])
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
         """Read upstream's `…_gpt_score.csv` files, which hold the lowest score of each question."""
         known = {item.id: item for item in dataset.items}
         files = [path] if path.is_file() else _tables(path)
         for file in files:
-            for number, row in enumerate(_rows(file), start=2):
+            for number, row in enumerate(read_cells(file), start=2):
                 where = f"{file}:{number}"
                 *_, task, language, name = Path(field(row, "edited_image", str, where)).parts
                 item = known.get(f"{task}/{language}/{Path(name).stem}")
@@ -168,7 +163,7 @@ def _item(row: Mapping[str, Any], path: Path, cache: Path, where: str) -> Item:
     if task not in TYPES or language not in LANGUAGES:
         raise InputError(f"{where}: GEdit-Bench has no {task!r} in {language!r}")
     instruction = field(row, "instruction", str, where)
-    source = picture_path(row.get("input_image"), path, cache, where)
+    source = _picture_path(row.get("input_image"), path, cache, where)
     return Item(
         f"{task}/{language}/{field(row, 'key', str, where)}",
         task,
@@ -195,17 +190,35 @@ def _tables(folder: Path) -> list[Path]:
     return whole or found
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        text = files.read_bytes(path, most_bytes=MAX_FILE_BYTES).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
-    yield from csv.DictReader(io.StringIO(text))
-
-
 def _imported(item: Item, key: str, cell: Any, where: str) -> JudgeRecord:
     try:
         value = vie.scores_of(cell)
     except Unparsed as error:
         raise InputError(f"{where}: {error}") from None
     return JudgeRecord(item=item.id, key=key, output=NO_OUTPUT, status="ok", value=value, judge="imported")
+
+
+def _cache_folder(name: str) -> Path:
+    """Where pictures that lie in tables are put as files, once."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "interleave" / "benchmarks" / name
+
+
+def _kept_picture(data: bytes, folder: Path) -> Path:
+    """A file with these bytes, named by their digest."""
+    path = folder / f"{hashlib.sha256(data).hexdigest()[:24]}.img"
+    if not path.exists():
+        make_folder(folder)
+        write_atomic(path, data)
+    return path
+
+
+def _picture_path(value: Any, row_file: Path, cache: Path, where: str) -> Path:
+    """A picture of a row: bytes in a table, or the name of a file beside it."""
+    if isinstance(value, Mapping) and isinstance(value.get("bytes"), bytes):
+        return _kept_picture(value["bytes"], cache)
+    if isinstance(value, bytes):
+        return _kept_picture(value, cache)
+    if isinstance(value, str) and value:
+        return row_file.parent / value
+    raise InputError(f"{where}: {value!r:.60} is no picture")

@@ -24,7 +24,7 @@ from interleave.bench.base import (
     Question,
     Unparsed,
 )
-from interleave.bench.benchmarks.edits import edited_picture, outputs_of, save_picture
+from interleave.bench.benchmarks.image_files import edited_picture, export_edits, import_edits
 from interleave.bench.datasets import digest_of, field, read_object
 from interleave.bench.judge import NO_OUTPUT
 from interleave.bench.numbers import Number, group_mean, item_mean
@@ -134,13 +134,10 @@ class ImgEdit(Benchmark):
         ]
 
     def export(self, dataset: Dataset, outputs: Mapping[str, Output], base: Path, folder: Path) -> None:
-        for item in dataset.items:
-            output = outputs.get(item.id)
-            if output is not None and output.images:
-                save_picture(edited_picture(output, base), folder / f"{item.id}.png")
+        export_edits(dataset, outputs, base, lambda item: folder / f"{item.id}.png")
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
-        return outputs_of(dataset, lambda item: folder / f"{item.id}.png")
+        return import_edits(dataset, lambda item: [folder / f"{item.id}.png"])
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
         """Read upstream's `result.json`: the judge's replies by item."""

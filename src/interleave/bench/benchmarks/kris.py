@@ -26,7 +26,7 @@ from interleave.bench.base import (
     Status,
     Unparsed,
 )
-from interleave.bench.benchmarks.edits import edited_picture, first_file, outputs_of, save_picture
+from interleave.bench.benchmarks.image_files import edited_picture, export_edits, import_edits
 from interleave.bench.datasets import HubData, digest_of, field, read_object
 from interleave.bench.judge import NO_OUTPUT
 from interleave.bench.numbers import Number, Table
@@ -168,19 +168,10 @@ class KRIS(Benchmark):
         ]
 
     def export(self, dataset: Dataset, outputs: Mapping[str, Output], base: Path, folder: Path) -> None:
-        for item in dataset.items:
-            output = outputs.get(item.id)
-            if output is not None and output.images:
-                save_picture(edited_picture(output, base), folder / f"{item.id}.jpg")
+        export_edits(dataset, outputs, base, lambda item: folder / f"{item.id}.jpg")
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
-        def path_of(item: Item) -> Path:
-            return (
-                first_file(*(folder / f"{item.id}{ending}" for ending in ENDINGS))
-                or folder / f"{item.id}.jpg"
-            )
-
-        return outputs_of(dataset, path_of)
+        return import_edits(dataset, lambda item: [folder / f"{item.id}{ending}" for ending in ENDINGS])
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
         """Read upstream's CATEGORY/metrics.json files."""

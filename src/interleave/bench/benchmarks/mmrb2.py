@@ -33,9 +33,10 @@ from interleave.bench.benchmarks.critics import (
     critic_question,
     pair_measures,
     ratio,
+    showing,
 )
 from interleave.bench.datasets import HubData, field, read_object
-from interleave.bench.image_tables import TableRow, revision_of, showing, table_files, text_rows
+from interleave.bench.image_tables import TableRow, revision_of, table_files, text_rows
 from interleave.bench.judge import NO_OUTPUT
 from interleave.bench.numbers import Number
 from interleave.bench.outputs import Output
@@ -126,8 +127,6 @@ class Mmrb2(Benchmark):
 
     def read(self, folder: Path) -> Dataset:
         items = tuple(self._items(folder))
-        if len({item.id for item in items}) < len(items):
-            raise InputError(f"{folder}: an id stands there twice")
         notes = [f"{len(items):,} pairs from {len({item.group for item in items})} sources", self.licence]
         if len(items) != WHOLE:
             notes.append(f"the whole task has {WHOLE:,} pairs")

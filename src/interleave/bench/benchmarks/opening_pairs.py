@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from interleave import InputError, Message, Sampling, Text
-from interleave.bench.agreement import spearman
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -26,7 +25,7 @@ from interleave.bench.base import (
     Question,
     Unparsed,
 )
-from interleave.bench.benchmarks.interleaved import below
+from interleave.bench.benchmarks.image_files import below
 from interleave.bench.benchmarks.opening import (
     DATA_FILE,
     ENDING,
@@ -45,9 +44,10 @@ from interleave.bench.numbers import Number, Table, item_mean
 from interleave.bench.outputs import Output
 from interleave.bench.parsing import without_thoughts
 from interleave.bench.prompts import Constant, on_lines
+from interleave.bench.statistics import spearman
 
 if TYPE_CHECKING:
-    from interleave.bench.agreement import Array
+    from interleave.bench.statistics import Array
 
 PAIRS = 4302
 PAIRS_FILE = "judge_modelAB_results.json"
@@ -83,8 +83,6 @@ class OpenINGPairs(Benchmark):
         models = sorted({_name(row, side, path) for row in rows for side in ("model_A", "model_B")})
         documents = _Documents.of(root, models)
         items = tuple(_pair(row, number, path, models, documents) for number, row in enumerate(rows, start=1))
-        if len({item.id for item in items}) < len(items):
-            raise InputError(f"{path}: a pair stands there twice")
         there = sum(documents.has(item) for item in items)
         ties = sum(item.facts["human"].startswith("Tie") for item in items)
         notes = [f"{len(items):,} pairs of {len(models)} models, {ties:,} of them ties"]

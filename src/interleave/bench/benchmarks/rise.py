@@ -34,9 +34,10 @@ from interleave.bench.base import (
     Status,
     Unparsed,
 )
+from interleave.bench.benchmarks.image_files import export_edits, import_edits
 from interleave.bench.datasets import HubData, digest_of, field, read_rows
 from interleave.bench.numbers import Number, item_mean
-from interleave.bench.outputs import Output, OutputPart
+from interleave.bench.outputs import Output
 from interleave.bench.parsing import labelled, number_of, score_after, without_thoughts
 from interleave.bench.prompts import Constant
 from interleave.bench.xlsx import read_sheet
@@ -116,8 +117,6 @@ class Rise(Benchmark):
         column = any("consistency_free" in row for row in rows)
         pictures = _picture_folder(folder, path, rows)
         items = tuple(_item(row, number, pictures, column) for number, row in enumerate(rows, start=1))
-        if len({item.id for item in items}) < len(items):
-            raise InputError(f"{path}: an index stands there twice")
         seen = [each for item in items for each in (item.facts["image"], item.facts["solution"]) if each]
         gone = [each for each in seen if not each.exists()]
         notes = [self._counted(items), "the data states no licence"]
@@ -202,24 +201,17 @@ class Rise(Benchmark):
     # the official layout
 
     def export(self, dataset: Dataset, outputs: Mapping[str, Output], base: Path, folder: Path) -> None:
-        for item in dataset.items:
-            output = outputs.get(item.id)
-            if output is not None and output.images:
-                path = folder / "images" / f"{item.group}_reasoning" / f"{item.id}.png"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomic(path, images.encode_png(read_picture(base / output.images[-1])))
+        images = folder / "images"
+        export_edits(
+            dataset, outputs, base, lambda item: images / f"{item.group}_reasoning" / f"{item.id}.png"
+        )
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
         images = folder / "images" if (folder / "images").is_dir() else folder
-        found = 0
-        for item in dataset.items:
-            places = [images / f"{item.group}_reasoning" / f"{item.id}.{suffix}" for suffix in SUFFIXES]
-            path = next((each for each in places if each.exists()), None)
-            if path is not None:
-                found += 1
-                yield Output(item=item.id, parts=(OutputPart(image=str(path.resolve())),))
-        if not found:
-            raise InputError(f"{folder} has no picture such as images/temporal_reasoning/INDEX.png")
+        return import_edits(
+            dataset,
+            lambda item: [images / f"{item.group}_reasoning" / f"{item.id}.{suffix}" for suffix in SUFFIXES],
+        )
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
         """The rows of `…_judge.xlsx`, upstream's marks and replies; its pickled file is never opened."""

@@ -7,8 +7,6 @@ take tanh of the mean of raw correlations (`…_notebook`); the mean through Fis
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from interleave import InputError, read_picture
-from interleave.bench.agreement import fisher_mean, group_spearman, tanh_mean
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -30,17 +27,16 @@ from interleave.bench.base import (
     Unparsed,
 )
 from interleave.bench.benchmarks import vie
-from interleave.bench.datasets import digest_of, read_object
+from interleave.bench.datasets import digest_of, read_cells, read_object
 from interleave.bench.judge import NO_OUTPUT
 from interleave.bench.numbers import Number, Table
 from interleave.bench.outputs import Output
-from interleave.plugin import files
+from interleave.bench.statistics import fisher_mean, group_spearman, tanh_mean
 
 RATERS = 3
 LOOKUP = "dataset_lookup.json"
 GUESSED = "guess_if_cannot_parse"
 """What upstream writes as the reason of a score that it made up."""
-MAX_FILE_BYTES = 50_000_000
 MEASURES = ("SC", "PQ", "O")
 
 
@@ -251,12 +247,8 @@ def _human(ratings: Sequence[tuple[float, float]]) -> dict[str, float]:
 
 def _ratings(path: Path) -> dict[str, dict[str, tuple[float, float]]]:
     """One rater's sheet: by picture and model."""
-    try:
-        text = files.read_bytes(path, most_bytes=MAX_FILE_BYTES).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
     found: dict[str, dict[str, tuple[float, float]]] = {}
-    for number, row in enumerate(csv.DictReader(io.StringIO(text), delimiter="\t"), start=2):
+    for number, row in enumerate(read_cells(path, delimiter="\t"), start=2):
         uid = row.pop("uid", None)
         if not uid or uid in found:
             raise InputError(f"{path}:{number}: 'uid' is {uid!r}")

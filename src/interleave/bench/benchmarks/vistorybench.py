@@ -8,7 +8,6 @@ instead, and is a number of ours.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,12 +25,12 @@ from interleave.bench.base import (
     MissingOutput,
     Question,
 )
-from interleave.bench.benchmarks.interleaved import copy_picture, file_name
-from interleave.bench.datasets import digest_of, field
+from interleave.bench.benchmarks.image_files import copy_picture, file_name
+from interleave.bench.datasets import digest_of, field, read_object
 from interleave.bench.numbers import Number, item_mean
 from interleave.bench.outputs import Output, OutputPart
 from interleave.bench.parsing import field_of, json_object, number_of
-from interleave.plugin import Part, files, types
+from interleave.plugin import Part, types
 
 SHOT_FIELDS = {
     "plot": "Plot Correspondence",
@@ -41,7 +40,6 @@ SHOT_FIELDS = {
 }
 JUDGED = ("scene", "action", "camera")
 BEST = 4.0
-MAX_STORY_BYTES = 4_000_000
 PICTURES = (".png", ".jpg", ".jpeg", ".webp")
 TIMESTAMP = "00000000-000000"
 """Upstream has a folder for every run of a story; ours is not named by a time."""
@@ -71,8 +69,6 @@ class ViStoryBench(Benchmark):
                 f"{folder} has no stories: ViStoryBench has them as 01/story.json, 02/story.json, …"
             )
         items = tuple(self._item(path) for path in paths)
-        if len({item.id for item in items}) < len(items):
-            raise InputError(f"{folder}: there are two stories of one name")
         shots = sum(len(item.facts["shots"]) for item in items)
         notes = [f"{len(items):,} stories, {shots:,} shots"]
         if len(items) != 80:
@@ -80,7 +76,7 @@ class ViStoryBench(Benchmark):
         return Dataset(items, digest_of(paths), str(folder), tuple(notes))
 
     def _item(self, path: Path) -> Item:
-        story = _read_json(path)
+        story = read_object(path)
         shots = [
             self._shot(shot, f"{path}: shot {number}")
             for number, shot in enumerate(field(story, "Shots", list, str(path)), start=1)
@@ -190,18 +186,6 @@ class ViStoryBench(Benchmark):
 
 def read_mark(reply: str) -> float:
     return number_of(field_of(json_object(reply), "score"), low=0, high=BEST, whole=True)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(files.read_bytes(path, most_bytes=MAX_STORY_BYTES))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
-    except ValueError:
-        raise InputError(f"{path} is not JSON") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path} is no story: it has no 'Shots'")
-    return found
 
 
 def _request(shots: Sequence[Mapping[str, Any]]) -> str:

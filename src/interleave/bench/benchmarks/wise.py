@@ -28,12 +28,12 @@ from interleave.bench.base import (
     Status,
     Unparsed,
 )
+from interleave.bench.benchmarks.image_files import export_edits, import_edits
 from interleave.bench.datasets import digest_of, field, read_rows
 from interleave.bench.numbers import Number, group_mean, item_mean
-from interleave.bench.outputs import Output, OutputPart
+from interleave.bench.outputs import Output
 from interleave.bench.parsing import labelled, number_of, score_after, without_thoughts
 from interleave.bench.prompts import Constant
-from interleave.plugin import images, write_atomic
 
 WHOLE = 1000
 KEY = "score"
@@ -81,8 +81,6 @@ class _Wise(Benchmark):
             for path in paths
             for number, row in enumerate(read_rows(path), start=1)
         )
-        if len({item.id for item in items}) < len(items):
-            raise InputError(f"{paths[0].parent}: an id stands there twice")
         notes = [f"{len(items):,} prompts; the data states no licence"]
         if len(items) != WHOLE:
             notes.append(f"the whole benchmark has {WHOLE:,} prompts: its scripts give no overall for fewer")
@@ -149,23 +147,10 @@ class _Wise(Benchmark):
     # the official layout
 
     def export(self, dataset: Dataset, outputs: Mapping[str, Output], base: Path, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for item in dataset.items:
-            output = outputs.get(item.id)
-            if output is not None and output.images:
-                write_atomic(
-                    folder / f"{item.id}.png", images.encode_png(read_picture(base / output.images[-1]))
-                )
+        export_edits(dataset, outputs, base, lambda item: folder / f"{item.id}.png")
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
-        found = 0
-        for item in dataset.items:
-            path = folder / f"{item.id}.png"
-            if path.exists():
-                found += 1
-                yield Output(item=item.id, parts=(OutputPart(image=str(path.resolve())),))
-        if not found:
-            raise InputError(f"{folder} has no picture named after an item, as ID.png")
+        return import_edits(dataset, lambda item: [folder / f"{item.id}.png"])
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
         """The rows of `…_results.jsonl`; the replies beside them in JSON files, where those are there."""

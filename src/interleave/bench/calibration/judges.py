@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from interleave import InputError, Scores
-from interleave.bench.agreement import spearman, tie_accuracy
-from interleave.bench.intervals import wilson
 from interleave.bench.labels import Kind, Label, Preferred, Subject, of_kind
+from interleave.bench.statistics import spearman, tie_accuracy, wilson
 from interleave.plugin import Value
 from interleave.train.data.score_file import AttemptKey, read_scores
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from interleave.bench.calibration.report import Calibration
-from interleave.bench.calibration.thresholds import Rate
+from interleave.bench.statistics import Rate
 from interleave.plugin import make_folder, render, write_atomic
 
 PAGE_NAME, CHART_NAME, FIGURES_NAME = "calibration.html", "reliability.svg", "calibration.json"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from interleave import InputError
-from interleave.bench.calibration.reliability import BINS, Bin, Errors, errors_of, reliability
-from interleave.bench.calibration.scaling import FITS, Method, Scaling, in_first_half
 from interleave.bench.calibration.thresholds import (
     OperatingPoint,
     Threshold,
     Wanted,
-    area_under_curve,
     operating_points,
     point_of,
     refuse_one_sided,
@@ -20,6 +18,17 @@ from interleave.bench.calibration.thresholds import (
 )
 from interleave.bench.labels import CriticVerdict, Kind, Label, Subject
 from interleave.bench.rater_agreement import Agreement, label_agreement
+from interleave.bench.statistics import (
+    BINS,
+    FITS,
+    Bin,
+    Errors,
+    Method,
+    Scaling,
+    area_under_curve,
+    errors_of,
+    reliability,
+)
 from interleave.plugin import Value
 
 FEWEST_IN_A_HALF = 10
@@ -66,6 +75,11 @@ class Calibration(Value):
     points: tuple[OperatingPoint, ...]
     threshold: Threshold
     scaled: tuple[ScaledErrors, ...]
+
+
+def in_first_half(run: str) -> bool:
+    """Whether the labels of a run are fitted on; all attempts of a run are on the same side."""
+    return hashlib.sha256(run.encode("utf-8", "surrogatepass")).digest()[0] < 128
 
 
 def truths(labels: Iterable[Label]) -> dict[Subject, bool | None]:

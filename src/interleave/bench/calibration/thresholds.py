@@ -10,33 +10,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from interleave import InputError
-from interleave.bench.intervals import wilson
+from interleave.bench.statistics import Rate, bootstrap
 from interleave.plugin import Value
 
 if TYPE_CHECKING:
     import numpy as np
 
-    Array = np.ndarray[Any, np.dtype[np.float64]]
+    from interleave.bench.statistics import Array
+
     Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-RESAMPLES = 1000
 SHOWN = 20
 """Rows of the table of thresholds."""
 Wanted = Literal["false_alarms", "misses"]
-
-
-class Rate(Value):
-    """A share with its 95 % interval."""
-
-    share: float
-    low: float
-    high: float
-    of: int
-
-    @classmethod
-    def counted(cls, hits: int, of: int) -> Rate:
-        low, high = wilson(hits / of if of else 0.0, of)
-        return cls(share=hits / of if of else 0.0, low=low, high=high, of=of)
 
 
 class OperatingPoint(Value):
@@ -89,16 +75,6 @@ def operating_points(confidences: Sequence[float], right: Sequence[bool]) -> lis
     return [point_at(_between(below[place], above[place]), confidences, right) for place in places]
 
 
-def area_under_curve(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """The probability that a right picture has a higher confidence than a wrong one; ties count half."""
-    import numpy as np
-
-    known, truth = np.asarray(confidences, dtype=float), np.asarray(right, dtype=bool)
-    bad = np.sort(known[~truth])
-    below = np.searchsorted(bad, known[truth], side="left") + np.searchsorted(bad, known[truth], side="right")
-    return float(below.sum() / (2 * len(bad) * truth.sum()))
-
-
 def threshold_for(
     wanted: Wanted, rate: float, confidences: Sequence[float], right: Sequence[bool], first: Sequence[bool]
 ) -> Threshold:
@@ -111,16 +87,13 @@ def threshold_for(
     refuse_one_sided(right)
     chosen = _between(*_choose(wanted, rate, confidences, right))
     known, truth = np.asarray(confidences, dtype=float), np.asarray(right, dtype=bool)
-    random = np.random.default_rng(0)
-    drawn = [random.integers(0, len(known), len(known)) for _ in range(RESAMPLES)]
-    found = [sum(_choose(wanted, rate, known[some], truth[some])) / 2 for some in drawn]
-    low, high = np.quantile(found, (0.025, 0.975))
+    low, high = bootstrap(lambda rows: sum(_choose(wanted, rate, known[rows], truth[rows])) / 2, len(known))
     return Threshold(
         wanted=wanted,
         rate=rate,
         point=point_at(chosen, confidences, right),
-        low=float(low),
-        high=float(high),
+        low=low,
+        high=high,
         held_out=_held_out(wanted, rate, confidences, right, first),
     )
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from interleave import ConfigurationError
+from interleave.bench.cli.options import BenchOptions
 from interleave.bench.table import TABLE, find_benchmark, is_benchmark
 from interleave.plugin import cli, lazy_command, lazy_group, options, say
 
@@ -43,28 +44,6 @@ COMMANDS = {
 app = typer.Typer(
     cls=lazy_group(_rows), help="Measure planners, critics and generators.", no_args_is_help=True
 )
-
-DATA, RUN, JUDGE = "Data", "Many machines", "Judging"
-CONCURRENCY = 16
-
-
-class Stage(StrEnum):
-    """What to do; each stage goes on where it was left."""
-
-    ALL = "all"
-    RUN = "run"
-    JUDGE = "judge"
-    SCORE = "score"
-    REPORT = "report"
-    EXPORT = "export"
-
-
-class MissingChoice(StrEnum):
-    """What a question without a value counts as."""
-
-    ZERO = "zero"
-    DROP = "drop"
-    OFFICIAL = "official"
 
 
 @app.callback()
@@ -157,156 +136,13 @@ def compare(
 def _command_of(name: str) -> Callable[..., int]:
     """The command of a benchmark of the table."""
 
-    def bench(
-        stage: Annotated[Stage, typer.Argument(help="A stage, or all of them.")] = Stage.ALL,
-        out: Annotated[
-            Path | None, typer.Option(metavar="DIR", help="The folder of one system on one benchmark.")
-        ] = None,
-        data: Annotated[
-            Path | None,
-            typer.Option(
-                metavar="DIR",
-                help="The benchmark's data. [default: below $INTERLEAVE_BENCH_DATA, else the Hub]",
-                rich_help_panel=DATA,
-            ),
-        ] = None,
-        data_revision: Annotated[
-            str | None,
-            typer.Option(
-                metavar="COMMIT",
-                help="The commit of the data on the Hub. [default: the folder's, else the newest]",
-                rich_help_panel=DATA,
-            ),
-        ] = None,
-        items: Annotated[
-            int | None,
-            typer.Option(min=1, help="Only so many items, of all groups in turn.", rich_help_panel=DATA),
-        ] = None,
-        outputs: Annotated[
-            Path | None,
-            typer.Option(
-                "--import",
-                metavar="PATH",
-                help="Outputs made elsewhere, in the official layout.",
-                rich_help_panel=DATA,
-            ),
-        ] = None,
-        judgements: Annotated[
-            Path | None,
-            typer.Option(
-                "--import-judge",
-                metavar="PATH",
-                help="What the official script wrote for its judge; to score it later, name it again.",
-                rich_help_panel=DATA,
-            ),
-        ] = None,
-        system: Annotated[
-            str,
-            typer.Option(help="base (generator alone), plan (one attempt a step) or full (with critic)."),
-        ] = "full",
-        profile: options.ProfileName = None,
-        planner: options.PlannerSpec = None,
-        critic: options.CriticSpec = None,
-        generator: options.GeneratorSpec = None,
-        prompts: options.PackName = None,
-        max_attempts: options.MaxAttempts = None,
-        choose: options.Choose = None,
-        seed: options.Seed = 0,
-        attempts: Annotated[
-            int | None,
-            typer.Option(
-                min=1,
-                help="Judge the outputs of so many attempts. [default: the most]",
-                rich_help_panel=JUDGE,
-            ),
-        ] = None,
-        judge: Annotated[
-            str | None,
-            typer.Option(
-                metavar="SPEC", help="Who judges. [default: the official judge]", rich_help_panel=JUDGE
-            ),
-        ] = None,
-        judge_prompts: Annotated[
-            Path | None,
-            typer.Option(
-                metavar="DIR",
-                help="A checkout of the benchmark, to ask in its own words. [default: our words]",
-                rich_help_panel=JUDGE,
-            ),
-        ] = None,
-        missing: Annotated[
-            MissingChoice,
-            typer.Option(help="What a question without an answer counts as.", rich_help_panel=JUDGE),
-        ] = MissingChoice.ZERO,
-        retry_failed: Annotated[
-            bool,
-            typer.Option(
-                "--retry-failed", help="Ask again where replies could not be read.", rich_help_panel=JUDGE
-            ),
-        ] = False,
-        max_cost: Annotated[
-            float | None,
-            typer.Option(help="Stop judging before it costs more US dollars.", rich_help_panel=JUDGE),
-        ] = None,
-        concurrency: Annotated[int, typer.Option(min=1, help="Items under way at once.")] = CONCURRENCY,
-        shard: Annotated[
-            str | None,
-            typer.Option(metavar="K/N", help="With run: only this part of the items.", rich_help_panel=RUN),
-        ] = None,
-        engine: Annotated[
-            str, typer.Option(help="local, or ray: workers on a cluster.", rich_help_panel=RUN)
-        ] = "local",
-        workers: Annotated[
-            int, typer.Option(min=1, help="With ray: how many workers.", rich_help_panel=RUN)
-        ] = 1,
-        worker_gpus: Annotated[
-            float, typer.Option(min=0, help="With ray: GPUs for each worker.", rich_help_panel=RUN)
-        ] = 0.0,
-        dry_run: Annotated[
-            bool, typer.Option("--dry-run", help="Only say what would be done, and what it would cost.")
-        ] = False,
-        json_output: options.Json = False,
-    ) -> int:
-        from interleave.bench.cli.stages import BenchOptions, run_stages
+    def bench(**given: Any) -> int:
+        from interleave.bench.cli.stages import run_stages
 
-        return run_stages(
-            find_benchmark(name),
-            stage,
-            BenchOptions(
-                out=out,
-                data=data,
-                data_revision=data_revision,
-                items=items,
-                outputs=outputs,
-                judgements=judgements,
-                system=system,
-                choices={
-                    "profile": profile,
-                    "planner": planner,
-                    "critic": critic,
-                    "generator": generator,
-                    "prompts": prompts,
-                    "max_attempts": max_attempts,
-                    "choose": choose,
-                    "seed": seed,
-                },
-                attempts=attempts,
-                judge=judge,
-                judge_prompts=judge_prompts,
-                missing=missing.value,
-                retry_failed=retry_failed,
-                max_cost=max_cost,
-                concurrency=concurrency,
-                shard=shard,
-                engine=engine,
-                workers=workers,
-                worker_gpus=worker_gpus,
-                dry_run=dry_run,
-                json_output=json_output,
-            ),
-        )
+        return run_stages(find_benchmark(name), BenchOptions(**given))
 
     bench.__doc__ = f"The benchmark {name}: run a system, ask the judge, score, report."
+    bench.__signature__ = signature(BenchOptions, eval_str=True)  # type: ignore[attr-defined]
     return bench
 
 

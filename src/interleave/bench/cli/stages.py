@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -13,12 +12,13 @@ from rich.table import Table
 
 from interleave import ConfigurationError, load_vlm
 from interleave.bench.base import Benchmark
+from interleave.bench.cli.options import BenchOptions
 from interleave.bench.judge import Judged, JudgeSession, estimate
 from interleave.bench.prompts import IMPORTED as ASKED_ELSEWHERE
 from interleave.bench.prompts import JudgePrompts
-from interleave.bench.published import differences_from_published, measured_name, published_rows
+from interleave.bench.published import differences_from_published, measured_name
 from interleave.bench.records import by_item
-from interleave.bench.report import write_report
+from interleave.bench.report import published_views, write_report
 from interleave.bench.run import SYSTEMS, Cluster, System, run_system
 from interleave.bench.stages import (
     IMPORTED,
@@ -28,7 +28,7 @@ from interleave.bench.stages import (
     judge_prompts,
     open_workspace,
 )
-from interleave.bench.views import as_published, bounds_of, in_digits
+from interleave.bench.views import bounds_of, in_digits
 from interleave.plugin import (
     Limits,
     batches,
@@ -46,39 +46,12 @@ from interleave.plugin import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from interleave.bench.numbers import Measured
+    from interleave.bench.scoring import Measured
 
 
-@dataclass(frozen=True)
-class BenchOptions:
-    """What the command line says."""
-
-    out: Path | None
-    data: Path | None
-    data_revision: str | None
-    items: int | None
-    outputs: Path | None
-    judgements: Path | None
-    system: str
-    choices: dict[str, Any]
-    attempts: int | None
-    judge: str | None
-    judge_prompts: Path | None
-    missing: Literal["zero", "drop", "official"]
-    retry_failed: bool
-    max_cost: float | None
-    concurrency: int
-    shard: str | None
-    engine: str
-    workers: int
-    worker_gpus: float
-    dry_run: bool
-    json_output: bool
-
-
-def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
+def run_stages(benchmark: Benchmark, given: BenchOptions) -> int:
     """Carry out one stage, or all of them; returns the exit code."""
-    console = make_console()
+    console, stage = make_console(), given.stage
     if given.shard is not None and stage != "run":
         raise ConfigurationError("--shard is for the stage run: judge and score when all shards have ended")
     folder = given.out or default_folder(benchmark, given)
@@ -106,7 +79,7 @@ def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
     if stage == "judge":
         typer.echo(str(judged.path))
         return 0
-    scored = workspace.score(name, judged, given.missing)
+    scored = workspace.score(name, judged, given.missing.value)
     page = write_report(workspace, scored, judged)
     if given.json_output:
         typer.echo(scored.model_dump_json())
@@ -182,7 +155,7 @@ def _cluster(workspace: Workspace, given: BenchOptions) -> Cluster | None:
         raise ConfigurationError(
             f"no engine named {given.engine!r}. {did_you_mean(given.engine, ['local', 'ray'])}"
         )
-    options = batches.RayOptions(given.workers, given.concurrency, given.worker_gpus)
+    options = batches.WorkerOptions(given.workers, given.concurrency, given.worker_gpus)
     return Cluster(workspace.benchmark.name, workspace.data, options)
 
 
@@ -305,28 +278,20 @@ def _cells(number: Measured) -> list[str]:
 
 
 def _print_published(benchmark: Benchmark, scored: Scored, console: Console) -> None:
-    rows = published_rows(benchmark.name, benchmark.package_folders)
-    ours = {number.name: number for number in scored.outcome.numbers}
-    shown = [name for name in ours if any(name in row.numbers for row in rows)]
-    if not shown:
+    columns, rows = published_views(benchmark, scored, with_groups=False)
+    if not columns:
         return
     table = Table(
         box=SIMPLE_HEAD, title="published", title_justify="left", title_style="bold", pad_edge=False
     )
     table.add_column("system")
-    for name in shown:
+    for name in columns:
         table.add_column(name, justify="right")
     table.add_column("source")
-    mine = [in_digits(ours[name].value, ours[name].digits) for name in shown]
-    table.add_row(f"ours: {measured_name(benchmark, scored)}", *mine, judge_name(scored.judge), style="bold")
-    notes: list[str] = []
+    notes = list(dict.fromkeys(row.note for row in rows if row.note))
     for row in rows:
-        if row.note and row.note not in notes:
-            notes.append(row.note)
         mark = f" [{notes.index(row.note) + 1}]" if row.note else ""
-        cells = [as_published(row.numbers.get(name), ours[name].digits) for name in shown]
-        judge = f", judged by {row.judge}" if row.judge else ""
-        table.add_row(row.system, *cells, row.source + judge + mark)
+        table.add_row(row.system, *row.cells, row.source + mark, style="bold" if row.ours else "")
     console.print(table)
     for place, note in enumerate(notes, start=1):
         console.print(f"[{place}] {note}", style="dim")

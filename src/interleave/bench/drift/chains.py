@@ -80,7 +80,17 @@ THERE_AND_BACK = (
 EDITS = tuple(prompt for pair in THERE_AND_BACK for prompt in pair)
 
 
-class PictureChains:
+class UnknownTruth:
+    """What sources share that cannot say which pictures are right."""
+
+    def right(self, pictures: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
+        return None
+
+    def mixed_up(self, picture: Image, truth: Any) -> bool:
+        return False
+
+
+class PictureChains(UnknownTruth):
     """Chains over given pictures, with plain edits that fit any of them; their truth is unknown."""
 
     def __init__(self, pictures: Sequence[Image]) -> None:
@@ -107,12 +117,6 @@ class PictureChains:
             links = list(map(Link, rng.choices(EDITS, k=steps)))
         return Chain(f"{protocol}-{number}", start, with_history(links[:steps]))
 
-    def right(self, pictures: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
-        return None
-
-    def mixed_up(self, picture: Image, truth: Any) -> bool:
-        return False
-
 
 class StoredChain(Value):
     """One line of a file of chains."""
@@ -125,7 +129,7 @@ class StoredChain(Value):
     """The whole picture in words after each edit, where it is given."""
 
 
-class FileChains:
+class FileChains(UnknownTruth):
     """Chains of a JSONL file, such as the adapters of other benchmarks write; only the protocol `chain`."""
 
     def __init__(self, path: Path) -> None:
@@ -143,12 +147,6 @@ class FileChains:
         links = [Link(prompt, whole) for prompt, whole in zip(stored.prompts, wholes, strict=False)]
         start = read_picture(self.path.parent / stored.image)
         return Chain(stored.id, start, with_history(links[:steps]))
-
-    def right(self, pictures: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
-        return None
-
-    def mixed_up(self, picture: Image, truth: Any) -> bool:
-        return False
 
 
 def read_chains(path: Path) -> list[StoredChain]:

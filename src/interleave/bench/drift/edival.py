@@ -18,7 +18,7 @@ from typing import Any
 from PIL.Image import Image
 
 from interleave import InputError, read_picture
-from interleave.bench.drift.chains import Chain, Link, PictureChains, Protocol_, with_history
+from interleave.bench.drift.chains import Chain, Link, PictureChains, Protocol_, UnknownTruth, with_history
 from interleave.plugin import files, images, read_text
 
 TABLE = "oai_instruction_generation_output.csv"
@@ -28,7 +28,7 @@ MOST_PICTURE_BYTES = 20_000_000
 ENDINGS = (".jpg", ".png", ".jpeg")
 
 
-class EdivalChains:
+class EdivalChains(UnknownTruth):
     """The chains of EdiVal; other protocols get plain edits of its pictures."""
 
     def __init__(self, folder: Path) -> None:
@@ -68,12 +68,6 @@ class EdivalChains:
             raise InputError(f"{path} with EdiVal's pictures cannot be read ({files.why(error)})") from None
         except zipfile.BadZipFile:
             raise InputError(f"{path} is no ZIP archive: download it again") from None
-
-    def right(self, pictures: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
-        return None
-
-    def mixed_up(self, picture: Image, truth: Any) -> bool:
-        return False
 
 
 def read_instructions(path: Path) -> dict[str, tuple[str, ...]]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interleave.bench.drift.run import Cell, DriftSettings, StepLine
-from interleave.bench.drift.scores import WINDOW, CellScore, Estimate, MarkScore
+from interleave.bench.drift.scores import WINDOW, CellScore, MarkScore
+from interleave.bench.statistics import Estimate
 from interleave.plugin import render, write_atomic
 
 PAGE_NAME = "drift.html"

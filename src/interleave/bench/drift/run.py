@@ -19,9 +19,7 @@ from PIL.Image import Image
 
 from interleave import ConfigurationError, ImageGenerator, ImageRequest, Slot, read_picture
 from interleave.bench.drift.chains import Chain, ChainSource, Link, Protocol_
-from interleave.plugin import Value, backends, config, drift, images, read_text
-
-MOST_LINES_BYTES = 1_000_000_000
+from interleave.plugin import Value, backends, config, drift, images, make_folder, read_text, write_atomic
 
 
 class Cell(Value):
@@ -87,10 +85,7 @@ class DriftRun:
         self._path_of_lines = self.folder / "steps.jsonl"
         self.lines = read_lines(self._path_of_lines)
         self._pictures = self.folder / "pictures"
-        self._limit = backends.CallLimit.of(
-            self.generator.capabilities, seconds=backends.IMAGE_DEADLINE_SECONDS, what="the generator"
-        )
-        self._retries = backends.RetryPolicy()
+        self._retried = backends.RetriedGenerator("the generator", self.generator)
 
     def _refuse_other_settings(self) -> None:
         path = self.folder / "settings.json"
@@ -164,15 +159,7 @@ class DriftRun:
         seed = int.from_bytes(
             hashlib.sha256(f"{self.settings.seed}/{chain.id}/{step}".encode()).digest()[:4], "big"
         )
-        request = ImageRequest(prompt, seed >> 1, sources, Slot(step, 1))
-        deadline = backends.Deadline(self.generator.capabilities.deadline or backends.IMAGE_DEADLINE_SECONDS)
-        return await self._retries.call(
-            "the generator",
-            lambda: self.generator.generate(request),
-            deadline=deadline,
-            limit=self._limit,
-            slot=request.slot,
-        )
+        return await self._retried.generate(ImageRequest(prompt, seed >> 1, sources, Slot(step, 1)))
 
     def _measured(self, cell: Cell, chain: Chain, step: int, before: Image, after: Image) -> StepLine:
         link: Link = chain.links[step - 1]
@@ -193,10 +180,8 @@ class DriftRun:
 
     def _store(self, cell: Cell, chain: Chain, step: int, after: Image) -> None:
         path = self._path(cell, chain, step)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp")
-        temporary.write_bytes(images.encode_png(after))
-        temporary.replace(path)
+        make_folder(path.parent)
+        write_atomic(path, images.encode_png(after))
 
     def _add(self, line: StepLine, cell: Cell, chain: Chain) -> None:
         """Write a line whose picture is stored; the one before it stays, in case a crash loses the line."""

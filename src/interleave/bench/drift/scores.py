@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-import numpy as np
-
 from interleave.bench.drift.run import DriftSettings, StepLine, by_cell
-from interleave.bench.intervals import wilson
+from interleave.bench.statistics import Estimate, cluster_mean
 from interleave.plugin import Value
 
 WINDOW = 5
 """A mark stands for the last so many steps up to it: a remedy that acts every few steps must not gain from
 being looked at just after it has acted."""
-_RESAMPLES = 2000
-
-
-class Estimate(Value):
-    mean: float
-    low: float
-    high: float
 
 
 class MarkScore(Value):
@@ -89,32 +80,9 @@ def _at(mark: int, lines: Sequence[StepLine]) -> MarkScore:
     return MarkScore(
         step=mark,
         chains=len(chains),
-        right=_over_chains([(line.chain, float(bool(line.right))) for line in judged]) if judged else None,
-        mixed_up=_over_chains([(line.chain, float(line.mixed_up)) for line in judged]) if judged else None,
-        all_right=_share([so_far[chain] for chain in chains]) if judged else None,
-        outside=_over_chains([(line.chain, line.drift.outside) for line in window]),
-        from_first=_over_chains([(line.chain, line.from_first) for line in same]) if same else None,
+        right=cluster_mean([(line.chain, float(bool(line.right))) for line in judged]) if judged else None,
+        mixed_up=cluster_mean([(line.chain, float(line.mixed_up)) for line in judged]) if judged else None,
+        all_right=cluster_mean([(chain, float(so_far[chain])) for chain in chains]) if judged else None,
+        outside=cluster_mean([(line.chain, line.drift.outside) for line in window]),
+        from_first=cluster_mean([(line.chain, line.from_first) for line in same]) if same else None,
     )
-
-
-def _share(values: Sequence[bool]) -> Estimate:
-    mean = sum(values) / len(values)
-    low, high = wilson(mean, len(values))
-    return Estimate(mean=round(mean, 4), low=round(low, 4), high=round(high, 4))
-
-
-def _over_chains(values: Sequence[tuple[str, float]]) -> Estimate:
-    """The mean, with an interval by resampling whole chains: pictures of one chain are not independent.
-
-    Where all chains agree Wilson's interval for as many chains is used, which is never empty.
-    """
-    grouped: dict[str, list[float]] = defaultdict(list)
-    for chain, value in values:
-        grouped[chain].append(value)
-    means = np.array([sum(each) / len(each) for each in grouped.values()])
-    if set(means.tolist()) <= {0.0, 1.0}:
-        low, high = wilson(float(means.mean()), len(means))
-    else:
-        picks = np.random.default_rng(0).integers(0, len(means), size=(_RESAMPLES, len(means)))
-        low, high = np.quantile(means[picks].mean(axis=1), (0.025, 0.975))
-    return Estimate(mean=round(float(means.mean()), 4), low=round(float(low), 4), high=round(float(high), 4))

@@ -10,9 +10,8 @@ from interleave.render.exports.formats import Exported, ExportOptions
 from interleave.render.html import render_document
 from interleave.render.markdown import FILE_NAME as MARKDOWN_NAME
 from interleave.render.markdown import render_markdown
-from interleave.runs.folder import DOCUMENT_NAME
+from interleave.runs.folder import DOCUMENT_NAME, IMAGES_FOLDER, PictureStore
 from interleave.runs.record import RunRecord, picture_names
-from interleave.runs.store import IMAGES_FOLDER, PictureStore
 
 
 def render_page(folder: Path, record: RunRecord, options: ExportOptions) -> Exported:

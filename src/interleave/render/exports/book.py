@@ -11,10 +11,9 @@ from pathlib import Path
 from PIL import Image
 
 from interleave.errors import RunError
-from interleave.render.html import by_hand_of
-from interleave.render.notes import forced_note, merged_notes
+from interleave.render.html import by_hand_of, forced_note, merged_notes
+from interleave.runs.folder import PictureStore
 from interleave.runs.record import RunRecord, StepRecord
-from interleave.runs.store import PictureStore
 from interleave.text import one_line, visible
 
 MAX_PNG_BYTES = 1_500_000

@@ -27,12 +27,12 @@ def serve_balancer(
 
     The file is read again when it changes; 'interleave serve generator --register FILE' keeps it up to date.
     """
-    from interleave.plugin import backends
+    from interleave.remote.endpoints import read_endpoints
     from interleave.service.generator.balancer import BalancerConfig, balance, site
 
     config = BalancerConfig(servers, host, port, server_port, nginx)
     if show:
-        print(site(backends.read_endpoints(servers, server_port), config.listen), end="")
+        print(site(read_endpoints(servers, server_port), config.listen), end="")
         return 0
     balance(config, _announce)
     return 0

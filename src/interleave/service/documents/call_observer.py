@@ -26,7 +26,6 @@ from interleave import (
     VlmCapabilities,
 )
 from interleave.plugin import Models
-from interleave.robots.sub_task_check import SubTaskInput, as_check
 from interleave.service.documents.tracing import span
 
 T = TypeVar("T")
@@ -104,8 +103,11 @@ class ObservedAgent:
     async def judge(self, seen: CriticInput) -> Verdict:
         return await _observe(self.role, self.observer, seen.slot, lambda: self.agent.judge(seen))
 
-    async def check(self, seen: SubTaskInput) -> Verdict:
-        return await _observe(self.role, self.observer, Slot(), lambda: as_check(self.agent).check(seen))
+    @property
+    def check(self) -> Callable[[Any], Awaitable[Verdict]]:
+        """How a critic checks a robot's sub-task, where it does so in a way of its own."""
+        check = self.agent.check
+        return lambda seen: _observe(self.role, self.observer, Slot(), lambda: check(seen))
 
 
 async def _observe(role: str, observer: CallObserver, slot: Slot, call: Callable[[], Awaitable[T]]) -> T:

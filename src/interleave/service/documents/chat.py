@@ -23,8 +23,6 @@ from interleave.service.documents.shared_images import origin_of
 from interleave.service.documents.stored_images import DataUrl, StoredPicture
 from interleave.service.documents.streams import ChunkStream, json_response
 from interleave.service.documents.submissions import OWN_FIELD
-from interleave.service.generator.app import CLIENT_CLOSED_REQUEST
-from interleave.service.generator.messages import ClientDisconnected
 from interleave.service.http.middleware import LEASE
 
 if TYPE_CHECKING:
@@ -54,14 +52,11 @@ class ChatRoutes:
 
     async def create(self, request: Request) -> Response:
         chosen = pictures_choice(request.query_params.get("pictures") or request.headers.get(PICTURES_HEADER))
-        try:
-            asked, job = await self.handling.submit(request, parse_chat)
-            writer = ChatWriter(self.documents, job, asked, asked.pictures or chosen, self._origin(request))
-            if asked.stream:
-                return self._stream(request, asked, job, writer)
-            job = await self.handling.wait(request, asked, job)
-        except ClientDisconnected:
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        asked, job = await self.handling.submit(request, parse_chat)
+        writer = ChatWriter(self.documents, job, asked, asked.pictures or chosen, self._origin(request))
+        if asked.stream:
+            return self._stream(request, asked, job, writer)
+        job = await self.handling.wait(request, asked, job)
         response = await self.handling.response(job)
         if (failure := failure_of(response)) is not None:
             refused = refusal_response(failure)

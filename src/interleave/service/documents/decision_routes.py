@@ -14,10 +14,9 @@ from interleave.plugin import first_problem, runs
 from interleave.service.documents.job_decisions import Ask, Branch, Decisions
 from interleave.service.documents.jobs import Decision, Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.requests import caller_of
+from interleave.service.documents.routes import caller_of
 from interleave.service.documents.service import Documents
-from interleave.service.generator.app import CLIENT_CLOSED_REQUEST
-from interleave.service.generator.messages import ClientDisconnected, ServiceFacts
+from interleave.service.generator.messages import ServiceFacts
 from interleave.service.generator.parameters import MAX_SEED, Parameters
 from interleave.service.http.middleware import REQUEST_ID
 from interleave.service.http.request_bodies import read_json
@@ -115,12 +114,8 @@ class DecisionRoutes:
     async def _worked(
         self, request: Request, work: Callable[[Ask, dict[str, Any]], Awaitable[Job]]
     ) -> Response:
-        from starlette.responses import Response
 
-        try:
-            body = await _body(request)
-        except ClientDisconnected:
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        body = await _body(request)
         said = json.dumps([request.url.path, body], sort_keys=True)
         ask = Ask(
             caller=caller_of(request),

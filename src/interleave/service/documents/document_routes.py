@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from starlette.responses import Response
 
 from interleave import RunRecord
-from interleave.plugin import PictureStore, journal, render, runs, slug
+from interleave.plugin import PictureStore, config, journal, render, runs, slug
 from interleave.service.documents.calls import calls_in
-from interleave.service.documents.command_line import command_line
 from interleave.service.documents.events import JournalFold
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.requests import caller_of, event_number, plain_json, value_json
 from interleave.service.documents.response_json import DOCUMENTS, facts_of, picture_url
+from interleave.service.documents.routes import caller_of, event_number, number_in, plain_json, value_json
 from interleave.service.documents.service import Documents, suggestions_for
 from interleave.service.documents.shared_images import PREFIX as SIGNED_PATHS
 from interleave.service.documents.shared_images import shared_picture
@@ -44,7 +44,7 @@ class DocumentRoutes:
 
     async def listing(self, request: Request) -> Response:
         """The newest jobs; `after` is the id of the last one that the client has."""
-        limit = _limit(request.query_params.get("limit", "20"))
+        limit = number_in(request, "limit", 20, MAX_LISTED)
         jobs = await self.documents.newest(
             caller_of(request), limit=limit + 1, before=request.query_params.get("after")
         )
@@ -236,7 +236,37 @@ def _export_options(request: Request) -> render.ExportOptions:
     return render.ExportOptions(paper=cast(render.Paper, paper), layout=cast(render.PageLayout, layout))
 
 
-def _limit(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_LISTED:
-        raise ApiRefusal(f"limit must be a number from 1 to {MAX_LISTED}", parameter="limit")
-    return int(text)
+def command_line(job: Job, record: RunRecord | None, profile: str | None) -> str:
+    """A job as the command that makes the same document; without a `profile` every model is named.
+
+    Pictures of the request are files of the exported archive, in which the command is to be run.
+    """
+    chosen, parts = job.config, record.request if record else job.parts
+    words = ["interleave", "generate", "\n".join(part.text for part in parts if part.text)]
+    for part in parts:
+        if part.image:
+            words += ["--image", f"{runs.IMAGES_FOLDER}/{part.image}"]
+    for asset in record.assets if record else job.assets:
+        name = asset.name if asset.kind == "character" else f"{asset.name} ({asset.kind})"
+        if asset.image:
+            words += ["--asset", f"{name}={runs.IMAGES_FOLDER}/{asset.image}"]
+        if asset.description:
+            words += ["--asset", f"{name}: {asset.description}"]
+    if profile is not None:
+        words += ["--profile", profile]
+    else:
+        for role in ("planner", "critic", "generator"):
+            words += [f"--{role}", getattr(chosen, role).identity]
+        words += ["--prompts", chosen.prompts.name]
+    words += ["--max-attempts", str(chosen.max_attempts), "--sources", chosen.sources.value]
+    if chosen.remedies != config.NO_REMEDIES:
+        words += ["--remedies", config.written_remedies(chosen.remedies)]
+    if chosen.sheets:
+        words += ["--sheets"]
+    if chosen.identity:
+        words += ["--identity", chosen.identity]
+    if chosen.chapter_steps is not None:
+        words += ["--chapter-steps", str(chosen.chapter_steps)]
+    if chosen.choose != config.DEFAULT_CHOICE:
+        words += ["--choose", chosen.choose]
+    return shlex.join([*words, "--seed", str(chosen.seed)])

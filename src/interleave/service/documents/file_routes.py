@@ -16,10 +16,8 @@ from interleave.plugin import PictureStore
 from interleave.service.documents.jobs import StoredFile, is_file_id, new_file_id
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.requests import caller_of, plain_json
+from interleave.service.documents.routes import caller_of, plain_json
 from interleave.service.documents.service import RECEIVE_SECONDS, STORAGE_RETRY_SECONDS, Documents, picture_of
-from interleave.service.generator.app import CLIENT_CLOSED_REQUEST
-from interleave.service.generator.messages import ClientDisconnected
 from interleave.service.http.decoding import EncodedPicture
 from interleave.service.http.middleware import LEASE
 from interleave.service.http.request_bodies import read_form
@@ -39,14 +37,10 @@ class FileRoutes:
         self.documents = documents
 
     async def create(self, request: Request) -> Response:
-        caller = caller_of(request)
-        caller.require("submit")
+        caller = caller_of(request, "submit")
         if caller.is_guest:  # their quota counts documents, and uploads would fill the disk
             raise ApiRefusal("guests send pictures with their request", status=403, code="not_for_guests")
-        try:
-            fields, files = (await read_form(request)).parse()
-        except ClientDisconnected:
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        fields, files = (await read_form(request)).parse()
         data, purpose = _upload(fields, files)
         ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
         picture = EncodedPicture(data, "file")
@@ -73,26 +67,25 @@ class FileRoutes:
         return plain_json(_file_object(file))
 
     async def listing(self, request: Request) -> Response:
-        caller = caller_of(request)
-        caller.require("read")
+        caller = caller_of(request, "read")
         files = await self.documents.jobs.files(caller.sees, limit=MAX_FILES_LISTED)
         return plain_json(
             {"object": "list", "data": [_file_object(file) for file in files], "has_more": False}
         )
 
     async def retrieve(self, request: Request) -> Response:
-        caller_of(request).require("read")
+        caller_of(request, "read")
         return plain_json(_file_object(await self._find(caller_of(request), request.path_params["id"])))
 
     async def content(self, request: Request) -> Response:
-        caller_of(request).require("read")
+        caller_of(request, "read")
         file = await self._find(caller_of(request), request.path_params["id"])
         path = PictureStore.path(self.documents.folders.files, file.image)
         headers = {"content-security-policy": "default-src 'none'; sandbox"}
         return Response(await asyncio.to_thread(path.read_bytes), headers=headers, media_type="image/png")
 
     async def delete(self, request: Request) -> Response:
-        caller_of(request).require("submit")
+        caller_of(request, "submit")
         file = await self._find(caller_of(request), request.path_params["id"])
         await self.documents.forget_file(file)
         return plain_json({"id": file.id, "object": "file", "deleted": True})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
@@ -14,16 +13,15 @@ from interleave.service.documents.document_parts import Ending, ShownPart, failu
 from interleave.service.documents.events import Event
 from interleave.service.documents.gemini_request import parse_content
 from interleave.service.documents.jobs import Job
-from interleave.service.documents.refusals import ApiRefusal, headers_of, status_of
+from interleave.service.documents.refusals import ApiRefusal, status_of
 from interleave.service.documents.request_handling import JobHandling
-from interleave.service.documents.requests import plain_json
+from interleave.service.documents.routes import plain_json
 from interleave.service.documents.service import Documents
 from interleave.service.documents.stored_images import InlineData
 from interleave.service.documents.streams import ChunkStream, json_response
 from interleave.service.documents.submissions import OWN_FIELD
-from interleave.service.generator.app import CLIENT_CLOSED_REQUEST
-from interleave.service.generator.messages import ClientDisconnected, Refusal
 from interleave.service.http.middleware import LEASE
+from interleave.service.http.refusals import Refusal, error_response
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -62,8 +60,7 @@ def gemini_error(reason: Refusal) -> dict[str, Any]:
 
 
 def gemini_refusal(reason: Refusal) -> Response:
-    body = json.dumps(gemini_error(reason))
-    return Response(body, status_of(reason), headers_of(reason), media_type="application/json")
+    return error_response(reason, gemini_error(reason), status_of(reason))
 
 
 class GeminiStream(ChunkStream):
@@ -117,18 +114,15 @@ class GeminiRoutes:
         stream = STREAMS.get(request.query_params.get("alt", "json"))
         if stream is None:
             raise ApiRefusal(f"alt: this is one of {', '.join(STREAMS)}", parameter="alt")
-        try:
-            asked, job = await self.handling.submit(request, partial(parse_content, model=model))
-            if method == "streamGenerateContent":
-                return stream(
-                    chunks(job, shown_parts(self.documents.events(job))),
-                    self.handling.store(job),
-                    request.scope[LEASE],
-                    client_gone=self.handling.on_leaving(request, asked, job),
-                )
-            job = await self.handling.wait(request, asked, job)
-        except ClientDisconnected:
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        asked, job = await self.handling.submit(request, partial(parse_content, model=model))
+        if method == "streamGenerateContent":
+            return stream(
+                chunks(job, shown_parts(self.documents.events(job))),
+                self.handling.store(job),
+                request.scope[LEASE],
+                client_gone=self.handling.on_leaving(request, asked, job),
+            )
+        job = await self.handling.wait(request, asked, job)
         response = await self.handling.response(job)
         if (failure := failure_of(response)) is not None:
             return gemini_refusal(failure)

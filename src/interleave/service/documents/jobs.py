@@ -17,12 +17,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from interleave.plugin import RunConfig, Value, journal
+from interleave.plugin import RunConfig, Value, journal, runs
 from interleave.service.documents.database import Database, SqlConnection, SqlDatabase
 
 JobStatus = Literal["queued", "in_progress", "completed", "failed", "cancelled", "incomplete", "held"]
 """Held: its plan waits for a person. Every other name is that of a Response."""
-Decision = journal.PlanReleased | journal.RedrawDecided | journal.AttemptChosen | journal.Undone
+Decision = runs.MadeDecision
 OPEN: tuple[JobStatus, ...] = ("queued", "in_progress")
 _ID = re.compile(r"resp_[0-9a-f]{48}\Z")
 _FILE_ID = re.compile(r"file-[0-9a-f]{32}\Z")

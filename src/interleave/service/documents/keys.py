@@ -1,28 +1,30 @@
-"""API keys: hashed at rest in a file, with scopes and quotas; one key never sees the jobs of another.
+"""Who may do what: API keys, hashed at rest in a file, with scopes and quotas; and guests without one.
 
-Keys are random, so a plain hash of one cannot be reversed by guessing. The file may be changed while the
-service runs, with `interleave serve keys`; a revoked key is refused from the next request on.
+One key never sees the jobs of another. Keys are random, so a plain hash of one cannot be reversed by
+guessing. The file may be changed while the service runs, with `interleave serve keys`; a revoked key is
+refused from the next request on.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import logging
 import os
+import re
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from interleave import ConfigurationError
 from interleave.plugin import Value, folder_lock, write_atomic
+from interleave.service.documents.own_secrets import stored_secret
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.shared_images import PREFIX as SIGNED_PICTURES
 from interleave.service.http.auth import OPEN_PATHS, refuse_foreign_names, refuse_foreign_pages, secret_of
 
 log = logging.getLogger(__name__)
@@ -38,11 +40,12 @@ GOOGLE_KEY = "x-goog-api-key"
 """The header in which Google's clients send their key."""
 COOKIE = "interleave-key"
 """The cookie in which the studio's page sends it: pictures and downloads carry no header."""
-OPEN_HERE = OPEN_PATHS | {"/", "/openapi.json", "/v1/studio/start"}
-"""Routes without authentication: the page that asks for a key, and what it needs to do so."""
-REPORTS = "/v1/studio/reports/"
-SIGNED_PATHS = (SIGNED_PICTURES, REPORTS)
-"""Addresses that carry a signature of their own."""
+GUEST_COOKIE = "interleave-guest"
+GUEST_SECRET = "guests.secret"
+GUEST_SECONDS = 400 * 86400
+"""As long as browsers keep a cookie at most."""
+GUESTS_MAY = frozenset({"submit", "read"})
+_GUEST = re.compile(r"(guest-[0-9a-f]{24})\.([0-9a-f]{32})\Z")
 
 
 class ApiKey(Value):
@@ -166,10 +169,48 @@ def cookie_in(headers: Mapping[str, str], name: str) -> str | None:
     return None
 
 
-class GuestCheck(Protocol):
+@dataclass(frozen=True)
+class GuestQuota:
+    """What one guest may do."""
+
+    max_jobs: int = 2
+    """Documents that wait or are made at once."""
+    per_hour: int = 20
+
+
+class Guests:
+    """Visitors of a public studio without an API key, each of whom sees their own documents only.
+
+    A guest is identified by a signed cookie that comes with the page. Without the cookie the same visitor is
+    a new guest: the quota keeps fair users apart, and the limits of the service hold for all of them.
+    """
+
+    def __init__(self, folder: Path, quota: GuestQuota) -> None:
+        self.path = folder / GUEST_SECRET
+        self.quota = quota
+        self._secret = b""
+
     def caller_in(self, headers: Mapping[str, str]) -> Caller | None:
-        """The guest who sent a request; None for a request without a guest's cookie."""
-        ...
+        """The guest who sent a request; None where it has no cookie of ours."""
+        found = _GUEST.match(cookie_in(headers, GUEST_COOKIE) or "")
+        if found is None or not hmac.compare_digest(self._signature(found[1]), found[2]):
+            return None
+        return Caller(found[1], GUESTS_MAY, self.quota.max_jobs, self.quota.per_hour, is_guest=True)
+
+    def new_cookie(self, *, embedded: bool) -> str:
+        """The header that sets a guest's cookie.
+
+        `embedded`: also where the page is in a frame of another site, which needs HTTPS.
+        """
+        id_ = f"guest-{secrets.token_hex(12)}"
+        where = "SameSite=None; Secure; Partitioned" if embedded else "SameSite=Strict"
+        return (
+            f"{GUEST_COOKIE}={id_}.{self._signature(id_)}; Path=/; HttpOnly; Max-Age={GUEST_SECONDS}; {where}"
+        )
+
+    def _signature(self, id_: str) -> str:
+        self._secret = self._secret or stored_secret(self.path)
+        return hmac.new(self._secret, id_.encode(), hashlib.sha256).hexdigest()[:32]
 
 
 class KeyAccess:
@@ -179,10 +220,12 @@ class KeyAccess:
     refuses every other machine.
     """
 
-    def __init__(self, path: Path, guests: GuestCheck | None = None) -> None:
+    def __init__(self, path: Path, guests: Guests | None = None) -> None:
         """`guests` tells who has no key and may do something nevertheless."""
         self.path = path
         self.guests = guests
+        self.is_open: Callable[[str], bool] = OPEN_PATHS.__contains__
+        """Whether a path needs no key; the application knows, which has the routes."""
         self._stamp: tuple[int, ...] | None = None
         self._by_digest: dict[str, ApiKey] = {}
         self.has_keys = False
@@ -201,7 +244,7 @@ class KeyAccess:
             return caller
         if self.guests is not None and (guest := self.guests.caller_in(headers)) is not None:
             return guest
-        if path not in OPEN_HERE and not path.startswith(SIGNED_PATHS):
+        if not self.is_open(path):
             raise ApiRefusal(
                 "an API key is needed: send Authorization: Bearer KEY, or x-goog-api-key: KEY",
                 status=401,

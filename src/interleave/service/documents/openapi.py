@@ -7,26 +7,23 @@ by tests. `python -m interleave.service.documents.openapi` prints it, for progra
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from functools import cache
+import re
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from interleave import Plan, __version__
-from interleave.bench.labels import Kind
 from interleave.plugin import journal, render
 from interleave.service.documents import schemas as wire
+from interleave.service.documents.browser_guard import HEADER
 from interleave.service.documents.calls import ModelCalls
+from interleave.service.documents.routes import Key, Route, RouteSet, added_routes, all_routes
 from interleave.service.documents.shared_images import ROUTE as SHARED
-from interleave.studio import label_schemas as judging
-from interleave.studio import report_schemas as report_wire
-from interleave.studio import schemas as studio
-from interleave.studio.guard import HEADER
-from interleave.studio.thumbnails import SIDES
 
 REF = "#/components/schemas/{model}"
+_REFERENCE = re.compile(re.escape(REF).replace(r"\{model\}", r"([^\"]+)"))
 EVENT = "JournalEvent"
 JOB_STATES = ("queued", "held", "completed", "incomplete", "failed", "cancelled")
 NOT_SENT = {"event", "fingerprint", "tokens"}
@@ -36,33 +33,6 @@ Schema = dict[str, Any]
 LINES: tuple[type[journal.Line], ...] = get_args(get_args(journal.Entry)[0])
 MAY_LACK = {"Facts", "Document", "ResponseObject", "ErrorFacts", "DocumentError", "DocumentPart"}
 """Answers that have some of their fields only where there is something to say."""
-TAKEN = {
-    "EditedPlan",
-    "NewLabel",
-    "Subject",
-    "EditedStep",
-    "InputAsset",
-    "InputImage",
-    "InputMessage",
-    "InputText",
-    "OwnOptions",
-}
-"""Parts of what clients send: fields with a default may be left out."""
-
-
-@dataclass(frozen=True)
-class Route:
-    """What a route is for, takes and answers."""
-
-    summary: str
-    answer: type[BaseModel] | str | None = None
-    """A type, or a media type; None for no body."""
-    body: type[BaseModel] | str | None = None
-    query: tuple[tuple[str, Schema], ...] = ()
-    idempotent: bool = False
-    """Whether it takes an `Idempotency-Key`."""
-
-
 TEXT: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "integer"}
 _STARTED: Schema = {
@@ -80,37 +50,23 @@ LATER = {
     *("drift", "cause", "refused", "identity_by", "anew"),
 }
 """Fields that are written only where they say something: earlier versions did not have them."""
-_LIMIT = ("limit", NUMBER)
+LIMIT = ("limit", NUMBER)
 _AFTER = ("starting_after", NUMBER)
-_SEARCH = (
-    ("q", TEXT),
-    ("profile", TEXT),
-    ("outcome", {"type": "string", "enum": list(get_args(studio.Outcome))}),
-    ("since", TEXT),
-    ("until", TEXT),
-    ("order", {"type": "string", "enum": ["newest", "oldest"]}),
-    _LIMIT,
-    ("cursor", TEXT),
-)
 _EXPORT = (
     ("download", TEXT),
     ("paper", {"type": "string", "enum": list(get_args(render.Paper))}),
     ("layout", {"type": "string", "enum": list(get_args(render.PageLayout))}),
 )
-_RATER = ("rater", TEXT)
-_KIND = ("kind", {"type": "string", "enum": [each.value for each in Kind]})
 _OPENAI = "application/json"
-_JSONL = "application/jsonl"
 
 
 def _decision(summary: str, body: type[BaseModel]) -> Route:
     return Route(summary, wire.ResponseObject, body, idempotent=True)
 
 
-ROUTES: dict[tuple[str, str], Route] = {
-    ("GET", "/"): Route("The studio's page", "text/html"),
-    ("GET", "/openapi.json"): Route("This description", "application/json"),
-    ("GET", "/health"): Route("Whether it can work", wire.Health),
+ROUTES: dict[Key, Route] = {
+    ("GET", "/openapi.json"): Route("This description", "application/json", is_open=True),
+    ("GET", "/health"): Route("Whether it can work", wire.Health, is_open=True),
     ("GET", "/metrics"): Route("Figures for Prometheus", "text/plain"),
     ("GET", "/v1/models"): Route("OpenAI's and Google's APIs: the models", _OPENAI),
     ("GET", "/v1/models/{name}"): Route("OpenAI's and Google's APIs: a model", _OPENAI),
@@ -130,7 +86,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("DELETE", "/v1/responses/{id}"): Route("Delete a document and everything of it", wire.Deleted),
     ("POST", "/v1/responses/{id}/cancel"): Route("Stop a job", wire.ResponseObject, wire.Nothing),
     ("GET", "/v1/responses/{id}/input_items"): Route("The request of a job", _OPENAI),
-    ("GET", "/v1/documents"): Route("The newest jobs", wire.Documents, query=(_LIMIT, ("after", TEXT))),
+    ("GET", "/v1/documents"): Route("The newest jobs", wire.Documents, query=(LIMIT, ("after", TEXT))),
     ("GET", "/v1/documents/{id}"): Route("A document with everything about it", wire.Document),
     ("GET", "/v1/documents/{id}/plan"): Route("Its plan", Plan),
     ("GET", "/v1/documents/{id}/steps"): Route("Its steps", wire.Steps),
@@ -139,78 +95,40 @@ ROUTES: dict[tuple[str, str], Route] = {
         f"Its journal as server-sent events, each a {EVENT}", EVENTS, query=(_AFTER,)
     ),
     ("GET", "/v1/documents/{id}/document.md"): Route("The document as Markdown", "text/markdown"),
-    **{
-        ("GET", f"/v1/documents/{{id}}/document.{each.name}"): Route(
-            f"The document as {each.title}", each.media_type, query=_EXPORT
-        )
-        for each in render.known_formats().values()
-    },
     ("GET", "/v1/documents/{id}/pictures/{name}"): Route("A picture", "image/png"),
-    ("GET", "/v1/documents/{id}/thumbnails/{name}"): Route(
-        "A small copy of a picture",
-        "image/webp",
-        query=(("side", {"type": "integer", "enum": list(SIDES)}),),
-    ),
-    ("GET", SHARED): Route("A picture at a signed address", "image/png"),
+    ("GET", SHARED): Route("A picture at a signed address", "image/png", is_open=True),
     ("POST", "/v1/documents/{id}/plan/release"): _decision("Draw the plan that is held", wire.Release),
     ("POST", "/v1/documents/{id}/steps/{step}/redraw"): _decision("Draw a step again", wire.Redraw),
     ("POST", "/v1/documents/{id}/steps/{step}/choose"): _decision("Show another attempt", wire.Choose),
     ("POST", "/v1/documents/{id}/undo"): _decision("Undo the last redraw or choice", wire.Nothing),
     ("POST", "/v1/documents/{id}/branch"): _decision("A new document from a step on", wire.BranchOff),
     ("POST", "/v1/documents/{id}/continue"): _decision("Go on with what failed or was stopped", wire.Nothing),
-    ("POST", "/v1/robot/check"): Route(
-        "Whether a robot has done a sub-task", wire.SubTaskVerdict, wire.SubTaskQuestion
-    ),
     ("POST", "/v1/files"): Route("Upload a picture", wire.File, "multipart/form-data"),
-    ("GET", "/v1/files"): Route("The uploads", wire.Files, query=(_LIMIT,)),
+    ("GET", "/v1/files"): Route("The uploads", wire.Files, query=(LIMIT,)),
     ("GET", "/v1/files/{id}"): Route("An upload", wire.File),
     ("DELETE", "/v1/files/{id}"): Route("Delete an upload", wire.Deleted),
     ("GET", "/v1/files/{id}/content"): Route("The picture of an upload", "image/png"),
-    ("GET", "/v1/studio/start"): Route("What the studio can do here", studio.Start),
-    ("POST", "/v1/studio/session"): Route("Keep the key of this request in a cookie"),
-    ("DELETE", "/v1/studio/session"): Route("Forget the key"),
-    ("GET", "/v1/studio/documents"): Route("The gallery, searched", studio.Gallery, query=_SEARCH),
-    ("GET", "/v1/studio/reports"): Route("The reports under the studio's folders", report_wire.Reports),
-    ("GET", "/v1/studio/reports/{ticket}/{path:path}"): Route("A file of a folder of reports", "text/html"),
-    ("GET", "/v1/studio/queue"): Route("The queue", studio.Queue),
-    ("POST", "/v1/studio/queue/pause"): Route("Start nothing more", studio.Queue, wire.Nothing),
-    ("POST", "/v1/studio/queue/resume"): Route("Start again what waits", studio.Queue, wire.Nothing),
-    ("POST", "/v1/studio/queue/{id}/move"): Route("Another place in the queue", studio.Queue, studio.Move),
-    ("POST", "/v1/studio/queue/retry-failed"): Route(
-        "Go on with all that failed", studio.Retried, wire.Nothing
-    ),
-    ("GET", "/v1/studio/documents/{id}/related"): Route(
-        "What a document can be compared with", judging.Related
-    ),
-    ("GET", "/v1/studio/judging/{task}"): Route(
-        "What a rater has not judged yet",
-        judging.JudgeItems,
-        query=(_RATER, ("runs", TEXT), ("unit", TEXT), _LIMIT, ("cursor", TEXT)),
-    ),
-    ("GET", "/v1/studio/labels"): Route(
-        "The labels of a rater, the newest first",
-        judging.RunLabels,
-        query=(_RATER, _KIND, ("runs", TEXT), _LIMIT, ("cursor", TEXT)),
-    ),
-    ("POST", "/v1/studio/labels"): Route("Store labels", judging.StoredLabels, judging.NewLabels),
-    ("POST", "/v1/studio/labels/undo"): Route(
-        "Take back what a rater said last", judging.UndoneLabels, judging.Undo
-    ),
-    ("POST", "/v1/studio/labels/reveal"): Route(
-        "Note that a rater knows which systems drew these documents", None, judging.Reveal
-    ),
-    ("GET", "/v1/studio/labels/export"): Route("Labels as a file", _JSONL, query=(_RATER, _KIND)),
-    ("POST", "/v1/studio/labels/import"): Route("Labels from a file", judging.StoredLabels, _JSONL),
-    ("GET", "/v1/studio/agreement"): Route("How far raters agree", judging.AgreementFacts),
 }
 
 
-@cache
-def openapi() -> Schema:
-    """The description, as OpenAPI 3.1."""
-    schemas = _schemas()
+def own_routes() -> dict[Key, Route]:
+    """The routes of the service itself, with one for each format that documents are exported to."""
+    exports = {
+        ("GET", f"/v1/documents/{{id}}/document.{each.name}"): Route(
+            f"The document as {each.title}", each.media_type, query=_EXPORT
+        )
+        for each in render.known_formats().values()
+    }
+    return ROUTES | exports
+
+
+def openapi(added: Mapping[str, RouteSet] | None = None) -> Schema:
+    """The description, as OpenAPI 3.1; with the routes of all installed packages, unless they are named."""
+    added = added_routes() if added is None else added
+    routes = all_routes(own_routes(), added)
+    may_lack = MAY_LACK.union(*(each.may_lack for each in added.values()))
     paths: dict[str, Schema] = {}
-    for (method, path), route in ROUTES.items():
+    for (method, path), route in routes.items():
         plain = path.replace(":path}", "}")
         paths.setdefault(plain, {})[method.lower()] = _operation(method, plain, route)
     keys = {
@@ -221,7 +139,7 @@ def openapi() -> Schema:
         "openapi": "3.1.0",
         "info": {"title": "interleave document service", "version": __version__},
         "paths": paths,
-        "components": {"schemas": schemas, "securitySchemes": keys},
+        "components": {"schemas": _schemas(list(routes.values()), may_lack), "securitySchemes": keys},
         "security": [{"bearer": []}, {"google": []}, {}],
     }
 
@@ -262,24 +180,27 @@ def _content(what: type[BaseModel] | str | None) -> Schema:
     return {"content": {"application/json": {"schema": {"$ref": REF.format(model=what.__name__)}}}}
 
 
-def _schemas() -> dict[str, Schema]:
+def _schemas(routes: Sequence[Route], may_lack: Set[str]) -> dict[str, Schema]:
     """All types by their names, and the events of a journal."""
-    bodies = {each.body for each in ROUTES.values()}
-    answers = {each.answer for each in ROUTES.values()} | {wire.ErrorBody}
-    named = [(each, "validation") for each in bodies if isinstance(each, type)]
-    named += [
-        (each, "serialization") for each in (*answers, *LINES, journal.RequestPart) if isinstance(each, type)
-    ]
+    taken = {each.body for each in routes if isinstance(each.body, type)}
+    answers = {each.answer for each in routes if isinstance(each.answer, type)}
+    sent: set[type[BaseModel]] = {*answers, *LINES, wire.ErrorBody, journal.RequestPart}
+    named = [(each, "validation") for each in taken] + [(each, "serialization") for each in sent]
     ordered = sorted(named, key=lambda pair: (pair[0].__name__, pair[1]))
     _, found = models_json_schema(ordered, ref_template=REF)  # type: ignore[arg-type]
     schemas: dict[str, Schema] = found["$defs"]
-    taken = {each.__name__ for each in bodies if isinstance(each, type)} | MAY_LACK | TAKEN
-    for name, schema in schemas.items():
-        if name not in taken and "properties" in schema:  # answers have all their fields
-            schema["required"] = [field for field in schema["properties"] if field not in LATER]
-            for field in LATER & schema["properties"].keys():  # generators of types take a default for given
-                schema["properties"][field].pop("default", None)
+    for name in _used(schemas, {each.__name__ for each in sent}) - may_lack:
+        if fields := schemas[name].get("properties"):  # what is sent has all its fields
+            schemas[name]["required"] = [field for field in fields if field not in LATER]
+            for field in LATER & fields.keys():  # generators of types take a default for given
+                fields[field].pop("default", None)
     return schemas | _events(schemas)
+
+
+def _used(schemas: dict[str, Schema], names: set[str]) -> set[str]:
+    """These types, and those that they are made of."""
+    inner = {each for name in names for each in _REFERENCE.findall(json.dumps(schemas[name]))}
+    return names if inner <= names else _used(schemas, names | inner)
 
 
 def _events(schemas: dict[str, Schema]) -> dict[str, Schema]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from interleave.service.generator import openai_images_api as openai
-from interleave.service.generator.messages import Refusal
+from interleave.service.http.refusals import Refusal, error_response
 
 
 class ApiRefusal(Refusal):
@@ -50,12 +49,5 @@ def status_of(reason: Refusal) -> int:
     return reason.status if isinstance(reason, ApiRefusal) else openai.status_of(reason)
 
 
-def headers_of(reason: Refusal) -> dict[str, str]:
-    """The headers that go with a refusal."""
-    headers = {} if reason.retry_after is None else {"retry-after": str(max(1, round(reason.retry_after)))}
-    return headers | ({"www-authenticate": "Bearer"} if status_of(reason) == 401 else {})
-
-
 def refusal_response(reason: Refusal) -> Response:
-    body = json.dumps(error_body(reason))
-    return Response(body, status_of(reason), headers_of(reason), media_type="application/json")
+    return error_response(reason, error_body(reason), status_of(reason))

@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from starlette.requests import ClientDisconnect
+
 from interleave.plugin import PictureStore
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.requests import caller_of
+from interleave.service.documents.routes import caller_of
 from interleave.service.documents.service import RECEIVE_SECONDS, Documents
 from interleave.service.documents.streams import disconnected
 from interleave.service.documents.submissions import Submission
-from interleave.service.generator.messages import ClientDisconnected
 from interleave.service.http.decoding import finish_despite_cancel
 from interleave.service.http.middleware import LEASE, REQUEST_ID
 from interleave.service.http.request_bodies import read_json
@@ -34,7 +35,7 @@ class JobHandling:
         self.documents = documents
 
     async def submit(self, request: Request, parse: Parse[Asked]) -> tuple[Asked, Job]:
-        """Read a request and store its job; raises `ClientDisconnected` or a `Refusal`."""
+        """Read a request and store its job; raises `ClientDisconnect` or a `Refusal`."""
         asked = await self._read(request, parse)
         job = await self.documents.submit(
             caller_of(request),
@@ -73,7 +74,7 @@ class JobHandling:
                 return working.result()
             if not keeps(request, asked):
                 self.abandon(request, job)
-            raise ClientDisconnected
+            raise ClientDisconnect
         finally:
             working.cancel()
             gone.cancel()

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from interleave import Asset, Outcome, Plan, PlanStep, Verdict
+from interleave import Asset, Plan, PlanStep, Verdict
 from interleave.plugin import Value, config, drift, runs, types
 
 Status = Literal["queued", "in_progress", "held", "completed", "incomplete", "failed", "cancelled"]
@@ -307,28 +307,6 @@ class Files(Value):
     object: Literal["list"]
     data: list[File]
     has_more: bool
-
-
-class SubTaskQuestion(Value):
-    """`POST /v1/robot/check`."""
-
-    instruction: str
-    before: str
-    """A picture as `data:image/…;base64,…`."""
-    after: str
-    model: str | None = None
-
-
-class SubTaskVerdict(Value):
-    """Whether a sub-task is done."""
-
-    done: bool
-    outcome: Outcome
-    reasoning: str
-    correction: str | None
-    """What the robot has to do now."""
-    confidence: float | None
-    seconds: float
 
 
 class Health(Value):

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,13 +19,13 @@ from interleave.plugin import count, make_folder, redaction, resolve, runs
 from interleave.service.documents.app import build_app
 from interleave.service.documents.call_observer import observed
 from interleave.service.documents.folders import Folders
-from interleave.service.documents.guests import GuestQuota, Guests
 from interleave.service.documents.jobs import JobTable
 from interleave.service.documents.keys import FILE_NAME as KEYS_NAME
-from interleave.service.documents.keys import KeyAccess
+from interleave.service.documents.keys import GuestQuota, Guests, KeyAccess
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.model_cache import ModelShelf, NoModels, Offer
+from interleave.service.documents.routes import RouteSet
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.documents.shared_jobs import SharedJobTable
 from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
@@ -33,7 +33,6 @@ from interleave.service.generator.server import GRACE_SECONDS, Server, address_o
 from interleave.service.http.auth import is_loopback
 from interleave.service.http.memory import trim_freed_memory
 from interleave.service.http.signals import drain_on_signals
-from interleave.studio.page import PageFile
 
 log = logging.getLogger("interleave.service")
 JOBS_NAME = "jobs.sqlite"
@@ -62,10 +61,8 @@ class DocumentsConfig:
     """Profiles that clients may choose besides, by name."""
     guests: GuestQuota | None = None
     """What visitors without an API key may do; None: nothing."""
-    frame_ancestors: tuple[str, ...] = ()
-    """Sites that may show the studio in a frame."""
-    reports: tuple[Path, ...] = ()
-    """Folders whose reports the studio shows."""
+    routes: Mapping[str, RouteSet] = field(default_factory=dict)
+    """Sets of routes with options of their own, instead of the installed ones of the same names."""
 
     @property
     def keys_path(self) -> Path:
@@ -161,8 +158,7 @@ async def _serve(
     )
     metrics = DocumentMetrics()
     documents = make_documents(config, jobs, metrics)
-    page = PageFile(frame_ancestors=config.frame_ancestors)
-    server = Server(uvicorn_config(build_app(documents, access, metrics, page, config.reports)))
+    server = Server(uvicorn_config(build_app(documents, access, metrics, config.routes)))
     gc.collect()
     gc.freeze()  # what is here now stays: a search for garbage among it would hold up every request
     opened = await documents.start()

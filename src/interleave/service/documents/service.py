@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,11 +33,13 @@ from interleave.plugin import (
     RunConfig,
     agents,
     backends,
+    count,
     journal,
     runs,
 )
 from interleave.service.documents.broadcaster import Feeds
 from interleave.service.documents.events import Event, Fold, ResponseFold, folded
+from interleave.service.documents.fair_queue import QueueState, read_queue, write_queue
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import (
     IdempotencyConflict,
@@ -49,24 +52,21 @@ from interleave.service.documents.jobs import (
 )
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.model_cache import ModelShelf
-from interleave.service.documents.queue_state import QueueState, read_queue, write_queue
 from interleave.service.documents.refusals import ApiRefusal, for_clients, unknown
 from interleave.service.documents.response_json import response_object
-from interleave.service.documents.retention import remove_regularly
 from interleave.service.documents.shared_images import PictureAddresses, SharedPicture
-from interleave.service.documents.shared_worker import SharedJobWorker, Sharing
+from interleave.service.documents.shared_worker import SharedJobWorker, Sharing, make_worker
 from interleave.service.documents.submissions import FileReference, InputPicture, Submission
 from interleave.service.documents.tracing import span, traceparent
 from interleave.service.documents.webhooks import Webhooks, deliveries_of
-from interleave.service.documents.workers import Places, make_worker
-from interleave.service.generator.messages import RawPicture
-from interleave.service.http.decoding import Decoder, EncodedPicture
+from interleave.service.http.decoding import Decoder, EncodedPicture, RawPicture
 from interleave.service.http.memory import MEGABYTE, MemoryBudget, MemoryLease
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 REQUEST_THREADS = 8
 RECEIVE_SECONDS = 60.0
 """How long the pictures of a request may wait for memory to be decoded in."""
@@ -74,6 +74,10 @@ MAX_IDEMPOTENCY_KEY = 255
 NEAREST_REQUESTS = 3
 """How many requests are offered instead of one that cannot be answered."""
 STORAGE_RETRY_SECONDS = 30.0
+DAY = 86_400.0
+REMOVE_SECONDS = 600.0
+"""How often it looks for what is too old to be kept."""
+REMOVED_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -126,13 +130,14 @@ class Documents:
         self.webhooks = webhooks
         self.memory = MemoryBudget(self.settings.memory_bytes)
         self.decoder = Decoder()
-        places = Places(self.settings.concurrency, self.settings.queue, self.settings.per_key)
         self.worker = make_worker(
             jobs,
             folders,
             shelf,
             self.settings.limits,
-            places,
+            running=self.settings.concurrency,
+            waiting=self.settings.queue,
+            per_key=self.settings.per_key,
             sharing=self.settings.sharing,
             deliveries=deliveries_of if webhooks else lambda job: [],
             clock=clock,
@@ -187,7 +192,7 @@ class Documents:
         self.turns.paused = queue.paused
         opened = await self.worker.restart(queue.order)
         if self.settings.keep_days is not None:
-            self._removing = asyncio.create_task(remove_regularly(self, self.settings.keep_days))
+            self._removing = asyncio.create_task(self._remove_regularly(self.settings.keep_days))
         return opened
 
     async def stop(self, within: float = 0.0) -> None:
@@ -358,6 +363,28 @@ class Documents:
         if await self.jobs.remove_file(file.id):
             path = self.folders.files.path(file.image)
             await self.in_thread(partial(path.unlink, missing_ok=True))
+
+    async def _remove_regularly(self, days: float) -> None:
+        """Remove what is old, again and again; a disk that fails is tried again later."""
+        while True:
+            try:
+                if removed := await self.remove_older(days):
+                    log.info("removed %s that ended more than %g days ago", count(removed, "job"), days)
+            except (StorageError, OSError) as error:
+                log.error("old jobs cannot be removed: %s", error)
+            await asyncio.sleep(REMOVE_SECONDS)
+
+    async def remove_older(self, days: float) -> int:
+        """Remove jobs that ended so many days ago, held ones too, and uploads; returns the number of jobs."""
+        before, removed = self.clock() - days * DAY, 0
+        while ids := await self.jobs.ended_before(before, limit=REMOVED_AT_ONCE):
+            for id_ in ids:
+                await self.forget(id_)
+            removed += len(ids)
+        while files := await self.jobs.files_before(before, limit=REMOVED_AT_ONCE):
+            for file in files:
+                await self.forget_file(file)
+        return removed
 
     async def _stored(
         self,

@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import secrets
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from interleave import StorageError
-from interleave.plugin import runs
-from interleave.service.documents.jobs import OPEN, Job, JobError
-from interleave.service.documents.shared_jobs import CHANNEL, Claimed, SharedJobTable
-from interleave.service.documents.shared_queue import SharedTurns
+from interleave.plugin import Limits, runs
+from interleave.service.documents.fair_queue import Turns
+from interleave.service.documents.folders import Folders
+from interleave.service.documents.jobs import OPEN, Delivery, Job, JobError, JobTable
+from interleave.service.documents.model_cache import ModelShelf
+from interleave.service.documents.shared_jobs import CHANNEL, Claimed, KeyLoad, SharedJobTable
 from interleave.service.documents.worker import JobWorker
 
 log = logging.getLogger(__name__)
@@ -35,6 +39,8 @@ MOST_STALLS = 5
 """After so many workers in a row died or hung with a job, the job is taken to be the cause."""
 RENEWALS = 3
 """In the time of a lease."""
+COUNT_SECONDS = 1.0
+"""For which a count of the jobs of all processes is good."""
 
 
 def worker_name() -> str:
@@ -48,6 +54,48 @@ class Sharing:
 
     lease_seconds: float = 30.0
     name: str = field(default_factory=worker_name)
+
+
+class SharedTurns(Turns):
+    """Admits jobs by the load of all processes; whose turn it is the table decides."""
+
+    shared = True
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.per_key_everywhere: int | None = options.get("per_key")
+        """On all machines together; None for as many as there are places."""
+        self._load: dict[str, KeyLoad] = {}
+        self._since: Counter[str] = Counter()
+        self._counted = -math.inf
+
+    async def refresh(self, jobs: SharedJobTable) -> None:
+        """Count the open jobs of all processes, unless that was done just now."""
+        if self._clock() - self._counted < COUNT_SECONDS:
+            return
+        self._counted, before = self._clock(), self._since.copy()
+        self._load = await jobs.load()
+        self._since -= before
+
+    def stored(self, key: str) -> None:
+        """A job was added here since the last count."""
+        self._since[key] += 1
+
+    @property
+    def depth(self) -> int:
+        return sum(each.waiting for each in self._load.values()) + self._since.total()
+
+    @property
+    def in_flight(self) -> int:
+        return sum(each.running for each in self._load.values())
+
+    @property
+    def oldest_seconds(self) -> float:
+        return max((each.oldest_seconds for each in self._load.values()), default=0.0)
+
+    def open_jobs(self, key: str) -> int:
+        load = self._load.get(key, KeyLoad(0, 0, 0.0))
+        return load.waiting + load.running + self._since[key]
 
 
 class SharedJobWorker(JobWorker):
@@ -256,3 +304,25 @@ class SharedJobWorker(JobWorker):
     def _tell(self, job: Job) -> None:
         for listener in self.listeners:
             listener(job)
+
+
+def make_worker(
+    jobs: JobTable,
+    folders: Folders,
+    shelf: ModelShelf,
+    limits: Limits,
+    *,
+    running: int,
+    waiting: int,
+    per_key: int | None = None,
+    sharing: Sharing | None = None,
+    deliveries: Callable[[Job], list[Delivery]] = lambda job: [],
+    clock: Callable[[], float] = time.time,
+) -> JobWorker:
+    """A worker that fits the job table, still to be started: alone with it, or one of several."""
+    shared = isinstance(jobs, SharedJobTable)
+    turns = (SharedTurns if shared else Turns)(running=running, waiting=waiting, per_key=per_key)
+    options: dict[str, Any] = {"deliveries": deliveries, "clock": clock}
+    if shared:
+        return SharedJobWorker(jobs, folders, shelf, turns, limits, sharing=sharing, **options)
+    return JobWorker(jobs, folders, shelf, turns, limits, **options)

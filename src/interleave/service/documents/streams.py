@@ -17,8 +17,8 @@ from interleave.service.documents.events import Event
 from interleave.service.documents.refusals import error_body
 from interleave.service.documents.stored_images import StoredPicture
 from interleave.service.generator.app import PiecewiseResponse, sent_in_time
-from interleave.service.generator.messages import Refusal
 from interleave.service.http.memory import MemoryLease
+from interleave.service.http.refusals import Refusal
 
 HEARTBEAT = b": still here\n"
 """A comment without an empty line after it: some clients take an empty line for an event without data."""

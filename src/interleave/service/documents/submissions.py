@@ -13,9 +13,10 @@ from interleave.plugin import config, one_line, text, types
 from interleave.service.documents.jobs import is_file_id
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.shared_images import SharedPicture, shared_picture
-from interleave.service.generator.messages import Refusal, ServiceFacts
+from interleave.service.generator.messages import ServiceFacts
 from interleave.service.generator.parameters import MAX_SEED, Parameters
 from interleave.service.http.decoding import EncodedPicture
+from interleave.service.http.refusals import Refusal
 from interleave.service.http.request_bodies import picture_from_base64
 
 OWN_FIELD = "interleave"

@@ -21,8 +21,7 @@ from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.model_cache import ModelShelf
 from interleave.service.documents.server import DISK_THREADS
 from interleave.service.documents.shared_jobs import SharedJobTable
-from interleave.service.documents.shared_queue import SharedTurns
-from interleave.service.documents.shared_worker import SharedJobWorker, Sharing
+from interleave.service.documents.shared_worker import SharedJobWorker, SharedTurns, Sharing
 from interleave.service.documents.webhooks import deliveries_of
 
 log = logging.getLogger("interleave.service")

@@ -11,34 +11,33 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from interleave.service.generator import edit_api as reference
 from interleave.service.generator import openai_images_api as openai
-from interleave.service.generator.messages import ClientDisconnected, Drawing, Job, RawPicture, Refusal
+from interleave.service.generator.messages import Drawing, Job
 from interleave.service.generator.metrics import CONTENT_TYPE, Metrics
 from interleave.service.generator.openapi import SECURITY_POLICY, docs_page, openapi
 from interleave.service.generator.pool import Pool
 from interleave.service.http.auth import Access
 from interleave.service.http.connections import CONNECTION
-from interleave.service.http.decoding import Decoder, finish_despite_cancel
+from interleave.service.http.decoding import Decoder, RawPicture, finish_despite_cancel
 from interleave.service.http.memory import MemoryLease
 from interleave.service.http.middleware import (
     LEASE,
     REQUEST_ID,
     ServiceMiddleware,
-    internal_failure,
-    refusal_response,
+    exception_handlers,
 )
+from interleave.service.http.refusals import Refusal, error_response
 from interleave.service.http.request_bodies import ReceivedBody, read_form, read_json
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
 T = TypeVar("T")
-CLIENT_CLOSED_REQUEST = 499
-"""The status that is logged and counted when the client disconnected before the response."""
 RESPONSE_COPIES = 3
 """Copies of a drawn picture until its response is sent: the file, and base64."""
 PIECE_BYTES = 262_144
@@ -62,10 +61,15 @@ class Service:
 def build_app(service: Service, access: Access) -> ServiceMiddleware:
     """The server as an ASGI application; the caller starts and stops the pool."""
     from fastapi import FastAPI
-    from starlette.exceptions import HTTPException
 
-    # FastAPI's own page would load scripts from another site: api_docs.py has ours.
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    # FastAPI's own page would load scripts from another site: openapi.py has ours.
+    app = FastAPI(
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        exception_handlers=exception_handlers(refusal_response),
+    )
     routes = Routes(service)
     table = {
         "/": routes.root,
@@ -90,32 +94,22 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
         app.add_route(path, handler, methods=["GET"])
     for path, handler in drawing.items():
         app.add_route(path, handler, methods=["POST"])
-    app.add_exception_handler(HTTPException, _unrouted)
-    app.add_exception_handler(Refusal, _refused)
-    app.add_exception_handler(Exception, _failed)
     routes_known = frozenset({*table, *drawing})
     return ServiceMiddleware(
-        app, service.pool, access, service.metrics, lambda path: path if path in routes_known else "other"
+        app,
+        service.pool,
+        access,
+        service.metrics,
+        lambda path: path if path in routes_known else "other",
+        refusal_response,
     )
 
 
-async def _unrouted(request: Request, error: Exception) -> Response:
-    """What the framework refuses (404, 405…), in the error format of the API."""
-    status = getattr(error, "status_code", 500)
-    words = {404: "there is nothing here", 405: f"{request.method} is not allowed here"}
-    response = refusal_response(request.url.path, Refusal(words.get(status, str(error)), status=status))
-    response.headers.update(getattr(error, "headers", None) or {})
-    return response
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    reason = error if isinstance(error, Refusal) else Refusal(str(error), status=500)
-    return refusal_response(request.url.path, reason)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    """An error of our own: the middleware logs it under the request id, and the client gets only the id."""
-    return refusal_response(request.url.path, internal_failure(request.scope[REQUEST_ID]))
+def refusal_response(path: str, reason: Refusal) -> Response:
+    """A refusal in the error format of this path's API."""
+    if path.startswith("/v1/"):
+        return error_response(reason, openai.refusal(reason), openai.status_of(reason))
+    return error_response(reason, reference.refusal(reason), reason.status)
 
 
 class Routes:
@@ -149,12 +143,9 @@ class Routes:
     ) -> Response:
         """Read the request, draw, respond; cancel everything when the client disconnects."""
         handler = RequestHandler(self.service, request.scope[LEASE], self.pool.deadline())
-        try:
-            self.pool.check_admission()
-            body = [await read(request)]
-            return await _cancelled_on_disconnect(request, handler.run(body, wire, *more))
-        except ClientDisconnected:
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        self.pool.check_admission()
+        body = [await read(request)]
+        return await _cancelled_on_disconnect(request, handler.run(body, wire, *more))
 
     async def root(self, request: Request) -> Response:
         message = f"interleave generator server: {self.service.models[0]}"
@@ -254,7 +245,7 @@ async def _cancelled_on_disconnect(request: Request, work: Awaitable[T]) -> T:
     try:
         await asyncio.wait({working, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise ClientDisconnected
+            raise ClientDisconnect
         return working.result()
     finally:
         working.cancel()

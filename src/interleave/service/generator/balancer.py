@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from interleave import BackendError, ConfigurationError, MissingDependency
-from interleave.plugin import backends
+from interleave.remote.endpoints import read_endpoints
 
 log = logging.getLogger("interleave.service")
 LOOK_SECONDS = 1.0
@@ -123,7 +123,7 @@ class Balancer:
         self._ending = threading.Event()
 
     def start(self) -> None:
-        self._write(backends.read_endpoints(self.config.servers, self.config.server_port, may_be_empty=True))
+        self._write(read_endpoints(self.config.servers, self.config.server_port, may_be_empty=True))
         self._check()
         command = [*self._command, "-e", f"{self.folder}/error.log"]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -138,7 +138,7 @@ class Balancer:
     def follow(self) -> None:
         """Take over what the file says now; what cannot be read or used changes nothing."""
         try:
-            urls = backends.read_endpoints(self.config.servers, self.config.server_port, may_be_empty=True)
+            urls = read_endpoints(self.config.servers, self.config.server_port, may_be_empty=True)
             if urls != self.urls:
                 self._write(urls)
                 self._check()

@@ -11,9 +11,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from interleave.service.generator.messages import Drawing, DrawnPicture, Job, Refusal, ServiceFacts
+from interleave.service.generator.messages import Drawing, DrawnPicture, Job, ServiceFacts
 from interleave.service.generator.parameters import Parameters, check_mask, check_sources
 from interleave.service.http.decoding import EncodedPicture
+from interleave.service.http.refusals import Refusal
 from interleave.service.http.request_bodies import picture_from_base64
 
 SHARED = ("prompt", "negative_prompt", "seed", "enhance_prompt", "width", "height")

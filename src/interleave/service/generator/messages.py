@@ -1,4 +1,4 @@
-"""The values of the generator server: drawings asked for, pictures drawn, jobs, and refusals."""
+"""The values of the generator server: drawings asked for, pictures drawn, and jobs."""
 
 from __future__ import annotations
 
@@ -7,28 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from interleave import GeneratorCapabilities, InterleaveError
+from interleave import GeneratorCapabilities
 from interleave.plugin import backends, images
+from interleave.service.http.decoding import EncodedPicture, RawPicture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-    from interleave.service.http.decoding import EncodedPicture
 
 MEDIA_TYPES = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp"}
 DEFAULT_QUALITY = 95
 """The quality of JPEG and WebP, when the client names none."""
 PNG_LEVEL = 3
 """A third of the time of Pillow's default of 6 for a photograph, and no larger."""
-
-
-@dataclass(frozen=True)
-class RawPicture:
-    """A source picture as plain RGB bytes: decoded once by the server, sent to a worker as it is."""
-
-    width: int
-    height: int
-    data: bytes
 
 
 @dataclass(frozen=True)
@@ -88,28 +78,6 @@ class ServiceFacts:
     capabilities list them as `request_settings`."""
     ignored: frozenset[str] = frozenset()
     """Parameters that clients may send without effect; every response names those it dropped."""
-
-
-class Refusal(InterleaveError):
-    """A request is refused, with the HTTP status that says why."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int = 422,
-        parameter: str | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.parameter = parameter
-        self.retry_after = retry_after
-        """Seconds after which the same request may succeed, where known."""
-
-
-class ClientDisconnected(Exception):
-    """The client disconnected before the response."""
 
 
 @dataclass(frozen=True)

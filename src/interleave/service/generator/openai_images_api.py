@@ -18,11 +18,11 @@ from interleave.service.generator.messages import (
     DrawnPicture,
     Job,
     OutputFormat,
-    Refusal,
     ServiceFacts,
 )
 from interleave.service.generator.parameters import MAX_SEED, Parameters, check_mask, check_sources
 from interleave.service.http.decoding import EncodedPicture
+from interleave.service.http.refusals import Refusal
 
 MAX_PICTURES = 10
 MAX_PARTIAL_PICTURES = 3

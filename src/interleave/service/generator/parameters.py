@@ -12,11 +12,15 @@ import math
 import random
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, is_dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from pydantic import BaseModel
+
 from interleave.plugin import backends, count, did_you_mean, one_line, text
-from interleave.service.generator.messages import Refusal, ServiceFacts
+from interleave.service.generator.messages import ServiceFacts
+from interleave.service.http.refusals import Refusal
 
 MAX_SEED = 2**63 - 1
 RANDOM_SEEDS = 2**31
@@ -357,3 +361,20 @@ def _same(value: object, other: object) -> bool:
         return value is other or (isinstance(value, str) and value.lower() == str(other).lower())
     one, two = _number(value), _number(other)
     return one == two if one is not None and two is not None else value == other
+
+
+def settings_of(generator: object) -> dict[str, Any]:
+    """What a generator draws with: its `settings`, where it has them, over the options of its spec."""
+    options, own = getattr(generator, "options", None), getattr(generator, "settings", None)
+    found = options.model_dump() if isinstance(options, BaseModel) else {}
+    if is_dataclass(own) and not isinstance(own, type):
+        found |= asdict(own)
+    elif isinstance(own, Mapping):
+        found |= own
+    if isinstance(found.get("size"), tuple | list):
+        found["size"] = "x".join(map(str, found["size"]))
+    return {
+        key: found[key]
+        for key in sorted(REPORTED_SETTINGS & found.keys())
+        if isinstance(found[key], str | int | float)
+    }

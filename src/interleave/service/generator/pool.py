@@ -21,9 +21,10 @@ from typing import Protocol
 
 from interleave import ConfigurationError
 from interleave.service.generator.config import Limits
-from interleave.service.generator.messages import Drawing, DrawnPicture, Refusal, ServiceFacts
+from interleave.service.generator.messages import Drawing, DrawnPicture, ServiceFacts
 from interleave.service.generator.worker_process import Ticket, Worker, WorkerState
 from interleave.service.http.memory import MemoryBudget
+from interleave.service.http.refusals import Refusal
 
 log = logging.getLogger(__name__)
 MAX_WORKER_DEATHS = 2

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlencode
 
 from interleave import BackendError, Failure, ImageGenerator, ImageRequest, MissingDependency, load_generator
 from interleave.plugin import runs
+from interleave.service.generator.parameters import settings_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -67,8 +68,6 @@ class Replica:
         self.generator = load_generator(spec)
 
     def facts(self) -> tuple[Any, dict[str, Any]]:
-        from interleave.service.generator.worker_main import settings_of
-
         return self.generator.capabilities, settings_of(self.generator)
 
     async def draw(self, request: ImageRequest) -> tuple[Image | None, dict[str, Any]]:

@@ -15,7 +15,6 @@ from interleave import ConfigurationError
 from interleave.plugin import count, files, redaction
 from interleave.service.generator.app import Service, build_app
 from interleave.service.generator.config import ServerConfig
-from interleave.service.generator.messages import Refusal
 from interleave.service.generator.metrics import Metrics
 from interleave.service.generator.pool import Pool
 from interleave.service.generator.registration import Registration, own_address
@@ -23,6 +22,7 @@ from interleave.service.http.auth import TOKEN_VARIABLE, Access, check_public
 from interleave.service.http.connection_limits import MAX_CONNECTIONS, ConnectionLimiter
 from interleave.service.http.connections import KEEP_ALIVE_SECONDS, BoundedConnection
 from interleave.service.http.memory import trim_freed_memory
+from interleave.service.http.refusals import Refusal
 from interleave.service.http.signals import drain_on_signals
 
 log = logging.getLogger("interleave.service")

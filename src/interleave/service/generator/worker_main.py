@@ -13,18 +13,16 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from PIL import Image
-from pydantic import BaseModel
 
 from interleave import BackendError, ConfigurationError, ImageGenerator, ImageRequest, InterleaveError
 from interleave.plugin import backends, images, redaction
 from interleave.service.generator.messages import OutputFormat
-from interleave.service.generator.parameters import REPORTED_SETTINGS
+from interleave.service.generator.parameters import settings_of
 from interleave.service.generator.ray_replicas import load_served
 from interleave.service.generator.worker_protocol import (
     BEAT_SECONDS,
@@ -160,23 +158,6 @@ def _picture(drawn: object) -> Image.Image:
 
 def _facts(generator: ImageGenerator) -> dict[str, Any]:
     return {"capabilities": asdict(generator.capabilities), "settings": settings_of(generator)}
-
-
-def settings_of(generator: object) -> dict[str, Any]:
-    """What a generator draws with: its `settings`, where it has them, over the options of its spec."""
-    options, own = getattr(generator, "options", None), getattr(generator, "settings", None)
-    found = options.model_dump() if isinstance(options, BaseModel) else {}
-    if is_dataclass(own) and not isinstance(own, type):
-        found |= asdict(own)
-    elif isinstance(own, Mapping):
-        found |= own
-    if isinstance(found.get("size"), tuple | list):
-        found["size"] = "x".join(map(str, found["size"]))
-    return {
-        key: found[key]
-        for key in sorted(REPORTED_SETTINGS & found.keys())
-        if isinstance(found[key], str | int | float)
-    }
 
 
 def _described(error: Exception) -> dict[str, Any]:

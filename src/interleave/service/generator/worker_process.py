@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from interleave import ConfigurationError, GeneratorCapabilities, InterleaveError
 from interleave.plugin import redaction
 from interleave.service.generator.config import visible_devices
-from interleave.service.generator.messages import Drawing, DrawnPicture, Refusal, ServiceFacts
+from interleave.service.generator.messages import Drawing, DrawnPicture, ServiceFacts
 from interleave.service.generator.worker_protocol import (
     READ_AHEAD_BYTES,
     Frame,
@@ -27,6 +27,7 @@ from interleave.service.generator.worker_protocol import (
 )
 from interleave.service.http.auth import TOKEN_VARIABLE
 from interleave.service.http.decoding import WORKER_BYTES
+from interleave.service.http.refusals import Refusal
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from interleave import ConfigurationError
-from interleave.service.generator.messages import Refusal
+from interleave.service.http.refusals import Refusal
 
 OPEN_PATHS = frozenset({"/health"})
 """Open to load balancers without a token; it shows only whether the server is alive."""

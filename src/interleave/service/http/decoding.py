@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from interleave import InputError
 from interleave.plugin import images
-from interleave.service.generator.messages import RawPicture, Refusal
 from interleave.service.http.memory import MemoryLease
+from interleave.service.http.refusals import Refusal
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -39,6 +39,15 @@ _MAGIC = re.compile(rb"(?P<PNG>\x89PNG\r\n\x1a\n)|(?P<JPEG>\xff\xd8\xff)|(?P<WEB
 _MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
 _FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 _MAX_SEGMENTS = 100_000
+
+
+@dataclass(frozen=True)
+class RawPicture:
+    """A source picture as plain RGB bytes: decoded once by the server, sent to a worker as it is."""
+
+    width: int
+    height: int
+    data: bytes
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from interleave.service.generator.messages import Refusal
+from interleave.service.http.refusals import Refusal
 
 MEGABYTE = 1_000_000
 GRACE_SECONDS = 5.0

@@ -8,31 +8,35 @@ query or headers, so that a client cannot write into it; unauthenticated request
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import math
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any, Protocol
 
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from interleave.plugin import count as text_count
 from interleave.plugin import one_line
-from interleave.service.generator import edit_api as reference
-from interleave.service.generator import openai_images_api as openai
-from interleave.service.generator.messages import Refusal
 from interleave.service.http.connections import CONNECTION
 from interleave.service.http.memory import MemoryBudget, MemoryLease
+from interleave.service.http.refusals import Refusal
 from interleave.service.http.request_bodies import MAX_BODY_BYTES, BoundedBody, Message, Receive
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Refuse = Callable[[str, Refusal], Response]
+"""Writes a refusal in the error format of a path's API."""
+ExceptionHandler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 
 log = logging.getLogger(__name__)
+CLIENT_CLOSED_REQUEST = 499
+"""The status that is logged and counted when the client disconnected before the response."""
 DISCARD_SECONDS = 2.0
 MAX_ADDRESS_BYTES = 8192
 UNAUTHENTICATED_LOG_SECONDS = 1.0
@@ -75,19 +79,15 @@ class ServiceMiddleware:
         access: AccessCheck,
         metrics: RequestMetrics,
         route_of: Callable[[str], str],
-        *,
-        refuse: Callable[[str, Refusal], Response] | None = None,
+        refuse: Refuse,
     ) -> None:
-        """`route_of` names the route of a path: labels of metrics must not grow with what clients send.
-
-        `refuse` writes a refusal in the error format of a path's API.
-        """
+        """`route_of` names the route of a path: labels of metrics must not grow with what clients send."""
         self.app = app
         self.service = service
         self.access = access
         self.metrics = metrics
         self.route_of = route_of
-        self.refuse = refuse or refusal_response
+        self.refuse = refuse
         self._unauthenticated_logged_at = -math.inf
         self._unauthenticated_unlogged = 0
 
@@ -230,15 +230,32 @@ def internal_failure(request_id: str) -> Refusal:
     return Refusal(f"the server failed; its log tells why, under {request_id}", status=500)
 
 
-def refusal_response(path: str, reason: Refusal) -> Response:
-    """A refusal in the error format of this path's API."""
-    is_openai = path.startswith("/v1/")
-    body = openai.refusal(reason) if is_openai else reference.refusal(reason)
-    status = openai.status_of(reason) if is_openai else reason.status
-    headers = {} if reason.retry_after is None else {"retry-after": str(max(1, round(reason.retry_after)))}
-    if status == 401:
-        headers["www-authenticate"] = "Bearer"
-    return Response(json.dumps(body), status, headers, media_type="application/json")
+def exception_handlers(refuse: Refuse) -> dict[Any, ExceptionHandler]:
+    """What an application does with what its routes and its framework raise."""
+
+    async def unrouted(request: Request, error: HTTPException) -> Response:
+        status = error.status_code
+        words = {404: "there is nothing here", 405: f"{request.method} is not allowed here"}
+        response = refuse(request.url.path, Refusal(words.get(status, str(error)), status=status))
+        response.headers.update(error.headers or {})
+        return response
+
+    async def refused(request: Request, error: Refusal) -> Response:
+        return refuse(request.url.path, error)
+
+    async def disconnected(request: Request, error: Exception) -> Response:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+
+    async def failed(request: Request, error: Exception) -> Response:
+        """Raised again after this response: the log has it under the request id, the client only the id."""
+        return refuse(request.url.path, internal_failure(request.scope[REQUEST_ID]))
+
+    return {
+        HTTPException: unrouted,
+        Refusal: refused,
+        ClientDisconnect: disconnected,
+        Exception: failed,
+    }
 
 
 def _declared_length(headers: MutableMapping[str, str]) -> int | None:

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import ClientDisconnect
 
 from interleave.plugin import images
-from interleave.service.generator.messages import ClientDisconnected, Refusal
 from interleave.service.http.connection_limits import ThroughputMeter
 from interleave.service.http.decoding import EncodedPicture
 from interleave.service.http.memory import MemoryLease
+from interleave.service.http.refusals import Refusal
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData
@@ -148,11 +147,8 @@ async def read_json(request: Request) -> ReceivedBody:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refusal("send the request as JSON, with Content-Type: application/json", status=415)
     body = bytearray()
-    try:
-        async for piece in request.stream():
-            body += piece
-    except ClientDisconnect:
-        raise ClientDisconnected from None
+    async for piece in request.stream():
+        body += piece
     working = 0 if len(body) <= SMALL_BODY_BYTES else PARSING_COPIES * len(body)
     return ReceivedBody(lambda: (parse_json(body),), working, len(body))
 
@@ -215,8 +211,6 @@ async def read_form(request: Request) -> ReceivedBody:
     )
     try:
         form = await parser.parse()
-    except ClientDisconnect:
-        raise ClientDisconnected from None
     except MultiPartException as error:
         raise Refusal(f"the form cannot be read: {error.message}", status=400) from None
     try:

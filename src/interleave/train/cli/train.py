@@ -6,7 +6,7 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -16,13 +16,30 @@ from interleave import ConfigurationError, MissingDependency
 from interleave.plugin import did_you_mean
 
 if TYPE_CHECKING:
-    from interleave.train.rows import Task
-    from interleave.train.run import TrainingJob
+    from interleave.train.recipes import Task, TrainingJob
 
 app = typer.Typer(help="Train a planner or a critic.", no_args_is_help=True)
 
 ROLES = ("planner", "critic", "agent")
 NEEDED = ("torch", "transformers", "trl", "datasets", "pyarrow", "accelerate", "peft")
+
+SETTINGS = {
+    "model": "model.name",
+    "lora_rank": "model.lora_rank",
+    "epochs": "training.epochs",
+    "steps": "training.steps",
+    "batch": "training.batch",
+    "device_batch": "training.device_batch",
+    "learning_rate": "training.learning_rate",
+    "seed": "training.seed",
+    "workers": "training.workers",
+    "report_to": "training.report_to",
+    "push_to": "training.push_to",
+    "generator": "reward.generator",
+    "scorer": "reward.scorer",
+    "prompts": "reward.prompts",
+}
+"""Options of the commands, and the settings of a recipe that they change."""
 
 Data = Annotated[
     Path, typer.Option("--data", metavar="DIR|FILE", help="An export for TRL, or one of its parquet files.")
@@ -120,28 +137,14 @@ def sft(
     fail_on_leak: FailOnLeak = False,
 ) -> int:
     """Supervised fine-tuning of a planner or a critic; prints the spec that loads the result."""
+    given = locals()
     if role not in ROLES:
         raise ConfigurationError(f"no role named {role!r} can be trained. {did_you_mean(role, ROLES)}")
     _require_libraries()
-    from interleave.train.recipes import load_recipe
-    from interleave.train.run import TrainingJob
+    from interleave.train.recipes import TrainingJob, load_recipe
     from interleave.train.sft import train_sft
 
-    changed = _changes(
-        settings,
-        model__name=model,
-        model__lora_rank=lora_rank,
-        training__epochs=epochs,
-        training__steps=steps,
-        training__batch=batch,
-        training__device_batch=device_batch,
-        training__learning_rate=learning_rate,
-        training__seed=seed,
-        training__workers=workers,
-        training__report_to=report_to,
-        training__push_to=push_to,
-    )
-    recipe = load_recipe(config, task="sft", changes=changed)
+    recipe = load_recipe(config, task="sft", changes=_changes(given))
     folder = out or Path("trained") / f"{role}-sft"
     job = TrainingJob(
         cast("Task", role), recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad
@@ -183,28 +186,12 @@ def grpo(
     fail_on_leak: FailOnLeak = False,
 ) -> int:
     """GRPO for a critic, with a format, an accuracy and a step-wise reward; prints the result's spec."""
+    given = locals()
     _require_libraries()
     from interleave.train.grpo import train_grpo
-    from interleave.train.recipes import load_recipe
-    from interleave.train.run import TrainingJob
+    from interleave.train.recipes import TrainingJob, load_recipe
 
-    changed = _changes(
-        settings,
-        model__name=model,
-        model__lora_rank=lora_rank,
-        training__epochs=epochs,
-        training__steps=steps,
-        training__device_batch=device_batch,
-        training__learning_rate=learning_rate,
-        training__seed=seed,
-        training__workers=workers,
-        training__report_to=report_to,
-        training__push_to=push_to,
-        reward__generator=generator,
-        reward__scorer=scorer,
-        reward__prompts=prompts,
-    )
-    recipe = load_recipe(config, task="grpo", changes=changed)
+    recipe = load_recipe(config, task="grpo", changes=_changes(given))
     folder = out or Path("trained") / "critic-grpo"
     job = TrainingJob(
         "grpo", recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad
@@ -232,12 +219,12 @@ def recipes(
     return 0
 
 
-def _changes(settings: list[str] | None, **options: Any) -> dict[str, Any]:
-    """What the command line changes in a recipe: `training__batch=64` means `training.batch`."""
+def _changes(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the command line changes in a recipe; an option takes precedence over --set."""
     from interleave.train.recipes import parse_changes
 
-    given = {name.replace("__", "."): value for name, value in options.items() if value is not None}
-    return {**parse_changes(settings or []), **given}
+    changes = parse_changes(given["settings"] or [])
+    return changes | {key: given[name] for name, key in SETTINGS.items() if given.get(name) is not None}
 
 
 def _require_libraries() -> None:

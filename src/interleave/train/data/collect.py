@@ -34,6 +34,8 @@ from interleave.train.data.manifest import (
     write_manifest,
 )
 
+LOCK_NAME = "collection.lock"
+
 
 @dataclass(frozen=True)
 class CollectConfig:
@@ -142,7 +144,7 @@ class Workload:
 def write_collection_manifest(folder: Path, workload: Workload) -> Manifest:
     """Write what a collection was made from and what it holds now; each shard rewrites it."""
     path = folder / COLLECTION_MANIFEST
-    with folder_lock(folder, batches.LOCK_NAME):
+    with folder_lock(folder, LOCK_NAME):
         inputs = {workload.requests.name: file_digest(workload.requests)}
         with suppress(InputError):  # earlier commands may have collected other files
             inputs = read_manifest(path).inputs | inputs

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 from interleave import (
     BackendError,
@@ -30,12 +29,13 @@ from interleave import (
     VisionLanguageModel,
     VlmCapabilities,
 )
-from interleave.plugin import Limits, PromptPack, agents, backends, batches, load_pack, runs
+from interleave.plugin import Limits, LoadedAgent, RetriedVlm, agents, backends, batches, load_pack, runs
 from interleave.train.data.score_file import AttemptKey, Failed, Scored, ScoreFile, scorer_config
 from interleave.train.data.trajectories import Trajectory, read_trajectory, run_names
 
 log = logging.getLogger(__name__)
 NO_LIMITS = Limits()
+FAILURES_IN_A_ROW = 50
 DIGITS = 4
 """Decimals kept of a score."""
 
@@ -54,88 +54,59 @@ class Usage:
             self.cost = (self.cost or 0.0) + reply.cost
 
 
-class ScorerClient(Protocol):
-    """Scores attempts, many at once; fills in `usage` even when the reply cannot be parsed."""
+class ScorerClient:
+    """A scorer for many attempts at once: an agent that computes, or a model with one limit on its calls.
 
-    async def score(self, seen: CriticInput, usage: Usage) -> Scores: ...
+    The meter holds the limits and what earlier sessions have spent.
+    """
 
+    def __init__(self, scorer: LoadedAgent[Scorer], meter: runs.Meter) -> None:
+        self.scorer = scorer
+        self.vlm = RetriedVlm("the scorer", _LimitedVlm(scorer.vlm, meter)) if scorer.vlm else None
 
-def load_scorer(spec: str, limits: Limits) -> VisionLanguageModel | Scorer:
-    """Load a scorer, a model or an agent; refuses a cost limit for a model that does not know its price."""
-    scorer = backends.load_agent(spec, "scorer")
-    if isinstance(scorer, VisionLanguageModel):
-        runs.refuse_unpriced(limits, {"scorer": scorer.capabilities.knows_its_price})
-        return scorer
-    agent: Scorer = scorer
-    return agent
-
-
-def scorer_client(scorer: VisionLanguageModel | Scorer, pack: PromptPack, meter: runs.Meter) -> ScorerClient:
-    """The client of a scorer; the meter holds the limits and what earlier sessions have spent."""
-    if isinstance(scorer, VisionLanguageModel):
-        return VlmScorerClient(scorer, pack, meter)
-    return LocalScorerClient(scorer)
+    async def score(self, seen: CriticInput, usage: Usage) -> Scores:
+        """The scores of an attempt; fills in `usage` even when a reply cannot be parsed."""
+        if self.vlm is None:
+            return await self.scorer.agent.score(seen)
+        counted = _CountedVlm(self.vlm, usage)
+        return await self.scorer.with_calls_through(lambda _: counted).score(seen)
 
 
 @dataclass
-class LocalScorerClient:
-    """An agent that computes scores: no limits and no retries."""
+class _LimitedVlm:
+    """The model within the limits of all attempts together."""
 
-    scorer: Scorer
+    vlm: VisionLanguageModel
+    meter: runs.Meter
 
-    async def score(self, seen: CriticInput, usage: Usage) -> Scores:
-        return await self.scorer.score(seen)
+    @property
+    def capabilities(self) -> VlmCapabilities:
+        return self.vlm.capabilities
 
-
-class VlmScorerClient:
-    """A vision-language model as scorer, with one limit on concurrency and one meter for all attempts."""
-
-    def __init__(self, vlm: VisionLanguageModel, pack: PromptPack, meter: runs.Meter) -> None:
-        self.vlm = vlm
-        self.pack = pack
-        self.meter = meter
-        self.retries = backends.RetryPolicy()
-        self.limit = backends.CallLimit.of(
-            vlm.capabilities, seconds=backends.VLM_DEADLINE_SECONDS, what="the scorer"
-        )
-
-    async def score(self, seen: CriticInput, usage: Usage) -> Scores:
-        return await agents.VlmScorer(_MeteredVlm(self, usage), self.pack).score(seen)
-
-    async def ask(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
-        """Call the model once it has a free slot, within the limits and with retries."""
-
-        async def call() -> Reply:
-            return await self.vlm.complete(messages, sampling)
-
-        deadline = self.vlm.capabilities.deadline or backends.VLM_DEADLINE_SECONDS
-        reply = await self.retries.call(
-            "the scorer", self._within_limits(call), deadline=deadline, limit=self.limit, slot=sampling.slot
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
+        reply = await self.meter.call(
+            lambda: self.vlm.complete(messages, sampling), price=self.capabilities.typical_price
         )
         self.meter.spend(reply.cost)
         return reply
 
-    def _within_limits(self, call: Callable[[], Awaitable[Reply]]) -> Callable[[], Awaitable[Reply]]:
-        price = self.vlm.capabilities.typical_price
-        return lambda: self.meter.call(call, price=price)
-
 
 @dataclass
-class _MeteredVlm:
+class _CountedVlm:
     """The model for one attempt: numbers its calls from 1 and adds up their usage."""
 
-    client: VlmScorerClient
+    vlm: VisionLanguageModel
     usage: Usage
-    asked: int = field(default=0)
+    asked: int = 0
 
     @property
     def capabilities(self) -> VlmCapabilities:
-        return self.client.vlm.capabilities
+        return self.vlm.capabilities
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         self.asked += 1
         numbered = replace(sampling, slot=replace(sampling.slot, call=self.asked))
-        reply = await self.client.ask(messages, numbered)
+        reply = await self.vlm.complete(messages, numbered)
         self.usage.add(reply)
         return reply
 
@@ -186,7 +157,7 @@ class ScoringStats:
             self.scored += 1
             return
         self.failed += 1
-        if len(self.failures) < batches.FAILURES_IN_A_ROW:
+        if len(self.failures) < FAILURES_IN_A_ROW:
             self.failures.append(line)
 
 
@@ -258,7 +229,7 @@ class Scoring:
                         task.result()
                     except LimitReached as reached:  # calls in flight may end; nothing new is started
                         limit, jobs = reached, iter(())
-                if failures_in_a_row >= batches.FAILURES_IN_A_ROW:
+                if failures_in_a_row >= FAILURES_IN_A_ROW:
                     raise BackendError(
                         f"{failures_in_a_row} attempts in a row could not be scored, the last with: "
                         f"{self.stats.failures[-1].failure} (fix it, then run the same command with "
@@ -331,10 +302,11 @@ def open_scoring(
     """Check everything that can be checked and load the scorer before anything is written."""
     names = [run for run in run_names(collection) if shard.has(run)]
     pack = load_pack(prompts)
-    scorer = load_scorer(spec, limits)
-    config = scorer_config(spec, pack if isinstance(scorer, VisionLanguageModel) else None)
+    scorer = agents.scorer_from(backends.load_agent(spec, "scorer"), pack)
+    runs.refuse_unpriced(limits, {"scorer": scorer.knows_its_price})
+    config = scorer_config(spec, pack if scorer.vlm else None)
     score_file = ScoreFile(collection, name or config.default_name, config, shard=shard)
-    client = scorer_client(scorer, pack, runs.Meter(limits, calls=score_file.calls, cost=score_file.cost))
+    client = ScorerClient(scorer, runs.Meter(limits, calls=score_file.calls, cost=score_file.cost))
     return Scoring(names, score_file, client, retry_failed=retry_failed)
 
 

@@ -182,12 +182,7 @@ class ScorerConfig:
 
 
 def scorer_config(spec: str, pack: PromptPack | None) -> ScorerConfig:
-    words = (
-        config.PackConfig(name=pack.name, version=pack.description.version, digest=pack.digest)
-        if pack
-        else None
-    )
-    return ScorerConfig(spec, words)
+    return ScorerConfig(spec, pack.identity if pack else None)
 
 
 class ScoreFile:

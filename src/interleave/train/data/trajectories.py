@@ -9,7 +9,6 @@ images, and the rows of a million attempts are built by those same functions wit
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import struct
@@ -36,10 +35,8 @@ from interleave import (
     RunRecord,
     Slot,
     Text,
-    read_record,
 )
 from interleave.plugin import PictureStore, count, critic_input, errors, runs, text
-from interleave.train.data.manifest import file_digest
 
 _HEADER = struct.Struct(">8s4x4sII")
 log = logging.getLogger(__name__)
@@ -242,7 +239,7 @@ def read_trajectory(folder: Path, name: str) -> Trajectory | str:
     if text.storable(name) != name:
         return UNNAMABLE
     try:
-        record, digest = _read_ended(folder / name)
+        record, digest = runs.read_ended(folder / name)
     except InterleaveError as error:
         log.warning("%s", error)
         return DAMAGED
@@ -260,7 +257,7 @@ def _find_runs(folder: str) -> Iterator[str]:
         folders = []
         with os.scandir(f"{folder}/{name}") as entries:
             for entry in entries:
-                if entry.name == runs.RECORD_NAME or runs.is_journal(entry.name):
+                if runs.is_run_file(entry.name):
                     yield name or "."
                     break
                 if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
@@ -269,17 +266,3 @@ def _find_runs(folder: str) -> Iterator[str]:
                 remaining += [
                     f"{name}/{each}" if name else each for each in folders if each != runs.IMAGES_FOLDER
                 ]
-
-
-def _read_ended(run: Path) -> tuple[RunRecord, str]:
-    """The record and its digest: from `run.json` if it is current, else from the journal.
-
-    A run that was continued and killed has a journal that is longer than its `run.json` says.
-    """
-    stored = runs.read_stored(run)
-    if stored is not None and stored[0].status in ENDED and runs.is_current(stored[0], run):
-        return stored[0], hashlib.sha256(stored[1]).hexdigest()
-    record = read_record(run)
-    if (loss := runs.lost_lines(record, run)) is not None:
-        raise RunError(loss)
-    return record, file_digest(runs.journal_path(run))

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
 from interleave import Failure, InterleaveError, ReplyError, Verdict
-from interleave.plugin import agents, backends, one_line, text
+from interleave.plugin import agents, backends, one_line
 from interleave.train.rewards.formula import Parts, Weights, accuracy, change, total
 from interleave.train.rewards.redraws import Redraw, Redrawer, RedrawRequest
 from interleave.train.rewards.samples import Case, Result, Sample, Timing
@@ -31,8 +29,6 @@ from interleave.train.rewards.samples import Case, Result, Sample, Timing
 CONCURRENCY = 64
 ABOUT_THE_PROMPT = (Failure.REFUSED, Failure.INVALID, Failure.NO_PICTURE)
 """Failures that another try with the same prompt would repeat."""
-_TAG = re.compile(r"<\s*+(?:/\s*+)?(?:think|answer)\b", re.IGNORECASE)
-_KEYS = (agents.JUDGEMENT_KEYS[0], agents.REFINEMENT_KEYS[0])
 
 
 class RewardCore:
@@ -133,7 +129,7 @@ class RewardCore:
         scores = redraw.scores if redraw else None
         semantics, quality = change(scores, sample.previous, self.weights)
         parts = Parts(
-            format=float(has_strict_format(completion, self.answers)),
+            format=float(agents.is_strict_verdict(completion, self.answers)),
             accuracy=accuracy(judged, sample.success, self.weights),
             semantics=semantics,
             quality=quality,
@@ -164,55 +160,3 @@ def _parse(completion: str) -> Verdict | None:
         return agents.parse_verdict(completion)
     except ReplyError:
         return None
-
-
-def has_strict_format(completion: str, answers: agents.AnswerForm = "json") -> bool:
-    """The format reward: whether a critic's reply is exactly in the agreed form.
-
-    In use a reply is parsed leniently (`agents/replies.py`). Training rewards only the form itself: thinking,
-    then an answer with one object of a judgement and a prompt, in JSON or, where the prompts ask for it, as a
-    Python literal; nothing before, between or after; nothing missing, duplicated or of another type.
-    """
-    if len(completion) > agents.MAX_CHARACTERS or text.unusable(completion):
-        return False
-    thinking, answer = _split_tags(completion.strip())
-    if answer is None or _TAG.search(thinking, 0, max(thinking.rfind(">"), 0)):  # a tag ends with ">"
-        return False
-    try:
-        if answers == "python":
-            value = agents.read_literal(answer)
-            return _is_verdict(list(value.items()) if isinstance(value, dict) else value)
-        return _is_verdict(json.loads(answer, object_pairs_hook=list, parse_constant=_no_constant))
-    except (ValueError, RecursionError):
-        return False
-
-
-def _split_tags(completion: str) -> tuple[str, str | None]:
-    """The thinking and the answer; no answer where they are not the two parts of the reply, in order.
-
-    Split by their tags instead of one regular expression, which would backtrack over all pairs of tags.
-    """
-    before, _, rest = completion.partition("<think>")
-    thinking, closed, said = rest.partition("</think>")
-    answer = said.lstrip()
-    whole = not before and closed and answer.startswith("<answer>") and answer.endswith("</answer>")
-    return thinking, answer.removeprefix("<answer>").removesuffix("</answer>") if whole else None
-
-
-def _is_verdict(pairs: object) -> bool:
-    """Whether these are the pairs of one object: each key once, with a value of its type."""
-    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
-        return False
-    if sorted(key for key, _ in pairs) != sorted(_KEYS):
-        return False
-    values = dict(pairs)
-    judgement, refined = values[_KEYS[0]], values[_KEYS[1]]
-    if not isinstance(judgement, bool) or not isinstance(refined, str):
-        return False
-    return len(refined) <= text.MAX_FIELD_CHARACTERS and not text.unusable(
-        refined
-    )  # the pipeline could not use it
-
-
-def _no_constant(constant: str) -> object:
-    raise ValueError(f"{constant} is not JSON")

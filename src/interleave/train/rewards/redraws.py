@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from interleave import (
     BackendError,
@@ -122,15 +123,13 @@ def load_redrawer(generator: str, scorer: str, pack: PromptPack) -> Redrawer:
 
 def checked_scores(scores: Any) -> Scores:
     """Valid scores; anything else is a failure of the scorer, and a failure is never a number."""
-    marks = (getattr(scores, "semantics", None), getattr(scores, "quality", None))
-    if all(_is_mark(mark) for mark in marks):
-        return Scores(semantics=float(marks[0]), quality=float(marks[1]))  # type: ignore[arg-type]
-    raise BackendError(f"the scorer answered with {scores!r:.120}, which are no marks from 0 to 10")
-
-
-def _is_mark(mark: object) -> bool:
-    number = isinstance(mark, int | float) and not isinstance(mark, bool)
-    return number and math.isfinite(mark) and 0 <= mark <= 10  # type: ignore[arg-type, operator]
+    marks = {name: getattr(scores, name, None) for name in Scores.model_fields}
+    try:
+        return Scores.model_validate(marks, strict=True)
+    except ValidationError:
+        raise BackendError(
+            f"the scorer answered with {scores!r:.120}, which are no marks from 0 to 10"
+        ) from None
 
 
 def _retrieve(task: asyncio.Task[Redraw]) -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Coroutine, Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interleave import ConfigurationError, InputError, read_picture
-from interleave.plugin import agents, backends, images, load_pack
+from interleave.plugin import agents, backends, images, load_pack, runs
 from interleave.train.rewards.core import CONCURRENCY, RewardCore
 from interleave.train.rewards.formula import Weights
 from interleave.train.rewards.health import (
@@ -44,6 +44,7 @@ OPTIONS = {
     "concurrency": "INTERLEAVE_CONCURRENCY",
     "deadline": "INTERLEAVE_DEADLINE",
 }
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 60.0
 SWIFT_FOLDER = "ROOT_IMAGE_DIR"
 """ms-swift's own name for the folder of pictures, which its users set anyway."""
 
@@ -119,6 +120,11 @@ def screen(
     """The rewards of a step to learn from; the replies to one row are a group."""
     drawn = [result.case is Case.REDRAWN for result in results]
     return screened([result.total for result in results], drawn, [sample.id for sample in samples], limits)
+
+
+def pauses(patience: float, first: float = FIRST_PAUSE_SECONDS) -> Iterator[float]:
+    """How long to wait before each further try while rewards fail, until patience is at an end."""
+    return runs.backoff_delays(first, LONGEST_PAUSE_SECONDS, patience)
 
 
 @cache

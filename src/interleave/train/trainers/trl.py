@@ -13,15 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interleave.plugin import runs
 from interleave.train.rewards.core import RewardCore
 from interleave.train.rewards.health import MOST_FAILURES, FailureLimits, Health, Screened
 from interleave.train.rewards.samples import Case, Result, Sample
-from interleave.train.trainers.shared import screen
+from interleave.train.trainers.shared import FIRST_PAUSE_SECONDS, pauses, screen
 
 log = logging.getLogger(__name__)
-
-FIRST_PAUSE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class TrlReward:
     ) -> list[Result]:
         """The results; while every redraw fails, wait and score the failed ones again."""
         results = await self.core.score_all(samples, completions, step=step)
-        for pause in runs.backoff_delays(self.first_pause, runs.LONGEST_DELAY_SECONDS, self.patience):
+        for pause in pauses(self.patience, self.first_pause):
             if not is_outage(results, self.limits.step):
                 break
             failed = [index for index, result in enumerate(results) if result.case is Case.MASKED]

@@ -5,28 +5,33 @@ that an outage is a fair result, so a failed sample is retried for a while. Then
 reward is a mark that the estimator in `verl_advantages.py` reads; without it, an error is raised. That ends
 the step in verl's older trainer only: its default one (`trainer.use_v1`) drops the sample and learns from the
 rest of its group. Rows are those of an export for verl.
+
+verl passes on nothing but one float32 for a sample. To find out how many of the redraws needed have failed,
+one must know which rewards come from a redraw and which samples have none. The last bit of the float32 is 1
+for a redraw, which changes a reward by less than a ten millionth; a failure is a number that no formula
+gives, small enough to leave means as they are.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections.abc import Mapping
 from typing import Any
 
-from interleave.plugin import runs
 from interleave.train.rewards.formula import Parts
 from interleave.train.rewards.health import RewardUnhealthy
 from interleave.train.rewards.samples import Case, Result, Sample
-from interleave.train.trainers.marked_rewards import marked
-from interleave.train.trainers.shared import core_of, record_of, reward_loop, sample_of
+from interleave.train.trainers.shared import core_of, pauses, record_of, reward_loop, sample_of
 
 log = logging.getLogger(__name__)
 
 MARK = "mark"
 """The value of the option `failed` that goes with the estimator."""
 PATIENCE_SECONDS = 600.0
-FIRST_PAUSE_SECONDS = 5.0
+FAILED = 2.0**-100
+_FLOAT, _BITS = struct.Struct("<f"), struct.Struct("<I")
 _SEMAPHORES: dict[int, asyncio.Semaphore] = {}
 
 
@@ -62,7 +67,7 @@ async def _score_with_retries(sample: Sample, reply: str, step: int, options: Ma
     semaphore = _SEMAPHORES.setdefault(id(core), asyncio.Semaphore(core.concurrency))
     patience = float(options.get("patience", PATIENCE_SECONDS))
     result = await core.score(sample, reply, step=step, semaphore=semaphore)
-    for pause in runs.backoff_delays(FIRST_PAUSE_SECONDS, runs.LONGEST_DELAY_SECONDS, patience):
+    for pause in pauses(patience):
         if result.case is not Case.MASKED:
             break
         await asyncio.sleep(pause)
@@ -74,3 +79,18 @@ def _fields(truth: Any) -> Mapping[str, Any]:
     if isinstance(truth, Mapping):
         return truth
     raise RewardUnhealthy(f"the ground truth is a {type(truth).__name__}: export the rows for verl again")
+
+
+def marked(total: float | None, *, drawn: bool) -> float:
+    """The number that stands for a reward, or for its failure."""
+    if total is None:
+        return FAILED
+    bits: int = _BITS.unpack(_FLOAT.pack(total))[0]
+    return float(_FLOAT.unpack(_BITS.pack(bits | 1 if drawn else bits & ~1))[0])
+
+
+def unmarked(value: float) -> tuple[float | None, bool]:
+    """The reward that a number stands for, None for a failure; and whether it comes from a redraw."""
+    if value == FAILED:
+        return None, False
+    return value, bool(_BITS.unpack(_FLOAT.pack(value))[0] & 1)

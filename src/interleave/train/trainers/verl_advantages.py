@@ -14,8 +14,8 @@ import importlib
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from interleave.train.trainers.marked_rewards import unmarked
 from interleave.train.trainers.shared import filled_rewards
+from interleave.train.trainers.verl import unmarked
 
 NAME = "interleave_grpo"
 ALGORITHMS = "verl.trainer.ppo.core_algos"

@@ -89,7 +89,7 @@ def collect(
     }
     output = Output(json_output, json_events)
     config = CollectConfig(choices, tuple(generator or ()), tuple(weight or ()))
-    ray_options = batches.RayOptions(workers, concurrency or batches.DEFAULT_CONCURRENCY, worker_gpus)
+    ray_options = batches.WorkerOptions(workers, concurrency or batches.DEFAULT_CONCURRENCY, worker_gpus)
     part = batches.Shard.parse(shard)
     assignment = config.assignment()
     workload = Workload.read(requests, assignment, limit=limit, shard=part, skip_bad=skip_bad)
@@ -107,7 +107,7 @@ def collect(
             return cli.run_batch(
                 batch,
                 workload.items,
-                concurrency=ray_options.concurrency * (ray_options.workers if engine == "ray" else 1),
+                concurrency=ray_options.concurrency * (ray_options.workers if engine != "local" else 1),
                 retry_failed=retry_failed,
                 fail_on_forced=False,
                 output=output,
@@ -122,20 +122,20 @@ def _executor(
     config: CollectConfig,
     out: Path,
     requests: Path,
-    ray_options: batches.RayOptions,
+    ray_options: batches.WorkerOptions,
     watcher: batches.Watcher,
 ) -> Iterator[batches.Executor]:
     """What carries out the requests: this process, or workers on a cluster."""
     from interleave import ConfigurationError
-    from interleave.plugin import batches, did_you_mean
+    from interleave.plugin import batches
     from interleave.train.data.collect import CollectWork
 
-    if engine == "ray":
-        with batches.executor_on_ray(CollectWork(config, requests.absolute()), out, ray_options) as executor:
-            yield executor
-    elif engine == "local":
+    if engine == "local":
         if ray_options.workers > 1 or ray_options.gpus:
             raise ConfigurationError("--workers and --worker-gpus are for --engine ray")
         yield config.worker(out, watcher)
-    else:
-        raise ConfigurationError(f"no engine named {engine!r}. {did_you_mean(engine, ['local', 'ray'])}")
+        return
+    with batches.executor_named(
+        engine, CollectWork(config, requests.absolute()), out, ray_options
+    ) as executor:
+        yield executor

@@ -30,18 +30,12 @@ def import_runs(
 
     Exit code 1 when some records could not be imported; import.jsonl says which and why.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress
-
-    from interleave.plugin import cli, count, make_console, one_line
+    from interleave.plugin import count, make_console, one_line, progress_bar
     from interleave.train.data.import_runs.stage import REPORT, import_all
 
     console = make_console()
-    columns = (cli.text_column("records"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-        results = import_all(
-            src, out, pack=prompts, progress=lambda done, total: bar.update(task, completed=done, total=total)
-        )
+    with progress_bar("records") as progress:
+        results = import_all(src, out, pack=prompts, progress=progress)
     bad = [each for each in results if each.problem]
     odd = [each for each in results if each.warnings]
     for each in bad[:SHOWN]:

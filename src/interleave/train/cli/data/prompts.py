@@ -60,10 +60,8 @@ def prompts(
     json_output: options.Json = False,
 ) -> int:
     """Make a corpus of requests: a JSONL file, with a manifest that says what made it."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress
-
     from interleave import ConfigurationError
-    from interleave.plugin import cli, make_console
+    from interleave.plugin import make_console, progress_bar
     from interleave.train.data.prompts.stage import Settings, default_near, load_source, make_corpus
     from interleave.train.data.prompts.taxonomy import OUR_WORLD
 
@@ -85,12 +83,9 @@ def prompts(
         files=tuple(files or ()),
         skip_bad=skip_bad,
     )
-    console = make_console()
-    columns = (cli.text_column("requests"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=settings.items or None)
-        made = make_corpus(settings, out, lambda done: bar.update(task, completed=done))
-    _print_summary(made, console)
+    with progress_bar("requests") as progress:
+        made = make_corpus(settings, out, lambda done: progress(done, settings.items or done))
+    _print_summary(made, make_console())
     if json_output:
         print(json.dumps({"corpus": str(made.path), "counts": made.manifest.counts}, ensure_ascii=False))
     else:

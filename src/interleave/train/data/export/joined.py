@@ -16,16 +16,41 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from interleave import ConfigurationError, InputError, InterleaveError, Message, Picture, PlanStep, Text
-from interleave.plugin import Part, PromptPack, agents, did_you_mean, files, read_text, text
-from interleave.train.data.export.images import ImageFiles
-from interleave.train.data.export.joined_documents import JoinedDocument, joined_picture, sample_of
+from interleave import (
+    ConfigurationError,
+    InputError,
+    InterleaveError,
+    Message,
+    Picture,
+    PlanStep,
+    Scores,
+    Text,
+)
+from interleave.plugin import (
+    Part,
+    PromptPack,
+    agents,
+    critic_input,
+    critic_messages,
+    did_you_mean,
+    files,
+    read_text,
+    text,
+)
+from interleave.train.data.export.images import ImageFiles, white_image
 from interleave.train.data.export.planner_rows import ShownStep, annotation_rows, continuation_rows
-from interleave.train.data.export.reference_attempts import read_attempt
-from interleave.train.data.export.rows import CRITIC_SFT, PLANNER_SFT, Kind, TrainingRow
+from interleave.train.data.export.rows import (
+    CRITIC_RL,
+    CRITIC_SFT,
+    PLANNER_SFT,
+    Baseline,
+    Kind,
+    TrainingRow,
+)
+from interleave.train.data.import_runs.records import is_white_canvas
 
 _IMAGE_MARK = re.compile(r"<image>", re.IGNORECASE)
 _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
@@ -33,6 +58,7 @@ MAX_LIST_BYTES = 1_000_000_000
 """For a file that is one JSON list, which is read into memory."""
 MAX_LINES_BYTES = 100_000_000_000
 MAX_DOCUMENT_BYTES = 20_000_000
+IMAGE_FOLDERS = ("", "images")
 
 
 @dataclass(frozen=True)
@@ -51,6 +77,14 @@ class JoinedFile:
         if form not in READERS:
             raise ConfigurationError(f"no format named {form!r} to join. {did_you_mean(form, READERS)}")
         return cls(form, Path(path))
+
+
+@dataclass(frozen=True)
+class JoinedDocument:
+    """One document: its rows, and the text that decides its split."""
+
+    text: str
+    rows: tuple[TrainingRow, ...]
 
 
 Numbered = tuple[int, Any]
@@ -166,6 +200,40 @@ def _critic_sft(
     return JoinedDocument(sample_of(item["images"][1]), document.rows)
 
 
+def _critic_rl(
+    name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
+) -> JoinedDocument:
+    """An attempt of the reference with its scores, as a row for GRPO.
+
+    The prompt of the row is the critic's in use, from the prompt pack: the reference's trainer fills in its
+    own as well.
+    """
+    truth, planned = item["evaluation"], item["origin_prompt"]
+    if not isinstance(truth["success"], bool):
+        raise InputError(f"its success is {truth['success']!r:.40}, not true or false")
+    scores = Scores(semantics=truth["semantics"], quality=truth["quality"])
+    files = ImageFiles()
+    after = joined_picture(files, folder, item["edited_image_path"]).image
+    from_nothing = is_white_canvas(item["origin_image_path"])
+    given = () if from_nothing else (joined_picture(files, folder, item["origin_image_path"]).image,)
+    seen = critic_input(planned, item["rewritten_prompt"] or planned, given, after)
+    if from_nothing:
+        files.add(seen.before, white_image(seen.before.size))
+    messages = critic_messages(seen, pack)
+    baseline = Baseline(
+        planned_prompt=seen.planned_prompt,
+        used_prompt=seen.prompt,
+        before=files.ref(seen.before),
+        after=files.ref(seen.after),
+        sources=tuple(files.ref(image) for image in given),
+        success=truth["success"],
+        semantics=scores.semantics,
+        quality=scores.quality,
+    )
+    row = TrainingRow(name, CRITIC_RL, messages, files.refs(messages), baseline=baseline)
+    return JoinedDocument(sample_of(item["edited_image_path"]), (row,))
+
+
 def _sharegpt(
     name: str,
     folder: Path,
@@ -192,6 +260,37 @@ def _sharegpt(
     return JoinedDocument(" ".join(text for role, text in turns if role == "user"), (row,))
 
 
+def joined_picture(files: ImageFiles, folder: Path, name: str) -> Picture:
+    """A picture beside the file or below it; raises for one elsewhere.
+
+    Rows of the reference name pictures by paths of the machine that made them: such a path is shortened from
+    the left until it leads to a file below the folder. Its last folder stays, as file names repeat.
+    """
+    parts = PurePosixPath(name).parts
+    shorter = [str(PurePosixPath(*parts[start:])) for start in range(1, len(parts) - 1) if ".." not in parts]
+    outside = False
+    for each in (name, *shorter):
+        for subfolder in IMAGE_FOLDERS:
+            try:
+                path = (folder / subfolder / each).resolve()
+                is_inside, is_there = path.is_relative_to(folder.resolve()), path.is_file()
+            except (OSError, RuntimeError, ValueError) as error:  # a name too long, or a symlink loop
+                raise InputError(f"the picture {name[:80]!r} cannot be read ({error})") from None
+            if is_inside and is_there:
+                return Picture(files.read(path))
+            outside = outside or not is_inside
+    if outside:
+        raise InputError(
+            f"the picture {name[:80]!r} lies outside the folder of the file, and not below it either"
+        )
+    raise InputError(f"the picture {name[:80]!r} is not there")
+
+
+def sample_of(name: str) -> str:
+    """The folder of a picture, which holds everything the reference made for one request."""
+    return PurePosixPath(name).parent.as_posix()
+
+
 def _turn(turn: Mapping[str, Any]) -> tuple[Literal["system", "user", "assistant"], str]:
     role = _ROLES.get(turn.get("role") or turn["from"])
     text = turn.get("content") if "content" in turn else turn["value"]
@@ -213,5 +312,5 @@ READERS: Mapping[str, Callable[[str, Path, Any, PromptPack, Counter[str]], Joine
     "sharegpt": _sharegpt,
     "planner_sft": _planner_sft,
     "critic_sft": _critic_sft,
-    "critic_rl": read_attempt,
+    "critic_rl": _critic_rl,
 }

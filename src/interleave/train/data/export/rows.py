@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -51,6 +52,17 @@ class Baseline:
     success: bool
     semantics: float
     quality: float
+
+    def columns(self, picture: Callable[[ImageRef], Any]) -> dict[str, Any]:
+        """The columns that a reward reads, with pictures as a format writes them."""
+        return {
+            "planned_prompt": self.planned_prompt,
+            "used_prompt": self.used_prompt,
+            "sources": [picture(ref) for ref in self.sources],
+            "success": self.success,
+            "semantics": self.semantics,
+            "quality": self.quality,
+        }
 
 
 @dataclass(frozen=True)

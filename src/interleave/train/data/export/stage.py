@@ -38,6 +38,7 @@ from interleave.train.data.parallel_map import Progress, chunks, map_in_order
 from interleave.train.data.select.selection import MANIFEST_NAME as SELECTION_MANIFEST
 from interleave.train.data.select.selection import Selected, read_collection_paths, read_selection
 from interleave.train.data.trajectories import Trajectory, read_trajectory, run_names
+from interleave.train.pages import rendered
 
 MANIFEST_NAME = "export.manifest.json"
 SHOWN_PROBLEMS = 5
@@ -45,21 +46,6 @@ RUNS_AT_ONCE = {PictureForm.REFERENCED: 100, PictureForm.EMBEDDED: 4}
 """Few when rows contain their pictures: several results are in memory at once."""
 DOCUMENTS_AT_ONCE = 20
 CARD_NAME = "README.md"
-CARD_ROWS = {
-    "planner_sft": "requests and plans: whole ones, the rest of begun ones, and annotations of pictures",
-    "critic_sft": "attempts and the verdicts on them",
-    "critic_rl": "attempts with their label and scores, which a redraw has to beat",
-    "agent_sft": "`planner_sft` and `critic_sft` together, for one agent that does both jobs",
-}
-CARD_LOADING = {
-    "trl": '`datasets.load_dataset("parquet", data_files="trl/critic_sft.parquet")`',
-    "llamafactory": "`llamafactory-cli train train_critic_sft.yaml` in `llamafactory`; no RL",
-    "swift": "`swift/train_critic_sft.sh`, `swift/train_critic_rl.sh`; ROOT_IMAGE_DIR is the folder `swift`",
-    "verl": "`data.train_files=verl/critic_rl.parquet`, `data.image_key=images`"
-    "; SFT: `data.messages_key=messages`",
-    "easyr1": "`easyr1/train_critic_rl.sh`, run in a checkout of EasyR1; the answer is JSON",
-    "reference": "its own `critic_rl.jsonl`; absolute paths, so it stays where it was made",
-}
 
 
 @dataclass(frozen=True)
@@ -335,61 +321,21 @@ def _changes(output: _Output, selection: Path) -> list[str]:
 def write_card(
     folder: Path, manifest: Manifest, job: ExportJob, lengths: Mapping[Kind, Lengths], models: Counter[str]
 ) -> None:
-    text = "\n".join(_card_lines(manifest, job, lengths, models))
-    (folder / CARD_NAME).write_text(text + "\n", "utf-8")
-
-
-def _card_lines(
-    manifest: Manifest, job: ExportJob, lengths: Mapping[Kind, Lengths], models: Counter[str]
-) -> Iterator[str]:
-    yield from _front_matter(manifest, job)
-    yield "# Rows for an interleaving planner and critic\n"
-    yield f"Made by `interleave data export` ({manifest.software}) from run folders.\n"
-    yield "| rows | what |\n|---|---|"
-    kinds = sorted({name.split("/")[2] for name in _row_counts(manifest)})
-    yield from (f"| `{kind}` | {CARD_ROWS[kind]} |" for kind in kinds)
-    yield "\n## Files\n\n| file | rows |\n|---|--:|"
-    yield from (f"| `{row_path(name)}` | {rows:,} |" for name, rows in _row_counts(manifest).items())
-    yield "\n## Loading\n"
-    yield from (f"- {FORMATS[name].trainer}: {CARD_LOADING[name]}" for name in job.formats)
-    yield "\n## How it was made\n"
-    yield f"- Words: prompt pack `{job.pack.name}`, digest `{job.pack.digest}`."
-    yield from (
-        f"- {number:,} runs with {maker.replace(' ', ' `', 1)}`." for maker, number in sorted(models.items())
+    """Write the dataset card: the rows and their files, how to load them and how they were made."""
+    rows = {name: number for name, number in manifest.counts.items() if name.count("/") == 2}
+    text = rendered(
+        "dataset_card.md.j2",
+        manifest=manifest,
+        job=job,
+        rows=rows,
+        kinds=sorted({name.split("/")[2] for name in rows}),
+        path=row_path,
+        trainers={name: FORMATS[name].trainer for name in job.formats},
+        embedded=job.pictures is PictureForm.EMBEDDED,
+        models=[(*maker.split(" ", 1), number) for maker, number in sorted(models.items())],
+        lengths={kind: (each.summary(), each.longest_row) for kind, each in sorted(lengths.items())},
     )
-    yield f"- Validation: {job.validation:.1%} of the requests, by hash; all rows of a request go one way."
-    if job.pictures is PictureForm.EMBEDDED:
-        yield "- Pictures: held here, in the parquet files or in `images/` beside the rows."
-    else:
-        yield "- Pictures: named by absolute path; moving the collections breaks the rows."
-    yield "- `<image>` and control tokens typed in texts are broken by a zero-width space."
-    yield "\n## Lengths in tokens\n"
-    yield f"{manifest.notes[0].capitalize()}.\n"
-    yield "| rows | shortest | median | 99 % | longest | longest row |\n|---|--:|--:|--:|--:|---|"
-    for kind, each in sorted(lengths.items()):
-        summary = each.summary()
-        cells = " | ".join(f"{summary[key]:,}" for key in ("shortest", "median", "99 %", "longest"))
-        yield f"| `{kind}` | {cells} | `{each.longest_row}` |"
-    yield "\n## Notes\n"
-    yield from (f"- {note}" for note in manifest.notes[1:])
-    yield "- Licence: that of the requests and of the models that made plans, verdicts and pictures."
-
-
-def _front_matter(manifest: Manifest, job: ExportJob) -> Iterator[str]:
-    """The metadata that the Hub reads: a configuration for each parquet file."""
-    yield "---\npretty_name: interleaved planning and criticism\ntags: [image-text-to-text]"
-    if "trl" in job.formats:
-        yield "configs:"
-        for kind in sorted({name.split("/")[2] for name in _row_counts(manifest) if name.startswith("trl/")}):
-            yield f"- config_name: {kind}\n  data_files:"
-            for split in ("train", "validation"):
-                if (name := f"trl/{split}/{kind}") in manifest.counts:
-                    yield f"  - split: {split}\n    path: {row_path(name)}"
-    yield "---\n"
-
-
-def _row_counts(manifest: Manifest) -> dict[str, int]:
-    return {name: rows for name, rows in manifest.counts.items() if name.count("/") == 2}
+    (folder / CARD_NAME).write_text(text, "utf-8")
 
 
 def row_path(name: str) -> str:

@@ -61,15 +61,8 @@ def encode_swift(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
         "messages": conversation(row),
         "images": [writer.path(ref) for ref in row.pictures],
     }
-    if (baseline := row.baseline) is not None:
-        columns |= {
-            "planned_prompt": baseline.planned_prompt,
-            "used_prompt": baseline.used_prompt,
-            "sources": [writer.path(ref) for ref in baseline.sources],
-            "success": baseline.success,
-            "semantics": baseline.semantics,
-            "quality": baseline.quality,
-        }
+    if row.baseline is not None:
+        columns |= row.baseline.columns(writer.path)
     return columns
 
 

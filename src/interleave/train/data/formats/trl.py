@@ -22,15 +22,8 @@ def encode(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
     if row.completion is not None:
         text = {"type": "text", "text": escape_control_tokens(row.completion)}
         columns["completion"] = [{"role": "assistant", "content": [text]}]
-    if (baseline := row.baseline) is not None:
-        columns |= {
-            "planned_prompt": baseline.planned_prompt,
-            "used_prompt": baseline.used_prompt,
-            "sources": [writer.struct(ref) for ref in baseline.sources],
-            "success": baseline.success,
-            "semantics": baseline.semantics,
-            "quality": baseline.quality,
-        }
+    if row.baseline is not None:
+        columns |= row.baseline.columns(writer.struct)
     return columns
 
 

@@ -92,10 +92,7 @@ def import_all(
     if not sources and not problems:
         raise InputError(f"{src} holds neither an {RECORD} nor a result list of the reference")
     runs.refuse_foreign_folder(out, marker=REPORT if (out / REPORT).exists() else RUNS)
-    chosen = load_pack(pack)
-    pack_config = config.PackConfig(
-        name=chosen.name, version=chosen.description.version, digest=chosen.digest
-    )
+    pack_config = load_pack(pack).identity
     results = list(problems)
     for done, each in enumerate(sources, start=1):
         results.append(_import_one(each, out, pack_config))

@@ -161,18 +161,18 @@ def copy_pictures(pictures: dict[str, Path], folder: Path) -> None:
 
 def _checked(files: list[Path], corpus: Corpus, progress: Callable[[int], None]) -> Iterator[_Line]:
     for file in files:
-        for number, _, data in batches.lines_of(file):
+        for number, fields in batches.rows_of(file):
             try:
-                yield _read(file, number, data, corpus)
+                yield _read(file, number, fields, corpus)
             except InterleaveError as error:
                 corpus.bad.append(f"{file.name}:{number}: {error}")
             progress(number)
 
 
-def _read(file: Path, number: int, data: bytes, corpus: Corpus) -> _Line:
-    fields = batches.parse_line(data)
-    given = batches.raw_parts(_request_of(fields), lambda name: batches.picture_file(file.parent, name))
-    batches.refuse_unusable(given)
+def _read(file: Path, number: int, fields: dict[str, Any] | InputError, corpus: Corpus) -> _Line:
+    if isinstance(fields, InputError):
+        raise fields
+    given = batches.checked_parts(_request_of(fields), file.parent)
     pictures: dict[str, Path] = {}
     parts: list[JsonPart] = []
     contents: list[str] = []
@@ -264,11 +264,9 @@ def _id_of(fields: dict[str, Any], content: str, corpus: Corpus) -> str:
     if identity is None:
         corpus.without_id += 1
         return content_id("request", content)
-    if isinstance(identity, bool) or not isinstance(identity, str | int):
-        raise InputError(f'"id" must be a text or a whole number, not {identity!r:.60}')
-    if not str(identity).strip():
+    if not batches.checked_id(identity).strip():
         raise InputError('"id" is blank: give one, or leave it out')
-    return batches.checked_id(str(identity))
+    return str(identity)
 
 
 def _text(fields: dict[str, Any], key: str) -> str | None:

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from interleave import Message, Reply, ReplyError, RunError, Sampling, Slot, Text, VisionLanguageModel
-from interleave.plugin import PromptPack, agents, ask, errors, journal, one_line, runs, text
+from interleave.plugin import PromptPack, agents, ask, journal, one_line, runs, text
 from interleave.train.data.prompts.near_duplicates import normalized
 from interleave.train.data.prompts.taxonomy import Key, SubCategory, Taxonomy, unfit_phrase
 
@@ -184,19 +184,12 @@ def read_replies(path: Path) -> list[ExpansionReply]:
 
 def read_reply(reply: Reply) -> dict[str, Any]:
     """The words and requests of a reply; raises `ReplyError` when it has none."""
-    if reply.finish_reason == "length":
-        raise ReplyError("the reply was cut off at its length limit: answer more briefly", reply=reply.text)
-    try:
-        for found in agents.find_objects(reply.text):
-            value = agents.read_literal(found)
-            if isinstance(value, dict) and ("words" in value or "requests" in value):
-                return {
-                    "words": _banks(value.get("words", {})),
-                    "requests": _texts(value.get("requests", [])),
-                }
-    except (errors.UnreadableLiteral, ValueError) as error:
-        raise ReplyError(f"not an answer in the agreed form ({error})", reply=reply.text) from None
-    raise ReplyError('there is no JSON object with "words" and "requests"', reply=reply.text)
+    return agents.parse_reply(reply, ("words", "requests"), _words_and_requests)
+
+
+def _words_and_requests(value: Any, thinking: str) -> dict[str, Any]:
+    answer = agents.require_object(value, "the answer")
+    return {"words": _banks(answer.get("words", {})), "requests": _texts(answer.get("requests", []))}
 
 
 def _banks(value: Any) -> dict[str, list[str]]:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from interleave import InputError, InterleaveError, Scores
 from interleave.plugin import batches, runs
-from interleave.train.data.score_file import AttemptKey, read_scores, score_names
-from interleave.train.data.score_file import Unscored as Unscored
+from interleave.train.data.score_file import AttemptKey, Unscored, read_scores, score_names
 from interleave.train.data.select.selection import collection_name, read_selection
 from interleave.train.data.trajectories import Trajectory, read_collection
 
@@ -182,10 +181,8 @@ class _Coverage:
         self.counts: Counter[str] = Counter()
         self._by_id: dict[str, str] = {}
         self._by_text: dict[str, str] = {}
-        for _, _, line in batches.lines_of(requests):
-            try:
-                row = batches.parse_line(line)
-            except InterleaveError:
+        for _, row in batches.rows_of(requests):
+            if isinstance(row, InputError):
                 continue  # `data collect` has reported it
             entry = " / ".join(str(row[key]) for key in ("domain", "subcategory") if row.get(key)) or UNKNOWN
             self.counts[entry] += 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,14 +17,13 @@ from interleave.train.data.report.counts import (
     count_collection,
     scores_of,
 )
-from interleave.train.data.score_file import AttemptKey
-from interleave.train.data.score_file import Unscored as Unscored
+from interleave.train.data.score_file import AttemptKey, Unscored
 from interleave.train.data.trajectories import Trajectory
+from interleave.train.pages import data_url, rendered
 
 MARK = "interleave data report"
 """Marks a page as one of ours."""
 MARK_WITHIN = 1000
-THUMBNAIL = 160
 MOST_PLAN_STEPS = 20
 OUTCOMES = (Outcome.ACCEPTED.value, Outcome.REJECTED.value, Outcome.UNREADABLE.value, UNJUDGED)
 
@@ -85,17 +82,13 @@ def write_page(
     seed: int = 0,
 ) -> CollectionCounts:
     """Write the page and return its counts."""
-    import jinja2
-
     _refuse_foreign(out)
     scorer, numbers = scores_of(collection, scores)
     totals = count_collection(
         collection, scores=numbers, selection=selection, requests=requests, shown=shown, seed=seed
     )
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True
-    )
-    page = environment.get_template("report.html.j2").render(
+    page = rendered(
+        "report.html.j2",
         mark=MARK,
         name=collection.resolve().name,
         counts=totals,
@@ -131,7 +124,12 @@ def _refuse_foreign(out: Path) -> None:
 def charts_of(totals: CollectionCounts, scorer: str | None) -> list[Chart]:
     """All charts with data."""
     charts = [_scores_chart(totals, scorer)] if totals.semantics else []
-    charts += [_verdict_chart(totals), _plan_chart(totals), _attempts_chart(totals)]
+    drawn = f"How often a step was drawn; {totals.forced:,} of {totals.steps:,} steps were never accepted."
+    charts += [
+        _verdict_chart(totals),
+        _histogram("Steps per plan", totals.plan_lengths, "plans", "steps", "How long the plans are."),
+        _histogram("Attempts per step", totals.attempts_of_steps, "steps", "attempts", drawn),
+    ]
     if totals.parts:
         charts.append(_parts_chart(totals))
     if totals.reasons:
@@ -186,32 +184,11 @@ def _verdict_chart(totals: CollectionCounts) -> Chart:
     )
 
 
-def _plan_chart(totals: CollectionCounts) -> Chart:
-    counts = _with_overflow(totals.plan_lengths, MOST_PLAN_STEPS)
-    return Chart(
-        "Steps per plan",
-        render.bars(
-            list(counts),
-            [render.Series("plans", list(counts.values()))],
-            across="steps",
-            title="Steps per plan",
-        ),
-        "How long the plans are.",
-    )
-
-
-def _attempts_chart(totals: CollectionCounts) -> Chart:
-    counts = _with_overflow(totals.attempts_of_steps, MOST_PLAN_STEPS)
-    return Chart(
-        "Attempts per step",
-        render.bars(
-            list(counts),
-            [render.Series("steps", list(counts.values()))],
-            across="attempts",
-            title="Attempts per step",
-        ),
-        f"How often a step was drawn; {totals.forced:,} of {totals.steps:,} steps were never accepted.",
-    )
+def _histogram(title: str, counts: Counter[int], what: str, across: str, note: str) -> Chart:
+    """How many of a thing have each number; large numbers are combined."""
+    bars = _with_overflow(counts, MOST_PLAN_STEPS)
+    series = [render.Series(what, list(bars.values()))]
+    return Chart(title, render.bars(list(bars), series, across=across, title=title), note)
 
 
 def _parts_chart(totals: CollectionCounts) -> Chart:
@@ -304,7 +281,4 @@ def _thumbnail(trajectory: Trajectory, name: str) -> str | None:
         image = trajectory.store.get(name)
     except InterleaveError:
         return None
-    image.thumbnail((THUMBNAIL, THUMBNAIL))
-    data = io.BytesIO()
-    image.save(data, "WEBP", quality=85)
-    return f"data:image/webp;base64,{base64.b64encode(data.getvalue()).decode()}"
+    return data_url(image)

@@ -1,1 +1,0 @@
-"""The image generators that ship with the product."""

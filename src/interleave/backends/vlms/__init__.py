@@ -1,1 +1,0 @@
-"""The vision-language models that ship with the product."""

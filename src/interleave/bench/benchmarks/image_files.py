@@ -1,0 +1,105 @@
+"""The images of outputs as files: found, shown to a judge, exported to and imported from official layouts."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interleave import InputError, read_picture
+from interleave.bench.base import Dataset, Item, Unparsed
+from interleave.bench.outputs import Output, OutputPart
+from interleave.plugin import files, images, make_folder, write_atomic
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+JPEG_QUALITY = 95
+
+
+def edited_picture(output: Output | None, folder: Path) -> Image:
+    """The result of an edit: the last picture of an output; raises `Unparsed` where there is none."""
+    if output is None or not output.images:
+        raise Unparsed("the output has no picture to judge")
+    return read_picture(folder / output.images[-1])
+
+
+def as_jpeg(image: Image, size: tuple[int, int]) -> Image:
+    """A picture in another size, with what JPEG loses: some judges were only ever shown that."""
+    resized = image if image.size == size else image.resize(size)
+    coded = io.BytesIO()
+    resized.convert("RGB").save(coded, format="JPEG")
+    return images.decode_picture(coded.getvalue())
+
+
+def save_picture(picture: Image, path: Path) -> None:
+    """Write a picture as what its name says it is, PNG or JPEG."""
+    make_folder(path.parent)
+    if path.suffix == ".png":
+        write_atomic(path, images.encode_png(picture))
+        return
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=JPEG_QUALITY)
+    write_atomic(path, buffer.getvalue())
+
+
+def copy_picture(source: Path, target: Path) -> None:
+    """Copy a picture into a folder that is made where there is none."""
+    make_folder(target.parent)
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        raise InputError(f"{source} cannot be copied to {target} ({files.why(error)})") from None
+
+
+def export_edits(
+    dataset: Dataset, outputs: Mapping[str, Output], base: Path, path_of: Callable[[Item], Path]
+) -> None:
+    """Write the last picture of every output where its item's path says."""
+    for item in dataset.items:
+        output = outputs.get(item.id)
+        if output is not None and output.images:
+            save_picture(edited_picture(output, base), path_of(item))
+
+
+def import_edits(dataset: Dataset, paths_of: Callable[[Item], Sequence[Path]]) -> Iterator[Output]:
+    """The outputs of items of which one of these files is there; raises `InputError` where there are none."""
+    found = False
+    for item in dataset.items:
+        path = next((path for path in paths_of(item) if path.is_file()), None)
+        if path is not None:
+            found = True
+            yield Output(item=item.id, parts=(OutputPart(image=str(path.resolve())),))
+    if not found:
+        first = paths_of(dataset.items[0])[0] if dataset.items else None
+        raise InputError(f"there is no picture in the official layout, which would have {first}")
+
+
+def below(folder: Path, name: str) -> Path:
+    """A file of a folder, there or not; raises `InputError` for a name that leads out of it."""
+    root = os.path.abspath(folder)
+    path = Path(os.path.normpath(os.path.join(root, name)))  # by name alone: image folders are often links
+    if not path.is_relative_to(root):
+        raise InputError(f"{name!r:.80} leads out of {folder}")
+    return path
+
+
+def within(folder: Path, *names: str) -> Path | None:
+    """The first of these files that is there; names that lead out of the folder are not there."""
+    for name in names:
+        try:
+            path = below(folder, name)
+        except InputError:
+            continue
+        if path.is_file():
+            return path
+    return None
+
+
+def file_name(identity: str) -> str:
+    """The name of an item's file or folder: an id must not choose where it is written."""
+    return re.sub(r"[/\\\0]", "_", identity)

@@ -1,0 +1,119 @@
+"""`interleave backends`: the backends that a spec can name, whether they are installed, and their checks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import textwrap
+from typing import Annotated, Any
+
+import typer
+
+from interleave import ConfigurationError
+from interleave.diagnostics.check_backend import check_backend, check_profile
+from interleave.plugin import backends, config, options
+
+app = typer.Typer(help="List the models that a spec can name, and check them.", rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def list_backends(context: typer.Context, json_output: options.Json = False) -> int:
+    """List the image generators, vision-language models and profiles that can be named."""
+    if context.invoked_subcommand is not None:
+        return 0
+    rows = _rows()
+    if json_output:
+        print(json.dumps(rows, ensure_ascii=False))
+        return 0
+    _print(rows)
+    return 0
+
+
+@app.command()
+def check(
+    spec: Annotated[
+        str | None, typer.Argument(metavar="SPEC", help="The backend, e.g. 'solid?size=256'.")
+    ] = None,
+    role: Annotated[
+        str | None,
+        typer.Option(metavar="generator|planner|critic|scorer", help="The role to check it in."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Skip the checks that need many calls.")] = False,
+    profile: options.ProfileName = None,
+    tiny: Annotated[
+        bool,
+        typer.Option("--tiny", help="With --profile: tiny models of the same classes, and one whole run."),
+    ] = False,
+    json_output: options.Json = False,
+) -> int:
+    """Check whether a backend keeps its contract; exits with 1 if a check fails, 3 if it is unreachable.
+
+    With --profile NAME, all three models of a profile are checked; with --tiny as well, tiny models of the
+    same classes are built with random weights, checked, and run together once. Nothing is downloaded.
+    """
+    if profile is not None:
+        if spec is not None or role is not None:
+            raise ConfigurationError(
+                "--profile names all three models: drop SPEC and --role, or drop --profile"
+            )
+        return check_profile(profile, tiny=tiny, quick=quick, json_output=json_output)
+    if tiny:
+        raise ConfigurationError("--tiny goes with --profile NAME")
+    if spec is None:
+        raise ConfigurationError("name a backend, e.g. 'solid?size=256', or a profile with --profile NAME")
+    return check_backend(spec, role, quick=quick, json_output=json_output)
+
+
+def _rows() -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": kind,
+            "name": name,
+            "ready": not row.missing,
+            "summary": row.summary,
+            "install": row.install,
+            "missing": list(row.missing),
+            "key": row.key,
+            "key_is_set": bool(row.key and os.environ.get(row.key)),
+        }
+        for kind in backends.GROUPS
+        for name, row in backends.known_backends(kind).items()
+    ]
+
+
+HEADINGS = {
+    "generator": "Image generators (--generator)",
+    "vlm": "Vision-language models (--planner, --critic, --scorer)",
+    "agent": "Agents that compute (--planner, --critic, --scorer)",
+    "profile": "Profiles (--profile)",
+}
+LEAST_COLUMNS = 60
+"""A narrower terminal wraps lines by itself."""
+
+
+def _missing(row: dict[str, Any]) -> str:
+    """What is needed before it can be used, in a few words; empty where it is ready."""
+    if not row["ready"]:
+        return f"(needs {row['install']}) "
+    return f"({row['key']} is not set) " if row["key"] and not row["key_is_set"] else ""
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    listed = [(row["kind"], row["name"], _missing(row) + row["summary"]) for row in rows]
+    listed += [
+        ("profile", name, config.load_profile(name).description) for name in sorted(config.profile_files())
+    ]
+    width = max(len(name) for _, name, _ in listed)
+    wrapper = textwrap.TextWrapper(
+        width=max(LEAST_COLUMNS, shutil.get_terminal_size().columns),
+        subsequent_indent=" " * (width + 4),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    for kind, heading in HEADINGS.items():
+        print(heading)
+        for _, name, said in (each for each in listed if each[0] == kind):
+            print(wrapper.fill(f"  {name:{width}}  {said}"))
+        print()
+    print("Check one with: interleave backends check SPEC")

@@ -1,0 +1,1 @@
+"""Models behind an address: OpenAI, Gemini, ComfyUI, plain image APIs, and our own generator servers."""

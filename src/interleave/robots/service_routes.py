@@ -1,0 +1,133 @@
+"""The route for a robot's controller: what the camera saw before and after a sub-task → is it done?
+
+Nothing of it is kept; the models are those that documents are made with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from interleave import BackendError, GeneratorCapabilities, Outcome
+from interleave.plugin import Models, PromptPack, RetriedVlm, Value, text
+from interleave.robots.checking import check_from
+from interleave.robots.sub_task_check import SubTaskCheck, SubTaskInput
+from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.routes import Route, RouteSet, caller_of, value_json
+from interleave.service.documents.service import RECEIVE_SECONDS, Documents, picture_of
+from interleave.service.documents.submissions import encoded_picture
+from interleave.service.generator.messages import ServiceFacts
+from interleave.service.generator.parameters import Parameters
+from interleave.service.http.middleware import LEASE
+from interleave.service.http.request_bodies import read_json
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+CHECK = "/v1/robot/check"
+MOST_AT_ONCE = 64
+RETRY_SECONDS = 1.0
+PARAMETERS = ("instruction", "before", "after", "model")
+
+
+class SubTaskQuestion(Value):
+    """`POST /v1/robot/check`."""
+
+    instruction: str
+    before: str
+    """A picture as `data:image/…;base64,…`."""
+    after: str
+    model: str | None = None
+
+
+class SubTaskVerdict(Value):
+    """Whether a sub-task is done."""
+
+    done: bool
+    outcome: Outcome
+    reasoning: str
+    correction: str | None
+    """What the robot has to do now."""
+    confidence: float | None
+    seconds: float
+
+
+class RobotRoutes:
+    """The handler of `/v1/robot/check`."""
+
+    def __init__(self, documents: Documents) -> None:
+        self.documents = documents
+        self.in_flight = 0
+
+    async def check(self, request: Request) -> Response:
+        """`{"instruction", "before", "after"}`, pictures as `data:image/…;base64,…`; `model` is optional."""
+
+        caller_of(request, "submit")
+        body: dict[str, Any] = (await read_json(request)).parse()[0]
+        given = Parameters(body, ServiceFacts(GeneratorCapabilities()), known=PARAMETERS)
+        instruction = given.text("instruction", most=text.MAX_FIELD_CHARACTERS)
+        pictures = [_needed(given.take(name), name) for name in ("before", "after")]
+        model = given.text("model")
+        given.refuse_unknown()
+        if not instruction or not instruction.strip():
+            raise ApiRefusal("instruction: say what the robot was told", parameter="instruction")
+        if model is not None and model not in self.documents.settings.models:
+            raise ApiRefusal("there is no such model here", status=404, code="model_not_found")
+        if self.in_flight >= MOST_AT_ONCE:
+            raise ApiRefusal(
+                f"{MOST_AT_ONCE} checks are under way already",
+                status=503,
+                code="busy",
+                retry_after=RETRY_SECONDS,
+            )
+        self.in_flight += 1
+        try:
+            ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
+            encoded = [encoded_picture(text, name) for text, name in pictures]
+            raw = await self.documents.decoder.decode(encoded, request.scope[LEASE], ends_at)
+            before, after = (picture_of(each) for each in raw)
+            seen = SubTaskInput(instruction, before, after)
+            return value_json(await self._checked(seen, model))
+        finally:
+            self.in_flight -= 1
+
+    async def _checked(self, seen: SubTaskInput, model: str | None) -> SubTaskVerdict:
+        shelf = self.documents.shelf
+        config = shelf.config_for(model) if model else shelf.config
+        offer = shelf.offer_of(config)
+        if offer is None:
+            raise ApiRefusal("there is no such model here", status=404, code="model_not_found")
+        check = _check_of(await shelf.models_for(config), offer.pack)
+        began = time.monotonic()
+        try:
+            verdict = await check.check(seen)
+        except BackendError as error:
+            raise ApiRefusal(f"the critic failed: {error}", status=502, code="model_failed") from None
+        return SubTaskVerdict(
+            done=verdict.accepted,
+            outcome=verdict.outcome,
+            reasoning=verdict.reasoning,
+            correction=verdict.refined_prompt,
+            confidence=verdict.confidence,
+            seconds=round(time.monotonic() - began, 3),
+        )
+
+
+def _needed(value: Any, name: str) -> tuple[Any, str]:
+    if value is None:
+        raise ApiRefusal(f"{name}: send what the camera saw {name} the sub-task", parameter=name)
+    return value, name
+
+
+def _check_of(models: Models, pack: PromptPack) -> SubTaskCheck:
+    critic = models.critic
+    loaded = check_from(critic.vlm if critic.vlm is not None else critic.agent, pack)
+    return loaded.with_calls_through(lambda vlm: RetriedVlm("the critic", vlm, models.retries))
+
+
+ROUTES = RouteSet(
+    {("POST", CHECK): Route("Whether a robot has done a sub-task", SubTaskVerdict, SubTaskQuestion)},
+    lambda documents, access: {("POST", CHECK): RobotRoutes(documents).check},
+)
