@@ -14,20 +14,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from interleave.types import Plan, Request, Text
-from interleave_mini.language.negations import NEGATED, TAKEN_BACK
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import parse_prompt
-from interleave_mini.language.riddles import RIDDLE_TOPICS
-from interleave_mini.language.synonyms import (
-    ADJECTIVES,
-    COLOUR_SYNONYMS,
-    NOUN_SYNONYMS,
-    PLACE_NOUNS,
-    PLACE_PHRASES,
-    SIZE_WORDS,
-)
-from interleave_mini.language.topics.arrangements import ABOVE, BELOW, EMPTY_PLACES, LEFT, RELATED, RIGHT
-from interleave_mini.language.vocabulary import is_about, is_riddle_of
+from interleave_mini.language.vocabulary import is_about, is_riddle_of, language
 from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, bare_noun, listed, one_of, plural
 from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
 from interleave_mini.world.operations import AlreadySo, Impossible
@@ -35,7 +24,7 @@ from interleave_mini.world.scene import GRID, Scene
 
 _SINGULAR = {
     **{noun: kind for noun, (kind, _) in NOUNS.items()},
-    **{word: NOUNS[noun][0] for word, noun in NOUN_SYNONYMS.items()},
+    **{word: NOUNS[noun][0] for word, noun in language().nouns.items()},
 }
 _PLURAL = {
     form: kind
@@ -47,9 +36,10 @@ _PLURAL |= {"fishes": "fish", "cacti": "cactus"}
 KIND_OF = {**_PLURAL, **_SINGULAR}
 """Every noun for a thing, singular and plural → its kind."""
 _THING = re.compile(rf"\b{one_of(KIND_OF)}\b", re.IGNORECASE)
-_COLOUR_OF = {**{colour: colour for colour in COLOURS}, **COLOUR_SYNONYMS}
+_COLOUR_OF = {**{colour: colour for colour in COLOURS}, **language().colours}
 _COLOUR = re.compile(rf"\b{one_of(_COLOUR_OF)}\b", re.IGNORECASE)
-_BEFORE = one_of((*ADJECTIVES, *_COLOUR_OF, *(word for words in SIZE_WORDS.values() for word in words)))
+_SIZES = [word for words in language().sizes.values() for word in words]
+_BEFORE = one_of((*language().adjectives, *_COLOUR_OF, *_SIZES))
 _NUMBER = one_of((*NUMBERS[2:], *map(str, range(2, len(NUMBERS)))))
 COUNTED = re.compile(rf"\b(?P<count>{_NUMBER}) (?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b", re.IGNORECASE)
 _COLOURED = re.compile(
@@ -68,7 +58,24 @@ _MORE_THAN_NINE = re.compile(
     re.IGNORECASE,
 )
 
-
+_COUNTABLE_NOUNS = tuple(noun for noun in (*NOUNS, *language().nouns) if noun not in UNCOUNTABLE)
+_ANY = one_of((*_COUNTABLE_NOUNS, *map(plural, _COUNTABLE_NOUNS)))
+_BARE = rf"(?:(?:any|other|more) )?(?:{one_of(COLOURS)} )?{_ANY}"
+_NO_SUCH = rf"(?:(?:an?|the|one)(?: single)? )?{_BARE}"
+NEGATED = re.compile(
+    rf"\b(?:(?:not|without|never|except|instead of|leave out) {_NO_SUCH}|leave {_NO_SUCH} out"
+    rf"|(?:no|zero|0) {_BARE})"
+    rf"(?: (?:or|nor) {_NO_SUCH}|,? (?:and )?no {_BARE})*\b",
+    re.IGNORECASE,
+)
+"""Words that say what is not to be there; "Oh no, a cat" is none of them."""
+TAKEN_BACK = re.compile(
+    r"^.*\b(?:no,? wait|wait,? no|no no|no,? better|no, (?=an? )|no (?=an? \w+ one\b)"
+    r"|i mean|i meant|meant to say|sorry|actually|or rather|or better"
+    r"|scratch that|second thoughts?|correction|nay|ah no|oh no|but no(?=,)|wait,? it must)\b[,:.]?",
+    re.IGNORECASE | re.DOTALL,
+)
+"""All up to the words with which people take back what they have said: "a red car, no wait, "."""
 _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
 _NO_THING = re.compile(r"\b(?:world cups?|(?:eiffel|leaning|clock|water) tower)\b", re.IGNORECASE)
 """Names of something else altogether."""
@@ -133,7 +140,9 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
     asked = _PLACE.sub(" ", asked)  # nothing stands "among the trees"
     kinds = _drawn_kinds(plan)
     scenes = [] if request.pictures else scenes_of(plan)
-    is_riddle = topic_of(plan) in _RIDDLES  # "the vegetable that bunnies love" asks for no rabbit
+    is_riddle = (
+        topic_of(plan) in language().riddle_topics
+    )  # "the vegetable that bunnies love" asks for no rabbit
     named = [] if is_riddle else [word[0] for word in _THING.finditer(asked)]
     found = dict.fromkeys(
         (
@@ -216,7 +225,7 @@ def is_about_something_else(plan: Plan, request: Request) -> bool:
         return False
     if any(kind in kinds and words.search(request.text) for kind, words in _MEANT_BY.items()):
         return False
-    if topic_of(plan) in _RIDDLES:
+    if topic_of(plan) in language().riddle_topics:
         prompts = " ".join(step.prompt or "" for step in plan.steps)
         return not is_riddle_of(request.text, [noun for noun in NOUNS if noun in prompts])
     return not is_about(text, topic_of(plan))
@@ -299,8 +308,11 @@ def _not_put_down(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
 
 # Relations
 
+_LEFT, _RIGHT, _ABOVE, _BELOW = 3, 5, 1, 7
 _BESIDE = ("next to", "beside")
-_CLEAR = [words for words in RELATED if re.search(r"left|right of|above|below|under|on top", words)]
+_CLEAR = [
+    words for words in language().related if re.search(r"left|right of|above|below|under|on top", words)
+]
 """Words that say on which side; others, such as "on" and "near", often say something else."""
 _RELATION = re.compile(
     rf"\b(?P<thing>{one_of(KIND_OF)}) (?P<relation>{one_of((*_BESIDE, *_CLEAR))}) (?:an?|the|some|one) "
@@ -316,7 +328,7 @@ def _missing_relations(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
         if one == other or not scenes:
             continue
         relation = found["relation"].lower()
-        sides = (LEFT, RIGHT, ABOVE, BELOW) if relation in _BESIDE else (RELATED[relation],)
+        sides = (_LEFT, _RIGHT, _ABOVE, _BELOW) if relation in _BESIDE else (language().related[relation],)
         if not any(_stands(one, side, other, scene) for side in sides for scene in scenes):
             yield found[0]
 
@@ -336,7 +348,7 @@ def _stands(one: str, side: int, other: str, scene: Scene) -> bool:
 @cache
 def _place_words() -> dict[str, str]:
     phrases = {form: place for place, words in PLACES.items() for form in (words.within, *words.others)}
-    phrases |= {form: place for place, forms in PLACE_PHRASES.items() for form in forms}
+    phrases |= {form: place for place, forms in language().place_phrases.items() for form in forms}
     return phrases
 
 
@@ -382,11 +394,10 @@ _MEANT_BY = {
 }
 """By kind: words that speak of it without naming it."""
 _EMPTY_PLACES = {
-    **{noun.split()[-1]: place for place, nouns in PLACE_NOUNS.items() for noun in nouns},
-    **EMPTY_PLACES,
+    **{noun.split()[-1]: place for place, nouns in language().place_nouns.items() for noun in nouns},
+    **language().empty_places,
 }
 _PLACE_NOUN = re.compile(rf"\b{one_of(_EMPTY_PLACES)}\b", re.IGNORECASE)
-_RIDDLES = frozenset(topic.name for topic in RIDDLE_TOPICS)
 
 
 def _missing_places(asked: str, planned: str) -> Iterator[str]:

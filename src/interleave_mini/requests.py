@@ -20,20 +20,19 @@ from interleave.errors import InputError
 from interleave.text import count as counted
 from interleave.text import one_line
 from interleave.types import Part, Picture, Plan, Request, Text
-from interleave_mini.language.lexicon import harmless_words
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.tasks import Task, parse_task
-from interleave_mini.language.topics import DOMAINS
 from interleave_mini.language.vocabulary import (
+    Example,
     Unknown,
     corrected,
     corrections,
     has_only_trained_words,
     is_plural,
+    language,
     other_language,
     unknown_words,
 )
-from interleave_mini.language.voices import voices
 from interleave_mini.language.words import listed, plural, with_article
 from interleave_mini.plan_check import (
     has_unwanted,
@@ -73,7 +72,6 @@ _MARKUP_LINE = re.compile(r"^\s{0,3}(#{1,6}\s.*|>.*|---+|\*.*\*|Step \d+:?)\s*$"
 """Headings, notes and rules of a Markdown document: they are not part of a caption."""
 _LEAD = re.compile(r"^\s*(?:#{1,6}\s+)?")
 _ESCAPED = re.compile(r"\\(?=[^\w\s])")
-_GAP = re.compile(r"{[^{}]*}")
 _STEP = re.compile(r"^\s*step \d+:", re.IGNORECASE)
 
 
@@ -216,27 +214,15 @@ def nearest_requests(text: str, limit: int = SHOWN) -> list[str]:
     A word counts by the share of a topic's wordings that have it, and more where few topics have it.
     """
     asked = _words(text)
-    examples = topic_examples()
-    topics_with = Counter(word for words in examples.values() for word in words)
+    examples = language().examples
+    topics_with = Counter(word for each in examples for word in each.counts)
 
-    def nearness(example: str) -> float:
-        words = examples[example]
-        return sum(words[word] * math.log(len(examples) / topics_with[word]) for word in asked & words.keys())
+    def nearness(each: Example) -> float:
+        shares = ((word, each.counts[word] / each.wordings) for word in sorted(asked & each.counts.keys()))
+        return sum(share * math.log(len(examples) / topics_with[word]) for word, share in shares)
 
     ranked = sorted(examples, key=nearness, reverse=True)
-    return ranked[:limit] if nearness(ranked[0]) else [*EXAMPLES[:limit]]
-
-
-@cache
-def topic_examples() -> dict[str, dict[str, float]]:
-    """A plain request of every topic, and its words, each with the share of wordings that have it."""
-    found = {}
-    for topic in (topic for topics in DOMAINS.values() for topic in topics):
-        lines = [_GAP.sub(" ", each.text) for voice in voices() for each in voice.section(topic.name)]
-        example = topic.example()
-        counts = Counter(word for line in (example, *lines) for word in _words(line) - harmless_words())
-        found[example] = {word: count / (1 + len(lines)) for word, count in counts.items()}
-    return found
+    return [each.text for each in ranked[:limit]] if nearness(ranked[0]) else [*EXAMPLES[:limit]]
 
 
 def _words(text: str) -> frozenset[str]:

@@ -14,10 +14,11 @@ from interleave.agents.replies import render_plan
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.errors import InputError
 from interleave.types import Picture, Plan, PlanStep, Request, Text
-from interleave_mini.language.negations import NEGATED, with_negation
+from interleave_mini.language.negations import with_negation
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.tasks import sample_task
 from interleave_mini.plan_check import (
+    NEGATED,
     impossible_step,
     is_about_something_else,
     missing_from,

@@ -1,4 +1,4 @@
-"""What a request says is not to be there: "a cat, not a dog", "two cats and no dogs", "without clouds"."""
+"""Requests that also say what is not wanted, for training: "two cats and no dogs", "without clouds"."""
 
 from __future__ import annotations
 
@@ -8,27 +8,10 @@ from random import Random
 
 from interleave_mini.language.natural_gaps import synonyms_of
 from interleave_mini.language.synonyms import NOUN_SYNONYMS
-from interleave_mini.language.words import UNCOUNTABLE, one_of, plural, with_article
-from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
+from interleave_mini.language.words import UNCOUNTABLE, plural, with_article
+from interleave_mini.world.kinds import KINDS, NOUNS
 
 _NOUNS = tuple(noun for noun in (*NOUNS, *NOUN_SYNONYMS) if noun not in UNCOUNTABLE)
-_ANY = one_of((*_NOUNS, *map(plural, _NOUNS)))
-_BARE = rf"(?:(?:any|other|more) )?(?:{one_of(COLOURS)} )?{_ANY}"
-_THING = rf"(?:(?:an?|the|one)(?: single)? )?{_BARE}"
-NEGATED = re.compile(
-    rf"\b(?:(?:not|without|never|except|instead of|leave out) {_THING}|leave {_THING} out"
-    rf"|(?:no|zero|0) {_BARE})"
-    rf"(?: (?:or|nor) {_THING}|,? (?:and )?no {_BARE})*\b",
-    re.IGNORECASE,
-)
-"""Words that say what is not to be there; "Oh no, a cat" is none of them."""
-TAKEN_BACK = re.compile(
-    r"^.*\b(?:no,? wait|wait,? no|no no|no,? better|no, (?=an? )|no (?=an? \w+ one\b)"
-    r"|i mean|i meant|meant to say|sorry|actually|or rather|or better"
-    r"|scratch that|second thoughts?|correction|nay|ah no|oh no|but no(?=,)|wait,? it must)\b[,:.]?",
-    re.IGNORECASE | re.DOTALL,
-)
-"""All up to the words with which people take back what they have said: "a red car, no wait, "."""
 _AFTERWARDS = (
     ", not {one}",
     ", no {many}",

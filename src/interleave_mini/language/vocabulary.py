@@ -1,55 +1,24 @@
-"""The vocabulary of requests: which words are known, which are mistyped, which name what the world lacks."""
+"""The words of requests: which are known, which are mistyped, which name what the world lacks.
+
+They stand in `weights/language.json`, beside the models that were trained on them: `interleave mini language`
+writes it from the grammar of the research package, and nothing here knows that grammar.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
 
-from interleave_mini.language.distractors import WORDINGS
-from interleave_mini.language.edits import EDITS
-from interleave_mini.language.edits.edit import CATEGORIES
-from interleave_mini.language.lexicon import (
-    everyday_words,
-    foreign_words,
-    harmless_words,
-    misspelt_words,
-    neighbours,
-    replaceable,
-)
-from interleave_mini.language.narrations import narration_lines
-from interleave_mini.language.riddles import RIDDLE_TOPICS, RIDDLES
-from interleave_mini.language.sentences import SPEECH
-from interleave_mini.language.synonyms import (
-    ADJECTIVES,
-    COLOUR_SYNONYMS,
-    NAMES,
-    NOUN_SYNONYMS,
-    PLACE_NOUNS,
-    PLACE_PHRASES,
-    SIZE_WORDS,
-)
-from interleave_mini.language.tasks import DESCRIBE, GO_ON
-from interleave_mini.language.topics import DOMAINS
-from interleave_mini.language.voices import voices
-from interleave_mini.language.words import (
-    BACKGROUND_OF_NOUN,
-    BACKGROUND_OF_PHRASE,
-    CELL_OF,
-    DIRECTIONS,
-    NUMBERS,
-    RELATIONS,
-    ROWS,
-    SIZES,
-    one_of,
-    plural,
-)
+from interleave_mini.language.words import NUMBERS, one_of, plural
 from interleave_mini.world.kinds import COLOURS, NOUNS
 
-_WORD = re.compile(r"\b[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_GAP = re.compile(r"{[^{}]*}")
+FILE = Path(__file__).parent.parent / "weights" / "language.json"
+WORD = re.compile(r"\b[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
 """Captions of steps the user gives: they may contain any words."""
 _NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
@@ -58,12 +27,140 @@ _SPEAKER = re.compile(r"\b(?:i['’]?m|i am|we are|we['’]re) (?:an? |the )?([^
 _SHORTEST_TYPO, _LONG_WORD = 3, 7
 """Shorter words are not taken for mistyped ones; in long ones two letters may be wrong."""
 _SHORTEST_BASE = 3
-_FEW_TOPICS = 6
-"""A word of so many topics at most tells what a request is about."""
 _MOST_TYPOS, _LONGEST_WORD = 6, 40
 """So many unknown words of a text are looked at, and no longer ones."""
 _FOREIGN_SHARE = 0.4
 """The share of unknown words from which on a text may be in another language."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A plain request of a topic, and how many of the topic's wordings have each word."""
+
+    text: str
+    wordings: int
+    counts: Mapping[str, int]
+
+
+class Language:
+    """What `language.json` says; sets of words are written there as one text."""
+
+    def __init__(self, said: Mapping[str, Any]) -> None:
+        self.harmless = _set(said["harmless"])
+        """Words that may stand in any request and change nothing."""
+        self.trained = _set(said["trained"]) | self.harmless
+        """Every word of the requests that the planner was trained on."""
+        self.english = _set(said["everyday"]) | self.trained
+        self.misspelt: dict[str, str] = said["misspelt"]
+        self.foreign = {language: _set(words) for language, words in said["foreign"].items()}
+        self.neighbours = {word: tuple(line["nearest"]) for line in said["lacking"] for word in line["words"]}
+        """What the world lacks → what it has instead."""
+        self.replaceable = frozenset(
+            word for line in said["lacking"] if line["replaceable"] for word in line["words"]
+        )
+        """What the world lacks where a request makes sense with what it has instead."""
+        self.spoken_of = frozenset((word, as_thing) for word, as_thing in said["spoken_of"])
+        """Words for what the world lacks that some wording uses as they are, as a thing or otherwise."""
+        self.riddle_contexts = frozenset(said["riddle_contexts"])
+        self.riddles = {noun: tuple(map(_set, riddles)) for noun, riddles in said["riddles"].items()}
+        """The words of each riddle about a thing, but those of many riddles."""
+        self.riddle_topics = frozenset(said["riddle_topics"])
+        self.telling = {topic: _set(words) for topic, words in said["telling"].items()}
+        """By topic: words that say that a request is about it, because few other topics have them."""
+        self.examples = tuple(
+            Example(
+                each["text"],
+                each["wordings"],
+                {word: int(count) for count, words in each["counts"].items() for word in words.split()},
+            )
+            for each in said["examples"]
+        )
+        self.nouns: dict[str, str] = said["nouns"]
+        """Nouns of requests → nouns of the world; the same for colours and sizes."""
+        self.colours: dict[str, str] = said["colours"]
+        self.sizes: dict[str, list[str]] = said["sizes"]
+        self.adjectives: list[str] = said["adjectives"]
+        """Harmless words before a noun."""
+        self.place_phrases: dict[str, list[str]] = said["place_phrases"]
+        """Backgrounds by the phrases of requests, besides those of the world."""
+        self.place_nouns: dict[str, list[str]] = said["place_nouns"]
+        self.empty_places: dict[str, str] = said["empty_places"]
+        """Nouns that may stand after "an empty" → the background."""
+        self.related: dict[str, int] = said["related"]
+        """Words for a relation → the cell of the first thing; the other stands in the middle."""
+
+    @cached_property
+    def things(self) -> frozenset[str]:
+        """Every noun for a thing, singular and plural."""
+        nouns = (*NOUNS, *self.nouns)
+        return frozenset((*nouns, *map(plural, nouns)))
+
+    @cached_property
+    def known_phrases(self) -> re.Pattern[str]:
+        """Things and places of more than one word."""
+        places = (
+            words
+            for said in (self.place_phrases, self.place_nouns)
+            for each in said.values()
+            for words in each
+        )
+        phrases = [words for words in (*self.things, *places) if " " in words or "-" in words]
+        return re.compile(rf"\b{one_of(phrases)}\b", re.IGNORECASE)
+
+    @cached_property
+    def wanted_colour(self) -> re.Pattern[str]:
+        """ "make it white": a request for a colour that the world lacks."""
+        colours = [word for word, known in self.neighbours.items() if COLOURS.keys() >= set(known)]
+        made = "(?:make|paint|colou?r|turn) (?:it|them|him|her|everything)(?: all)?"
+        return re.compile(rf"\b{made} (?P<word>{one_of(colours)})\b", re.IGNORECASE)
+
+    @cached_property
+    def asked_for(self) -> re.Pattern[str]:
+        """ "a red dragon": a request for what the world lacks."""
+        words = [word for word in self.neighbours if word not in self.things and word not in COLOURS]
+        sizes = (word for words in self.sizes.values() for word in words)
+        before = one_of((*self.adjectives, *COLOURS, *self.colours, *sizes))
+        number = one_of((*NUMBERS[2:], *map(str, range(2, 10))))
+        return re.compile(
+            rf"(?<!for )(?<!like )(?<!as )\b(?:(?P<one>an?|one|{number})|draw|show|paint|and|with) "
+            rf"(?:{before} )*"
+            rf"(?P<word>{one_of((*words, *map(plural, words)))})\b",
+            re.IGNORECASE,
+        )
+
+    @cached_property
+    def singulars(self) -> dict[str, str]:
+        return {plural(word): word for word in self.neighbours}
+
+    def singular(self, word: str) -> str:
+        word = word.lower()
+        return self.singulars.get(word, word)
+
+    def mention(self, found: re.Match[str]) -> tuple[str, bool]:
+        """A word for what the world lacks, and whether an article or a number makes it a thing.
+
+        "Trees grow up and bear apples" says nothing of "a bear".
+        """
+        return self.singular(found["word"]), found["one"] is not None
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+@cache
+def language() -> Language:
+    return Language(json.loads(FILE.read_text("utf-8")))
+
+
+def contexts(found: re.Match[str], text: str) -> tuple[str, str]:
+    """A word that is asked for with the two words before it, and with the one after it."""
+    before = WORD.findall(text[: found.start("word")])[-2:]
+    after = WORD.findall(text[found.end() :])[:1]
+    return " ".join([*before, found["word"], ">"]).lower(), " ".join([found["word"], *after, "<"]).lower()
+
+
+# Unknown words
 
 
 @dataclass(frozen=True)
@@ -77,71 +174,6 @@ class Unknown:
     """Whether the request makes sense with the nearest in its place."""
 
 
-# Known words
-
-
-@cache
-def vocabulary() -> frozenset[str]:
-    """Every word that a request may have, in lower case."""
-    return frozenset(word.lower() for text in _texts() for word in _words_of(text)) | harmless_words()
-
-
-def _texts() -> Iterator[str]:
-    topics = [topic for topics in (*DOMAINS.values(), RIDDLE_TOPICS) for topic in topics]
-    yield from (template for topic in topics for template in topic.templates)
-    yield from (_regex_words(gap.regex) for topic in topics for gap in topic.gaps.values())
-    yield from (template for edit in EDITS for template in edit.templates)
-    yield from (pattern.text for speech in SPEECH.values() for pattern in speech.patterns)
-    yield from (riddle for riddles in RIDDLES.values() for riddle in riddles)
-    yield from (*voice_lines(), *narration_lines())
-    yield from (
-        *thing_words(),
-        *COLOURS,
-        *COLOUR_SYNONYMS,
-        *SIZES,
-        *NUMBERS,
-        *CATEGORIES,
-        *ADJECTIVES,
-        *NAMES,
-    )
-    yield from (*BACKGROUND_OF_NOUN, *BACKGROUND_OF_PHRASE, *CELL_OF, *ROWS, *RELATIONS, *DIRECTIONS)
-    for words in (
-        *PLACE_PHRASES.values(),
-        *PLACE_NOUNS.values(),
-        *SIZE_WORDS.values(),
-        GO_ON,
-        DESCRIBE,
-        WORDINGS,
-    ):
-        yield from words
-
-
-@cache
-def voice_lines() -> tuple[str, ...]:
-    """Every line of every voice, its gaps left out."""
-    lines = (each.text for voice in voices() for lines in voice.phrasings.values() for each in lines)
-    return tuple(_GAP.sub(" ", line) for line in lines)
-
-
-@cache
-def thing_words() -> frozenset[str]:
-    """Every noun for a thing, singular and plural."""
-    nouns = (*NOUNS, *NOUN_SYNONYMS)
-    return frozenset((*nouns, *map(plural, nouns)))
-
-
-def _words_of(text: str) -> list[str]:
-    return _WORD.findall(re.sub(r"[\[\]()|]", " ", _GAP.sub(" ", text)))
-
-
-def _regex_words(regex: str) -> str:
-    """The words in the regular expression of a gap."""
-    return re.sub(r"\\.|[^a-zA-Z'’-]+", " ", regex)
-
-
-# Unknown words
-
-
 def unknown_words(text: str, *, with_pictures: bool = True) -> list[Unknown]:
     """The words of a text that name what the world lacks, and those that are no English words.
 
@@ -151,17 +183,17 @@ def unknown_words(text: str, *, with_pictures: bool = True) -> list[Unknown]:
     asked = _GIVEN_STEP.sub("", text) if with_pictures else text
     speakers = {found.start(1) for found in _SPEAKER.finditer(asked)}
     found = {each.start(): each for each in (*_lacking(asked), *_never_seen(asked))}
-    found = {start: each for start, each in found.items() if start not in speakers}
-    words = dict.fromkeys(found[start][0] for start in sorted(found))
+    words = dict.fromkeys(found[start][0] for start in sorted(found) if start not in speakers)
+    singulars = ((word, language().singular(word)) for word in words)
     return [
-        Unknown(word, neighbours().get(_singular(word), ()), _singular(word) in replaceable())
-        for word in words
+        Unknown(word, language().neighbours.get(one, ()), one in language().replaceable)
+        for word, one in singulars
     ]
 
 
 def _never_seen(text: str) -> Iterator[re.Match[str]]:
     named = {found.start(1) for found in _NAMED.finditer(text)}
-    for found in _WORD.finditer(text):
+    for found in WORD.finditer(text):
         if not is_known(found[0]) and found.start() not in named and not _is_name(found, text):
             yield found
 
@@ -169,10 +201,11 @@ def _never_seen(text: str) -> Iterator[re.Match[str]]:
 def is_known(word: str) -> bool:
     """Whether a word is one of the world or of everyday English, or made of such words."""
     word = word.lower().replace("’", "'")
-    known = _english()
+    known = language().english
     bare = word.removesuffix("'s").removesuffix("'")
-    if _singular(bare) in neighbours() and vocabulary().isdisjoint((word, bare)):
-        return False  # a word for what the world lacks
+    is_lacking = language().singular(bare) in language().neighbours
+    if is_lacking and language().trained.isdisjoint((word, bare)):
+        return False
     parts = bare.split("-")
     if len(parts) > 1 and all(part in known for part in parts):
         return True
@@ -181,13 +214,9 @@ def is_known(word: str) -> bool:
 
 def has_only_trained_words(text: str) -> bool:
     """Whether all words of a text are those of requests that the planner was trained on."""
-    words = (word.lower().replace("’", "'") for word in _WORD.findall(text))
-    return all(word in vocabulary() or word.removesuffix("'s") in vocabulary() for word in words)
-
-
-@cache
-def _english() -> frozenset[str]:
-    return vocabulary() | everyday_words()
+    trained = language().trained
+    words = (word.lower().replace("’", "'") for word in WORD.findall(text))
+    return all(word in trained or word.removesuffix("'s") in trained for word in words)
 
 
 def _base_forms(word: str) -> list[str]:
@@ -204,7 +233,7 @@ def _base_forms(word: str) -> list[str]:
 def _is_name(found: re.Match[str], text: str) -> bool:
     """Whether a word is written as a name, within a sentence that is not all capitals."""
     word = found[0]
-    if not (word[0].isupper() and word[1:].islower()) or _singular(word) in neighbours():
+    if not (word[0].isupper() and word[1:].islower()) or language().singular(word) in language().neighbours:
         return False
     before = text[: found.start()].rstrip()
     return bool(before) and before[-1] not in ".!?:\n"
@@ -212,158 +241,38 @@ def _is_name(found: re.Match[str], text: str) -> bool:
 
 def _lacking(text: str) -> Iterator[re.Match[str]]:
     """Words for what the world lacks where they are asked for: "a dragon", but not "my teacher"."""
-    text = _known_phrases().sub(lambda found: "_" * len(found[0]), text)  # "an ice cream" asks for no ice
+    said = language()
+    text = said.known_phrases.sub(lambda found: "_" * len(found[0]), text)  # "an ice cream" asks for no ice
     asked_for = (
         found
-        for found in _asked_for().finditer(text)
-        if not _is_spoken_of(*_mention(found)) and _in_riddles().isdisjoint(_contexts(found, text))
+        for found in said.asked_for.finditer(text)
+        if said.mention(found) not in said.spoken_of
+        and said.riddle_contexts.isdisjoint(contexts(found, text))
     )
-    for found in (*asked_for, *_wanted_colour().finditer(text)):
+    for found in (*asked_for, *said.wanted_colour.finditer(text)):
         word = re.compile(re.escape(found["word"]))
         yield from word.finditer(text, found.start("word"), found.end("word"))
 
 
-@cache
-def _known_phrases() -> re.Pattern[str]:
-    """Things and places of more than one word."""
-    places = (words for phrases in (*PLACE_PHRASES.values(), *PLACE_NOUNS.values()) for words in phrases)
-    phrases = [words for words in (*thing_words(), *places) if " " in words or "-" in words]
-    return re.compile(rf"\b{one_of(phrases)}\b", re.IGNORECASE)
-
-
-@cache
-def _wanted_colour() -> re.Pattern[str]:
-    """ "make it white": a request for a colour that the world lacks."""
-    colours = [word for word, known in neighbours().items() if COLOURS.keys() >= set(known)]
-    made = "(?:make|paint|colou?r|turn) (?:it|them|him|her|everything)(?: all)?"
-    return re.compile(rf"\b{made} (?P<word>{one_of(colours)})\b", re.IGNORECASE)
-
-
-@cache
-def _asked_for() -> re.Pattern[str]:
-    words = [word for word in neighbours() if word not in thing_words() and word not in COLOURS]
-    before = one_of(
-        (*ADJECTIVES, *COLOURS, *COLOUR_SYNONYMS, *(w for words in SIZE_WORDS.values() for w in words))
-    )
-    number = one_of((*NUMBERS[2:], *map(str, range(2, 10))))
-    return re.compile(
-        rf"(?<!for )(?<!like )(?<!as )\b(?:(?P<one>an?|one|{number})|draw|show|paint|and|with) "
-        rf"(?:{before} )*"
-        rf"(?P<word>{one_of((*words, *map(plural, words)))})\b",
-        re.IGNORECASE,
-    )
-
-
-def _mention(found: re.Match[str]) -> tuple[str, bool]:
-    """A word for what the world lacks, and whether an article or a number makes it a thing.
-
-    "Trees grow up and bear apples" says nothing of "a bear".
-    """
-    return _singular(found["word"]), found["one"] is not None
-
-
-@cache
-def _is_spoken_of(word: str, as_thing: bool) -> bool:
-    """Whether the voices or templates use a word for what the world lacks as it is: "a bed of flowers"."""
-    named = re.compile(rf"\b(?:{re.escape(word)}|{re.escape(plural(word))})\b", re.IGNORECASE)
-    mentions = (found for text in _wordings() if named.search(text) for found in _asked_for().finditer(text))
-    return (word, as_thing) in map(_mention, mentions)
-
-
-@cache
-def _wordings() -> tuple[str, ...]:
-    topics = [topic for topics in (*DOMAINS.values(), RIDDLE_TOPICS) for topic in topics]
-    templates = [template for topic in topics for template in topic.templates]
-    return (*voice_lines(), *templates, *(template for edit in EDITS for template in edit.templates))
-
-
-@cache
-def _in_riddles() -> frozenset[str]:
-    """The same in riddles, with the words around: "a princess lives in it"."""
-    texts = [riddle for riddles in RIDDLES.values() for riddle in riddles]
-    found = ((each, text) for text in texts for each in _asked_for().finditer(text))
-    return frozenset(context for each, text in found for context in _contexts(each, text))
-
-
-def _contexts(found: re.Match[str], text: str) -> tuple[str, str]:
-    """A word with the two words before it, and with the one after it."""
-    before = _WORD.findall(text[: found.start("word")])[-2:]
-    after = _WORD.findall(text[found.end() :])[:1]
-    return " ".join([*before, found["word"], ">"]).lower(), " ".join([found["word"], *after, "<"]).lower()
-
-
-def _singular(word: str) -> str:
-    word = word.lower()
-    return _singulars().get(word, word)
-
-
 def is_plural(word: str) -> bool:
     """Whether a word for what the world lacks is in the plural."""
-    return word.lower() in _singulars()
-
-
-@cache
-def _singulars() -> dict[str, str]:
-    return {plural(word): word for word in neighbours()}
+    return word.lower() in language().singulars
 
 
 # What a request is about
 
-_SMALL_WORDS = frozenset(
-    _WORD.findall(
-        "a an and any at by comes from goes in into of off on one picture single some the thing things to two"
-        " up what"
-    )
-)
-"""Words in the names of topics that say nothing of them."""
-
-
-@cache
-def telling_words() -> dict[str, frozenset[str]]:
-    """By topic: words that say that a request is about it, because few other topics have them."""
-    words_of: dict[str, set[str]] = {}
-    for topic, text in _worded_topics():
-        words_of.setdefault(topic, set(topic.split())).update(word.lower() for word in _words_of(text))
-    topics_with = Counter(word for words in words_of.values() for word in words)
-    return {
-        topic: frozenset(
-            word
-            for word in words
-            if word in set(topic.split()) - _SMALL_WORDS
-            or (
-                topics_with[word] <= _FEW_TOPICS and word not in harmless_words() and word not in neighbours()
-            )
-        )
-        for topic, words in words_of.items()
-    }
-
-
-def _worded_topics() -> Iterator[tuple[str, str]]:
-    for topic in (topic for topics in DOMAINS.values() for topic in topics):
-        yield from ((topic.name, template) for template in topic.templates)
-        for voice in voices():
-            yield from ((topic.name, each.text) for each in voice.section(topic.name))
-
 
 def is_about(text: str, topic: str) -> bool:
     """Whether the words of a request speak of a topic."""
-    told = telling_words().get(topic, frozenset())
-    return any(word.lower().removesuffix("'s") in told for word in _WORD.findall(text))
+    told = language().telling.get(topic, frozenset())
+    return any(word.lower().removesuffix("'s") in told for word in WORD.findall(text))
 
 
 def is_riddle_of(text: str, nouns: Iterable[str]) -> bool:
     """Whether a request has half of the words of a riddle about one of these things."""
-    asked = {word.lower() for word in _WORD.findall(text)}
-    riddles = (riddle for noun in nouns for riddle in RIDDLES.get(noun, ()))
-    told = ({word.lower() for word in _WORD.findall(riddle)} - _in_many_riddles() for riddle in riddles)
+    asked = {word.lower() for word in WORD.findall(text)}
+    told = (words for noun in nouns for words in language().riddles.get(noun, ()))
     return any(len(words & asked) * 2 >= len(words) for words in told)
-
-
-@cache
-def _in_many_riddles() -> frozenset[str]:
-    riddles = [riddle for riddles in RIDDLES.values() for riddle in riddles]
-    found = Counter(word for riddle in riddles for word in {each.lower() for each in _WORD.findall(riddle)})
-    return frozenset(word for word, times in found.items() if times > len(riddles) / 20)
 
 
 # Mistyped words
@@ -389,41 +298,42 @@ def corrected(text: str, found: dict[str, str]) -> str:
 @cache
 def _meant(word: str) -> str | None:
     """The one known word that this one is mistyped from; things and colours go before other words."""
-    if right := misspelt_words().get(word):
+    if right := language().misspelt.get(word):
         return right
     if len(word) < _SHORTEST_TYPO:
         return None
-    drawable = thing_words() | set(COLOURS) | _place_words()
     for distance in (1, 2) if len(word) >= _LONG_WORD else (1,):
-        for words in (drawable, vocabulary()):
-            close = [
-                known for known in words if len(known) >= _SHORTEST_TYPO and _within(word, known, distance)
-            ]
+        for words in _meant_words():
+            close = [known for known in words if _within(word, known, distance)]
             if len(word) == _SHORTEST_TYPO:  # many words are one letter away: letters swapped come first
                 close = [known for known in close if sorted(known) == sorted(word)] or close
             if len({_one_of_them(known) for known in close}) == 1:  # singular and plural of one word
                 return next((known for known in close if known[-1] == word[-1]), close[0])
-            if harmless := harmless_words().intersection(close):  # whichever was meant, it changes nothing
+            if harmless := language().harmless.intersection(close):  # whichever was meant changes nothing
                 return min(harmless)
             if close:
                 return None
     return None
 
 
+@cache
+def _meant_words() -> tuple[tuple[str, ...], ...]:
+    """What can be drawn, then every word; each in order, so that a correction is always the same."""
+    places = {noun.split()[-1] for nouns in language().place_nouns.values() for noun in nouns}
+    drawable = language().things | COLOURS.keys() | places
+    return tuple(
+        tuple(sorted(word for word in words if len(word) >= _SHORTEST_TYPO))
+        for words in (drawable, language().trained)
+    )
+
+
 def _one_of_them(word: str) -> str:
-    return _singular_things().get(word, _singular(word))
+    return _singular_things().get(word) or language().singular(word)
 
 
 @cache
 def _singular_things() -> dict[str, str]:
-    return {plural(noun): noun for noun in (*NOUNS, *NOUN_SYNONYMS)}
-
-
-@cache
-def _place_words() -> frozenset[str]:
-    """The nouns of places: "grass", "beach"."""
-    nouns = [noun for nouns in PLACE_NOUNS.values() for noun in nouns]
-    return frozenset(noun.split()[-1] for noun in nouns)
+    return {plural(noun): noun for noun in (*NOUNS, *language().nouns)}
 
 
 def _within(word: str, other: str, distance: int) -> bool:
@@ -447,12 +357,12 @@ def _within(word: str, other: str, distance: int) -> bool:
 
 def other_language(text: str) -> str | None:
     """The language of a text that is not English, as far as it is known; None for English."""
-    words = [word.lower() for word in _WORD.findall(text)]
+    words = [word.lower() for word in WORD.findall(text)]
     strange = [word for word in words if not is_known(word)]
     if not words or len(strange) / len(words) < _FOREIGN_SHARE:
         return None
     if sum(ord(letter) > 0x24F for word in strange for letter in word) > len("".join(strange)) / 2:
         return "another language"
-    hits = {language: sum(word in known for word in words) for language, known in foreign_words().items()}
-    best = max(hits, key=lambda language: hits[language])
+    hits = {name: sum(word in known for word in words) for name, known in language().foreign.items()}
+    best = max(hits, key=lambda name: hits[name])
     return best if hits[best] >= max(2, len(words) // 4) else None

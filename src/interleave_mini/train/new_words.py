@@ -13,7 +13,7 @@ from functools import cache
 from random import Random
 
 from interleave_mini.language.lexicon import everyday_words
-from interleave_mini.language.vocabulary import vocabulary
+from interleave_mini.language.language_file import vocabulary
 from interleave_mini.world.kinds import COLOURS, KINDS
 from interleave_mini.world.scene import Scene
 

@@ -7,7 +7,7 @@ from functools import cache
 from random import Random
 
 from interleave_mini.language.lexicon import everyday_words, harmless_words
-from interleave_mini.language.vocabulary import vocabulary
+from interleave_mini.language.language_file import vocabulary
 
 _WORD = re.compile(r"[a-z]{3,}")
 _SHORT = 3

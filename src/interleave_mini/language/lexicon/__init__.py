@@ -16,16 +16,16 @@ from importlib.resources import files
 @cache
 def neighbours() -> dict[str, tuple[str, ...]]:
     """What the world lacks → what it has instead."""
-    return {word: known for known, unknown, _ in _neighbour_lines() for word in unknown}
+    return {word: known for known, unknown, _ in neighbour_lines() for word in unknown}
 
 
 @cache
 def replaceable() -> frozenset[str]:
     """What the world lacks where a request makes sense with what it has instead."""
-    return frozenset(word for _, unknown, alike in _neighbour_lines() if alike for word in unknown)
+    return frozenset(word for _, unknown, alike in neighbour_lines() if alike for word in unknown)
 
 
-def _neighbour_lines() -> list[tuple[tuple[str, ...], tuple[str, ...], bool]]:
+def neighbour_lines() -> list[tuple[tuple[str, ...], tuple[str, ...], bool]]:
     parts = (re.split(r"([|=])", line) for line in _lines("neighbours.txt"))
     return [(_listed(known), _listed(unknown), sign == "=") for known, sign, unknown in parts]
 
