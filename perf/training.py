@@ -46,11 +46,11 @@ from interleave.training.rows import decode_rows
 from interleave.training.run import TrainingJob
 from interleave.training.shared_memory_images import share_pictures
 from interleave.types import Outcome, Picture, Request, Text, Verdict
-from interleave_mini.language.tasks import sample_task
 from interleave_mini.oracle import judge_attempt, score_attempt
 from interleave_mini.reader import BatchedReader, shared_reader
-from interleave_mini.world import draw
+from interleave_mini.world.drawing import draw
 from interleave_mini.world.mistakes import with_mistake
+from miniature.grammar.tasks import sample_task
 
 SIDE = 256
 Row = dict[str, Any]

@@ -59,5 +59,5 @@ def test_it_says_where_it_runs(metadata: Message) -> None:
 
 
 def test_both_packages_tell_type_checkers_that_they_have_types() -> None:
-    for package in ("interleave", "interleave_mini"):
-        assert (ROOT / "src" / package / "py.typed").exists()
+    for package in ("src/interleave", "mini/src/interleave_mini"):
+        assert (ROOT / package / "py.typed").exists()

@@ -32,7 +32,7 @@ def test_a_wheel_without_extras_answers_and_names_what_is_missing(
         assert (ended.returncode, ended.stderr.count("Traceback")) == (0, 0), f"{words}: {ended.stderr}"
     refused = bare.run("generate", "a frog", folder=tmp_path)
     assert refused.returncode == 2
-    assert refused.stderr.strip().endswith('Install it with: pip install "interleavethinker[local]"')
+    assert refused.stderr.strip().endswith("Install it with: pip install . ./mini")
     assert not (tmp_path / "runs").exists()
     for words, extra in wheels.REFUSALS.items():
         ended = bare.run(*words, folder=tmp_path)

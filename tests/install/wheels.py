@@ -16,8 +16,6 @@ ANSWERS = (
     ("generate", "--help"),
     ("bench", "--help"),
     ("bench", "list"),
-    ("bench", "mini", "--help"),
-    ("mini", "--help"),
     ("serve", "--help"),
     ("train", "--help"),
     ("train", "recipes"),
@@ -45,9 +43,6 @@ REFUSALS = {
     ("studio", "--no-open"): "studio",
     ("serve", "documents"): "serve",
     ("serve", "generator", "--generator", "solid"): "serve",
-    ("mini", "fresh", "toy", "--out", "fresh"): "local",
-    ("mini", "train", "critic", "--out", "trained"): "local",
-    ("mini", "label", "--out", "labels"): "local",
     ("train", "sft", "planner", "--data", "rows", "--model", "m"): "train",
 }
 """Commands that need an extra, and which."""

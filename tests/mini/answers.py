@@ -1,4 +1,4 @@
-"""What the runtime answers to requests, recorded in `answers.jsonl.gz`: the language may move, its answers not.
+"""What the runtime answers to requests and plans, as `answers.jsonl.gz` has recorded it.
 
 The record was made with the grammar itself: requests of its templates, of the voices and of the worked
 examples, with typing mistakes and with words from outside the world; and plans, right and wrong, for them.
