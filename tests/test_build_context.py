@@ -122,7 +122,7 @@ def test_a_wheel_is_built_of_the_context_alone(tmp_path: Path) -> None:
             continue
         (context / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, context / path)
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", ".", "./mini"]
-    subprocess.run([*build, "--wheel-dir", str(tmp_path)], cwd=context, check=True)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*build, "--wheel-dir", str(tmp_path), ".", "./mini"], cwd=context, check=True)
     names = [name for wheel in tmp_path.glob("*.whl") for name in ZipFile(wheel).namelist()]
     assert {path.removeprefix("mini/").removeprefix("src/") for path in sources()} <= set(names)

@@ -75,11 +75,11 @@ class Installed:
         )
 
 
-def build_wheel(folder: Path) -> Path:
-    """The wheel that `pip wheel` makes of this checkout, without the network."""
+def build_wheel(folder: Path, project: Path = ROOT) -> Path:
+    """The wheel that `pip wheel` makes of a project of this checkout, without the network."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "--wheel-dir", folder, ROOT], check=True, capture_output=True)
-    (wheel,) = folder.glob("interleavethinker-*.whl")
+    subprocess.run([*command, "--wheel-dir", folder, project], check=True, capture_output=True)
+    (wheel,) = folder.glob("interleavethinker*.whl")
     return wheel
 
 

@@ -12,10 +12,10 @@ from interleave_mini.bench.task_file import shipped_tasks
 from interleave_mini.bench.tasks import ROBOT
 from interleave_mini.language.vocabulary import unknown_words
 from interleave_mini.oracle import Oracle
-from interleave_mini.reader.hand_reader import read_hands
 from interleave_mini.robots.closed_loop import ClosedLoop, run_episodes
 from interleave_mini.robots.episodes import described_shots, held, sample_episode, what_is_seen
 from interleave_mini.robots.gripper import badly_done, carry_out, correction, same_state
+from interleave_mini.robots.hand_reader import read_hands
 from interleave_mini.world.drawing import draw_pixels
 from interleave_mini.world.motion import Frame, draw_shot, movement, shot_codes, shot_pixels
 from interleave_mini.world.operations import Impossible, Pick, apply_all

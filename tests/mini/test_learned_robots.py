@@ -19,8 +19,7 @@ from interleave.robots.sub_task_check import SubTaskInput, VlmSubTaskCheck
 from interleave.robots.video_segments import Looking, annotate_film
 from interleave_mini.bench.task_file import shipped_tasks
 from interleave_mini.bench.tasks import ROBOT
-from interleave_mini.robots.dataset import true_annotation
-from interleave_mini.robots.episodes import Episode, sample_episode
+from interleave_mini.robots.episodes import Episode, sample_episode, true_annotation
 from interleave_mini.robots.gripper import badly_done
 from interleave_mini.world.drawing import draw
 from interleave_mini.world.motion import draw_shot

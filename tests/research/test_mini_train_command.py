@@ -26,7 +26,7 @@ PACKS = ("prompts", "list")
 
 @pytest.fixture(autouse=True)
 def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interleave_mini.cli.chain.POLL_SECONDS", 0.02)
+    monkeypatch.setattr("miniature.cli.chain.POLL_SECONDS", 0.02)
 
 
 def test_a_stage_waits_for_those_before_it_and_is_never_done_twice(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_other_settings_for_a_stage_that_is_done_are_refused(tmp_path: Path) -> 
 def test_a_chain_that_is_told_to_stop_takes_its_stages_with_it(tmp_path: Path) -> None:
     """A stage left alone would go on writing where the next chain begins."""
     program = (
-        "from pathlib import Path; from interleave_mini.cli.chain import Stage, run_chain; "
+        "from pathlib import Path; from miniature.cli.chain import Stage, run_chain; "
         "run_chain([Stage('long', ('serve', 'generator', '--generator', 'solid', '--port', '0'))], Path('.'))"
     )
     chain = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path)
@@ -248,7 +248,7 @@ def test_with_a_generator_to_train_first_stages_are_what_they_were_otherwise(
     """A collection may end short whether or not its generator was trained a moment ago."""
     seen: list[dict[str, Stage]] = []
     monkeypatch.setattr(
-        "interleave_mini.cli.chain.run_chain",
+        "miniature.cli.chain.run_chain",
         lambda stages, *_, **__: seen.append({each.name: each for each in stages}) or {},
     )
     for more in ([], ["--generator", "mini"]):
@@ -276,7 +276,7 @@ def test_stages_share_memory_unless_it_is_set_otherwise(
         given.update(environment)
         return {}
 
-    monkeypatch.setattr("interleave_mini.cli.chain.run_chain", keep)
+    monkeypatch.setattr("miniature.cli.chain.run_chain", keep)
     monkeypatch.delenv("PYTORCH_CUDA_ALLOC_CONF", raising=False)
     if own:
         monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", own)

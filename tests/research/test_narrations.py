@@ -110,7 +110,7 @@ def test_what_is_no_story_is_not_read() -> None:
 def test_narrations_are_the_same_in_every_process() -> None:
     """The order of a set of words differs from process to process; what is sampled must not."""
     code = (
-        "from random import Random; from interleave_mini.language.narrations import sample_narration as s\n"
+        "from random import Random; from miniature.grammar.narrations import sample_narration as s\n"
         "rng = Random(5); print([s(rng)[0] for _ in range(40)])"
     )
     texts = {

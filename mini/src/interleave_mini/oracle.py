@@ -28,18 +28,17 @@ from interleave_mini.bench.task_file import find_task
 from interleave_mini.bench.tasks import Task
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import edit_prompt, parse_prompt, scene_prompt
-from interleave_mini.language.words import POSITIONS, a
 from interleave_mini.reader import Reading, shared_batched_reader
-from interleave_mini.reader.scores import is_clear, score, shows
+from interleave_mini.reader.scores import ACCEPTED, describe_faults, faults_in, score, shows
 from interleave_mini.requests import check_words, nearest_requests, quoted
+from interleave_mini.robots.oracle import check_sub_task, find_boundary, find_segments
 from interleave_mini.world.mistakes import with_mistake
 from interleave_mini.world.operations import Impossible, changes
-from interleave_mini.world.scene import CELLS, Scene
+from interleave_mini.world.scene import Scene
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-ACCEPTED = "Everything is as asked."
 EXACT_SHARE = 0.35
 """The share of refined prompts that are exact, where their wording is varied."""
 Readings = tuple[Reading | None, Reading]
@@ -76,20 +75,14 @@ class Oracle:
 
     async def check(self, seen: SubTaskInput) -> Verdict:
         """Whether the gripper has carried out a sub-task, and what it has to do now where it has not."""
-        from interleave_mini.robots.oracle import check_sub_task
-
         return await asyncio.to_thread(check_sub_task, seen)
 
     async def segments(self, task: str, frames: Sequence[Image]) -> tuple[SheetSegment, ...]:
         """The sub-tasks of the gripper that end in these frames."""
-        from interleave_mini.robots.oracle import find_segments
-
         return await asyncio.to_thread(find_segments, frames)
 
     async def boundary(self, earlier: str, later: str, frames: Sequence[Image]) -> int:
         """The frame in which a sub-task of the gripper is done."""
-        from interleave_mini.robots.oracle import find_boundary
-
         return await asyncio.to_thread(find_boundary, earlier, frames)
 
     async def score(self, seen: CriticInput) -> Scores:
@@ -235,37 +228,3 @@ def refine_prompt(target: Scene, before: Scene | None, rng: Random | None = None
 def _rng_for(seen: CriticInput) -> Random:
     """Seeded by prompt and picture, so that the same attempt always gets the same verdict."""
     return Random(f"{seen.prompt}/{pixel_digest(seen.after)}")
-
-
-def faults_in(reading: Reading, target: Scene) -> str:
-    """The first few things that are wrong, in words.
-
-    Every rejection begins with the same word: a critic that learns from them decides between right and wrong
-    with its first token, not between right and a dozen places where something may be wrong.
-    """
-    faults = ["Wrong."]
-    if reading.scene.background != target.background:
-        faults.append(f"The background is the {reading.scene.background}, not the {target.background}.")
-    for cell in range(CELLS):
-        fault = _fault_at(cell, reading, target)
-        if fault:
-            faults.append(f"{POSITIONS[cell][1].capitalize()}, {fault}.")
-    if reading.scene.gripper != target.gripper:
-        faults.append("The gripper is not as it should be.")
-    return " ".join(faults[:4])
-
-
-def describe_faults(shown: Scene, target: Scene) -> str:
-    """The same for a picture whose scene is known."""
-    return faults_in(Reading(shown, (1.0,) * CELLS, (0.0,) * CELLS, 0.0), target)
-
-
-def _fault_at(cell: int, reading: Reading, target: Scene) -> str | None:
-    seen, wanted = reading.scene.cells[cell], target.cells[cell]
-    if seen == wanted:
-        return None if is_clear(reading, cell) else f"{a(wanted) if wanted else 'the place'} is not clear"
-    if wanted is None and seen is not None:
-        return f"{a(seen)} is too much"
-    if wanted is not None and seen is None:
-        return f"{a(wanted)} is missing"
-    return f"there is {a(seen)} instead of {a(wanted)}" if seen and wanted else None

@@ -63,7 +63,7 @@ def episodes(
     seed: Annotated[int, typer.Option(help="Another seed gives other episodes.")] = 0,
 ) -> int:
     """Film the gripper and write the episodes as a LeRobot dataset; prints where their true sub-tasks are."""
-    from interleave_mini.robots.dataset import write_episodes
+    from interleave_mini.robots.episodes import write_episodes
 
     print(write_episodes(out, count, seed=seed))
     return 0

@@ -1,11 +1,13 @@
-"""How correct and how clean a picture is, from its reading."""
+"""How correct and how clean a picture is, from its reading, and what is wrong with it, in words."""
 
 from __future__ import annotations
 
 from interleave.types import Scores
+from interleave_mini.language.words import POSITIONS, a
 from interleave_mini.reader.scene_reader import Reading
 from interleave_mini.world.scene import CELLS, Scene, Thing
 
+ACCEPTED = "Everything is as asked."
 CLEAR = 0.08
 """A cell read with less confidence counts as unclear: half-drawn and blended things fall below it, noise of
 20 in 255, blur by a pixel and JPEG at 20 do not; a shift by a pixel may (see `perf/reader.py`)."""
@@ -77,3 +79,40 @@ def _quality(reading: Reading) -> float:
     whole = 1 - max(0.0, reading.error - 1) / 30
     worst = 1 - max(0.0, max(*reading.errors, reading.border_error) - 4) / 60
     return 10 * min(1.0, max(0.0, min(whole, worst)))
+
+
+# In words
+
+
+def faults_in(reading: Reading, target: Scene) -> str:
+    """The first few things that are wrong, in words.
+
+    Every rejection begins with the same word: a critic that learns from them decides between right and wrong
+    with its first token, not between right and a dozen places where something may be wrong.
+    """
+    faults = ["Wrong."]
+    if reading.scene.background != target.background:
+        faults.append(f"The background is the {reading.scene.background}, not the {target.background}.")
+    for cell in range(CELLS):
+        fault = _fault_at(cell, reading, target)
+        if fault:
+            faults.append(f"{POSITIONS[cell][1].capitalize()}, {fault}.")
+    if reading.scene.gripper != target.gripper:
+        faults.append("The gripper is not as it should be.")
+    return " ".join(faults[:4])
+
+
+def describe_faults(shown: Scene, target: Scene) -> str:
+    """The same for a picture whose scene is known."""
+    return faults_in(Reading(shown, (1.0,) * CELLS, (0.0,) * CELLS, 0.0), target)
+
+
+def _fault_at(cell: int, reading: Reading, target: Scene) -> str | None:
+    seen, wanted = reading.scene.cells[cell], target.cells[cell]
+    if seen == wanted:
+        return None if is_clear(reading, cell) else f"{a(wanted) if wanted else 'the place'} is not clear"
+    if wanted is None and seen is not None:
+        return f"{a(seen)} is too much"
+    if wanted is not None and seen is None:
+        return f"{a(wanted)} is missing"
+    return f"there is {a(seen)} instead of {a(wanted)}" if seen and wanted else None

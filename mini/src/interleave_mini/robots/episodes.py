@@ -1,4 +1,4 @@
-"""Episodes: films of the gripper at work, every shot and every sub-task known exactly.
+"""Episodes: films of the gripper at work, every shot and every sub-task known exactly; also as a dataset.
 
 A sub-task ends with the shot in which its state is reached: the block is in the gripper, or in its place.
 """
@@ -9,17 +9,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING, Any
 
 from interleave_mini.bench.task_file import shipped_tasks
 from interleave_mini.bench.tasks import ROBOT, Step, Task
 from interleave_mini.language.descriptions import describe
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
-from interleave_mini.world.motion import Frame, Shot, movement, rest_of
+from interleave_mini.world.motion import Frame, Shot, draw_shot, movement, rest_of
 from interleave_mini.world.operations import Operation
 from interleave_mini.world.scene import Scene
+from interleave_mini.world.sprites import CELL
 
+if TYPE_CHECKING:
+    from interleave.robots.annotation_file import EpisodeAnnotation
+
+CAMERA = "observation.images.front"
+STATE = ("across", "down", "closed")
+TRUTH_NAME = "truth.jsonl"
 FRAMES_PER_SECOND = 10
 PACES = (8, 10, 13, 16)
 """How far the gripper moves from shot to shot, in pixels: each sub-task has one of these."""
@@ -123,3 +132,56 @@ def reached_at(episode: Episode, sub_task: SubTask) -> int:
     return next(
         at for at in range(sub_task.start + 1, len(episode.shots)) if held(episode.shots[at]) == wanted
     )
+
+
+# As a LeRobot dataset, with the true sub-tasks in a file of their own
+
+
+def write_episodes(out: Path, count: int, *, seed: int = 0) -> Path:
+    """Write so many episodes to a new dataset, and the truth beside its folder; returns the truth's path."""
+    import numpy as np
+
+    from interleave.files import write_atomic
+    from interleave.robots.lerobot.new_dataset import NewDataset
+
+    rng, truth = Random(f"episodes/{seed}"), list[EpisodeAnnotation]()
+    features = {"observation.state": STATE, "action": STATE}
+    with NewDataset(
+        out, fps=FRAMES_PER_SECOND, camera=CAMERA, features=features, robot="mini_gripper", language=False
+    ) as made:
+        for number in range(count):
+            episode = sample_episode(rng)
+            states = np.array([_state(shot) for shot in episode.shots], np.float32)
+            actions = np.concatenate([states[1:], states[-1:]])  # where it goes next
+            frames = [draw_shot(shot) for shot in episode.shots]
+            made.add_episode(episode.goal, frames, {"observation.state": states, "action": actions})
+            truth.append(true_annotation(episode, number))
+    path = out.parent / f"{out.name}.{TRUTH_NAME}"
+    write_atomic(path, "".join(f"{each.model_dump_json()}\n" for each in truth).encode())
+    return path
+
+
+def true_annotation(episode: Episode, number: int) -> EpisodeAnnotation:
+    """The sub-tasks of an episode as they are."""
+    from interleave.robots.annotation_file import EpisodeAnnotation
+    from interleave.robots.video_segments import Segment
+
+    return EpisodeAnnotation(
+        episode=number,
+        task=episode.goal,
+        frames=len(episode.shots),
+        fps=FRAMES_PER_SECOND,
+        segments=tuple(
+            Segment(start=each.start, end=each.end, instruction=each.instruction)
+            for each in episode.sub_tasks
+        ),
+    )
+
+
+def _state(shot: Shot) -> tuple[Any, ...]:
+    """Where the gripper is, in cells, and whether it is closed."""
+    if isinstance(shot, Frame):
+        return shot.across / CELL, shot.down / CELL, float(shot.holds is not None)
+    if shot.gripper is None:
+        raise ValueError("an episode of the gripper has a gripper in every shot")
+    return float(shot.gripper.column), 0.0, float(shot.gripper.holds is not None)

@@ -16,10 +16,10 @@ from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.words import POSITIONS
-from interleave_mini.oracle import ACCEPTED, describe_faults
 from interleave_mini.reader import shared_batched_reader
-from interleave_mini.reader.hand_reader import Hand, read_hands
+from interleave_mini.reader.scores import ACCEPTED, describe_faults
 from interleave_mini.robots.gripper import correction, same_state
+from interleave_mini.robots.hand_reader import Hand, read_hands
 from interleave_mini.world.operations import Impossible
 from interleave_mini.world.scene import GRID, Gripper, Scene, Size, Thing
 from interleave_mini.world.sprites import CELL

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from interleave_mini.world.art import DRAWINGS
-from interleave_mini.world.art.gripper import draw_gripper
+from interleave_mini.world.art.tools import draw_gripper
 from interleave_mini.world.brush import RGB, Brush, painted_once
 from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
 from interleave_mini.world.scene import Gripper, Size, Thing

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from interleave_mini.oracle import ACCEPTED, faults_in, refine_prompt
+from interleave_mini.oracle import refine_prompt
 from interleave_mini.reader import Reader
-from interleave_mini.reader.scores import shows
+from interleave_mini.reader.scores import ACCEPTED, faults_in, shows
 from interleave_mini.world.backgrounds import SIDE
 from interleave_mini.world.drawing import TorchPainter, scene_codes
 from miniature.train.autoencoder import LatentSpace

@@ -27,8 +27,9 @@ from interleave_mini.language.prompts import scene_prompt
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.words import NUMBERS
-from interleave_mini.oracle import ACCEPTED, describe_faults, refine_prompt
+from interleave_mini.oracle import refine_prompt
 from interleave_mini.plan_check import COUNTED, KIND_OF, has_unwanted, leaves_out
+from interleave_mini.reader.scores import ACCEPTED, describe_faults
 from interleave_mini.robots.episodes import Episode, described_shots, film, reached_at, what_is_seen
 from interleave_mini.robots.gripper import badly_done, correction, same_state
 from interleave_mini.robots.oracle import MOVING, what_is_wrong

@@ -27,7 +27,7 @@ from interleave.local.qwen3_vl.batched_vision import batch_vision
 from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.local.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.local.silence import quiet
-from interleave_mini.oracle import ACCEPTED
+from interleave_mini.reader.scores import ACCEPTED
 from interleave_mini.world.backgrounds import SIDE
 from interleave_mini.world.drawing import ATLAS_SIZE, HAND_CODES, MARGIN, SCENE_CODES, Codes, TorchPainter
 from interleave_mini.world.kinds import BACKGROUNDS
