@@ -310,6 +310,10 @@ class Chain:
 
     # Training
 
+    def language(self) -> Stage:
+        """What the runtime has to know of requests, beside the agents that are trained on them."""
+        return Stage("language", ("mini", "language", "--out", self.path("agents", "language.json")))
+
     def planner(self) -> Iterator[Stage]:
         """The planner, which learns from exercises alone."""
         trained = yield from self._exercises("planner")

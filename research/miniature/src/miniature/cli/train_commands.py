@@ -148,6 +148,7 @@ def everything(
         concurrency=concurrency,
     )
     learned = [
+        chain.language(),
         *chain.data(),
         *chain.planner(),
         *chain.critic_sft(),
