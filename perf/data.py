@@ -27,9 +27,9 @@ from interleave.runs.folder import PictureStore
 from interleave.runs.journal import RequestPart
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.types import Outcome, Plan, PlanStep, Request, Verdict
-from interleave_mini.language.tasks import sample_task
-from interleave_mini.requests import parse_request
-from interleave_mini.world import draw
+from interleave_mini.oracle import parse_request
+from interleave_mini.world.drawing import draw
+from miniature.grammar.tasks import sample_task
 
 ATTEMPTS = 1_000_000
 EMBEDDED_ATTEMPTS = 20_000

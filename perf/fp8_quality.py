@@ -25,11 +25,11 @@ from PIL import Image
 import interleave_mini
 from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.backends.registry import load_generator
+from interleave_mini.bench.random_scenes import random_operations, random_scene
 from interleave_mini.intervals import estimate
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
 from interleave_mini.reader import Reader
 from interleave_mini.reader.scores import shows
-from interleave_mini.train.examples import random_operations, random_scene
 from interleave_mini.world.drawing import draw_many
 from interleave_mini.world.operations import apply_all
 from interleave_mini.world.scene import Scene

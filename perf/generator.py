@@ -13,7 +13,8 @@ from typing import Any
 
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
-from interleave_mini.world import Scene, Thing, draw
+from interleave_mini.world.drawing import draw
+from interleave_mini.world.scene import Scene, Thing
 
 REPEATS = 5
 TEXT, EDIT = "A meadow with a red cat in the middle.", "Paint the red cat blue."

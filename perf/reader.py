@@ -20,9 +20,10 @@ from world import random_scenes
 
 from interleave_mini.reader import Reader, Reading
 from interleave_mini.reader.scores import CLEAR, is_clear, shows
-from interleave_mini.world import COLOURS, Scene, Thing, draw_many
 from interleave_mini.world.backgrounds import SIDE, background
-from interleave_mini.world.drawing import THINGS, Pixels, corner, laid_over
+from interleave_mini.world.drawing import THINGS, Pixels, corner, draw_many, laid_over
+from interleave_mini.world.kinds import COLOURS
+from interleave_mini.world.scene import Scene, Thing
 from interleave_mini.world.sprites import CELL, sprite
 
 SCENES = 300

@@ -45,11 +45,11 @@ from interleave.train.rewards.samples import Case, Sample
 from interleave.train.rows import decode_rows
 from interleave.train.shared_memory_images import share_pictures
 from interleave.types import Outcome, Picture, Request, Text, Verdict
-from interleave_mini.language.tasks import sample_task
 from interleave_mini.oracle import judge_attempt, score_attempt
 from interleave_mini.reader import BatchedReader, shared_reader
-from interleave_mini.world import draw
+from interleave_mini.world.drawing import draw
 from interleave_mini.world.mistakes import with_mistake
+from miniature.grammar.tasks import sample_task
 
 SIDE = 256
 Row = dict[str, Any]

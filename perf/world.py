@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from interleave_mini.reader import Reader
-from interleave_mini.world import BACKGROUNDS, COLOURS, GRID, Gripper, Scene, draw_many, draw_pixels
-from interleave_mini.world.drawing import THINGS, TorchPainter, atlas, scene_codes
+from interleave_mini.world.drawing import THINGS, TorchPainter, atlas, draw_many, draw_pixels, scene_codes
+from interleave_mini.world.kinds import BACKGROUNDS, COLOURS
+from interleave_mini.world.scene import GRID, Gripper, Scene
 
 ROUNDS = 5
 SCENES = 640

@@ -67,7 +67,11 @@ def sources() -> list[str]:
     """The files that wheels are built from, as hatchling finds them."""
     from hatchling.builders.wheel import WheelBuilder
 
-    return [os.path.relpath(each.path, ROOT) for each in WheelBuilder(str(ROOT)).recurse_included_files()]
+    return [
+        os.path.relpath(each.path, ROOT)
+        for root in (ROOT, ROOT / "mini")
+        for each in WheelBuilder(str(root)).recurse_included_files()
+    ]
 
 
 @pytest.mark.parametrize("path", [*SECRETS, *NOT_SOURCES])
@@ -77,6 +81,7 @@ def test_what_an_image_is_not_made_of_stays_outside_its_build(path: str) -> None
 
 def test_all_that_a_wheel_is_made_of_enters() -> None:
     needed = ["pyproject.toml", "hatch_build.py", "README.md", "LICENSE", *sources()]
+    needed += ["mini/pyproject.toml", "mini/README.md"]
     assert [path for path in needed if not enters(path)] == []
 
 
@@ -89,7 +94,7 @@ def test_a_dockerfile_copies_by_name_what_enters(dockerfile: str) -> None:
         for name in words.split()[:-1]
         if not name.startswith("--")
     ]
-    assert {"pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "src"} <= set(copied)
+    assert {"pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "src", "mini"} <= set(copied)
     assert all(enters(name) and name != "." for name in copied)
 
 
@@ -110,14 +115,14 @@ def test_a_source_archive_holds_sources_only() -> None:
 @pytest.mark.slow
 def test_a_wheel_is_built_of_the_context_alone(tmp_path: Path) -> None:
     context = tmp_path / "context"
-    everything = (ROOT / "src").rglob("*"), ROOT.glob("*")
+    everything = (ROOT / "src").rglob("*"), (ROOT / "mini").rglob("*"), ROOT.glob("*")
     for file in filter(Path.is_file, chain(*everything)):
         path = str(file.relative_to(ROOT))
         if not enters(path):
             continue
         (context / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, context / path)
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "."]
-    subprocess.run([*build, "--wheel-dir", str(tmp_path)], cwd=context, check=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    assert {path.removeprefix("src/") for path in sources()} <= set(ZipFile(wheel).namelist())
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*build, "--wheel-dir", str(tmp_path), ".", "./mini"], cwd=context, check=True)
+    names = [name for wheel in tmp_path.glob("*.whl") for name in ZipFile(wheel).namelist()]
+    assert {path.removeprefix("mini/").removeprefix("src/") for path in sources()} <= set(names)

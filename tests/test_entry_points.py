@@ -284,6 +284,7 @@ def test_nothing_in_the_product_names_the_miniatures_package() -> None:
     assert [path for path in naming if path.suffix != ".pyc"] == []
 
 
+DOUBLES = {"planner": "scripted", "critic": "scripted", "generator": "solid"}
 WITHOUT_PLUGINS = """
 import sys
 from interleave import entry_points
@@ -305,7 +306,10 @@ def test_without_the_miniature_other_models_work_and_the_default_says_what_to_in
     assert ended.returncode == 0, ended.stderr
     refused = without_plugins("generate", "A lake in 2 pictures", "--out", "other", folder=tmp_path)
     assert refused.returncode == 2
-    assert 'pip install "interleavethinker[local]"' in refused.stderr
+    assert refused.stderr.strip().endswith("Install it with: pip install . ./mini")
+    named = [f"--{role}={double}" for role, double in DOUBLES.items()]
+    ended = without_plugins("generate", "A lake in 2 pictures", *named, "--out", "named", folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
     helped = without_plugins("--help", folder=tmp_path)
     assert helped.returncode == 0 and "mini" not in helped.stdout
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from email.message import Message
 from email.parser import Parser
 from pathlib import Path
 
 import pytest
 from hatchling.build import prepare_metadata_for_build_wheel
+
+from interleave.version import __version__
 
 ROOT = Path(__file__).parent.parent
 
@@ -58,6 +61,17 @@ def test_it_says_where_it_runs(metadata: Message) -> None:
     assert not any("Windows" in each for each in said)
 
 
+def test_the_miniature_has_the_version_of_what_it_belongs_to() -> None:
+    said = tomllib.loads((ROOT / "mini" / "pyproject.toml").read_text("utf-8"))["project"]
+    assert said["version"] == __version__
+    assert said["dependencies"] == [f"interleavethinker[local]=={__version__}"]
+
+
+def test_the_readmes_beside_the_product_are_short() -> None:
+    readmes = [ROOT / "mini" / "README.md", ROOT / "research" / "miniature" / "README.md"]
+    assert [path for path in readmes if len(path.read_text("utf-8").splitlines()) > 40] == []
+
+
 def test_both_packages_tell_type_checkers_that_they_have_types() -> None:
-    for package in ("interleave", "interleave_mini"):
-        assert (ROOT / "src" / package / "py.typed").exists()
+    for package in ("src/interleave", "mini/src/interleave_mini"):
+        assert (ROOT / package / "py.typed").exists()

@@ -95,7 +95,7 @@ KNOWN = [
     ("interleave.step_counts", "_ANY_NUMBER", "", ["1", "1,", "twenty-"]),
     ("interleave.agents.strict_form", "*", "<think>", [" ", "<think ", "< / ", "</think><answer>"]),
     ("interleave_mini.requests", "*", "*", ["\n", "*", "---", "# ", "!"]),
-    ("interleave_mini.language.patterns", "_POLITE", "please", ["please ", " "]),
+    ("miniature.grammar.variants", "_POLITE", "please", ["please ", " "]),
     ("interleave.agents.replies", "_TAG", "<think", ["< ", "<think", " "]),
     ("interleave.agents.replies", "_LABEL", "step 1 of 1", ["step ", "step 1 of ", "1", "(1) ", " "]),
     ("interleave.agents.replies", "_OBJECT_NEXT", "```", ["```", "a", " "]),

@@ -17,8 +17,9 @@ from interleave.remote.comfyui_workflow import read_workflow
 from interleave.train.data.prompts import stage, taxonomy
 from interleave.train.data.prompts.corpus import RequestRow
 from interleave.types import Request
-from interleave_mini.language import patterns, vocabulary
+from interleave_mini.language import vocabulary
 from interleave_mini.requests import check_words
+from miniature.grammar import variants
 
 
 def workflow(path: Path, nodes: dict[str, Any]) -> Path:
@@ -67,7 +68,7 @@ def test_a_node_may_have_any_name(tmp_path: Path) -> None:
 
 def test_many_tails_of_a_request_are_not_sought_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at = 0
-    pattern = patterns._TAIL
+    pattern = variants._TAIL
 
     class Counted:
         def search(self, text: str, start: int = 0, end: int | None = None) -> Any:
@@ -76,9 +77,9 @@ def test_many_tails_of_a_request_are_not_sought_from_its_beginning(monkeypatch: 
             looked_at += end - start
             return pattern.search(text, start, end)
 
-    monkeypatch.setattr(patterns, "_TAIL", Counted())
+    monkeypatch.setattr(variants, "_TAIL", Counted())
     text = "How a frog grows up" + ", please" * 1_000 + " in four pictures"
-    assert list(patterns.variants(text))[1] == patterns.Variant("How a frog grows up", 4)
+    assert list(variants.variants(text))[1] == variants.Variant("How a frog grows up", 4)
     assert looked_at <= 10 * len(text)
 
 

@@ -20,9 +20,9 @@ from PIL import Image
 
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
+from interleave_mini.bench.random_scenes import random_operations, random_scene
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
-from interleave_mini.train.examples import random_operations, random_scene
-from interleave_mini.world import draw
+from interleave_mini.world.drawing import draw
 
 FOLDER = Path(__file__).parent
 LOG, EVALUATION = FOLDER / "generator-log.jsonl", FOLDER / "generator-evaluation.json"

@@ -14,12 +14,15 @@ from random import Random
 
 from PIL import Image, ImageDraw, ImageFont
 
-from interleave_mini.language.natural import sample_request
-from interleave_mini.language.tasks import SUITES, Task, parse_task, tasks
-from interleave_mini.language.topics import DOMAINS, Topic
-from interleave_mini.language.voices import voices
-from interleave_mini.world import BACKGROUNDS, COLOURS, KINDS, NOUNS, Scene, Size, Thing, draw
+from interleave_mini.bench.tasks import SUITES, Task
+from interleave_mini.world.drawing import draw
+from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS, NOUNS
+from interleave_mini.world.scene import Scene, Size, Thing
 from interleave_mini.world.sprites import sprite
+from miniature.grammar.natural import sample_request
+from miniature.grammar.tasks import parse_task, tasks
+from miniature.grammar.topics import DOMAINS, Topic
+from miniature.grammar.voices import voices
 
 FOLDER = Path(__file__).parent
 PAPER, GIVEN, LINE = (250, 248, 243), (232, 226, 211), (222, 217, 206)

@@ -56,7 +56,7 @@ CHECK_SECONDS = 0.1
 PREVIEW_SIDE = 512
 FINAL = frozenset({"response.completed", "response.failed", "response.incomplete"})
 HOW_TO_START = (
-    'Start it with:  pip install "interleavethinker[serve,local]"  and then  interleave serve documents\n'
+    'Start it with:  pip install ".[serve]" ./mini  in a clone, and then  interleave serve documents\n'
     "and put the address that it prints into the field 'service'."
 )
 

@@ -23,9 +23,10 @@ from interleave.bench.report import write_report
 from interleave.bench.run import System, run_system
 from interleave.bench.stages import Scored, judge_prompts, open_workspace
 from interleave.types import Picture
-from interleave_mini.language.tasks import Task, tasks
+from interleave_mini.bench.tasks import Task
 from interleave_mini.reader import shared_reader
 from interleave_mini.reader.scores import shows
+from miniature.grammar.tasks import tasks
 
 ITEMS = 4
 TASKS = ("art", "life")

@@ -16,8 +16,6 @@ ANSWERS = (
     ("generate", "--help"),
     ("bench", "--help"),
     ("bench", "list"),
-    ("bench", "mini", "--help"),
-    ("mini", "--help"),
     ("serve", "--help"),
     ("train", "--help"),
     ("train", "recipes"),
@@ -45,9 +43,6 @@ REFUSALS = {
     ("studio", "--no-open"): "studio",
     ("serve", "documents"): "serve",
     ("serve", "generator", "--generator", "solid"): "serve",
-    ("mini", "fresh", "toy", "--out", "fresh"): "local",
-    ("mini", "train", "critic", "--out", "trained"): "local",
-    ("mini", "label", "--out", "labels"): "local",
     ("train", "sft", "planner", "--data", "rows", "--model", "m"): "train",
 }
 """Commands that need an extra, and which."""
@@ -80,11 +75,11 @@ class Installed:
         )
 
 
-def build_wheel(folder: Path) -> Path:
-    """The wheel that `pip wheel` makes of this checkout, without the network."""
+def build_wheel(folder: Path, project: Path = ROOT) -> Path:
+    """The wheel that `pip wheel` makes of a project of this checkout, without the network."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "--wheel-dir", folder, ROOT], check=True, capture_output=True)
-    (wheel,) = folder.glob("interleavethinker-*.whl")
+    subprocess.run([*command, "--wheel-dir", folder, project], check=True, capture_output=True)
+    (wheel,) = folder.glob("interleavethinker*.whl")
     return wheel
 
 

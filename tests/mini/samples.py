@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from interleave_mini.world import BACKGROUNDS, CELLS, COLOURS, GRID, Gripper, Scene, Size, Thing
 from interleave_mini.world.drawing import THINGS
+from interleave_mini.world.kinds import BACKGROUNDS, COLOURS
 from interleave_mini.world.operations import (
     Add,
     ChangeBackground,
@@ -22,6 +22,7 @@ from interleave_mini.world.operations import (
     Resize,
     Swap,
 )
+from interleave_mini.world.scene import CELLS, GRID, Gripper, Scene, Size, Thing
 
 
 def random_scene(rng: Random, *, least: int = 0, most: int = CELLS) -> Scene:

@@ -12,7 +12,7 @@ from PIL import Image
 from samples import random_scene
 
 from interleave_mini.reader import BatchedReader, Reader, Reading, shared_reader
-from interleave_mini.world import draw
+from interleave_mini.world.drawing import draw
 from work import HANGS_AFTER
 
 

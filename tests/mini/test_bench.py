@@ -19,9 +19,10 @@ from interleave.errors import BackendError, ConfigurationError
 from interleave_mini.bench.model_cache import CachingGenerator
 from interleave_mini.bench.reports import BY_CONSTRUCTION, write_report
 from interleave_mini.bench.runner import ItemScore, Result, Settings, StepScore, default_folder, run_mini
+from interleave_mini.bench.tasks import SUITES
 from interleave_mini.intervals import estimate
-from interleave_mini.language.tasks import SUITES
-from interleave_mini.world import Scene, draw
+from interleave_mini.world.drawing import draw
+from interleave_mini.world.scene import Scene
 from interleave_mini.world_painter import WorldPainter
 
 Captured = pytest.CaptureFixture[str]

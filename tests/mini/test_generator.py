@@ -17,13 +17,15 @@ from tokenizers import Tokenizer
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.errors import ConfigurationError
+from interleave_mini import WEIGHTS
+from interleave_mini.bench.random_scenes import random_operations, random_scene
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
 from interleave_mini.reader import shared_reader
 from interleave_mini.reader.scores import shows
-from interleave_mini.train.examples import random_operations, random_scene, sample_example
-from interleave_mini.weights import WEIGHTS
-from interleave_mini.world import Scene, Thing, draw
+from interleave_mini.world.drawing import draw
 from interleave_mini.world.operations import apply_all
+from interleave_mini.world.scene import Scene, Thing
+from miniature.train.examples import sample_example
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
 

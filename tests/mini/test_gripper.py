@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
 from random import Random
 
 import numpy as np
 import pytest
 
-from interleave_mini.language.robot_goals import GOALS, random_bench, read_goal, sample_goal
-from interleave_mini.language.tasks import ROBOT, parse_task, sample_task, sample_training_task
+from interleave_mini.bench.task_file import shipped_tasks
+from interleave_mini.bench.tasks import ROBOT
 from interleave_mini.language.vocabulary import unknown_words
 from interleave_mini.oracle import Oracle
-from interleave_mini.reader.hand_reader import read_hands
-from interleave_mini.robots.closed_loop import ClosedLoop, goals, run_episodes
+from interleave_mini.robots.closed_loop import ClosedLoop, run_episodes
 from interleave_mini.robots.episodes import described_shots, held, sample_episode, what_is_seen
 from interleave_mini.robots.gripper import badly_done, carry_out, correction, same_state
+from interleave_mini.robots.hand_reader import read_hands
 from interleave_mini.world.drawing import draw_pixels
 from interleave_mini.world.motion import Frame, draw_shot, movement, shot_codes, shot_pixels
 from interleave_mini.world.operations import Impossible, Pick, apply_all
 from interleave_mini.world.scene import Gripper, Scene, Size, Thing
+from miniature.grammar.robot_goals import GOALS, random_bench, read_goal, sample_goal
+from miniature.grammar.tasks import parse_task, sample_task, sample_training_task
 
 RNG_SEED = 4
 
@@ -70,7 +71,7 @@ def test_a_goal_that_makes_no_sense_here_is_none() -> None:
 def test_training_never_sees_goals_of_the_test_split() -> None:
     rng = Random(0)
     assert {sample_training_task(ROBOT, rng).split for _ in range(30)} == {"train"}
-    assert {task.split for task in islice(goals(0), 10)} == {"test"}
+    assert {task.split for task in shipped_tasks(ROBOT, 10)} == {"test"}
 
 
 # Films

@@ -13,7 +13,7 @@ from interleave_mini.language.patterns import NotUnderstood, normalised
 from interleave_mini.language.prompts import edit_prompt, is_exact, literal_scene, parse_prompt, scene_prompt
 from interleave_mini.language.references import Style, find, find_position
 from interleave_mini.language.sentences import SPEECH, parse_sentence, say, say_all
-from interleave_mini.language.vocabulary import vocabulary
+from interleave_mini.language.vocabulary import language
 from interleave_mini.language.words import (
     POSITIONS,
     RELATIONS,
@@ -27,7 +27,7 @@ from interleave_mini.language.words import (
     sentence,
     with_article,
 )
-from interleave_mini.world import BACKGROUNDS, COLOURS, NOUNS
+from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, NOUNS
 from interleave_mini.world.operations import (
     Add,
     ChangeBackground,
@@ -357,9 +357,9 @@ def muddled(text: str, rng: Random) -> str:
         place = rng.randrange(len(words))
         match rng.randrange(4):
             case 0:
-                words[place] = rng.choice(sorted(vocabulary()))
+                words[place] = rng.choice(sorted(language().trained))
             case 1:
-                words.insert(place, rng.choice(sorted(vocabulary())))
+                words.insert(place, rng.choice(sorted(language().trained)))
             case 2:
                 rng.shuffle(words)
             case _:

@@ -22,12 +22,12 @@ from interleave.backends.registry import load_vlm, note_for
 from interleave.config.profiles import load_profile
 from interleave.errors import ConfigurationError, InputError
 from interleave.types import Plan, PlanStep
+from interleave_mini import WEIGHTS
 from interleave_mini.bench.runner import Settings, run_mini
-from interleave_mini.language.tasks import tasks
 from interleave_mini.oracle import judge_attempt
-from interleave_mini.weights import WEIGHTS
-from interleave_mini.world import draw
+from interleave_mini.world.drawing import draw
 from interleave_mini.world.mistakes import with_mistake
+from miniature.grammar.tasks import tasks
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
 PACK = load_pack("mini")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
 from random import Random
 from typing import Any
 
@@ -18,9 +17,9 @@ from interleave.robots.annotator import VlmAnnotator
 from interleave.robots.measures import score_annotations
 from interleave.robots.sub_task_check import SubTaskInput, VlmSubTaskCheck
 from interleave.robots.video_segments import Looking, annotate_film
-from interleave_mini.robots.closed_loop import goals
-from interleave_mini.robots.dataset import true_annotation
-from interleave_mini.robots.episodes import Episode, sample_episode
+from interleave_mini.bench.task_file import shipped_tasks
+from interleave_mini.bench.tasks import ROBOT
+from interleave_mini.robots.episodes import Episode, sample_episode, true_annotation
 from interleave_mini.robots.gripper import badly_done
 from interleave_mini.world.drawing import draw
 from interleave_mini.world.motion import draw_shot
@@ -42,7 +41,7 @@ def critic() -> Any:
 
 def test_the_planner_finds_the_sub_tasks_to_goals_that_it_has_never_seen(planner: Any) -> None:
     right = 0
-    for task in islice(goals(1), ITEMS):
+    for task in shipped_tasks(ROBOT, ITEMS, seed=1):
         plan = asyncio.run(VlmPlanner(planner, PACK).plan(task.request()))
         right += [step.prompt for step in plan.steps] == [step.prompt for step in task.steps]
     assert right >= PLANNED
@@ -51,7 +50,7 @@ def test_the_planner_finds_the_sub_tasks_to_goals_that_it_has_never_seen(planner
 def test_the_critic_tells_done_from_not_done(critic: Any) -> None:
     check, rng = VlmSubTaskCheck(critic, PACK), Random(2)
     accepted, refused = 0, 0
-    for task in islice(goals(2), ITEMS):
+    for task in shipped_tasks(ROBOT, ITEMS, seed=2):
         step = rng.choice(task.steps)
         before = step.before or step.scene
         wrong = badly_done(step.operations[0], before, rng)

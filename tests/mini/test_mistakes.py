@@ -12,10 +12,7 @@ import pytest
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave_mini.language.prompts import scene_prompt
-from interleave_mini.language.tasks import sample_training_task, tasks
 from interleave_mini.reader import shared_reader
-from interleave_mini.train import vision_examples
-from interleave_mini.train.vision_examples import sample_exercise
 from interleave_mini.world.mistakes import (
     _drawn_over_another,
     _extra_target,
@@ -28,6 +25,9 @@ from interleave_mini.world.mistakes import (
 )
 from interleave_mini.world.operations import Recolour, Remove, apply_all
 from interleave_mini.world.scene import Scene, Size, Thing
+from miniature.grammar.tasks import sample_training_task, tasks
+from miniature.train import vision_examples
+from miniature.train.vision_examples import sample_exercise
 
 LARGE, SMALL, DOG = Thing("star", "green"), Thing("star", "green", Size.SMALL), Thing("dog", "red")
 BEFORE = Scene.of("night", {2: LARGE, 4: SMALL, 8: DOG})

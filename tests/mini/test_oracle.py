@@ -21,12 +21,12 @@ from interleave.cli.main import run
 from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.types import Outcome, Request, Scores, Verdict
+from interleave_mini.bench.tasks import SUITES
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
-from interleave_mini.language.tasks import SUITES, parse_task, tasks
 from interleave_mini.oracle import Oracle, judge_attempt
 from interleave_mini.reader import shared_reader
 from interleave_mini.requests import EXAMPLES, nearest_requests
-from interleave_mini.world import draw
+from interleave_mini.world.drawing import draw
 from interleave_mini.world.mistakes import (
     _misplaced,
     _missing,
@@ -39,6 +39,7 @@ from interleave_mini.world.mistakes import (
 from interleave_mini.world.operations import Add, ChangeBackground, Move, Operation, Recolour, Remove
 from interleave_mini.world.scene import Scene, Size, Thing
 from interleave_mini.world_painter import WorldPainter
+from miniature.grammar.tasks import parse_task, tasks
 
 Captured = pytest.CaptureFixture[str]
 ORACLE = Oracle(spec=parse_spec("oracle"), options=Oracle.Options())

@@ -14,10 +14,9 @@ from interleave.agents.replies import render_plan
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.errors import InputError
 from interleave.types import Picture, Plan, PlanStep, Request, Text
-from interleave_mini.language.negations import NEGATED, with_negation
 from interleave_mini.language.prompts import parse_prompt
-from interleave_mini.language.tasks import sample_task
 from interleave_mini.plan_check import (
+    NEGATED,
     impossible_step,
     is_about_something_else,
     missing_from,
@@ -26,6 +25,8 @@ from interleave_mini.plan_check import (
 )
 from interleave_mini.requests import PlanCheck, accept_request
 from interleave_mini.world.drawing import draw
+from miniature.grammar.negations import with_negation
+from miniature.grammar.tasks import sample_task
 
 
 def plan(*prompts: str) -> Plan:

@@ -16,11 +16,11 @@ from samples import random_scene, scene_with_gripper
 from interleave_mini.reader import Reader, shared_reader
 from interleave_mini.reader.scene_reader import Cell
 from interleave_mini.reader.scores import is_clear, score, shows
-from interleave_mini.world import BACKGROUNDS, CELLS, COLOURS, draw, draw_many
 from interleave_mini.world.backgrounds import background
-from interleave_mini.world.drawing import THINGS, corner, laid_over
+from interleave_mini.world.drawing import THINGS, corner, draw, draw_many, laid_over
+from interleave_mini.world.kinds import BACKGROUNDS, COLOURS
 from interleave_mini.world.operations import Add, Recolour
-from interleave_mini.world.scene import Gripper, Scene, Size, Thing
+from interleave_mini.world.scene import CELLS, Gripper, Scene, Size, Thing
 from interleave_mini.world.sprites import CELL, sprite
 
 Pixels = NDArray[np.uint8]

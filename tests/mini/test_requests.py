@@ -13,10 +13,11 @@ from interleave.backends.registry import adapt_request, refuse_undrawable
 from interleave.cli.request_input import build_request, read_markdown
 from interleave.errors import InputError
 from interleave.types import Part, Request, Text
-from interleave_mini.language.tasks import GO_ON, SUITES, Task, parse_task, sample_task
-from interleave_mini.oracle import refine_prompt
-from interleave_mini.requests import accept_request, normalise_story, parse_request
-from interleave_mini.world import draw
+from interleave_mini.bench.tasks import SUITES, Task
+from interleave_mini.oracle import parse_request, refine_prompt
+from interleave_mini.requests import accept_request, normalise_story
+from interleave_mini.world.drawing import draw
+from miniature.grammar.tasks import GO_ON, parse_task, sample_task
 
 TITLE = "How a frog grows up, step by step, in four pictures"
 TASK = parse_task([TITLE])

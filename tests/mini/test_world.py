@@ -14,19 +14,7 @@ import pytest
 from samples import HANDLING, ON_THE_GRID, OPERATIONS, possible, random_scene, scene_and, scene_with_gripper
 
 from interleave.errors import InputError
-from interleave_mini.world import (
-    BACKGROUNDS,
-    CELLS,
-    COLOURS,
-    GRID,
-    KINDS,
-    NOUNS,
-    draw,
-    draw_many,
-    draw_pixels,
-    drawing,
-    sprites,
-)
+from interleave_mini.world import drawing, sprites
 from interleave_mini.world.backgrounds import background
 from interleave_mini.world.brush import painted_once
 from interleave_mini.world.drawing import (
@@ -35,9 +23,13 @@ from interleave_mini.world.drawing import (
     TorchPainter,
     atlas,
     corner,
+    draw,
+    draw_many,
+    draw_pixels,
     scene_codes,
     scene_of,
 )
+from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS, NOUNS
 from interleave_mini.world.mistakes import with_mistake
 from interleave_mini.world.operations import (
     Add,
@@ -56,7 +48,7 @@ from interleave_mini.world.operations import (
     apply_all,
     changes,
 )
-from interleave_mini.world.scene import Gripper, Scene, Size, Thing
+from interleave_mini.world.scene import CELLS, GRID, Gripper, Scene, Size, Thing
 from interleave_mini.world.sprites import CELL, PIXELS, sprite
 
 CAT = Thing("cat", "red")

@@ -14,7 +14,7 @@ pytest.importorskip("av")
 from held import wait_until
 from interleave.cli.main import run
 from interleave.robots.annotation_file import LINES_NAME, read_lines
-from interleave_mini.robots.dataset import write_episodes
+from interleave_mini.robots.episodes import write_episodes
 
 pytestmark = pytest.mark.slow
 EPISODES = 8

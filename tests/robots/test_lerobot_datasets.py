@@ -25,7 +25,7 @@ from interleave.robots.lerobot.language_columns import read_columns, write_colum
 from interleave.robots.lerobot.new_dataset import NewDataset  # noqa: E402
 from interleave.robots.lerobot.videos import Film  # noqa: E402
 from interleave.robots.video_segments import Segment  # noqa: E402
-from interleave_mini.robots.dataset import CAMERA, write_episodes  # noqa: E402
+from interleave_mini.robots.episodes import CAMERA, write_episodes  # noqa: E402
 
 Captured = pytest.CaptureFixture[str]
 DATA = Path("data/chunk-000/file-000.parquet")

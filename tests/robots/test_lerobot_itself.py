@@ -20,7 +20,7 @@ from interleave.robots.annotation_file import read_annotations
 from interleave.robots.lerobot.dataset import open_dataset
 from interleave.robots.lerobot.language_columns import read_columns, write_columns
 from interleave.robots.lerobot.videos import Film
-from interleave_mini.robots.dataset import write_episodes
+from interleave_mini.robots.episodes import write_episodes
 from interleave_mini.world.drawing import draw
 from interleave_mini.world.scene import Gripper, Scene, Size, Thing
 

@@ -19,10 +19,10 @@ from interleave.robots.execution import executions
 from interleave.robots.sub_task_check import SubTaskInput, VlmSubTaskCheck
 from interleave.robots.subgoals import read_subgoals
 from interleave.types import Outcome, Picture, Text, Verdict
-from interleave_mini.train.vision_examples import done_question
 from interleave_mini.world.drawing import draw
 from interleave_mini.world.operations import Pick, Place
 from interleave_mini.world.scene import Gripper, Scene, Size, Thing
+from miniature.train.vision_examples import done_question
 
 Captured = pytest.CaptureFixture[str]
 BENCH = Scene.of(

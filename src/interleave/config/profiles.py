@@ -110,8 +110,8 @@ def load_profile(name: str | None = None) -> Profile:
     path = Path(name) if name.endswith(".toml") else profile_files().get(name)
     if path is None and name == DEFAULT_PROFILE:
         raise MissingDependency(
-            f"the default profile {name!r} is that of the built-in miniature, which is not installed here. "
-            'Install it with: pip install "interleavethinker[local]" (or choose other models with --profile)'
+            f"the default profile {name!r} is that of the miniature, which is not installed here: choose "
+            "other models with --profile, or go to a clone. Install it with: pip install . ./mini"
         )
     if path is None:
         raise ConfigurationError(f"no profile named {name!r}. {did_you_mean(name, profile_files())}")

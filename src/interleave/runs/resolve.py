@@ -44,11 +44,11 @@ from interleave.backends.registry import (
     note_for,
     refuse_undrawable,
 )
-from interleave.config.profiles import Profile, default_profile, load_profile
+from interleave.config.profiles import DRY_RUN_PROFILE, Profile, default_profile, load_profile
 from interleave.config.run_config import Limits, RoleConfig, RunConfig, parse_remedies
 from interleave.config.specs import Spec, parse_spec
 from interleave.drift.control import checked_identity, identity_model
-from interleave.errors import ConfigurationError, RunError, did_you_mean
+from interleave.errors import ConfigurationError, MissingDependency, RunError, did_you_mean
 from interleave.runs.journal import read_journal
 from interleave.runs.journal_files import has_journal
 from interleave.runs.models import Models
@@ -102,7 +102,7 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
     """
     if chosen.plan and chosen.chapter_steps is not None:
         raise ConfigurationError("--chapter-steps is for a planner, and with --plan none is asked: drop one")
-    profile = load_profile(chosen.profile)
+    profile = _profile(chosen, only_plans)
     planner, critic, generator = map(_spec_or_object, (chosen.planner, chosen.critic, chosen.generator))
     asked = GivenPlan(chosen.plan) if chosen.plan else planner  # with a plan, no planner is asked
     judge = planner if only_plans and critic is None else critic
@@ -130,6 +130,17 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
         return RunConfig.model_validate(values), pack
     except ValidationError as error:
         raise _bad_option(error) from None
+
+
+def _profile(chosen: Choices, only_plans: bool) -> Profile:
+    """The chosen profile; where every model is named, the default one need not be installed."""
+    try:
+        return load_profile(chosen.profile)
+    except MissingDependency:
+        models = [chosen.plan or chosen.planner, *(() if only_plans else (chosen.critic, chosen.generator))]
+        if any(model is None for model in models):
+            raise
+        return load_profile(DRY_RUN_PROFILE)
 
 
 def choose_pack(profile: Profile, *, prompts: str | None, planner: Any, critic: Any) -> str:

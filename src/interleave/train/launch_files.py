@@ -16,7 +16,7 @@ from interleave.train.recipes import Recipe
 SHARDED = {"FSDP": "FSDP", "DEEPSPEED": "DeepSpeed ZeRO"}
 ESTIMATOR, MODULE = "interleave_grpo", "interleave.train.trainers.verl_advantages"
 """What leaves samples without a reward out, and where verl finds it."""
-OLD_PACKAGE = ("interleave.training.", "interleave.train.")
+OLD_PACKAGE = ("interleave.train.", "interleave.train.")
 """How scripts of old trainings name the package, whose modules can still be imported; and its name now."""
 REWARD_OPTIONS = "reward.custom_reward_function.reward_kwargs"
 _DEFAULT = re.compile(r"\$\{(\w+):-([^}]{0,1000})\}")

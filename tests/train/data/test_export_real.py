@@ -19,8 +19,8 @@ from interleave.cli.main import run
 from interleave.config.specs import parse_spec
 from interleave.train.data.select.selection import read_selection
 from interleave.train.data.trajectories import read_collection
-from interleave_mini.language.tasks import tasks
 from interleave_mini.oracle import Oracle
+from miniature.grammar.tasks import tasks
 
 ORACLE = Oracle(spec=parse_spec("oracle"), options=Oracle.Options())
 SUITES = ("story", "story", "continue", "annotate")

@@ -16,10 +16,10 @@ from interleave.agents.replies import render_plan, render_verdict
 from interleave.backends.protocols import Message
 from interleave.images import encode_png
 from interleave.types import Picture, Request, Text
-from interleave_mini.language.tasks import sample_task
 from interleave_mini.oracle import judge_attempt, score_attempt
-from interleave_mini.world import draw
+from interleave_mini.world.drawing import draw
 from interleave_mini.world.mistakes import with_mistake
+from miniature.grammar.tasks import sample_task
 
 SHORT = PromptPack(
     load_pack().description,

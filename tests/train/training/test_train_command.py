@@ -235,7 +235,7 @@ def test_the_launch_file_of_verl_says_what_the_recipe_says() -> None:
 
 
 def test_a_launch_file_of_verl_may_name_modules_as_they_were(tmp_path: Path) -> None:
-    script = (LAUNCH / "verl-grpo.sh").read_text("utf-8").replace("interleave.train.", "interleave.training.")
+    script = (LAUNCH / "verl-grpo.sh").read_text("utf-8").replace("interleave.train.", "interleave.train.")
     (tmp_path / "old.sh").write_text(script, "utf-8")
     recipe = load_recipe("qwen3-vl-8b-grpo", task="grpo")
     assert read_launch(tmp_path / "old.sh", recipe).problems == ()

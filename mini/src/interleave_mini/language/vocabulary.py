@@ -1,0 +1,368 @@
+"""The words of requests: which are known, which are mistyped, which name what the world lacks.
+
+They stand in `weights/language.json`, beside the models that were trained on them: `interleave mini language`
+writes it from the grammar of the research package, and nothing here knows that grammar.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+from interleave_mini import WEIGHTS
+from interleave_mini.language.words import NUMBERS, one_of, plural
+from interleave_mini.world.kinds import COLOURS, NOUNS
+
+FILE = WEIGHTS / "language.json"
+WORD = re.compile(r"\b[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
+"""Captions of steps the user gives: they may contain any words."""
+_NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
+_SPEAKER = re.compile(r"\b(?:i['’]?m|i am|we are|we['’]re) (?:an? |the )?([^\W\d_]+)", re.IGNORECASE)
+"""What people say of themselves: "I'm a baker" asks for none."""
+_SHORTEST_TYPO, _LONG_WORD = 3, 7
+"""Shorter words are not taken for mistyped ones; in long ones two letters may be wrong."""
+_SHORTEST_BASE = 3
+_MOST_TYPOS, _LONGEST_WORD = 6, 40
+"""So many unknown words of a text are looked at, and no longer ones."""
+_FOREIGN_SHARE = 0.4
+"""The share of unknown words from which on a text may be in another language."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A plain request of a topic, and how many of the topic's wordings have each word."""
+
+    text: str
+    wordings: int
+    counts: Mapping[str, int]
+
+
+class Language:
+    """What `language.json` says; sets of words are written there as one text."""
+
+    def __init__(self, said: Mapping[str, Any]) -> None:
+        self.harmless = _set(said["harmless"])
+        """Words that may stand in any request and change nothing."""
+        self.trained = _set(said["trained"]) | self.harmless
+        """Every word of the requests that the planner was trained on."""
+        self.english = _set(said["everyday"]) | self.trained
+        self.misspelt: dict[str, str] = said["misspelt"]
+        self.foreign = {language: _set(words) for language, words in said["foreign"].items()}
+        self.neighbours = {word: tuple(line["nearest"]) for line in said["lacking"] for word in line["words"]}
+        """What the world lacks → what it has instead."""
+        self.replaceable = frozenset(
+            word for line in said["lacking"] if line["replaceable"] for word in line["words"]
+        )
+        """What the world lacks where a request makes sense with what it has instead."""
+        self.spoken_of = frozenset((word, as_thing) for word, as_thing in said["spoken_of"])
+        """Words for what the world lacks that some wording uses as they are, as a thing or otherwise."""
+        self.riddle_contexts = frozenset(said["riddle_contexts"])
+        self.riddles = {noun: tuple(map(_set, riddles)) for noun, riddles in said["riddles"].items()}
+        """The words of each riddle about a thing, but those of many riddles."""
+        self.riddle_topics = frozenset(said["riddle_topics"])
+        self.telling = {topic: _set(words) for topic, words in said["telling"].items()}
+        """By topic: words that say that a request is about it, because few other topics have them."""
+        self.examples = tuple(
+            Example(
+                each["text"],
+                each["wordings"],
+                {word: int(count) for count, words in each["counts"].items() for word in words.split()},
+            )
+            for each in said["examples"]
+        )
+        self.nouns: dict[str, str] = said["nouns"]
+        """Nouns of requests → nouns of the world; the same for colours and sizes."""
+        self.colours: dict[str, str] = said["colours"]
+        self.sizes: dict[str, list[str]] = said["sizes"]
+        self.adjectives: list[str] = said["adjectives"]
+        """Harmless words before a noun."""
+        self.place_phrases: dict[str, list[str]] = said["place_phrases"]
+        """Backgrounds by the phrases of requests, besides those of the world."""
+        self.place_nouns: dict[str, list[str]] = said["place_nouns"]
+        self.empty_places: dict[str, str] = said["empty_places"]
+        """Nouns that may stand after "an empty" → the background."""
+        self.related: dict[str, int] = said["related"]
+        """Words for a relation → the cell of the first thing; the other stands in the middle."""
+
+    @cached_property
+    def things(self) -> frozenset[str]:
+        """Every noun for a thing, singular and plural."""
+        nouns = (*NOUNS, *self.nouns)
+        return frozenset((*nouns, *map(plural, nouns)))
+
+    @cached_property
+    def known_phrases(self) -> re.Pattern[str]:
+        """Things and places of more than one word."""
+        places = (
+            words
+            for said in (self.place_phrases, self.place_nouns)
+            for each in said.values()
+            for words in each
+        )
+        phrases = [words for words in (*self.things, *places) if " " in words or "-" in words]
+        return re.compile(rf"\b{one_of(phrases)}\b", re.IGNORECASE)
+
+    @cached_property
+    def wanted_colour(self) -> re.Pattern[str]:
+        """ "make it white": a request for a colour that the world lacks."""
+        colours = [word for word, known in self.neighbours.items() if COLOURS.keys() >= set(known)]
+        made = "(?:make|paint|colou?r|turn) (?:it|them|him|her|everything)(?: all)?"
+        return re.compile(rf"\b{made} (?P<word>{one_of(colours)})\b", re.IGNORECASE)
+
+    @cached_property
+    def asked_for(self) -> re.Pattern[str]:
+        """ "a red dragon": a request for what the world lacks."""
+        words = [word for word in self.neighbours if word not in self.things and word not in COLOURS]
+        sizes = (word for words in self.sizes.values() for word in words)
+        before = one_of((*self.adjectives, *COLOURS, *self.colours, *sizes))
+        number = one_of((*NUMBERS[2:], *map(str, range(2, 10))))
+        return re.compile(
+            rf"(?<!for )(?<!like )(?<!as )\b(?:(?P<one>an?|one|{number})|draw|show|paint|and|with) "
+            rf"(?:{before} )*"
+            rf"(?P<word>{one_of((*words, *map(plural, words)))})\b",
+            re.IGNORECASE,
+        )
+
+    @cached_property
+    def singulars(self) -> dict[str, str]:
+        return {plural(word): word for word in self.neighbours}
+
+    def singular(self, word: str) -> str:
+        word = word.lower()
+        return self.singulars.get(word, word)
+
+    def mention(self, found: re.Match[str]) -> tuple[str, bool]:
+        """A word for what the world lacks, and whether an article or a number makes it a thing.
+
+        "Trees grow up and bear apples" says nothing of "a bear".
+        """
+        return self.singular(found["word"]), found["one"] is not None
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+@cache
+def language() -> Language:
+    return Language(json.loads(FILE.read_text("utf-8")))
+
+
+def contexts(found: re.Match[str], text: str) -> tuple[str, str]:
+    """A word that is asked for with the two words before it, and with the one after it."""
+    before = WORD.findall(text[: found.start("word")])[-2:]
+    after = WORD.findall(text[found.end() :])[:1]
+    return " ".join([*before, found["word"], ">"]).lower(), " ".join([found["word"], *after, "<"]).lower()
+
+
+# Unknown words
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A word of a request that the world has nothing for, and what it has instead."""
+
+    word: str
+    nearest: tuple[str, ...] = ()
+    """Nearest in meaning; empty where the meaning is not known."""
+    replaceable: bool = False
+    """Whether the request makes sense with the nearest in its place."""
+
+
+def unknown_words(text: str, *, with_pictures: bool = True) -> list[Unknown]:
+    """The words of a text that name what the world lacks, and those that are no English words.
+
+    Each once, in order. Other English words are no reason to refuse a request: the planner reads past them.
+    With pictures, lines such as "Step 1: …" are their captions; without, they are steps that are asked for.
+    """
+    asked = _GIVEN_STEP.sub("", text) if with_pictures else text
+    speakers = {found.start(1) for found in _SPEAKER.finditer(asked)}
+    found = {each.start(): each for each in (*_lacking(asked), *_never_seen(asked))}
+    words = dict.fromkeys(found[start][0] for start in sorted(found) if start not in speakers)
+    singulars = ((word, language().singular(word)) for word in words)
+    return [
+        Unknown(word, language().neighbours.get(one, ()), one in language().replaceable)
+        for word, one in singulars
+    ]
+
+
+def _never_seen(text: str) -> Iterator[re.Match[str]]:
+    named = {found.start(1) for found in _NAMED.finditer(text)}
+    for found in WORD.finditer(text):
+        if not is_known(found[0]) and found.start() not in named and not _is_name(found, text):
+            yield found
+
+
+def is_known(word: str) -> bool:
+    """Whether a word is one of the world or of everyday English, or made of such words."""
+    word = word.lower().replace("’", "'")
+    known = language().english
+    bare = word.removesuffix("'s").removesuffix("'")
+    is_lacking = language().singular(bare) in language().neighbours
+    if is_lacking and language().trained.isdisjoint((word, bare)):
+        return False
+    parts = bare.split("-")
+    if len(parts) > 1 and all(part in known for part in parts):
+        return True
+    return word in known or bare in known or any(form in known for form in _base_forms(bare))
+
+
+def has_only_trained_words(text: str) -> bool:
+    """Whether all words of a text are those of requests that the planner was trained on."""
+    trained = language().trained
+    words = (word.lower().replace("’", "'") for word in WORD.findall(text))
+    return all(word in trained or word.removesuffix("'s") in trained for word in words)
+
+
+def _base_forms(word: str) -> list[str]:
+    """What a verb may be without its ending: "ripens", "ripened" and "ripening" come from "ripen"."""
+    endings = {"s": ("",), "es": ("", "e"), "ies": ("y",), "ed": ("", "e"), "ied": ("y",), "ing": ("", "e")}
+    return [
+        word.removesuffix(ending) + base
+        for ending, bases in endings.items()
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_BASE
+        for base in bases
+    ]
+
+
+def _is_name(found: re.Match[str], text: str) -> bool:
+    """Whether a word is written as a name, within a sentence that is not all capitals."""
+    word = found[0]
+    if not (word[0].isupper() and word[1:].islower()) or language().singular(word) in language().neighbours:
+        return False
+    before = text[: found.start()].rstrip()
+    return bool(before) and before[-1] not in ".!?:\n"
+
+
+def _lacking(text: str) -> Iterator[re.Match[str]]:
+    """Words for what the world lacks where they are asked for: "a dragon", but not "my teacher"."""
+    said = language()
+    text = said.known_phrases.sub(lambda found: "_" * len(found[0]), text)  # "an ice cream" asks for no ice
+    asked_for = (
+        found
+        for found in said.asked_for.finditer(text)
+        if said.mention(found) not in said.spoken_of
+        and said.riddle_contexts.isdisjoint(contexts(found, text))
+    )
+    for found in (*asked_for, *said.wanted_colour.finditer(text)):
+        word = re.compile(re.escape(found["word"]))
+        yield from word.finditer(text, found.start("word"), found.end("word"))
+
+
+def is_plural(word: str) -> bool:
+    """Whether a word for what the world lacks is in the plural."""
+    return word.lower() in language().singulars
+
+
+# What a request is about
+
+
+def is_about(text: str, topic: str) -> bool:
+    """Whether the words of a request speak of a topic."""
+    told = language().telling.get(topic, frozenset())
+    return any(word.lower().removesuffix("'s") in told for word in WORD.findall(text))
+
+
+def is_riddle_of(text: str, nouns: Iterable[str]) -> bool:
+    """Whether a request has half of the words of a riddle about one of these things."""
+    asked = {word.lower() for word in WORD.findall(text)}
+    told = (words for noun in nouns for words in language().riddles.get(noun, ()))
+    return any(len(words & asked) * 2 >= len(words) for words in told)
+
+
+# Mistyped words
+
+
+def corrections(text: str, *, with_pictures: bool = True) -> dict[str, str]:
+    """Unknown words that are one known word mistyped, and that word."""
+    found = {}
+    for each in unknown_words(text, with_pictures=with_pictures)[:_MOST_TYPOS]:
+        if each.word.isupper() and not text.isupper():  # "CPR" is no mistyped car
+            continue
+        if not each.nearest and len(each.word) <= _LONGEST_WORD and (right := _meant(each.word.lower())):
+            found[each.word] = right.capitalize() if each.word[0].isupper() else right
+    return found
+
+
+def corrected(text: str, found: dict[str, str]) -> str:
+    for wrong, right in found.items():
+        text = re.sub(rf"(?<![\w'’-]){re.escape(wrong)}(?![\w'’-])", right, text)
+    return text
+
+
+@cache
+def _meant(word: str) -> str | None:
+    """The one known word that this one is mistyped from; things and colours go before other words."""
+    if right := language().misspelt.get(word):
+        return right
+    if len(word) < _SHORTEST_TYPO:
+        return None
+    for distance in (1, 2) if len(word) >= _LONG_WORD else (1,):
+        for words in _meant_words():
+            close = [known for known in words if _within(word, known, distance)]
+            if len(word) == _SHORTEST_TYPO:  # many words are one letter away: letters swapped come first
+                close = [known for known in close if sorted(known) == sorted(word)] or close
+            if len({_one_of_them(known) for known in close}) == 1:  # singular and plural of one word
+                return next((known for known in close if known[-1] == word[-1]), close[0])
+            if harmless := language().harmless.intersection(close):  # whichever was meant changes nothing
+                return min(harmless)
+            if close:
+                return None
+    return None
+
+
+@cache
+def _meant_words() -> tuple[tuple[str, ...], ...]:
+    """What can be drawn, then every word; each in order, so that a correction is always the same."""
+    places = {noun.split()[-1] for nouns in language().place_nouns.values() for noun in nouns}
+    drawable = language().things | COLOURS.keys() | places
+    return tuple(
+        tuple(sorted(word for word in words if len(word) >= _SHORTEST_TYPO))
+        for words in (drawable, language().trained)
+    )
+
+
+def _one_of_them(word: str) -> str:
+    return _singular_things().get(word) or language().singular(word)
+
+
+@cache
+def _singular_things() -> dict[str, str]:
+    return {plural(noun): noun for noun in (*NOUNS, *language().nouns)}
+
+
+def _within(word: str, other: str, distance: int) -> bool:
+    """Whether two words differ by so many letters: left out, put in, changed, or two swapped."""
+    swapped = word[1:2] + word[:1] + word[2:] == other  # "hte"
+    if abs(len(word) - len(other)) > distance or word[0] != other[0]:
+        return swapped
+    above, now = [], list(range(len(other) + 1))
+    for row, letter in enumerate(word, start=1):
+        above, before, now = now, above, [row]
+        for column, wanted in enumerate(other, start=1):
+            cost = min(above[column] + 1, now[-1] + 1, above[column - 1] + (letter != wanted))
+            if row > 1 and column > 1 and letter == other[column - 2] and word[row - 2] == wanted:
+                cost = min(cost, before[column - 2] + 1)
+            now.append(cost)
+    return now[-1] <= distance
+
+
+# Other languages
+
+
+def other_language(text: str) -> str | None:
+    """The language of a text that is not English, as far as it is known; None for English."""
+    words = [word.lower() for word in WORD.findall(text)]
+    strange = [word for word in words if not is_known(word)]
+    if not words or len(strange) / len(words) < _FOREIGN_SHARE:
+        return None
+    if sum(ord(letter) > 0x24F for word in strange for letter in word) > len("".join(strange)) / 2:
+        return "another language"
+    hits = {name: sum(word in known for word in words) for name, known in language().foreign.items()}
+    best = max(hits, key=lambda name: hits[name])
+    return best if hits[best] >= max(2, len(words) // 4) else None

@@ -1,0 +1,416 @@
+"""Holds a plan against the request: what was named there must be in it, and it must be possible.
+
+The planner is a small model that errs. What a person named can be found in their words by rule (things,
+colours, numbers of things, places), and so can what a plan draws. A plan that leaves something out, that
+cannot be drawn or that is about something else is asked for once more, with what is wrong named; after that
+the request is refused, with what was understood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from interleave.types import Plan, Request, Text
+from interleave_mini.language.patterns import NotUnderstood
+from interleave_mini.language.prompts import parse_prompt
+from interleave_mini.language.vocabulary import is_about, is_riddle_of, language
+from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, bare_noun, listed, one_of, plural
+from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
+from interleave_mini.world.operations import AlreadySo, Impossible
+from interleave_mini.world.scene import GRID, Scene
+
+_SINGULAR = {
+    **{noun: kind for noun, (kind, _) in NOUNS.items()},
+    **{word: NOUNS[noun][0] for word, noun in language().nouns.items()},
+}
+_PLURAL = {
+    form: kind
+    for noun, kind in _SINGULAR.items()
+    if noun not in UNCOUNTABLE
+    for form in (f"{noun}s", plural(noun))  # "strawberrys"
+}
+_PLURAL |= {"fishes": "fish", "cacti": "cactus"}
+KIND_OF = {**_PLURAL, **_SINGULAR}
+"""Every noun for a thing, singular and plural → its kind."""
+_THING = re.compile(rf"\b{one_of(KIND_OF)}\b", re.IGNORECASE)
+_COLOUR_OF = {**{colour: colour for colour in COLOURS}, **language().colours}
+_COLOUR = re.compile(rf"\b{one_of(_COLOUR_OF)}\b", re.IGNORECASE)
+_SIZES = [word for words in language().sizes.values() for word in words]
+_BEFORE = one_of((*language().adjectives, *_COLOUR_OF, *_SIZES))
+_NUMBER = one_of((*NUMBERS[2:], *map(str, range(2, len(NUMBERS)))))
+COUNTED = re.compile(rf"\b(?P<count>{_NUMBER}) (?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b", re.IGNORECASE)
+_COLOURED = re.compile(
+    rf"\b(?P<colour>{one_of(_COLOUR_OF)}) (?:{_BEFORE} )*(?P<thing>{one_of(KIND_OF)})\b", re.IGNORECASE
+)
+_COLOURED_AFTER = re.compile(
+    rf"\b(?P<thing>{one_of(KIND_OF)}) (?:is|was|are|were|that is|which is|that's|that are|which are|in) "
+    rf"(?P<colour>{one_of(_COLOUR_OF)})\b",
+    re.IGNORECASE,
+)
+_MORE_THAN_NINE = re.compile(
+    rf"\b(?:\d{{2,}}|ten|eleven|twelve|(?:a )?dozens?(?: of)?|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    rf"|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:[ -]{one_of(NUMBERS[1:])})?"
+    rf"|(?:a |one )?hundreds?(?: of)?|(?:a |one )?thousands?(?: of)?) "
+    rf"(?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b",
+    re.IGNORECASE,
+)
+
+_COUNTABLE_NOUNS = tuple(noun for noun in (*NOUNS, *language().nouns) if noun not in UNCOUNTABLE)
+_ANY = one_of((*_COUNTABLE_NOUNS, *map(plural, _COUNTABLE_NOUNS)))
+_BARE = rf"(?:(?:any|other|more) )?(?:{one_of(COLOURS)} )?{_ANY}"
+_NO_SUCH = rf"(?:(?:an?|the|one)(?: single)? )?{_BARE}"
+NEGATED = re.compile(
+    rf"\b(?:(?:not|without|never|except|instead of|leave out) {_NO_SUCH}|leave {_NO_SUCH} out"
+    rf"|(?:no|zero|0) {_BARE})"
+    rf"(?: (?:or|nor) {_NO_SUCH}|,? (?:and )?no {_BARE})*\b",
+    re.IGNORECASE,
+)
+"""Words that say what is not to be there; "Oh no, a cat" is none of them."""
+TAKEN_BACK = re.compile(
+    r"^.*\b(?:no,? wait|wait,? no|no no|no,? better|no, (?=an? )|no (?=an? \w+ one\b)"
+    r"|i mean|i meant|meant to say|sorry|actually|or rather|or better"
+    r"|scratch that|second thoughts?|correction|nay|ah no|oh no|but no(?=,)|wait,? it must)\b[,:.]?",
+    re.IGNORECASE | re.DOTALL,
+)
+"""All up to the words with which people take back what they have said: "a red car, no wait, "."""
+_SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
+_NO_THING = re.compile(r"\b(?:world cups?|(?:eiffel|leaning|clock|water) tower)\b", re.IGNORECASE)
+"""Names of something else altogether."""
+_SAID_OTHERWISE = re.compile(
+    r"\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b|\b(?:my|with|with \w+) pencil\b"
+    r"|\bballs? of snow\b|\bsnow ?balls\b|\bsnow into balls\b|\bthe sun has set\b|\bin the street the game\b"
+    r"|\bsquare danc(?:e|es|ing)\b"
+    r"|\buntil the stars (?:came|come)\b|\ba gift from the (?:gripper|robot)\b|\bcolou?ring book\b"
+    r"|\b(?:whole|life) circle\b|\bcircle of life\b|\b(?:picture|story) ?book\b|\bbook of (?:rhymes|poems)\b"
+    r"|\blook(?:s|ing)? like (?:an? )?\w+\b|\bas (?:a )?present\b"
+    r"|\bin the nursery rhyme\b|\bfrog'?s? eggs\b|\bapple (?=trees?\b)"
+    r"|\bcircle of friends\b|\bmov(?:e|es|ed|ing) house\b"
+    r"|\b(?:flip|counting|opposites|alphabet|colou?rs?) book\b|\bbook about\b|\bin the book\b"
+    r"|\b(?:cover|page|picture|title|art) (?:of|for|in) (?:my|our|a|the) (?:\w+ )?book\b"
+    rf"|\b(?:an? )?{one_of(KIND_OF)} (?=shop|store|club|team|party|class|school)"
+    rf"|\b{one_of(KIND_OF)} (?:(?:made|built|drawn|put together) )?(?:of|from|out of) (?:[\w-]+ ){{0,4}}?"
+    r"(?:shapes|circles|squares?|triangles?)\b"
+    r"|\b(?:step|picture|frame|panel|image|scene|part|page) \d\b",
+    re.IGNORECASE,
+)
+"""What names a thing without asking for it: idioms, numbers of steps, what shapes are put together to."""
+
+
+def leaves_out(missing: Sequence[str]) -> str:
+    """What the planner is told about a plan that lacks something."""
+    return f"The plan leaves out {listed(list(missing))}."
+
+
+def has_unwanted(unwanted: Sequence[str]) -> str:
+    """What the planner is told about a plan with something that the request does not want."""
+    return f"The plan has {listed(list(unwanted))}, which is not wanted."
+
+
+def more_than_fit(text: str) -> str | None:
+    """A number of things in a request that no picture has room for; None where there is none."""
+    found = _MORE_THAN_NINE.search(_SAID_OTHERWISE.sub(" ", text))
+    return found[0] if found else None
+
+
+def unwanted_in(plan: Plan, request: Request) -> list[str]:
+    """What a request without pictures says is not to be there, and the last picture of the plan has."""
+    scenes = [] if request.pictures else scenes_of(plan)
+    if not scenes:
+        return []
+    kinds = {thing.kind for thing in scenes[-1].things.values()}
+    asked = _SAID_OTHERWISE.sub(" ", request.text)
+    wanted = {KIND_OF[word[0].lower()] for word in _THING.finditer(NEGATED.sub(" ", asked))}
+    return [
+        word[0]
+        for negated in NEGATED.finditer(asked)
+        if not _COLOUR.search(negated[0])  # "not a red heart but a blue one"
+        for word in _THING.finditer(negated[0])
+        if KIND_OF[word[0].lower()] in kinds - wanted
+    ]
+
+
+def missing_from(plan: Plan, request: Request) -> list[str]:
+    """What the text of a request names and the plan does not draw, in the request's words."""
+    asked, planned = _asked_text(request), _planned_text(plan)
+    asked = NEGATED.sub(" ", _still_meant(_SAID_OTHERWISE.sub(" ", asked)))
+    places = list(_missing_places(asked, planned))
+    asked = _PLACE.sub(" ", asked)  # nothing stands "among the trees"
+    kinds = _drawn_kinds(plan)
+    scenes = [] if request.pictures else scenes_of(plan)
+    is_riddle = (
+        topic_of(plan) in language().riddle_topics
+    )  # "the vegetable that bunnies love" asks for no rabbit
+    named = [] if is_riddle else [word[0] for word in _THING.finditer(asked)]
+    found = dict.fromkeys(
+        (
+            *_missing_pairs(asked, planned, kinds),
+            *(word for word in named if not _is_planned(word.lower(), kinds)),
+            *_missing_counts(asked, planned, scenes),
+            *_missing_relations(asked, scenes),
+            *_not_put_down(asked, scenes),
+            *places,
+        )
+    )
+    return list(found)
+
+
+def _still_meant(asked: str) -> str:
+    """The request without what is taken back in it: "a red car, no wait, a boat" asks for a boat."""
+    taken_back = TAKEN_BACK.match(asked)
+    if taken_back is None:
+        return asked
+    kept = asked[taken_back.end() :]
+    if _THING.search(kept):
+        return kept
+    return _COLOUR.sub(" ", taken_back[0]) + kept if _COLOUR.search(kept) else asked
+
+
+def _drawn_kinds(plan: Plan) -> set[str]:
+    """The kinds of things that a plan draws or teaches to draw; those it speaks of, if it draws none."""
+    prompts = " ".join(step.prompt or "" for step in plan.steps)
+    lesson = topic_of(plan) if topic_of(plan).startswith("drawing") else ""
+    words = f"{lesson} {prompts}" if prompts.strip() else _planned_text(plan)
+    return {KIND_OF[found[0].lower()] for found in _THING.finditer(words)}
+
+
+def _is_planned(noun: str, kinds: set[str]) -> bool:
+    """Whether a thing of this name is in the plan; an egg may be that of a hen, a butterfly or a frog."""
+    return KIND_OF[noun] in kinds or (
+        noun in ("egg", "eggs") and not kinds.isdisjoint(("hen", "butterfly", "frog"))
+    )
+
+
+def impossible_step(plan: Plan, scene: Scene | None = None) -> str | None:
+    """The first prompt of a plan (from nothing or a scene) that cannot be drawn; None when all can be."""
+    for step in plan.steps:
+        if step.prompt is None:
+            return None
+        try:
+            scene = parse_prompt(step.prompt, scene)
+        except (NotUnderstood, Impossible) as error:
+            if not isinstance(
+                error.__cause__ or error, AlreadySo
+            ):  # painting what has the colour is harmless
+                return step.prompt
+    return None
+
+
+def scenes_of(plan: Plan) -> list[Scene]:
+    """The pictures of a plan from nothing; none where a prompt cannot be carried out."""
+    scenes: list[Scene] = []
+    for step in plan.steps:
+        try:
+            scenes.append(parse_prompt(step.prompt or "", scenes[-1] if scenes else None))
+        except (NotUnderstood, Impossible):
+            return []
+    return scenes
+
+
+def is_about_something_else(plan: Plan, request: Request) -> bool:
+    """Whether neither a thing of the plan nor a word of its topic is in the request."""
+    kinds = _drawn_kinds(plan)
+    text = _NO_THING.sub(" ", request.text)
+    if any(KIND_OF[found[0].lower()] in kinds for found in _THING.finditer(text)):
+        return False
+    named = {_EMPTY_PLACES[found[0].lower()] for found in _PLACE_NOUN.finditer(request.text)}
+    scenes = scenes_of(plan)
+    if not kinds and named.intersection(scene.background for scene in scenes):
+        return False
+    if any(scene.gripper for scene in scenes) and _ROBOT.search(request.text):
+        return False
+    if any(KINDS[kind].category == "animal" for kind in kinds) and _ANIMAL.search(request.text):
+        return False
+    if any(kind in kinds and words.search(request.text) for kind, words in _MEANT_BY.items()):
+        return False
+    if topic_of(plan) in language().riddle_topics:
+        prompts = " ".join(step.prompt or "" for step in plan.steps)
+        return not is_riddle_of(request.text, [noun for noun in NOUNS if noun in prompts])
+    return not is_about(text, topic_of(plan))
+
+
+def topic_of(plan: Plan) -> str:
+    """The topic that a plan of the miniature names in its reasoning: "A walk: 3 to do."."""
+    return (plan.reasoning or "").partition(":")[0].strip().lower()
+
+
+def named_things(plan: Plan) -> list[str]:
+    """The things that a plan draws, in their order, each once."""
+    prompts = " ".join(step.prompt or "" for step in plan.steps).lower()
+    return list(dict.fromkeys(found[0] for found in _THING.finditer(prompts)))
+
+
+def _asked_text(request: Request) -> str:
+    """The words that say what is to be drawn.
+
+    Where pictures are given, most words refer to what they show; only what is spoken of as something new,
+    in the text after them, must be in the plan.
+    """
+    if not request.pictures:
+        return request.text
+    last = next((part.text for part in reversed(request.parts) if isinstance(part, Text)), "")
+    return ". ".join(found[0] for found in _SOMETHING_NEW.finditer(last))
+
+
+def _planned_text(plan: Plan) -> str:
+    words = [plan.reasoning or ""]
+    for step in plan.steps:
+        words += [step.name or "", step.prompt or "", step.caption or ""]
+    return " ".join(words).lower()
+
+
+def _missing_pairs(asked: str, planned: str, kinds: set[str]) -> Iterator[str]:
+    """Things in a colour that the plan never speaks of."""
+    for found in (*_COLOURED.finditer(asked), *_COLOURED_AFTER.finditer(asked)):
+        if KIND_OF[found["thing"].lower()] in kinds and not _says(
+            planned, _COLOUR_OF[found["colour"].lower()]
+        ):
+            yield f"{found['colour']} {found['thing']}"
+
+
+def _missing_counts(asked: str, planned: str, scenes: Sequence[Scene]) -> Iterator[str]:
+    """Numbers of things that no picture has, as far as the prompts tell; else, that nothing speaks of."""
+    for found in COUNTED.finditer(asked):
+        said = found["count"].lower()
+        number = int(said) if said.isdigit() else NUMBERS.index(said)
+        kind = KIND_OF[found["things"].lower()]
+        once = sum(KIND_OF[each[0].lower()] == kind for each in _THING.finditer(asked)) == 1
+        if scenes:
+            shown = {count for scene in scenes for count in _numbers_of(kind, scene)}
+            wrong = number not in shown if once else max(shown) < number
+        else:
+            mentions = sum(KIND_OF[each[0].lower()] == kind for each in _THING.finditer(planned))
+            wrong = not _says(planned, NUMBERS[number]) and mentions < number
+        if wrong:
+            yield f"{found['count']} {found['things']}"
+
+
+def _numbers_of(kind: str, scene: Scene) -> set[int]:
+    """How many things of a kind there are, in all and of each colour."""
+    colours = Counter(thing.colour for thing in scene.things.values() if thing.kind == kind)
+    held = kind == "block" and scene.gripper is not None and scene.gripper.holds is not None
+    return {colours.total() + held, *colours.values()}
+
+
+_PUT_DOWN = re.compile(
+    r"\b(?:puts?|places?|stacks?|drops?|sets?|lays?) (?:it|them|down|the|on)\b", re.IGNORECASE
+)
+
+
+def _not_put_down(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
+    """What a gripper is to do with a block that it still holds in the last picture."""
+    holds = bool(scenes) and scenes[-1].gripper is not None and scenes[-1].gripper.holds is not None
+    if holds and (said := _PUT_DOWN.search(asked)):
+        yield said[0]
+
+
+# Relations
+
+_LEFT, _RIGHT, _ABOVE, _BELOW = 3, 5, 1, 7
+_BESIDE = ("next to", "beside")
+_CLEAR = [
+    words for words in language().related if re.search(r"left|right of|above|below|under|on top", words)
+]
+"""Words that say on which side; others, such as "on" and "near", often say something else."""
+_RELATION = re.compile(
+    rf"\b(?P<thing>{one_of(KIND_OF)}) (?P<relation>{one_of((*_BESIDE, *_CLEAR))}) (?:an?|the|some|one) "
+    rf"(?:{_BEFORE} )*(?P<other>{one_of(KIND_OF)})\b",
+    re.IGNORECASE,
+)
+
+
+def _missing_relations(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
+    """Where something is beside something else, and no picture shows it there."""
+    for found in _RELATION.finditer(asked):
+        one, other = (KIND_OF[found[name].lower()] for name in ("thing", "other"))
+        if one == other or not scenes:
+            continue
+        relation = found["relation"].lower()
+        sides = (_LEFT, _RIGHT, _ABOVE, _BELOW) if relation in _BESIDE else (language().related[relation],)
+        if not any(_stands(one, side, other, scene) for side in sides for scene in scenes):
+            yield found[0]
+
+
+def _stands(one: str, side: int, other: str, scene: Scene) -> bool:
+    """Whether a thing of one kind is on that side of one of the other."""
+    cells = [cell for cell, thing in scene.things.items() if thing.kind == one]
+    anchors = [cell for cell, thing in scene.things.items() if thing.kind == other]
+    row, column = side // GRID - 1, side % GRID - 1
+    return any(
+        (cell // GRID - anchor // GRID) * row > 0 or (cell % GRID - anchor % GRID) * column > 0
+        for cell in cells
+        for anchor in anchors
+    )
+
+
+@cache
+def _place_words() -> dict[str, str]:
+    phrases = {form: place for place, words in PLACES.items() for form in (words.within, *words.others)}
+    phrases |= {form: place for place, forms in language().place_phrases.items() for form in forms}
+    return phrases
+
+
+_VAGUE = (
+    *(
+        "outside",
+        "outdoors",
+        "inside",
+        "at home",
+        "in the house",
+        "inside the house",
+        "one night",
+        "at night",
+    ),
+    *("in winter", "on paper", "on the page", "in the night", "in the dark", "on the table", "on a table"),
+    *("on the floor", "in the water", "on the water"),
+)
+"""Phrases that often say something else than where a story takes place."""
+_PLACE = re.compile(rf"\b{one_of(_place_words())}\b", re.IGNORECASE)
+_NOT_HERE = re.compile(r"\b(?:not|never|instead of|do ?n[o']?t draw [\w ]+) $", re.IGNORECASE)
+
+
+_ROBOT, _ANIMAL = (
+    re.compile(rf"\b{words}\b", re.IGNORECASE)
+    for words in ("(?:robot|gripper|claw|stack(?:s|ed|ing)?)", "animals?")
+)
+_MEANT_BY = {
+    kind: re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
+    for kind, words in {
+        "cloud": "rain|rains|rained|raining|rainy|cloudy|storms?|stormy",
+        "sun": "sunny|sunshine|sunlight|day.{0,60} night|night.{0,60} day|morning.{0,60} evening",
+        "flower": "buds?|sprouts?|blooms?|bloomed|blooming|blossoms?|bouquet",
+        "frog": "spawn",
+        "cup": "tea|coffee|pour|pours|poured|pouring",
+        "block": "(?:a|the|my|our|this|that) towers?",
+        "rocket": "lift ?off|blast ?off|take ?off|launch",
+        "plane": "take ?off|takes off|runway|landing|flight",
+        "train": "railway|choo",
+        "boat": "sail|sails|sailed|sailing",
+        "bread": "picnic",
+        "gift": "unwrap|unwraps|unwrapping|unpack",
+    }.items()
+}
+"""By kind: words that speak of it without naming it."""
+_EMPTY_PLACES = {
+    **{noun.split()[-1]: place for place, nouns in language().place_nouns.items() for noun in nouns},
+    **language().empty_places,
+}
+_PLACE_NOUN = re.compile(rf"\b{one_of(_EMPTY_PLACES)}\b", re.IGNORECASE)
+
+
+def _missing_places(asked: str, planned: str) -> Iterator[str]:
+    for found in _PLACE.finditer(asked):
+        if found[0].lower() in _VAGUE:
+            continue
+        if _NOT_HERE.search(asked[: found.start()]):
+            continue
+        place = _place_words()[found[0].lower()]
+        places = (place, "sea") if "sea" in found[0].lower() else (place,)  # by the sea is at it, or on it
+        if not any(_says(planned, words) for each in places for words in (bare_noun(each), each)):
+            yield found[0]
+
+
+def _says(text: str, word: str) -> bool:
+    return re.search(rf"\b{re.escape(word)}s?\b", text) is not None

@@ -1,0 +1,335 @@
+"""Picture → scene, with a confidence for every cell, by template matching on the pixels alone.
+
+The background is found from the border, which no thing covers. Every cell is then compared with all sprites
+at a coarse resolution, and the best few of them again at a finer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from interleave_mini.world.backgrounds import SIDE, background
+from interleave_mini.world.drawing import MARGIN, THINGS, atlas, scene_of
+from interleave_mini.world.kinds import BACKGROUNDS
+from interleave_mini.world.scene import CELLS, GRID, Scene
+from interleave_mini.world.sprites import CELL
+
+Array = Any
+"""A numpy array or a torch tensor: their common operators are all the reader uses."""
+COARSE, FINE = 20, 40
+SHORTLIST = 5
+MAX_ERROR = 60.0
+"""The error (RMS, of 255) from which a cell counts as showing nothing the world can draw."""
+_BATCH, _DEVICE_BATCH = 8, 256
+"""Small batches fit a CPU's cache; a GPU needs large ones."""
+CELL_CACHE_SIZE = 65_536
+FIRST_GRIPPER = 1 + len(THINGS)
+"""Rows of the atlas from here on are grippers, which are in the top row only."""
+CellKey = tuple[int, bytes]
+"""Background and position of a cell as one number, and a digest of its pixels."""
+Cell = tuple[int, float, float]
+"""The atlas row of what a cell shows, the confidence, and the error of its pixels."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The scene found in one picture, and how well it fits."""
+
+    scene: Scene
+    confidence: tuple[float, ...]
+    """For every cell, 0 to 1: high when the pixels are near the best template and far from the next."""
+    errors: tuple[float, ...]
+    """For every cell, the error of its pixels against the best template: RMS, of 255."""
+    border_error: float
+
+    @property
+    def error(self) -> float:
+        """The error of the whole picture."""
+        return float(np.sqrt(np.mean(np.square(self.errors))))
+
+
+@dataclass(frozen=True)
+class Templates:
+    """Sprites at one resolution: what a cell shows is `colour + (1 − opacity) · background`."""
+
+    side: int
+    colour: Array
+    """rows × (side·side·3), premultiplied, 0–255"""
+    opacity: Array
+    """rows × (side·side), 0–1"""
+    backgrounds: Array
+    """(backgrounds·cells) × (side·side·3), the cells of the empty backgrounds"""
+
+    @classmethod
+    def at(cls, side: int, arrays: Arrays) -> Templates:
+        sprites = reduced(atlas().astype(np.float32), side)
+        empty = np.stack([background(name) for name in BACKGROUNDS]).astype(np.float32)
+        rows = len(sprites)
+        return cls(
+            side,
+            arrays.floats(sprites[..., :3].reshape(rows, -1)),
+            arrays.floats(sprites[..., 3].reshape(rows, -1) / 255),
+            arrays.floats(reduced(cells_of(empty), side).reshape(len(BACKGROUNDS) * CELLS, -1)),
+        )
+
+
+class Reader:
+    """Reads pictures, one or many at a time, on the CPU with numpy or on a device with torch."""
+
+    def __init__(self, device: str | None = None) -> None:
+        self.arrays: Arrays = TorchArrays(device) if device else NumpyArrays()
+        self.batch = _DEVICE_BATCH if device else _BATCH
+        self.coarse = Templates.at(COARSE, self.arrays)
+        self.fine = Templates.at(FINE, self.arrays)
+        empty = np.stack([background(name) for name in BACKGROUNDS])
+        self._borders = [self.arrays.floats(border) for border in borders_of(empty)]
+        self._norms = self._template_norms()
+        self._cell_cache: dict[CellKey, Cell] = {}
+
+    def read(self, picture: Image.Image) -> Reading:
+        """One picture, of any size."""
+        return self.read_many([picture])[0]
+
+    def read_many(self, pictures: Sequence[Image.Image] | NDArray[np.uint8] | Array) -> list[Reading]:
+        """Many pictures: PIL images, or n×256×256×3 pixels as an array or tensor."""
+        readings: list[Reading] = []
+        for start in range(0, len(pictures), self.batch):
+            readings += self._read_batch(_as_pixels(pictures[start : start + self.batch]))
+        return readings
+
+    def _read_batch(self, pixels: Any) -> list[Reading]:
+        places, border_errors = map(self.arrays.to_numpy, self._backgrounds(pixels))
+        spots = (places.reshape(-1, 1) * CELLS + np.arange(CELLS)).reshape(-1)
+        seen = self._read_cells(cells_of(pixels), spots)
+        return [
+            _reading(int(place), seen[first : first + CELLS], float(border))
+            for place, border, first in zip(
+                places, border_errors, range(0, len(places) * CELLS, CELLS), strict=True
+            )
+        ]
+
+    def _read_cells(self, cells: Any, spots: NDArray[np.int64]) -> list[Cell]:
+        """The contents of cells; identical pixels are matched once and then cached."""
+        if not isinstance(cells, np.ndarray):
+            return self._nearest_templates(cells, spots)
+        keys = [(spot, sha256(cell).digest()) for spot, cell in zip(spots.tolist(), cells, strict=True)]
+        known = {key: found for key in keys if (found := self._cell_cache.get(key)) is not None}
+        new = {key: place for place, key in enumerate(keys) if key not in known}
+        if new:
+            places = list(new.values())
+            known.update(zip(new, self._nearest_templates(cells[places], spots[places]), strict=True))
+            self._cache_cells({key: known[key] for key in new})
+        return [known[key] for key in keys]
+
+    def _cache_cells(self, cells: dict[CellKey, Cell]) -> None:
+        if len(self._cell_cache) + len(cells) > CELL_CACHE_SIZE:
+            self._cell_cache = {}
+        self._cell_cache.update(cells)
+
+    def _nearest_templates(self, pixels: Any, spots: NDArray[np.int64]) -> list[Cell]:
+        """The best template for each cell."""
+        where = self.arrays.integers(spots)
+        fine = reduced(self.arrays.floats(pixels), FINE)
+        coarse = reduced(fine, COARSE).reshape(len(fine), -1)
+        candidates = self.arrays.smallest(self._coarse_errors(coarse, where), SHORTLIST)
+        errors = self._fine_errors(fine.reshape(len(fine), -1), where, candidates)
+        return _best_of_shortlist(self.arrays.to_numpy(candidates), self.arrays.to_numpy(errors))
+
+    def _backgrounds(self, pictures: Array) -> tuple[Array, Array]:
+        """The best background of each picture, and the error of its border."""
+        borders = [self.arrays.floats(border) for border in borders_of(pictures)]
+        size = sum(border.shape[1] for border in borders)
+        squares = sum(
+            self._distances(border, known) for border, known in zip(borders, self._borders, strict=True)
+        )
+        places = self.arrays.smallest(squares, 1)[:, 0]
+        off = sum(
+            ((border - known[places]) ** 2).sum(axis=1)
+            for border, known in zip(borders, self._borders, strict=True)
+        )
+        return places, (off / size) ** 0.5
+
+    def _distances(self, rows: Array, known: Array) -> Array:
+        """The squared distance of every row to every known one."""
+        crossed = self.arrays.product(rows, known.T)
+        return (rows**2).sum(axis=1).reshape(-1, 1) - 2 * crossed + (known**2).sum(axis=1)
+
+    def _template_norms(self) -> Array:
+        """‖colour − opacity · background‖² for every background cell and template, computed once."""
+        known = self.coarse
+        per_pixel = known.backgrounds.reshape(len(known.backgrounds), -1, 3)
+        opacity_3 = known.opacity.reshape(len(known.opacity), -1, 1)
+        tinted = (known.colour.reshape(len(known.colour), -1, 3) * opacity_3).reshape(len(known.colour), -1)
+        return (
+            (known.colour**2).sum(axis=1)
+            - 2 * self.arrays.product(known.backgrounds, tinted.T)
+            + self.arrays.product((per_pixel**2).sum(axis=2), (known.opacity**2).T)
+        )
+
+    def _coarse_errors(self, cells: Array, spots: Array) -> Array:
+        """The squared distance of every cell to every template over the cell's own background."""
+        known = self.coarse
+        behind = known.backgrounds[spots]
+        change = cells - behind
+        veiled = (change * behind).reshape(len(cells), -1, 3).sum(axis=2)
+        product = self.arrays.product
+        squares = self._norms[spots] - 2 * (
+            product(change, known.colour.T) - product(veiled, known.opacity.T)
+        )
+        squares[spots % CELLS >= GRID, FIRST_GRIPPER:] = 1e30
+        return squares
+
+    def _fine_errors(self, cells: Array, spots: Array, candidates: Array) -> Array:
+        """RMS errors of the shortlisted templates at the finer resolution."""
+        known = self.fine
+        behind = known.backgrounds[spots]
+        change = (cells - behind).reshape(len(cells), 1, -1)
+        opacity = known.opacity[candidates].reshape(*candidates.shape, -1, 1)
+        off = known.colour[candidates]
+        off -= (opacity * behind.reshape(len(cells), 1, -1, 3)).reshape(off.shape)
+        off -= change  # in place, as is the square: allocating memory costs more than the arithmetic
+        off *= off
+        return off.mean(axis=2) ** 0.5
+
+
+def _best_of_shortlist(candidates: NDArray[np.int64], errors: NDArray[np.float32]) -> list[Cell]:
+    order = np.argsort(errors, axis=1, kind="stable")
+    best = np.take_along_axis(candidates, order[:, :1], axis=1)[:, 0]
+    nearest = np.take_along_axis(errors, order[:, :2], axis=1)
+    confidence = _confidence(nearest[:, 0], nearest[:, 1])
+    return list(zip(best.tolist(), confidence.tolist(), nearest[:, 0].tolist(), strict=True))
+
+
+def _reading(place: int, cells: list[Cell], border_error: float) -> Reading:
+    rows, confidence, errors = zip(*cells, strict=True)
+    return Reading(scene_of(np.array([place, *rows])), confidence, errors, border_error)
+
+
+_shared_lock = Lock()
+
+
+def shared_reader() -> Reader:
+    """The reader of this process: painting its templates takes a moment, so it is done once."""
+    with _shared_lock:
+        return _only_reader()
+
+
+@cache
+def _only_reader() -> Reader:
+    return Reader()
+
+
+def _confidence(error: NDArray[np.float32], next_error: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
+    """1 where the pixels are exactly as drawn; 0 where the next template fits as well, or none fits."""
+    apart = 1 - error / np.maximum(next_error, 1e-6)
+    near = np.clip(1 - error / MAX_ERROR, 0, 1)
+    return np.asarray(np.clip(apart * near, 0, 1))
+
+
+def _as_pixels(pictures: Any) -> Any:
+    if isinstance(pictures, np.ndarray) or not isinstance(pictures[0], Image.Image):
+        return pictures
+    return np.stack([_at_size(picture) for picture in pictures])
+
+
+def _at_size(picture: Image.Image) -> NDArray[np.uint8]:
+    picture = picture if picture.mode == "RGB" else picture.convert("RGB")
+    if picture.size != (SIDE, SIDE):
+        picture = picture.resize((SIDE, SIDE), Image.Resampling.LANCZOS)
+    return np.asarray(picture, dtype=np.uint8)
+
+
+def cells_of(pictures: Array) -> Array:
+    """n×256×256×3 pictures → (n·9)×80×80×3 cells."""
+    inner = pictures[:, MARGIN : SIDE - MARGIN, MARGIN : SIDE - MARGIN]
+    grid = inner.reshape(-1, GRID, CELL, GRID, CELL, 3).swapaxes(2, 3)
+    return grid.reshape(-1, CELL, CELL, 3)
+
+
+def reduced(cells: Array, side: int) -> Array:
+    """Cells with fewer pixels, each the mean of a square of the old ones; halved as often as it takes."""
+    while cells.shape[1] > side:
+        pairs = cells[:, 0::2] + cells[:, 1::2]
+        cells = (pairs[:, :, 0::2] + pairs[:, :, 1::2]) * 0.25
+    return cells
+
+
+def borders_of(pictures: Array) -> list[Array]:
+    """The four strips around the grid, which no thing ever covers, as rows of numbers."""
+    count = len(pictures)
+    top = pictures[:, :MARGIN].reshape(count, -1)
+    bottom = pictures[:, -MARGIN:].reshape(count, -1)
+    left = pictures[:, MARGIN:-MARGIN, :MARGIN].reshape(count, -1)
+    right = pictures[:, MARGIN:-MARGIN, -MARGIN:].reshape(count, -1)
+    return [top, bottom, left, right]
+
+
+# The few array functions that differ between numpy and torch
+
+
+class Arrays(Protocol):
+    def floats(self, values: Any) -> Array: ...
+    def integers(self, values: Any) -> Array: ...
+    def product(self, rows: Array, columns: Array) -> Array: ...
+    def smallest(self, values: Array, count: int) -> Array: ...
+    def to_numpy(self, values: Array) -> np.ndarray[Any, Any]: ...
+
+
+class NumpyArrays:
+    """On the CPU, without torch."""
+
+    def floats(self, values: Any) -> Array:
+        return np.asarray(values).astype(np.float32)
+
+    def integers(self, values: Any) -> Array:
+        return np.asarray(values, dtype=np.int64)
+
+    def product(self, rows: Array, columns: Array) -> Array:
+        return rows @ columns
+
+    def smallest(self, values: Array, count: int) -> Array:
+        """The indices of the smallest values of each row, the smallest first."""
+        places = np.argpartition(values, count - 1, axis=1)[:, :count]
+        order = np.argsort(np.take_along_axis(values, places, axis=1), axis=1, kind="stable")
+        return np.take_along_axis(places, order, axis=1)
+
+    def to_numpy(self, values: Array) -> np.ndarray[Any, Any]:
+        return np.asarray(values)
+
+
+class TorchArrays:
+    """On any device torch knows."""
+
+    def __init__(self, device: str) -> None:
+        import torch
+
+        self.torch = torch
+        self.device = torch.device(device)
+
+    def floats(self, values: Any) -> Array:
+        return self.torch.as_tensor(values, device=self.device).to(self.torch.float32)
+
+    def integers(self, values: Any) -> Array:
+        return self.torch.as_tensor(values, device=self.device, dtype=self.torch.long)
+
+    def product(self, rows: Array, columns: Array) -> Array:
+        """In double precision on a GPU: training may have enabled TF32 (ten bits), and distances are small
+        differences of large products."""
+        if self.device.type != "cuda":
+            return rows @ columns
+        return (rows.double() @ columns.double()).to(self.torch.float32)
+
+    def smallest(self, values: Array, count: int) -> Array:
+        return self.torch.topk(values, count, dim=1, largest=False).indices
+
+    def to_numpy(self, values: Array) -> np.ndarray[Any, Any]:
+        return np.asarray(values.cpu().numpy())

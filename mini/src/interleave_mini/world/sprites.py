@@ -1,0 +1,88 @@
+"""Sprites: every thing as an RGBA picture of one cell, painted on first use and cached.
+
+All shades of a drawing are linear mixtures of the thing's colour with fixed colours, so a pixel in any colour
+lies between its values in black and in white. Each drawing is painted twice and tinted for all eight colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from interleave_mini.world.art import DRAWINGS
+from interleave_mini.world.art.tools import draw_gripper
+from interleave_mini.world.brush import RGB, Brush, painted_once
+from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
+from interleave_mini.world.scene import Gripper, Size, Thing
+
+CELL = 80
+"""The side of a cell in pixels; no sprite is larger."""
+PIXELS = {Size.LARGE: 76, Size.SMALL: 44}
+_BOTTOM = 2
+_BLACK, _WHITE = (0, 0, 0), (255, 255, 255)
+_FLOATERS = {"plane", "rocket", "butterfly", "chrysalis", "kite", "balloon"}
+
+Sprite = NDArray[np.uint8]
+"""CELL × CELL × 4: red, green, blue already multiplied by the opacity, and the opacity."""
+
+
+@painted_once
+def sprite(what: Thing | Gripper) -> Sprite:
+    """The picture of a thing or the gripper, in place in its cell."""
+    if isinstance(what, Gripper):
+        black, white = _gripper(what.holds is not None)
+        colour = COLOURS[what.holds or "blue"]
+    else:
+        black, white = _drawing(what.noun, what.size)
+        colour = COLOURS[what.colour]
+    return _tinted(black, white, colour)
+
+
+def _tinted(black: Sprite, white: Sprite, colour: RGB) -> Sprite:
+    """Interpolate between black and white by each channel of the colour, rounded to the nearest."""
+    share = np.array([*colour, 0], np.uint32)
+    low, high = black.astype(np.uint32), white.astype(np.uint32)
+    pixels = ((low * (255 - share) + high * share + 127) // 255).astype(np.uint8)
+    pixels.setflags(write=False)
+    return pixels
+
+
+@painted_once
+def _drawing(noun: str, size: Size) -> tuple[Sprite, Sprite]:
+    side = PIXELS[size]
+
+    def paint(colour: RGB) -> Image.Image:
+        brush = Brush(side, colour)
+        if _stands(noun):
+            brush.shadow()
+        DRAWINGS[noun](brush)
+        cell = Image.new("RGBa", (CELL, CELL))
+        cell.paste(brush.finished(), ((CELL - side) // 2, CELL - side - _BOTTOM))
+        return cell
+
+    return _in_black_and_white(paint)
+
+
+@painted_once
+def _gripper(holds: bool) -> tuple[Sprite, Sprite]:
+    def paint(colour: RGB) -> Image.Image:
+        brush = Brush(CELL, colour)
+        draw_gripper(brush, holds=holds)
+        return brush.finished()
+
+    return _in_black_and_white(paint)
+
+
+def _in_black_and_white(paint: Callable[[RGB], Image.Image]) -> tuple[Sprite, Sprite]:
+    black, white = (np.asarray(paint(colour), dtype=np.uint8) for colour in (_BLACK, _WHITE))
+    return black, white
+
+
+def _stands(noun: str) -> bool:
+    """Things on the ground have a small shadow."""
+    kind = KINDS[NOUNS[noun][0]]
+    floats = kind.category in {"weather", "shape"} and kind.name != "snowman"
+    return not floats and noun not in _FLOATERS

@@ -1,0 +1,225 @@
+"""`language.json`: what the runtime knows of the language, gathered from the grammar.
+
+Every word of every template, voice and riddle is a word that requests may have; the lexicon adds words of
+English, and what the world lacks. The same grammar gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from interleave_mini.language.sentences import SPEECH
+from interleave_mini.language.vocabulary import WORD, Language, contexts
+from interleave_mini.language.words import (
+    BACKGROUND_OF_NOUN,
+    BACKGROUND_OF_PHRASE,
+    CELL_OF,
+    DIRECTIONS,
+    NUMBERS,
+    RELATIONS,
+    ROWS,
+    SIZES,
+    plural,
+)
+from interleave_mini.world.kinds import COLOURS, NOUNS
+from miniature.grammar import lexicon
+from miniature.grammar.distractors import WORDINGS
+from miniature.grammar.edits import EDITS
+from miniature.grammar.edits.edit import CATEGORIES
+from miniature.grammar.narrations import narration_lines
+from miniature.grammar.riddles import RIDDLE_TOPICS, RIDDLES
+from miniature.grammar.synonyms import (
+    ADJECTIVES,
+    COLOUR_SYNONYMS,
+    NAMES,
+    NOUN_SYNONYMS,
+    PLACE_NOUNS,
+    PLACE_PHRASES,
+    SIZE_WORDS,
+)
+from miniature.grammar.tasks import DESCRIBE, GO_ON
+from miniature.grammar.topics import DOMAINS
+from miniature.grammar.topics.arrangements import EMPTY_PLACES, RELATED
+from miniature.grammar.voices import voices
+
+_GAP = re.compile(r"{[^{}]*}")
+_FEW_TOPICS = 6
+"""A word of so many topics at most tells what a request is about."""
+_SMALL_WORDS = frozenset(
+    WORD.findall(
+        "a an and any at by comes from goes in into of off on one picture single some the thing things to two"
+        " up what"
+    )
+)
+"""Words in the names of topics that say nothing of them."""
+
+
+def write_language(path: Path) -> None:
+    """Write the file; readable, one entry a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(gathered(), ensure_ascii=False, indent=1) + "\n", "utf-8")
+
+
+def gathered() -> dict[str, Any]:
+    """What the file says."""
+    lacking = lexicon.neighbour_lines()
+    said: dict[str, Any] = {
+        "harmless": _joined(lexicon.harmless_words()),
+        "trained": _joined(vocabulary() - lexicon.harmless_words()),
+        "everyday": _joined(lexicon.everyday_words() - vocabulary()),
+        "misspelt": lexicon.misspelt_words(),
+        "foreign": {name: _joined(words) for name, words in lexicon.foreign_words().items()},
+        "lacking": [
+            {"nearest": known, "words": unknown, "replaceable": alike} for known, unknown, alike in lacking
+        ],
+        "nouns": NOUN_SYNONYMS,
+        "colours": COLOUR_SYNONYMS,
+        "sizes": SIZE_WORDS,
+        "adjectives": ADJECTIVES,
+        "place_phrases": PLACE_PHRASES,
+        "place_nouns": PLACE_NOUNS,
+        "empty_places": EMPTY_PLACES,
+        "related": RELATED,
+        "telling": {topic: _joined(words) for topic, words in _telling_words().items()},
+        "riddles": {noun: [_joined(words) for words in told] for noun, told in _riddle_words().items()},
+        "riddle_topics": [topic.name for topic in RIDDLE_TOPICS],
+        "examples": list(_examples()),
+        "spoken_of": [],
+        "riddle_contexts": [],
+    }
+    so_far = Language(json.loads(json.dumps(said)))
+    return said | {"spoken_of": _spoken_of(so_far), "riddle_contexts": _riddle_contexts(so_far)}
+
+
+def _joined(words: Iterable[str]) -> str:
+    return " ".join(sorted(words))
+
+
+# Known words
+
+
+@cache
+def vocabulary() -> frozenset[str]:
+    """Every word that a request may have, in lower case."""
+    words = frozenset(word.lower() for text in _texts() for word in _words_of(text))
+    return words | lexicon.harmless_words()
+
+
+def _texts() -> Iterator[str]:
+    yield from (template for topic in _topics() for template in topic.templates)
+    yield from (_regex_words(gap.regex) for topic in _topics() for gap in topic.gaps.values())
+    yield from (template for edit in EDITS for template in edit.templates)
+    yield from (pattern.text for speech in SPEECH.values() for pattern in speech.patterns)
+    yield from (riddle for riddles in RIDDLES.values() for riddle in riddles)
+    yield from (*_voice_lines(), *narration_lines())
+    nouns = (*NOUNS, *NOUN_SYNONYMS)
+    yield from (*nouns, *map(plural, nouns), *COLOURS, *COLOUR_SYNONYMS, *SIZES, *NUMBERS)
+    yield from (*CATEGORIES, *ADJECTIVES, *NAMES)
+    yield from (*BACKGROUND_OF_NOUN, *BACKGROUND_OF_PHRASE, *CELL_OF, *ROWS, *RELATIONS, *DIRECTIONS)
+    for words in (*PLACE_PHRASES.values(), *PLACE_NOUNS.values(), *SIZE_WORDS.values()):
+        yield from words
+    yield from (*GO_ON, *DESCRIBE, *WORDINGS)
+
+
+def _topics() -> list[Any]:
+    return [topic for topics in (*DOMAINS.values(), RIDDLE_TOPICS) for topic in topics]
+
+
+@cache
+def _voice_lines() -> tuple[str, ...]:
+    """Every line of every voice, its gaps left out."""
+    lines = (each.text for voice in voices() for lines in voice.phrasings.values() for each in lines)
+    return tuple(_GAP.sub(" ", line) for line in lines)
+
+
+def _words_of(text: str) -> list[str]:
+    return WORD.findall(re.sub(r"[\[\]()|]", " ", _GAP.sub(" ", text)))
+
+
+def _regex_words(regex: str) -> str:
+    """The words in the regular expression of a gap."""
+    return re.sub(r"\\.|[^a-zA-Z'’-]+", " ", regex)
+
+
+# Words for what the world lacks, where wordings use them as they are
+
+
+def _spoken_of(language: Language) -> list[tuple[str, bool]]:
+    """ "a bed of flowers" asks for no bed."""
+    templates = [template for topic in _topics() for template in topic.templates]
+    edits = [template for edit in EDITS for template in edit.templates]
+    texts = (*_voice_lines(), *templates, *edits)
+    return sorted({language.mention(found) for text in texts for found in language.asked_for.finditer(text)})
+
+
+def _riddle_contexts(language: Language) -> list[str]:
+    """The same in riddles, with the words around: "a princess lives in it"."""
+    texts = [riddle for riddles in RIDDLES.values() for riddle in riddles]
+    found = ((each, text) for text in texts for each in language.asked_for.finditer(text))
+    return sorted({context for each, text in found for context in contexts(each, text)})
+
+
+# What a request is about
+
+
+def _telling_words() -> dict[str, set[str]]:
+    """By topic: words that say that a request is about it, because few other topics have them."""
+    words_of: dict[str, set[str]] = {}
+    for topic, text in _worded_topics():
+        words_of.setdefault(topic, set(topic.split())).update(word.lower() for word in _words_of(text))
+    topics_with = Counter(word for words in words_of.values() for word in words)
+    others = lexicon.harmless_words() | lexicon.neighbours().keys()
+    return {
+        topic: {
+            word
+            for word in words
+            if word in set(topic.split()) - _SMALL_WORDS
+            or (topics_with[word] <= _FEW_TOPICS and word not in others)
+        }
+        for topic, words in words_of.items()
+    }
+
+
+def _worded_topics() -> Iterator[tuple[str, str]]:
+    for topic in (topic for topics in DOMAINS.values() for topic in topics):
+        yield from ((topic.name, template) for template in topic.templates)
+        for voice in voices():
+            yield from ((topic.name, each.text) for each in voice.section(topic.name))
+
+
+def _riddle_words() -> dict[str, list[set[str]]]:
+    """The words of each riddle, but those that more than one in twenty riddles has."""
+    told = {noun: [_lower_words(riddle) for riddle in riddles] for noun, riddles in RIDDLES.items()}
+    found = Counter(word for riddles in told.values() for words in riddles for word in words)
+    count = sum(map(len, told.values()))
+    common = {word for word, times in found.items() if times > count / 20}
+    return {noun: [words - common for words in riddles] for noun, riddles in told.items()}
+
+
+def _lower_words(text: str) -> set[str]:
+    return {word.lower() for word in WORD.findall(text)}
+
+
+def _examples() -> Iterator[dict[str, Any]]:
+    """A plain request of every topic, and how many of its wordings have each word."""
+    for topic in (topic for topics in DOMAINS.values() for topic in topics):
+        lines = [_GAP.sub(" ", each.text) for voice in voices() for each in voice.section(topic.name)]
+        texts = (topic.example(), *lines)
+        found = Counter(word for text in texts for word in set(re.findall(r"[a-z]+", text.lower())))
+        words = found.keys() - lexicon.harmless_words()
+        by_count = {count: [word for word in words if found[word] == count] for count in found.values()}
+        yield {
+            "text": texts[0],
+            "wordings": len(texts),
+            "counts": {
+                str(count): _joined(by_count[count])
+                for count in sorted(by_count, reverse=True)
+                if by_count[count]
+            },
+        }

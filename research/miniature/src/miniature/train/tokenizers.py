@@ -1,0 +1,144 @@
+"""The two tokenizers, byte-level BPE trained on the language: the generator's and the agents'.
+
+Planner and critic write the same wire format as the large models. Most of it is brackets and keys that carry
+no information; as single tokens (`SCAFFOLD`) they cost little to learn and to write.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from interleave.agents.critic import critic_input
+from interleave.agents.replies import render_plan, render_verdict
+from interleave.local.train_bpe import byte_level_bpe
+from interleave.types import Verdict
+from interleave_mini.bench.tasks import SUITES, Task
+from interleave_mini.language.words import CELL_OF, ROWS, capitalised
+from interleave_mini.oracle import judge_attempt
+from interleave_mini.world.drawing import draw
+from interleave_mini.world.mistakes import with_mistake
+from miniature.grammar.tasks import sample_task
+from miniature.train.examples import sample_example
+
+PAD, END = "<|endoftext|>", "<|im_end|>"
+PLAIN_TEMPLATE = "{%- for message in messages -%}{{- message['content'] -}}{%- endfor -%}"
+"""The prompt and nothing else: every further token would cost attention and carry no information."""
+WORDS = r" ?\p{L}+(?:[-'’]\p{L}+)*| ?\p{N}| ?[^\s\p{L}\p{N}]|\s+"
+_VOCABULARY = 1664
+_SAMPLES = 4000
+SPECIAL = (
+    PAD,
+    "<|im_start|>",
+    END,
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+)
+SCAFFOLD = (
+    "<think>",
+    '</think><answer>{"execution_plan": [{"step_number": ',
+    ', "step_name": "',
+    '", "instruction": "',
+    '", "instruction": null, "prompt": null, "auxiliary_text": "',
+    '", "prompt": "',
+    '", "prompt": null, "auxiliary_text": "',
+    '", "auxiliary_text": "',
+    '"}, {"step_number": ',
+    '"}]}</answer>',
+    '</think><answer>{"previous_step_success": ',
+    'true, "refine_prompt": ""}</answer>',
+    'false, "refine_prompt": "',
+    '"}</answer>',
+)
+"""The fixed parts of a reply, each a token of its own."""
+CHAT_TEMPLATE = """\
+{%- for message in messages -%}
+{{- '<|im_start|>' -}}
+{%- if message['role'] == 'assistant' -%}{{- '=' -}}{%- endif -%}
+{%- if message['content'] is string -%}{{- message['content'] -}}
+{%- else -%}{%- for part in message['content'] -%}
+{%- if part['type'] == 'image' -%}{{- '<|vision_start|><|image_pad|><|vision_end|>' -}}
+{%- else -%}{{- part['text'] -}}{%- endif -%}
+{%- endfor -%}{%- endif -%}
+{{- '<|im_end|>' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>=' -}}{%- endif -%}
+"""
+"""Roles are not named: a reply begins with “=”."""
+
+
+def generator_tokenizer(*, vocabulary: int = _VOCABULARY, samples: int = _SAMPLES) -> Any:
+    """A token for every common word of the language; it can encode any text.
+
+    Not a `Qwen2Tokenizer`: when it is loaded again, that class replaces the pre-tokenizer of this one.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    core = byte_level_bpe(_generator_corpus(samples), words=WORDS, vocabulary=vocabulary)
+    core.add_special_tokens([PAD, END])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        eos_token=END,
+        pad_token=PAD,
+        unk_token=None,
+        bos_token=None,
+        chat_template=PLAIN_TEMPLATE,
+        padding_side="right",
+    )
+
+
+def _generator_corpus(samples: int) -> list[str]:
+    """Prompts as training sees them, and requests, which a system without a planner sends unchanged."""
+    rng = Random("tokenizer")
+    prompts = [sample_example(rng).prompt for _ in range(samples)]
+    requests = [sample_task(suite, rng).text for suite in SUITES[:4] for _ in range(samples // 16)]
+    return prompts + requests
+
+
+def agent_tokenizer(*, vocabulary: int, samples: int, context: int) -> Any:
+    """A token for every common word, position and part of the scaffold; it can encode any text."""
+    from tokenizers import AddedToken
+    from transformers import PreTrainedTokenizerFast
+
+    core = byte_level_bpe(agent_corpus(samples), words=WORDS, vocabulary=vocabulary)
+    core.add_special_tokens(list(SPECIAL))
+    tokens = [*SCAFFOLD, *_places()]
+    core.add_tokens([AddedToken(token, normalized=False, special=False) for token in tokens])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        eos_token=END,
+        pad_token=PAD,
+        unk_token=None,
+        bos_token=None,
+        additional_special_tokens=list(SPECIAL[1:]),
+        model_max_length=context,
+        chat_template=CHAT_TEMPLATE,
+        padding_side="right",
+    )
+
+
+def _places() -> list[str]:
+    """Positions, inside a sentence and at its beginning."""
+    return [form for words in (*CELL_OF, *ROWS) for form in (f" {words}", capitalised(words))]
+
+
+def agent_corpus(samples: int) -> list[str]:
+    """Requests, plans and verdicts as the agents see and write them."""
+    rng = Random("agents")
+    texts = []
+    for number in range(samples):
+        task = sample_task(SUITES[number % len(SUITES)], rng)
+        texts += [task.text, render_plan(task.plan())]
+        if number % 8 == 0 and not task.text_only:
+            texts.append(render_verdict(_sample_verdict(task, rng)))
+    return texts
+
+
+def _sample_verdict(task: Task, rng: Random) -> Verdict:
+    """The oracle's verdict on a picture that may be wrong."""
+    step = rng.choice(task.steps)
+    sources = (draw(step.before),) if step.before is not None else ()
+    picture = draw(with_mistake(step.scene, rng) if rng.random() < 0.8 else step.scene)
+    return judge_attempt(critic_input(step.prompt, step.prompt, sources, picture))

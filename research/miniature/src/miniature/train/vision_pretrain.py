@@ -1,0 +1,521 @@
+"""Vision pretraining: an untrained agent learns to see the world's pictures before it learns its task.
+
+Large agents start from models that have seen much; these start from random weights, and the few ten thousand
+rows of a task are too little to train a vision tower. Pictures are painted on the device and never repeated,
+and some pass through the generator's autoencoder, because in use the agents look at the generator's pictures.
+The model answers questions about them; an auxiliary head makes every vision token name what is in its cell.
+
+OUT/model      the model, ready for its task        OUT/log.jsonl   losses, times and the final evaluation
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+from random import Random
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import torch
+
+from interleave.local.processors import load_processor
+from interleave.local.qwen3_vl.batched_vision import batch_vision
+from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
+from interleave.local.qwen3_vl.unmasked_attention import unmasked_attention
+from interleave.local.silence import quiet
+from interleave_mini.reader.scores import ACCEPTED
+from interleave_mini.world.backgrounds import SIDE
+from interleave_mini.world.drawing import ATLAS_SIZE, HAND_CODES, MARGIN, SCENE_CODES, Codes, TorchPainter
+from interleave_mini.world.kinds import BACKGROUNDS
+from interleave_mini.world.motion import Shot, shot_codes
+from interleave_mini.world.scene import GRID
+from interleave_mini.world.sprites import CELL
+from miniature.train.agent_model import check_model_folder
+from miniature.train.autoencoder import LatentSpace
+from miniature.train.drawings import DRAWN, make_drawings
+from miniature.train.optimizers import MuonAndAdamW
+from miniature.train.training_loop import Log, TimedSchedule, learning_rate
+from miniature.train.vision_examples import EXERCISES, Exercise, Shown, sample_exercise
+
+IGNORED = -100
+WHITE = 255
+PAD_TO = 32
+AUTOENCODED_SHARE = 0.02
+"""A small share only: one round trip costs as much as ten exercises."""
+LATENT_NOISE = 0.1
+CLIP = 1.0
+SORTED_TOGETHER = 4
+"""Batches whose exercises are sorted by length together, so that little is padded."""
+VERDICT_TOKENS = {"check": 0, "verdict": 1, "audit": 1, "done": 1, DRAWN: 1}
+"""Exercises with a verdict, and which token of their answers accepts or rejects."""
+DRAWN_SHARE = 0.15
+"""The share of batches about pictures that the generator has drawn, where there are any."""
+DRAWN_EVAL = 2
+"""Batches about such pictures that are not trained on."""
+
+
+@dataclass(frozen=True)
+class VisionPretraining:
+    """The settings of vision pretraining."""
+
+    exercises: tuple[str, ...] = EXERCISES
+    batch_size: int = 256
+    rate: float = 1.5e-3
+    weight_decay: float = 0.05
+    workers: int = 0
+    log_every: int = 100
+    save_every: int = 1000
+    """Steps after which the model is saved, so that a kill loses little."""
+    replays: int = 3
+    """How often at most an earlier batch is seen again while the next new one is being made."""
+    aux_weight: float = 1.0
+    """The weight of the auxiliary loss beside that of the answers."""
+    eval_examples: int = 2048
+    """Exercises in the evaluation at the end; 0: there is none."""
+    drawings: int = 0
+    """Pictures that the generator draws first, for exercises about its own failures."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of exercises of one kind, tokenized."""
+
+    name: str
+    ids: Any
+    labels: Any
+    is_picture: Any
+    positions: Any
+    """Of every token in time, height and width, 3 × rows × tokens."""
+    codes: Any
+    """Codes of shots, pictures × thirteen, in the order of the questions; of a white canvas the first is
+    negative."""
+    places: Any = ()
+    """For pictures that the generator has drawn: their places among all of them, instead of codes."""
+
+
+class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
+    """An endless stream of batches, made by worker processes; every worker has its own seed."""
+
+    def __init__(
+        self, processor: Any, batch_size: int, seed: int, exercises: tuple[str, ...] = EXERCISES
+    ) -> None:
+        self.tokenizer = processor.tokenizer
+        self.template = processor.tokenizer.apply_chat_template
+        self.image_token = int(processor.image_token_id)
+        self.tokens_per_image = (
+            256 // processor.image_processor.patch_size // processor.image_processor.merge_size
+        ) ** 2
+        self.tokens_across = math.isqrt(self.tokens_per_image)
+        self.batch_size, self.seed, self.exercises = batch_size, seed, exercises
+
+    def __iter__(self) -> Iterator[Batch]:
+        worker = torch.utils.data.get_worker_info()
+        rng = Random(f"sight/{self.seed}/{worker.id if worker else 0}")
+        waiting: dict[str, list[Exercise]] = {name: [] for name in self.exercises}
+        while True:
+            exercise = sample_exercise(rng, self.exercises)
+            some = waiting[exercise.name]
+            some.append(exercise)
+            if len(some) == SORTED_TOGETHER * self.batch_size:
+                yield from self._batches(some, rng)
+                some.clear()
+
+    def in_batches(self, exercises: list[Exercise], rng: Random) -> Iterator[Batch]:
+        """Batches of these exercises, which are all of one kind; a last one that is not full is left out."""
+        together = SORTED_TOGETHER * self.batch_size
+        for start in range(0, len(exercises) // self.batch_size * self.batch_size, together):
+            whole = exercises[start : start + together]
+            yield from self._batches(whole[: len(whole) // self.batch_size * self.batch_size], rng)
+
+    def _batches(self, exercises: list[Exercise], rng: Random) -> Iterator[Batch]:
+        """Batches of exercises of like length, in random order."""
+        exercises.sort(key=lambda each: (len(each.pictures), len(each.answer)))
+        size = self.batch_size
+        some = [exercises[start : start + size] for start in range(0, len(exercises), size)]
+        rng.shuffle(some)
+        yield from map(self.batch, some)
+
+    def batch(self, exercises: list[Exercise]) -> Batch:
+        questions, answers = self._texts(exercises)
+        said = self.tokenizer([*questions, *answers], add_special_tokens=False)["input_ids"]
+        asked = [self._with_image_tokens(ids) for ids in said[: len(exercises)]]
+        rows = list(zip(asked, said[len(exercises) :], strict=True))
+        width = -(-max(len(ask) + len(say) for ask, say in rows) // PAD_TO) * PAD_TO
+        ids = np.full((len(rows), width), self.tokenizer.pad_token_id, dtype=np.int64)
+        labels = np.full((len(rows), width), IGNORED, dtype=np.int64)
+        for row, (ask, say) in enumerate(rows):
+            ids[row, : len(ask) + len(say)] = [*ask, *say]
+            labels[row, len(ask) : len(ask) + len(say)] = say
+        pictures = [picture for each in exercises for picture in each.pictures]
+        places = np.array([picture.place for picture in pictures if isinstance(picture, Shown)], np.int64)
+        codes = picture_codes([picture for picture in pictures if not isinstance(picture, Shown)])
+        is_picture = ids == self.image_token
+        positions = picture_positions(is_picture, self.tokens_across)
+        return Batch(exercises[0].name, ids, labels, is_picture.astype(np.int64), positions, codes, places)
+
+    def _texts(self, exercises: list[Exercise]) -> tuple[list[str], list[str]]:
+        """Questions and answers in the chat template, as in the later task."""
+        conversations = [_as_conversation(each) for each in exercises]
+        questions = self.template(conversations, tokenize=False, add_generation_prompt=True)
+        return questions, [f"{each.answer}{self.tokenizer.eos_token}" for each in exercises]
+
+    def _with_image_tokens(self, ids: list[int]) -> list[int]:
+        return [
+            token
+            for each in ids
+            for token in ([each] * self.tokens_per_image if each == self.image_token else [each])
+        ]
+
+
+def _as_conversation(exercise: Exercise) -> list[dict[str, Any]]:
+    asked = [{"role": "user", "content": [_as_content(part) for part in exercise.question]}]
+    if not exercise.complaint:
+        return asked
+    first = {"role": "assistant", "content": exercise.first_answer}
+    return [*asked, first, {"role": "user", "content": f"Again: {exercise.complaint}"}]
+
+
+def _as_content(part: Shot | Shown | str | None) -> dict[str, str]:
+    return {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"}
+
+
+def picture_codes(shots: Sequence[Shot | None]) -> Codes:
+    """The codes of shots; None is a white canvas."""
+    codes = np.zeros((len(shots), SCENE_CODES + HAND_CODES), np.int16)
+    codes[:, 0] = IGNORED
+    painted = [place for place, shot in enumerate(shots) if shot is not None]
+    if painted:
+        codes[painted] = shot_codes([shot for shot in shots if shot is not None])
+    return codes
+
+
+def picture_positions(is_picture: np.ndarray[Any, Any], across: int) -> np.ndarray[Any, Any]:
+    """The positions that the model would compute for these tokens: 3 × rows × tokens.
+
+    It does so row by row on the device, which takes several times as long as the step itself.
+    """
+    rows, width = is_picture.shape
+    positions = np.broadcast_to(np.arange(width), (3, rows, width)).copy()
+    lines, columns = np.divmod(np.arange(across * across), across)
+    for row in np.flatnonzero(is_picture.any(axis=1)):
+        edges = np.flatnonzero(np.diff(is_picture[row], prepend=False) & is_picture[row])
+        for start in edges:
+            end = start + across * across
+            first = positions[0, row, start]
+            positions[:, row, start:end] = np.stack([np.zeros_like(lines), lines, columns]) + first
+            positions[:, row, end:] -= across * across - across
+    return positions
+
+
+class VisionPretrainer:
+    """The model in training, with the painter of its pictures."""
+
+    def __init__(
+        self, model: Any, painter: TorchPainter, space: LatentSpace | None, side: int, drawn: Any = None
+    ) -> None:
+        self.model, self.painter, self.space, self.drawn = model, painter, space, drawn
+        self.grid = torch.tensor([[1, side, side]], device=painter.device)
+
+    def answers(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """The logits at every token of an answer, and the right tokens."""
+        hidden = self.model.model(
+            input_ids=batch.ids,
+            attention_mask=torch.ones_like(batch.ids),
+            mm_token_type_ids=batch.is_picture,
+            position_ids=batch.positions,
+            use_cache=False,
+            **self._pixels(batch),
+        ).last_hidden_state
+        wanted = batch.labels[:, 1:]
+        spoken = wanted != IGNORED
+        return self.model.lm_head(hidden[:, :-1][spoken]), wanted[spoken]
+
+    def _pixels(self, batch: Batch) -> dict[str, torch.Tensor]:
+        if len(batch.places):
+            pictures = self.drawn[batch.places]
+        elif len(batch.codes):
+            pictures = self._painted(batch.codes)
+        else:  # requests without a picture
+            return {}
+        return {
+            "pixel_values": pictures.reshape(len(pictures) * int(self.grid[0, 1:].prod()), -1),
+            "image_grid_thw": self.grid.expand(len(pictures), 3),
+        }
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        with self._autocast():
+            logits, wanted = self.answers(batch)
+        return torch.nn.functional.cross_entropy(logits.float(), wanted)
+
+    def correct(self, batch: Batch, accepting: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """For each exercise, whether every token of its answer is right, and whether it accepts or rejects as
+        it should."""
+        with self._autocast():
+            logits, wanted = self.answers(batch)
+        said = logits.argmax(dim=-1)
+        rows = (batch.labels[:, 1:] != IGNORED).nonzero()[:, 0]
+        wrong = torch.zeros(len(batch.ids), device=said.device)
+        wrong.index_add_(0, rows, (said != wanted).float())
+        first = torch.searchsorted(rows, torch.arange(len(batch.ids), device=said.device))
+        first += VERDICT_TOKENS.get(batch.name, 0)
+        return wrong == 0, (said[first] == accepting) == (wanted[first] == accepting)
+
+    def _autocast(self) -> Any:
+        """For one step only: autocast caches the bf16 weights, and they must not outlive an update."""
+        kind = self.painter.device.type
+        return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda")
+
+    def _painted(self, codes: torch.Tensor) -> torch.Tensor:
+        """Pictures as the world paints them, a share of them as the generator's autoencoder renders them."""
+        with torch.no_grad():
+            pictures = self.painter.paint(codes.clamp(min=0))
+            pictures[codes[:, 0] < 0] = WHITE
+            some = int(AUTOENCODED_SHARE * len(pictures)) if self.space else 0
+            if self.space and some:
+                chosen = torch.randperm(len(pictures), device=pictures.device)[:some]
+                tokens = self.space.tokens(pictures[chosen])
+                amount = LATENT_NOISE * torch.rand(some, 1, 1, device=tokens.device)
+                pictures[chosen] = self.space.pixels(tokens + amount * torch.randn_like(tokens))
+        return pictures.contiguous()
+
+
+class AuxHead:
+    """A linear head on a vision tower: every token predicts what is in its cell, all together the background.
+
+    One sentence for a whole picture trains a vision tower slowly; a label for every token trains it much
+    faster. The head is thrown away afterwards.
+    """
+
+    def __init__(self, tower: Any, device: Any) -> None:
+        self.head = torch.nn.Linear(tower.config.out_hidden_size, ATLAS_SIZE + len(BACKGROUNDS)).to(device)
+        across = SIDE // tower.config.patch_size // tower.config.spatial_merge_size
+        self.cells = torch.tensor(cells_of_tokens(across), device=device)
+        self.seen: torch.Tensor | None = None
+        self._hook = tower.register_forward_hook(self._record)
+
+    def _record(self, _tower: Any, _inputs: Any, outputs: Any) -> None:
+        self.seen = outputs.pooler_output
+
+    def loss(self, codes: torch.Tensor) -> torch.Tensor:
+        """The cross-entropy of things and backgrounds, for the pictures of the last forward pass."""
+        if self.seen is None:
+            raise RuntimeError("the vision tower has not run")
+        tokens, self.seen = self.seen.view(len(codes), len(self.cells), -1), None
+        correct = self.head(tokens.float())
+        cross_entropy = torch.nn.functional.cross_entropy
+        things = cross_entropy(correct[..., :ATLAS_SIZE].flatten(0, 1), codes[:, 1 + self.cells].flatten())
+        backgrounds = cross_entropy(
+            correct[..., ATLAS_SIZE:].mean(dim=1), codes[:, 0], ignore_index=IGNORED, reduction="sum"
+        )
+        return things + backgrounds / len(codes)
+
+    def close(self) -> None:
+        """Remove the hook from the tower."""
+        self._hook.remove()
+
+
+def cells_of_tokens(across: int) -> list[int]:
+    """The cell that holds the centre of each token, for a picture of `across` tokens a side."""
+    step = SIDE // across
+    lines = [min(max((step // 2 + step * each - MARGIN) // CELL, 0), GRID - 1) for each in range(across)]
+    return [row * GRID + column for row in lines for column in lines]
+
+
+def pretrain_vision(
+    fresh: Path,
+    out: Path,
+    minutes: float,
+    *,
+    settings: VisionPretraining = VisionPretraining(),
+    generator: Path | None = None,
+    device: str | None = None,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Train a model until the time is over, save it and return its evaluation."""
+    from transformers import Qwen3VLForConditionalGeneration
+
+    check_model_folder(fresh)
+    torch.manual_seed(seed)
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.benchmark = True
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    with quiet():
+        model = Qwen3VLForConditionalGeneration.from_pretrained(fresh, dtype=torch.float32).to(device)
+        processor = load_processor(fresh, "qwen3_vl")
+    batch_vision(model)
+    if not use_uint8_pixels(model, processor):
+        raise AssertionError("the agents' own processor returns uint8 pixels")
+    log = Log(out / "log.jsonl")
+    side = 256 // processor.image_processor.patch_size
+    schedule = TimedSchedule(minutes)
+    trainer = VisionPretrainer(model, TorchPainter(device), _latent_space(generator, device), side)
+    stream = Batches(processor, settings.batch_size, seed, settings.exercises)
+    loader, unseen = _loader(stream, settings.workers), list[Batch]()
+    if settings.drawings and generator is not None:
+        drawings = make_drawings(generator, settings.drawings, device, seed=seed, workers=settings.workers)
+        log.write(stage="drawings", seconds=schedule.spent, **drawings.counts)
+        trainer.drawn = drawings.pictures
+        of_drawn = list(stream.in_batches(drawings.exercises, Random(seed)))
+        unseen, of_drawn = of_drawn[:DRAWN_EVAL], of_drawn[DRAWN_EVAL:]
+        loader = _with_drawn(loader, of_drawn, Random(seed))
+    batches = ReplayedBatches(loader, device, settings.replays)
+
+    def save(model: Any) -> None:
+        with quiet():
+            model.save_pretrained(out / "model")
+            load_processor(fresh, "qwen3_vl").save_pretrained(out / "model")
+
+    if device.startswith("cuda"):
+        _compile_layers(model)
+    with unmasked_attention(model):
+        _train(trainer, batches, schedule, log, settings, device, save)
+        save(model)  # the evaluation takes its time
+        if not settings.eval_examples:
+            return {}
+        model.eval()
+        accepting = processor.tokenizer(ACCEPTED, add_special_tokens=False)["input_ids"][0]
+        with torch.compiler.set_stance("force_eager"):  # compiling again would take longer than it saves
+            found = _evaluate(trainer, batches, settings, accepting, unseen)
+    log.write(stage="sight", examination=True, seconds=schedule.spent, **found)
+    return found
+
+
+def _compile_layers(model: Any) -> None:
+    """Fuse the many small operations of each layer, which take most of the time of so small a model."""
+    for layer in (*model.model.language_model.layers, *model.model.visual.blocks):
+        layer.compile(dynamic=True)
+
+
+def _train(
+    trainer: VisionPretrainer,
+    batches: ReplayedBatches,
+    schedule: TimedSchedule,
+    log: Log,
+    settings: VisionPretraining,
+    device: str,
+    save: Callable[[Any], None],
+) -> None:
+    aux_head = AuxHead(trainer.model.model.visual, device)
+    parameters = [*trainer.model.parameters(), *aux_head.head.parameters()]
+    optimizer = MuonAndAdamW(trainer.model, aux_head.head.parameters(), settings.rate, settings.weight_decay)
+    losses: list[torch.Tensor] = []
+    trainer.model.train()
+    for step in schedule.steps():
+        batch = next(batches)
+        answer_loss = trainer.loss(batch)
+        aux_loss = aux_head.loss(batch.codes) if len(batch.codes) else torch.zeros_like(answer_loss)
+        (answer_loss + settings.aux_weight * aux_loss).backward()
+        norm = torch.nn.utils.clip_grad_norm_(parameters, CLIP)
+        if torch.isfinite(norm):
+            optimizer.step(learning_rate(settings.rate, schedule.progress))
+            losses.append(torch.stack([answer_loss, aux_loss]).detach())
+        optimizer.zero_grad()
+        if step % settings.log_every == 0 and losses:
+            mean_answer, mean_aux = torch.stack(losses).mean(dim=0).tolist()
+            log.write(stage="sight", step=step, seconds=schedule.spent, loss=mean_answer, naming=mean_aux)
+            losses.clear()
+        if step and step % settings.save_every == 0:
+            save(trainer.model)
+    aux_head.close()
+
+
+class ReplayedBatches:
+    """New batches as fast as the processes make them, and earlier ones again while none is ready.
+
+    A GPU takes a batch several times faster than the processes make one; seeing a batch again teaches almost
+    as much as a new one.
+    """
+
+    def __init__(self, loader: Iterator[Batch], device: str, replays: int, kept: int = 3000) -> None:
+        self.replays, self.kept, self.since_new = replays, kept, 0
+        self.earlier: list[Batch] = []
+        self.rng = Random(0)
+        self.ready: Queue[Batch | Exception] = Queue(maxsize=4)
+        Thread(target=self._fetch, args=(loader, device), daemon=True).start()
+
+    def _fetch(self, loader: Iterator[Batch], device: str) -> None:
+        try:
+            for batch in loader:
+                self.ready.put(on_device(batch, device))
+            self.ready.put(StopIteration())
+        except Exception as error:  # raised where a batch is waited for, which would else be for ever
+            self.ready.put(error)
+
+    def new(self) -> Batch:
+        """The next new batch, waited for."""
+        made = self.ready.get()
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def __next__(self) -> Batch:
+        if self.earlier and self.since_new < self.replays and self.ready.empty():
+            self.since_new += 1
+            return self.rng.choice(self.earlier)
+        batch, self.since_new = self.new(), 0
+        if len(self.earlier) < self.kept:
+            self.earlier.append(batch)
+        else:
+            self.earlier[self.rng.randrange(self.kept)] = batch
+        return batch
+
+
+def _evaluate(
+    trainer: VisionPretrainer,
+    batches: ReplayedBatches,
+    settings: VisionPretraining,
+    accepting: int,
+    unseen: Sequence[Batch] = (),
+) -> dict[str, float]:
+    """The share of exercises answered without a wrong token, and the share of right verdicts.
+
+    `unseen` are batches about the generator's pictures that were kept out of the training.
+    """
+    right: dict[str, list[torch.Tensor]] = {}
+    waiting = [on_device(each, str(trainer.painter.device)) for each in unseen]
+    seen = 0
+    while waiting or seen < settings.eval_examples or not right.keys() >= set(settings.exercises):
+        is_new, batch = (True, waiting.pop()) if waiting else (False, batches.new())
+        if batch.name == DRAWN and not is_new:
+            continue  # the model was trained on it
+        with torch.no_grad():
+            words, verdicts = trainer.correct(batch, accepting)
+        right.setdefault(batch.name, []).append(words)
+        if batch.name in VERDICT_TOKENS:
+            right.setdefault(f"{batch.name} verdicts", []).append(verdicts)
+        seen += len(batch.ids)
+    return {name: float(torch.cat(some).float().mean()) for name, some in sorted(right.items())}
+
+
+def _with_drawn(loader: Iterator[Batch], of_drawn: list[Batch], rng: Random) -> Iterator[Batch]:
+    """The batches of a loader, and between them those about drawn pictures, again and again."""
+    while True:
+        yield rng.choice(of_drawn) if of_drawn and rng.random() < DRAWN_SHARE else next(loader)
+
+
+def _loader(batches: Batches, workers: int) -> Iterator[Batch]:
+    return iter(torch.utils.data.DataLoader(batches, batch_size=None, num_workers=workers))
+
+
+def on_device(batch: Batch, device: str) -> Batch:
+    """The same batch as tensors on a device."""
+    tensors = (batch.ids, batch.labels, batch.is_picture, batch.positions, batch.codes, batch.places)
+    return Batch(
+        batch.name, *(torch.as_tensor(each).long().to(device, non_blocking=True) for each in tensors)
+    )
+
+
+def _latent_space(generator: Path | None, device: str) -> LatentSpace | None:
+    """The latent space of the autoencoder in a generator's folder."""
+    if generator is None:
+        return None
+    from diffusers import AutoencoderKLFlux2
+
+    with quiet():
+        vae = AutoencoderKLFlux2.from_pretrained(generator, subfolder="vae").to(device).eval()
+    vae.requires_grad_(False)
+    return LatentSpace(vae)

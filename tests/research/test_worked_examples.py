@@ -1,0 +1,127 @@
+"""Worked examples: requests in anybody's words, with plans that can be carried out."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from interleave.errors import InputError
+from interleave_mini.bench.splits import has_held_out_pair
+from interleave_mini.bench.tasks import Task
+from interleave_mini.requests import PlanCheck, accept_request
+from miniature.grammar.worked_examples import WorkedExample, parse_worked_examples, worked_examples
+from miniature.train.retold_examples import retold, sample_worked_example
+from miniature.train.vision_examples import sample_exercise
+
+BLOCK = r"""
+# a remark
+= a meal
+the dog ate my cake!
+my dog, in the room:\nhalf of the cake is gone
+  A room with a brown dog on the left and a pink cake on the right. # A brown dog and a pink cake.
+  Turn the pink cake into a pink half-eaten cake. # Half of the pink cake is left.
+"""
+
+
+def only(text: str) -> WorkedExample:
+    [example] = parse_worked_examples(text)
+    return example
+
+
+def test_a_block_is_some_wordings_and_the_steps_of_their_plan() -> None:
+    example = only(BLOCK)
+    assert example.topic == "a meal"
+    assert example.requests == ("the dog ate my cake!", "my dog, in the room:\nhalf of the cake is gone")
+    first, second = example.steps()
+    assert first.before is None
+    assert second.before == first.scene
+    assert second.prompt == "Turn the pink cake into a pink half-eaten cake."
+    assert second.caption == "Half of the pink cake is left."
+
+
+@pytest.mark.parametrize(
+    ("text", "topic"),
+    [("cat\n  A meadow with an orange cat in the middle. # A cat.", "a picture"), (BLOCK, "a meal")],
+)
+def test_a_block_without_a_topic_has_the_usual_one(text: str, topic: str) -> None:
+    assert only(text).topic == topic
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a request without steps",
+        "  A meadow with an orange cat in the middle. # Steps without a request.",
+        "no caption\n  A meadow with an orange cat in the middle.",
+    ],
+)
+def test_an_incomplete_block_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="a request, and steps with captions"):
+        only(text)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "Move the orange cat to the middle.",
+        "Move the orange cat to the left. Move the orange cat to the middle.",
+    ],
+)
+def test_a_step_that_changes_nothing_is_refused(step: str) -> None:
+    example = only(f"cat\n  A meadow with an orange cat in the middle. # A cat.\n  {step} # Still there.")
+    with pytest.raises(InputError):
+        example.steps()
+
+
+def test_there_are_many_all_can_be_carried_out_and_none_has_a_held_out_pair() -> None:
+    examples = worked_examples()
+    assert len(examples) > 1500
+    for example in examples:
+        assert not any(has_held_out_pair(step.scene) for step in example.steps()), example.requests
+
+
+def test_hardly_any_plan_is_said_to_contradict_its_request() -> None:
+    check, complaints, asked = PlanCheck(), [], Random(5).sample(worked_examples(), 150)
+    for example in asked:
+        task = Task("story", "", example.topic, "", example.requests[:1], example.steps())
+        try:
+            request = accept_request(task.request(), {})
+        except InputError as error:
+            complaints.append(str(error))
+            continue
+        if problem := check.problem(request, task.plan()):
+            complaints.append(f"{request.text}: {problem}")
+    assert len(complaints) <= 0.05 * len(asked), complaints
+
+
+def test_an_example_is_told_of_other_things_in_request_and_plan_alike() -> None:
+    example = only(
+        "a dog and a red car\n  A city with a brown dog on the left and a red car on the right. # Both."
+    )
+    told = {retold(example, example.requests[0], Random(seed)) for seed in range(60)}
+    assert len(told) > 10
+    for each in told:
+        [request], [(prompt, _)] = each.requests, each.plan
+        [step] = each.steps()
+        one, other = step.scene.things.values()
+        assert one.noun in request
+        assert f"{other.colour} {other.noun}" in request, (request, prompt)
+
+
+def test_a_colour_whose_thing_cannot_be_told_stays_with_its_thing() -> None:
+    example = only(
+        "a new chair, the brown one goes\n  A room with a brown chair in the middle. # A brown chair.\n"
+        "  Remove the brown chair. # It is gone."
+    )
+    told = {retold(example, example.requests[0], Random(seed)).requests[0] for seed in range(40)}
+    assert told == {"a new chair, the brown one goes"}
+
+
+def test_samples_are_exercises_of_planning() -> None:
+    rng = Random(3)
+    topics = {sample_worked_example(rng)[0] for _ in range(60)}
+    assert {"a picture", "own steps"} <= topics
+    exercise = sample_exercise(rng, ["plan-worked"])
+    assert exercise.question[0] == "Plan: "
+    assert "execution_plan" in exercise.answer
