@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from interleave.config.specs import Spec
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
 from interleave.local.diffusers_generator import DiffusersGenerator
 from interleave.local.transformers_vlm import TransformersVlm
+from interleave.plugin import Spec
 from interleave_mini import WEIGHTS
 from interleave_mini.requests import PlanCheck
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from interleave.bench.statistics import wilson
-from interleave.types import Value
+from interleave.plugin import Value
 
 _RESAMPLES = 2000
 

@@ -15,15 +15,23 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from interleave import entry_points as plugins
-from interleave.agents.auditor import Document
-from interleave.agents.critic import CriticInput
-from interleave.config.specs import BackendOptions, Spec
-from interleave.errors import ConfigurationError, InputError, ReplyError
-from interleave.images import pixel_digest
+from interleave import (
+    ConfigurationError,
+    CriticInput,
+    Finding,
+    InputError,
+    Outcome,
+    Plan,
+    ReplyError,
+    Request,
+    Scores,
+    Text,
+    Verdict,
+)
+from interleave.plugin import BackendOptions, Spec, agents, images
+from interleave.plugin import entry_points as plugins
 from interleave.robots.replies import SheetSegment
 from interleave.robots.sub_task_check import SubTaskInput
-from interleave.types import Finding, Outcome, Plan, Request, Scores, Text, Verdict
 from interleave_mini.bench.task_file import find_task
 from interleave_mini.bench.tasks import Task
 from interleave_mini.language.patterns import NotUnderstood
@@ -89,7 +97,7 @@ class Oracle:
         """Marks from 0 to 10; raises `ReplyError` for a prompt that is not in the language."""
         return score_attempt(seen, await _read_async(seen))
 
-    async def audit(self, document: Document) -> tuple[Finding, ...]:
+    async def audit(self, document: agents.Document) -> tuple[Finding, ...]:
         """The pictures that do not show what the plan as a whole asks for."""
         readings = await shared_batched_reader().read_all([each.image for each in document.steps])
         findings = []
@@ -171,7 +179,7 @@ def judge_attempt(seen: CriticInput, readings: Readings | None = None, *, refine
 
 def _errs(seen: CriticInput, share: float) -> bool:
     """Whether a teacher that errs does so here: always the same for the same attempt."""
-    return Random(f"errs/{seen.prompt}/{pixel_digest(seen.after)}").random() < share
+    return Random(f"errs/{seen.prompt}/{images.pixel_digest(seen.after)}").random() < share
 
 
 def _opposite(verdict: Verdict, seen: CriticInput, readings: Readings) -> Verdict:
@@ -227,4 +235,4 @@ def refine_prompt(target: Scene, before: Scene | None, rng: Random | None = None
 
 def _rng_for(seen: CriticInput) -> Random:
     """Seeded by prompt and picture, so that the same attempt always gets the same verdict."""
-    return Random(f"{seen.prompt}/{pixel_digest(seen.after)}")
+    return Random(f"{seen.prompt}/{images.pixel_digest(seen.after)}")

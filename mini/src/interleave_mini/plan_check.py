@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from interleave.types import Plan, Request, Text
+from interleave import Plan, Request, Text
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.vocabulary import is_about, is_riddle_of, language

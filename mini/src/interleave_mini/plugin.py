@@ -7,7 +7,7 @@ it can take; `generators` names the ones whose pictures the miniature's agents c
 
 from __future__ import annotations
 
-from interleave.backends.registry import BackendInfo
+from interleave import BackendInfo
 from interleave.local.backends import NEEDS
 
 PICTURES_OF = ("mini", "world")

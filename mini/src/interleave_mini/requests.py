@@ -14,11 +14,9 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import groupby
 
-from interleave.agents.planner import named_steps
-from interleave.errors import InputError
-from interleave.text import count as counted
-from interleave.text import one_line
-from interleave.types import Part, Picture, Plan, Request, Text
+from interleave import InputError, Picture, Plan, Request, Text
+from interleave.plugin import Part, agents, one_line
+from interleave.plugin import count as counted
 from interleave_mini.language.vocabulary import (
     Example,
     Unknown,
@@ -282,7 +280,7 @@ def _last_scene(request: Request) -> Scene | None:
 
 def _other_count(request: Request, plan: Plan) -> int | None:
     """The number of pictures that a request names, where the plan has another; None where it has not."""
-    wanted = named_steps(request)
+    wanted = agents.named_steps(request)
     return wanted if wanted is not None and wanted != len(plan.steps) else None
 
 

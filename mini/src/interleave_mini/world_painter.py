@@ -9,9 +9,8 @@ from typing import Literal
 from PIL import Image
 from pydantic import Field
 
-from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.config.specs import BackendOptions, Spec
-from interleave.errors import BackendError, ConfigurationError
+from interleave import BackendError, ConfigurationError, GeneratorCapabilities, ImageRequest
+from interleave.plugin import BackendOptions, Spec
 
 
 class WorldPainter:

@@ -30,3 +30,7 @@ from interleave.agents.replies import (
 )
 from interleave.agents.strict_form import is_strict_verdict as is_strict_verdict
 from interleave.step_counts import named_step_count as named_step_count
+from interleave.agents.auditor import Document as Document
+from interleave.agents.critic import VlmCritic as VlmCritic
+from interleave.agents.loading import planner_from as planner_from
+from interleave.agents.planner import named_steps as named_steps

@@ -29,3 +29,5 @@ from interleave.batches.worker import (
     WorkerOptions as WorkerOptions,
     executor_named as executor_named,
 )
+from interleave.api import batch_of as batch_of
+from interleave.batches.requests import items_of as items_of

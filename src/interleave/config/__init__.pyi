@@ -17,3 +17,4 @@ from interleave.config.run_config import (
     written_remedies as written_remedies,
 )
 from interleave.config.specs import without_tuning as without_tuning
+from interleave.config.run_config import best_attempt as best_attempt

@@ -111,7 +111,7 @@ def _allowed_everywhere() -> list[str]:
 
 def _permissions(spec: Spec) -> Iterator[Permission]:
     info = find_backend(spec.name, *GROUPS)
-    if info is not None and info.asks:
+    if info is not None and info.asks and not info.missing:  # else it cannot be loaded either
         yield from (Permission(*asked) for asked in pkgutil.resolve_name(info.asks)(spec))
     elif spec.name not in GENERATORS | VLMS and "://" in str(spec):
         yield Permission(str(spec), f"use the backend {spec.name!r} of another package as {str(spec)!r}")

@@ -18,12 +18,8 @@ from typing import Any
 
 from pydantic import Field
 
-from interleave.agents.prompts import load_pack
-from interleave.backends.registry import check_generator
-from interleave.batches.batch import Ended, Watcher
-from interleave.errors import ConfigurationError, InterleaveError
-from interleave.files import write_atomic
-from interleave.types import Value
+from interleave import ConfigurationError, Ended, InterleaveError
+from interleave.plugin import Value, backends, batches, load_pack, write_atomic
 from interleave_mini.bench.critic_exam import Exam
 from interleave_mini.bench.critic_exam_run import CriticResult, Examiner
 from interleave_mini.bench.model_cache import SharedModels
@@ -55,7 +51,7 @@ class TableSettings:
     max_attempts: int | None = None
 
     def __post_init__(self) -> None:
-        check_generator(self.generator)
+        backends.check_generator(self.generator)
 
     def items_of(self, row: Row) -> int:
         return self.more_items if row.further else self.items
@@ -144,7 +140,7 @@ def _run_row(
     run_mini(asked, folder, _Reported(row.key, report), models.models_of)
 
 
-class _Reported(Watcher):
+class _Reported(batches.Watcher):
     """Reports how many tasks of a row are done."""
 
     def __init__(self, row: str, report: Reporter) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from PIL.Image import Image
 
+from interleave import InputError
 from interleave.bench.drift.chains import Chain, Link, Protocol_
-from interleave.errors import InputError
 from interleave_mini.bench.random_scenes import MAX_THINGS, random_operations, random_scene
 from interleave_mini.language.prompts import edit_prompt, keep_prompt, scene_prompt
 from interleave_mini.language.references import Style

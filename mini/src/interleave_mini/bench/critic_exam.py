@@ -18,12 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
 
-from interleave.backends.protocols import ImageGenerator, ImageRequest
-from interleave.backends.retries import RetriedGenerator
-from interleave.errors import ConfigurationError
-from interleave.files import write_atomic
-from interleave.runs.folder import PictureStore, folder_lock
-from interleave.types import Slot, Value
+from interleave import ConfigurationError, ImageGenerator, ImageRequest, Slot
+from interleave.plugin import PictureStore, Value, backends, folder_lock, write_atomic
 from interleave_mini.bench.scores import read_pictures, stored_picture
 from interleave_mini.bench.systems import same_model
 from interleave_mini.bench.task_file import shipped_tasks
@@ -140,7 +136,7 @@ class Exam:
         """Draw many pictures concurrently."""
         if not requests:
             return []
-        generator = RetriedGenerator("the generator", self.generator())
+        generator = backends.RetriedGenerator("the generator", self.generator())
         at_once = min(self.concurrency, generator.capabilities.concurrency or self.concurrency)
         return await concurrently(requests, generator.generate, at_once)
 

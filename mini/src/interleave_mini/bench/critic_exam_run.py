@@ -12,13 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from interleave.agents.critic import Critic, VlmCritic, critic_input
-from interleave.agents.prompts import PromptPack
-from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling, VisionLanguageModel
-from interleave.backends.retries import RetriedVlm
-from interleave.errors import InputError
-from interleave.runs.folder import folder_lock
-from interleave.types import Outcome, Value, Verdict
+from interleave import (
+    Critic,
+    ImageRequest,
+    InputError,
+    Message,
+    Outcome,
+    Reply,
+    Sampling,
+    Verdict,
+    VisionLanguageModel,
+)
+from interleave.plugin import PromptPack, RetriedVlm, Value, agents, critic_input, folder_lock
 from interleave_mini.bench.critic_exam import (
     LOCK_NAME,
     Attempt,
@@ -155,7 +160,7 @@ class Examiner:
             before = await asyncio.to_thread(open_picture, attempt.before) if attempt.before else None
             after = await asyncio.to_thread(open_picture, attempt.after)
             counter = TokenCounter(model) if isinstance(model, VisionLanguageModel) else None
-            critic: Critic = VlmCritic(RetriedVlm("the critic", counter), pack) if counter else model
+            critic: Critic = agents.VlmCritic(RetriedVlm("the critic", counter), pack) if counter else model
             slot = self.questions[attempt.id.partition(":")[0]].slot
             sources = (before,) if before else ()
             verdict = await critic.judge(critic_input(attempt.prompt, attempt.prompt, sources, after, slot))

@@ -12,17 +12,21 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from interleave.agents.critic import CriticInput
-from interleave.agents.loading import critic_from, planner_from
-from interleave.agents.prompts import PromptPack
-from interleave.backends.protocols import ImageGenerator, ImageRequest, Message, Reply, Sampling
-from interleave.backends.registry import load_agent as load_agent_by_spec
-from interleave.backends.registry import load_generator
-from interleave.config.run_config import RoleConfig, RunConfig
-from interleave.images import as_rgb, pixel_digest
-from interleave.runs.models import Models
-from interleave.runs.resolve import Choices, load_agent, strictness
-from interleave.types import Plan, Request, Slot, Text, Verdict
+from interleave import (
+    CriticInput,
+    ImageGenerator,
+    ImageRequest,
+    Message,
+    Plan,
+    Reply,
+    Request,
+    Sampling,
+    Slot,
+    Text,
+    Verdict,
+    load_generator,
+)
+from interleave.plugin import Models, PromptPack, RoleConfig, RunConfig, agents, backends, images, runs
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -37,7 +41,7 @@ class CompressedPicture:
 
     @classmethod
     def of(cls, image: Image) -> CompressedPicture:
-        plain = as_rgb(image)
+        plain = images.as_rgb(image)
         return cls(plain.size, zlib.compress(plain.tobytes(), 1))
 
     def picture(self) -> Image:
@@ -53,7 +57,7 @@ class CachingGenerator:
         self._pictures: dict[tuple[Any, ...], CompressedPicture] = {}
 
     async def generate(self, request: ImageRequest) -> Image:
-        key = (request.prompt, request.seed, *map(pixel_digest, request.sources))
+        key = (request.prompt, request.seed, *map(images.pixel_digest, request.sources))
         if (kept := self._pictures.get(key)) is not None:
             return await asyncio.to_thread(kept.picture)
         drawn = await self._generator.generate(request)
@@ -75,7 +79,9 @@ class CachingVlm:
 
 
 def _message_key(message: Message) -> tuple[str, ...]:
-    parts = (part.text if isinstance(part, Text) else pixel_digest(part.image) for part in message.parts)
+    parts = (
+        part.text if isinstance(part, Text) else images.pixel_digest(part.image) for part in message.parts
+    )
     return (message.role, *parts)
 
 
@@ -87,14 +93,19 @@ class CachingAgent:
         self._answers: dict[tuple[Any, ...], Any] = {}
 
     async def plan(self, request: Request) -> Plan:
-        key = (request.text, *map(pixel_digest, request.pictures))
+        key = (request.text, *map(images.pixel_digest, request.pictures))
         if key not in self._answers:
             self._answers[key] = await self._agent.plan(request)
         answer: Plan = self._answers[key]
         return answer
 
     async def judge(self, seen: CriticInput) -> Verdict:
-        key = (seen.planned_prompt, seen.prompt, pixel_digest(seen.before), pixel_digest(seen.after))
+        key = (
+            seen.planned_prompt,
+            seen.prompt,
+            images.pixel_digest(seen.before),
+            images.pixel_digest(seen.after),
+        )
         if key not in self._answers:
             self._answers[key] = await self._agent.judge(seen)
         answer: Verdict = self._answers[key]
@@ -123,16 +134,16 @@ class SharedModels:
         self._loaded: dict[tuple[str, str], Any] = {}
         self._cached: dict[tuple[str, str], Any] = {}
 
-    def models_of(self, config: RunConfig, pack: PromptPack, chosen: Choices) -> Models:
+    def models_of(self, config: RunConfig, pack: PromptPack, chosen: runs.Choices) -> Models:
         """The models of a run, with the caches of earlier runs."""
         return Models(
-            planner=planner_from(
+            planner=agents.planner_from(
                 self._cached_role(chosen.planner, config.planner, "planner"), pack, max_steps=config.max_steps
             ),
-            critic=critic_from(
+            critic=agents.critic_from(
                 self._cached_role(chosen.critic, config.critic, "critic"),
                 pack,
-                strict=strictness(config.critic),
+                strict=runs.strictness(config.critic),
             ),
             generator=self._cached_generator(config.generator.spec),
         )
@@ -149,7 +160,7 @@ class SharedModels:
         """The planner or critic of a spec, or the model behind it, without a cache."""
         key = (role, spec)
         if key not in self._loaded:
-            self._loaded[key] = load_agent_by_spec(spec, role)
+            self._loaded[key] = backends.load_agent(spec, role)
         return self._loaded[key]
 
     def clear_caches(self) -> None:
@@ -165,7 +176,7 @@ class SharedModels:
 
     def _cached_role(self, chosen: Any, role: RoleConfig, name: str) -> Any:
         if chosen is not None and not isinstance(chosen, str):  # part of the system of this run only
-            return cached_agent(load_agent(chosen, role, name))
+            return cached_agent(runs.load_agent(chosen, role, name))
         key = (name, role.spec)
         if key not in self._cached:
             self._cached[key] = cached_agent(self.agent(role.spec, name))

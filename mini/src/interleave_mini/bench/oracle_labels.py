@@ -10,12 +10,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from interleave.agents.prompts import load_pack
-from interleave.backends.registry import load_agent, load_generator
+from interleave import Outcome, Verdict, load_generator
 from interleave.bench.labels import CriticVerdict, Kind, Label, label_lines
-from interleave.files import write_atomic
-from interleave.runs.folder import IMAGES_FOLDER
-from interleave.types import Outcome, Verdict
+from interleave.plugin import backends, load_pack, runs, write_atomic
 from interleave_mini.bench.critic_exam import Exam
 from interleave_mini.bench.critic_exam_run import Examiner
 
@@ -41,7 +38,9 @@ def label_attempts(
     examiner = Examiner(exam, attempts, report)
     judged = {}
     if critic is not None:
-        judged = examiner.judge("critic", critic, lambda: load_agent(critic, "critic"), load_pack(prompts))
+        judged = examiner.judge(
+            "critic", critic, lambda: backends.load_agent(critic, "critic"), load_pack(prompts)
+        )
     now = datetime.now(UTC).replace(microsecond=0)
     labels = [
         Label(
@@ -55,7 +54,7 @@ def label_attempts(
             blind=True,
             critic=_critic_verdict(judged[attempt.id].verdict) if attempt.id in judged else None,
             prompt=attempt.prompt,
-            picture=f"{IMAGES_FOLDER}/{attempt.after}",
+            picture=f"{runs.IMAGES_FOLDER}/{attempt.after}",
         )
         for attempt in attempts
     ]

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interleave import render
-from interleave.files import write_atomic
-from interleave.runs.folder import PictureStore
-from interleave.types import Outcome
+from interleave import Outcome
+from interleave.plugin import PictureStore, write_atomic, render
 from interleave_mini.bench.ablation import ExamResult, Line, Table, TableRow
 from interleave_mini.bench.critic_exam import Attempt
 from interleave_mini.bench.critic_exam_run import CriticResult, Examiner, Judged, Redrawn

@@ -13,17 +13,21 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from interleave.agents.prompts import PromptPack
-from interleave.api import batch_of
-from interleave.batches.batch import Batch, Ended, Watcher
-from interleave.batches.requests import items_of
-from interleave.config.run_config import RunConfig
-from interleave.errors import ConfigurationError, did_you_mean
-from interleave.files import write_atomic
-from interleave.runs.models import Models
-from interleave.runs.resolve import Choices, load_models, resolve, split_choices
-from interleave.text import count
-from interleave.types import Value
+from interleave import ConfigurationError, Ended
+from interleave.plugin import (
+    Models,
+    PromptPack,
+    RunConfig,
+    Value,
+    batches,
+    count,
+    did_you_mean,
+    load_models,
+    resolve,
+    runs,
+    split_choices,
+    write_atomic,
+)
 from interleave_mini.bench.model_cache import with_caches
 from interleave_mini.bench.scores import Answered, ItemScore, Scores, StepScore, score_all, scores_of
 from interleave_mini.bench.splits import UNSEEN_PAIR, UNSEEN_TEMPLATE, UNSEEN_VOICE
@@ -98,17 +102,17 @@ class ItemLine(Value):
     score: ItemScore
 
 
-Load = Callable[[RunConfig, PromptPack, Choices], Models]
+Load = Callable[[RunConfig, PromptPack, runs.Choices], Models]
 
 
-def _load_with_caches(config: RunConfig, pack: PromptPack, chosen: Choices) -> Models:
+def _load_with_caches(config: RunConfig, pack: PromptPack, chosen: runs.Choices) -> Models:
     return with_caches(load_models(config, pack, chosen))
 
 
 def run_mini(
     settings: Settings,
     out: Path,
-    watcher: Watcher | None = None,
+    watcher: batches.Watcher | None = None,
     load: Load = _load_with_caches,
 ) -> tuple[Result, list[Answered]]:
     """Run what has not been run in this folder yet, score everything, and write the result."""
@@ -118,7 +122,9 @@ def run_mini(
             f"{out} holds the suite {before.suite!r} with the system {before.system!r}: choose another --out"
         )
     work = shipped_tasks(settings.suite, settings.items, seed=settings.seed)
-    config, passes, seconds = asyncio.run(_run_passes(settings, work, out, watcher or Watcher(), load))
+    config, passes, seconds = asyncio.run(
+        _run_passes(settings, work, out, watcher or batches.Watcher(), load)
+    )
     most = max(passes)
     answered = passes[most]
     seconds = round(seconds + (before.seconds if before else 0.0), 3)
@@ -157,7 +163,7 @@ def default_folder(settings: Settings) -> Path:
 
 
 async def _run_passes(
-    settings: Settings, work: Sequence[Task], out: Path, watcher: Watcher, load: Load
+    settings: Settings, work: Sequence[Task], out: Path, watcher: batches.Watcher, load: Load
 ) -> tuple[RunConfig, dict[int, list[Answered]], float]:
     """The run, for the full system also with fewer attempts, and the seconds of the run itself."""
     chosen, limits = split_choices(
@@ -169,7 +175,7 @@ async def _run_passes(
     async def run(attempts: int, wanted: Sequence[Task]) -> tuple[list[Answered], float]:
         folder = out / f"attempts-{attempts}"
         limited = config.model_copy(update={"max_attempts": attempts})
-        batch = batch_of(folder, limited, limits, models, watcher)
+        batch = batches.batch_of(folder, limited, limits, models, watcher)
         is_work = any(
             task.id not in batch.ended or batch.ended[task.id].status == "failed" for task in wanted
         )
@@ -203,10 +209,12 @@ def _is_same_with(answered: Answered, attempts: int) -> bool:
     )
 
 
-async def _run_batch(batch: Batch, work: Sequence[Task], concurrency: int) -> dict[str, Ended]:
+async def _run_batch(batch: batches.Batch, work: Sequence[Task], concurrency: int) -> dict[str, Ended]:
     asked = ((task.id, task.request()) for task in work)
     ended: dict[str, Ended] = {}
-    async with aclosing(batch.run(items_of(asked), concurrency=concurrency, retry_failed=True)) as all_ended:
+    async with aclosing(
+        batch.run(batches.items_of(asked), concurrency=concurrency, retry_failed=True)
+    ) as all_ended:
         async for each in all_ended:
             ended[each.id] = each
     return ended

@@ -14,11 +14,8 @@ from typing import TypeVar
 
 from PIL import Image
 
-from interleave.batches.batch import Ended
-from interleave.errors import MissingPicture, RunError
-from interleave.runs.folder import PictureStore
-from interleave.runs.record import RunRecord, StepRecord, read_record
-from interleave.types import Value
+from interleave import Ended, RunError, RunRecord, read_record
+from interleave.plugin import PictureStore, Value, errors, runs
 from interleave_mini.bench.tasks import Task
 from interleave_mini.intervals import Estimate, estimate
 from interleave_mini.reader import Reading, shared_reader
@@ -160,7 +157,7 @@ def _answered(
 
 
 def score_steps(
-    task: Task, steps: Sequence[StepRecord], readings: Mapping[int, Reading]
+    task: Task, steps: Sequence[runs.StepRecord], readings: Mapping[int, Reading]
 ) -> tuple[StepScore, ...]:
     """The steps of an answer against the truth, place by place; what is missing is wrong."""
     scores = []
@@ -231,9 +228,9 @@ def stored_picture(path: Path) -> Image.Image:
     try:
         data = path.read_bytes()
     except OSError:
-        raise MissingPicture(path, "is missing") from None
+        raise errors.MissingPicture(path, "is missing") from None
     if hashlib.sha256(data).hexdigest() != path.stem:
-        raise MissingPicture(path, "has been altered")
+        raise errors.MissingPicture(path, "has been altered")
     with Image.open(io.BytesIO(data), formats=("PNG",)) as opened:
         return opened.convert("RGB")
 

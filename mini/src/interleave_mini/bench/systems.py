@@ -10,13 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from interleave.agents.critic import CriticInput
-from interleave.agents.prompts import load_pack
-from interleave.backends.registry import check_agent
-from interleave.config.specs import parse_spec
-from interleave.errors import ConfigurationError, did_you_mean
-from interleave.images import pixel_digest
-from interleave.types import Outcome, Plan, PlanStep, Request, Verdict
+from interleave import ConfigurationError, CriticInput, Outcome, Plan, PlanStep, Request, Verdict
+from interleave.plugin import backends, did_you_mean, images, load_pack, parse_spec
 from interleave_mini.bench.tasks import SUITES, Task
 
 SYSTEMS = {
@@ -67,7 +62,7 @@ def choices_for(system: str, tasks: Iterable[Task], chosen: dict[str, Any]) -> d
 
 
 def _key(request: Request) -> tuple[str, ...]:
-    return (request.text, *map(pixel_digest, request.pictures))
+    return (request.text, *map(images.pixel_digest, request.pictures))
 
 
 # The rows of the ablation table
@@ -154,7 +149,7 @@ class AgentSpecs:
         asked = parse_spec(f"{spec.name}?{self.options}").options if self.options else {}
         full = str(replace(spec, options={**spec.options, **asked}))
         try:
-            check_agent(full, role)
+            backends.check_agent(full, role)
             load_pack(self.prompts)
         except ConfigurationError as error:
             raise Unavailable(str(error)) from None

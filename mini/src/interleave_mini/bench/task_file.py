@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
 from interleave_mini.bench.tasks import Step, Task
 from interleave_mini.language.patterns import normalised
 from interleave_mini.language.words import described, named

@@ -11,7 +11,8 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from interleave.types import Part, Picture, Plan, PlanStep, Request, Text
+from interleave import Picture, Plan, PlanStep, Request, Text
+from interleave.plugin import Part
 from interleave_mini.bench.splits import split_of
 from interleave_mini.language.descriptions import describe
 from interleave_mini.language.references import Style

@@ -6,11 +6,11 @@ from functools import partial
 
 import typer
 
-from interleave.cli.lazy_group import lazy_group, plugged_in
+from interleave.plugin import cli, lazy_group
 from interleave_mini.cli import commands
 
 app = typer.Typer(
-    cls=lazy_group(partial(plugged_in, "mini.commands", "command")),
+    cls=lazy_group(partial(cli.plugged_in, "mini.commands", "command")),
     help="The built-in miniature.",
     no_args_is_help=True,
 )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
-from interleave.cli import request_input as inputs
+from interleave.plugin import options
+from interleave.plugin import request_input as inputs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -140,8 +140,7 @@ def mini(
         )
     _refuse_any(of_a_table, "is for a table: add --table ablation")
     suite, system = suite or "story", system or "full"
-    from interleave.cli.batch_progress import show_batch_progress
-    from interleave.cli.streams import collapse_retry_messages, make_console
+    from interleave.plugin import cli, make_console
     from interleave_mini.bench.reports import write_report
     from interleave_mini.bench.runner import Settings, default_folder, run_mini
 
@@ -158,7 +157,7 @@ def mini(
     folder = out or default_folder(settings)
     console = make_console()
     console.print("loading models…")
-    with show_batch_progress() as progress, collapse_retry_messages():
+    with cli.show_batch_progress() as progress, cli.collapse_retry_messages():
         result, answered = run_mini(settings, folder, progress)
     page = write_report(result, answered, folder)
     if json_output:
@@ -177,7 +176,7 @@ def mini(
 
 def _refuse_any(given: Mapping[str, object], why: str) -> None:
     """Refuse an option that has no meaning here, rather than ignore it."""
-    from interleave.errors import ConfigurationError
+    from interleave import ConfigurationError
 
     for option, value in given.items():
         if value is not None:

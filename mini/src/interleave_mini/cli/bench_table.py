@@ -27,7 +27,7 @@ WIDTH = 130
 
 def chosen(of_one_run: Mapping[str, object], of_a_table: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a table by name; refuses what only a single run has."""
-    from interleave.errors import ConfigurationError
+    from interleave import ConfigurationError
 
     for option, value in of_one_run.items():
         if value is not None:
@@ -51,8 +51,8 @@ def ablation(
     json_output: bool,
 ) -> int:
     """Run what is missing of the table, print and write it."""
-    from interleave.cli.streams import make_console
-    from interleave.errors import ConfigurationError
+    from interleave import ConfigurationError
+    from interleave.plugin import make_console
     from interleave_mini.bench.ablation import DEFAULT_ITEMS, DEFAULT_MORE_ITEMS, TableSettings, run_table
     from interleave_mini.bench.critic_exam import DEFAULT_ATTEMPTS, DEFAULT_FAILURES
     from interleave_mini.bench.systems import AgentSpecs, rows_named, suites_named
@@ -106,7 +106,7 @@ class StatusPrinter:
 
 
 def _write_pages(table: Table, examiner: Any, folder: Path) -> list[Path]:
-    from interleave.files import write_atomic
+    from interleave.plugin import write_atomic
     from interleave_mini.bench.reports import MARKDOWN_NAME, as_markdown, write_refinements
 
     command = shlex.join(["interleave", *sys.argv[1:]])

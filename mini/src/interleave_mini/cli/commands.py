@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from interleave.cli import options
+from interleave.plugin import options
 
 
 def label(
@@ -30,14 +30,12 @@ def label(
     json_output: options.Json = False,
 ) -> int:
     """Draw steps of true plans and label each as right or wrong; prints where the labels are."""
-    from interleave.backends.registry import require_backend
-    from interleave.cli.streams import say
-    from interleave.text import count
+    from interleave.plugin import backends, count, say
     from interleave_mini.bench.oracle_labels import LABELS_NAME, label_attempts
 
-    require_backend(generator, "generator")
+    backends.require_backend(generator, "generator")
     if critic is not None:
-        require_backend(critic, "critic")
+        backends.require_backend(critic, "critic")
     labels = label_attempts(
         out,
         generator=generator,
@@ -86,18 +84,15 @@ def closed_loop(
     json_output: options.Json = False,
 ) -> int:
     """Let the gripper work on goals of the test split, with a critic in the loop or without."""
-    from interleave.agents.loading import planner_from
-    from interleave.agents.prompts import load_pack
-    from interleave.backends.registry import load_agent
-    from interleave.config.specs import parse_spec
+    from interleave.plugin import agents, backends, load_pack, parse_spec
     from interleave.robots.checking import load_check
     from interleave_mini.robots.closed_loop import ClosedLoop, run_episodes
 
     check = None if critic == "none" else load_check(critic=critic)
     plans = None
     if planner != "true":
-        plans = planner_from(
-            load_agent(parse_spec(planner), "planner"), load_pack("mini"), max_steps=50
+        plans = agents.planner_from(
+            backends.load_agent(parse_spec(planner), "planner"), load_pack("mini"), max_steps=50
         ).agent
     loop = ClosedLoop(check, plans, errs=errs, max_tries=max_tries)
     report = asyncio.run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from interleave.errors import InputError
+from interleave import InputError
 from interleave_mini.language.patterns import NotUnderstood, normalised
 from interleave_mini.language.references import THING, Style, thing_described
 from interleave_mini.language.words import (

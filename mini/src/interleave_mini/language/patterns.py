@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 
-from interleave.errors import InputError
+from interleave import InputError
 
 GAP = re.compile(r"{(\w+)}")
 _SPACE = re.compile(r"\s+")

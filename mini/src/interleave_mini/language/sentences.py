@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from interleave.errors import InputError
+from interleave import InputError
 from interleave_mini.language.patterns import NotUnderstood, Pattern, normalised
 from interleave_mini.language.references import (
     REFERENCE,

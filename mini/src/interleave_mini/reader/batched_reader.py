@@ -16,7 +16,7 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from interleave.images import pixel_digest
+from interleave.plugin import images
 from interleave_mini.reader.scene_reader import Reader, Reading, shared_reader
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class BatchedReader:
 
     def submit(self, picture: Image) -> Future[Reading]:
         """A future of the reading of a picture."""
-        key = pixel_digest(picture)
+        key = images.pixel_digest(picture)
         with self._lock:
             if (known := self._cache.get(key)) is not None:
                 self._cache.move_to_end(key)

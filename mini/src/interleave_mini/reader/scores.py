@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interleave.types import Scores
+from interleave import Scores
 from interleave_mini.language.words import POSITIONS, a
 from interleave_mini.reader.scene_reader import Reading
 from interleave_mini.world.scene import CELLS, Scene, Thing

@@ -13,11 +13,10 @@ from random import Random
 
 from PIL.Image import Image
 
-from interleave.agents.planner import Planner
-from interleave.errors import InputError, ReplyError
+from interleave import InputError, Outcome, Planner, ReplyError, Verdict
+from interleave.plugin import Value
 from interleave.robots.control_loop import MAX_TRIES, carry_out
 from interleave.robots.sub_task_check import SubTaskCheck, SubTaskInput
-from interleave.types import Outcome, Value, Verdict
 from interleave_mini.bench.task_file import shipped_tasks
 from interleave_mini.bench.tasks import ROBOT, Task
 from interleave_mini.intervals import Estimate, estimate

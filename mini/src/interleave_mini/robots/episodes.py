@@ -141,7 +141,7 @@ def write_episodes(out: Path, count: int, *, seed: int = 0) -> Path:
     """Write so many episodes to a new dataset, and the truth beside its folder; returns the truth's path."""
     import numpy as np
 
-    from interleave.files import write_atomic
+    from interleave.plugin import write_atomic
     from interleave.robots.lerobot.new_dataset import NewDataset
 
     rng, truth = Random(f"episodes/{seed}"), list[EpisodeAnnotation]()

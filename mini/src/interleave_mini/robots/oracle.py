@@ -8,10 +8,9 @@ from itertools import pairwise
 
 from PIL.Image import Image
 
-from interleave.errors import ReplyError
+from interleave import Outcome, ReplyError, Verdict
 from interleave.robots.replies import SheetSegment
 from interleave.robots.sub_task_check import SubTaskInput
-from interleave.types import Outcome, Verdict
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.sentences import say_all

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from interleave.errors import InputError
+from interleave import InputError
 from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.scene import CELLS, GRID, Gripper, Scene, Size, Thing
 

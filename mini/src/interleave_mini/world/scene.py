@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from interleave.errors import InputError
+from interleave import InputError
 from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS
 
 GRID = 3

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from pathlib import Path
 
-from interleave.errors import ConfigurationError, InputError, did_you_mean
-from interleave.runs.folder import PictureStore
+from interleave import ConfigurationError, InputError
+from interleave.plugin import PictureStore, did_you_mean
 from interleave.train.data.prompts.corpus import PICTURES, JsonPart, RequestRow
 from interleave.train.data.prompts.stage import RequestSource
 from interleave.train.data.prompts.taxonomy import Key

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from interleave.errors import ConfigurationError, RunError
+from interleave import ConfigurationError, RunError
 
 RECORD = "stages.json"
 POLL_SECONDS = 0.2
@@ -182,7 +182,7 @@ class _Record:
         return {name: float(str(each["seconds"])) for name, each in self._stages.items()}
 
     def add(self, stage: Stage, seconds: float) -> None:
-        from interleave.files import write_atomic
+        from interleave.plugin import write_atomic
 
         self._stages[stage.name] = {"command": stage.command_line, "seconds": round(seconds, 1)}
         write_atomic(self.path, json.dumps(self._stages, indent=1).encode())

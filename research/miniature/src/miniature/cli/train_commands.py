@@ -208,7 +208,7 @@ def trajectories(
     seed: Seed = 0,
 ) -> int:
     """Train a critic by GRPO over whole stories; prints where the model is. The same command goes on."""
-    from interleave.errors import ConfigurationError
+    from interleave import ConfigurationError
     from miniature.train.trajectory_grpo import TrajectoryTraining, train_on_trajectories
 
     if reward not in ("trajectory", "step"):
@@ -366,7 +366,8 @@ def tasks(
 
 
 def _chain(out: Path, size: str, generator: str, shards: int, workers: int, seed: int) -> Chain:
-    from interleave.errors import ConfigurationError, did_you_mean
+    from interleave import ConfigurationError
+    from interleave.plugin import did_you_mean
 
     if size not in SIZES:
         raise ConfigurationError(f"no size named {size!r}. {did_you_mean(size, SIZES)}")
@@ -374,8 +375,7 @@ def _chain(out: Path, size: str, generator: str, shards: int, workers: int, seed
 
 
 def _run(stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool, keep_going: bool = False) -> int:
-    from interleave.backends.registry import require_backend
-    from interleave.cli.streams import say
+    from interleave.plugin import backends, say
     from miniature.cli.chain import run_chain
 
     stages = list(stages)
@@ -383,7 +383,7 @@ def _run(stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool, kee
         for stage in stages:
             typer.echo(stage.command_line)
         return 0
-    require_backend(chain.generator, "generator")
+    backends.require_backend(chain.generator, "generator")
     threads = max(1, (os.cpu_count() or 1) // at_once)
     seconds = run_chain(
         stages,

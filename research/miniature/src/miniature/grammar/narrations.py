@@ -14,7 +14,7 @@ from importlib.resources import files
 from random import Random
 from typing import Any
 
-from interleave.errors import InputError
+from interleave import InputError
 from interleave_mini.bench.tasks import Step
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.references import find

@@ -13,7 +13,7 @@ from functools import cached_property
 from random import Random
 from typing import TypeAlias
 
-from interleave.errors import InputError
+from interleave import InputError
 
 _TOKEN = re.compile(r"\{(?P<gap>[^{}]*)\}|(?P<mark>[\[\]()|])|(?P<text>[^{}\[\]()|]+)")
 _RUN = re.compile(r"[\w\0]+")

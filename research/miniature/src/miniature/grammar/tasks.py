@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-from interleave.errors import InputError
+from interleave import InputError
 from interleave_mini.bench.splits import (
     UNSEEN_PAIR,
     UNSEEN_TEMPLATE,

@@ -19,7 +19,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import groupby
 
-from interleave.errors import InputError
+from interleave import InputError
 from interleave_mini.bench.splits import has_held_out_pair
 from interleave_mini.bench.tasks import Step
 from interleave_mini.language.descriptions import parse_description

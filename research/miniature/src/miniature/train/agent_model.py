@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
 from interleave.local.processors import image_text_processor
 from interleave.local.silence import quiet
 from miniature.train.tokenizers import agent_tokenizer

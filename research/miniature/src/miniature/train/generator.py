@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError
 from interleave_mini.intervals import Estimate
 from interleave_mini.reader import Reader
 from interleave_mini.world.drawing import TorchPainter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from random import Random
 
-from interleave.errors import InputError
+from interleave import InputError
 from interleave_mini.bench.tasks import Step
 from interleave_mini.language.words import UNCOUNTABLE, plural
 from interleave_mini.world.kinds import COLOURS, KINDS

@@ -9,10 +9,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from interleave.agents.critic import critic_input
-from interleave.agents.replies import render_plan, render_verdict
+from interleave import Verdict
 from interleave.local.train_bpe import byte_level_bpe
-from interleave.types import Verdict
+from interleave.plugin import agents, critic_input
 from interleave_mini.bench.tasks import SUITES, Task
 from interleave_mini.language.words import CELL_OF, ROWS, capitalised
 from interleave_mini.oracle import judge_attempt
@@ -130,9 +129,9 @@ def agent_corpus(samples: int) -> list[str]:
     texts = []
     for number in range(samples):
         task = sample_task(SUITES[number % len(SUITES)], rng)
-        texts += [task.text, render_plan(task.plan())]
+        texts += [task.text, agents.render_plan(task.plan())]
         if number % 8 == 0 and not task.text_only:
-            texts.append(render_verdict(_sample_verdict(task, rng)))
+            texts.append(agents.render_verdict(_sample_verdict(task, rng)))
     return texts
 
 

@@ -16,18 +16,18 @@ from functools import reduce
 from random import Random
 from typing import TYPE_CHECKING
 
-from interleave.agents.critic import critic_input, critic_messages, read_verdict
-from interleave.agents.prompts import PromptPack
-from interleave.backends.protocols import (
+from interleave import (
     ImageGenerator,
     ImageRequest,
     Message,
+    Outcome,
+    ReplyError,
     Sampling,
+    Slot,
+    Verdict,
     VisionLanguageModel,
 )
-from interleave.config.run_config import best_attempt
-from interleave.errors import ReplyError
-from interleave.types import Outcome, Slot, Verdict
+from interleave.plugin import PromptPack, config, critic_input, critic_messages, read_verdict
 from interleave_mini.bench.tasks import Step, Task
 from interleave_mini.reader import Reading, shared_batched_reader
 from interleave_mini.reader.scores import shows
@@ -140,7 +140,7 @@ class StepReward:
 def chosen(attempts: Sequence[JudgedAttempt]) -> JudgedAttempt:
     """The attempt that counts, as in use."""
     first, *others = attempts
-    return reduce(best_attempt, others, first)
+    return reduce(config.best_attempt, others, first)
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,10 @@ from typing import Any, Literal
 
 import torch
 
-from interleave.agents.prompts import load_pack
-from interleave.backends.registry import load_generator, load_vlm
-from interleave.errors import ConfigurationError
+from interleave import ConfigurationError, Outcome, load_generator, load_vlm
 from interleave.local.processors import load_processor
 from interleave.local.silence import quiet
-from interleave.types import Outcome
+from interleave.plugin import load_pack
 from interleave_mini.bench.tasks import Task
 from miniature.grammar.tasks import sample_training_task
 from miniature.train.agent_model import check_model_folder

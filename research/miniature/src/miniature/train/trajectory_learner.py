@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from interleave.backends.protocols import Message
+from interleave import Message
 from interleave.train.models import avoid_cudnn_attention
 
 CLIP = 1.0

@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from interleave.agents.replies import render_plan, render_verdict
-from interleave.errors import ConfigurationError, InputError, did_you_mean
-from interleave.types import Outcome, Verdict
+from interleave import ConfigurationError, InputError, Outcome, Verdict
+from interleave.plugin import agents, did_you_mean
 from interleave_mini.bench.random_scenes import random_operations, random_scene
 from interleave_mini.bench.splits import has_held_out_pair
 from interleave_mini.bench.tasks import ROBOT, SUITES, Step, Task
@@ -200,9 +199,11 @@ def verdict_question(planned: str, drawn: str) -> str:
 def verdict_on(reasoning: str, step: Example) -> str:
     """A critic's reply: accepted, or refused with an exact prompt."""
     if reasoning == ACCEPTED:
-        return render_verdict(Verdict(outcome=Outcome.ACCEPTED, reasoning=reasoning))
+        return agents.render_verdict(Verdict(outcome=Outcome.ACCEPTED, reasoning=reasoning))
     refined = refine_prompt(step.after, step.before)
-    return render_verdict(Verdict(outcome=Outcome.REJECTED, reasoning=reasoning, refined_prompt=refined))
+    return agents.render_verdict(
+        Verdict(outcome=Outcome.REJECTED, reasoning=reasoning, refined_prompt=refined)
+    )
 
 
 def _verdict_text(shown: Scene, wanted: Scene) -> str:
@@ -226,7 +227,7 @@ def _worked(rng: Random) -> Exercise:
 
 
 def _to_plan(name: str, task: Task, rng: Random) -> Exercise:
-    answer = render_plan(task.plan())
+    answer = agents.render_plan(task.plan())
     if task.parts == (task.text,) and rng.random() < NEW_WORDS:
         scenes = [step.scene for step in task.steps]
         text, answer = with_new_words(task.text, answer, scenes, rng)
@@ -268,9 +269,9 @@ def done_answer(shown: Shot, step: Step) -> str:
     """The true verdict on a sub-task; where it is not done, with what the gripper has to do from here."""
     seen, wanted = what_is_seen(shown), step.scene
     if isinstance(shown, Scene) and same_state(seen, wanted):
-        return render_verdict(Verdict(outcome=Outcome.ACCEPTED, reasoning=ACCEPTED))
+        return agents.render_verdict(Verdict(outcome=Outcome.ACCEPTED, reasoning=ACCEPTED))
     what_to_do = say_all(correction(seen, wanted), seen) or step.prompt
-    return render_verdict(
+    return agents.render_verdict(
         Verdict(outcome=Outcome.REJECTED, reasoning=_what_is_wrong(shown, wanted), refined_prompt=what_to_do)
     )
 
@@ -292,7 +293,7 @@ def _segment(rng: Random) -> Exercise:
     places = _sheet(episode, rng)
     steps = described_shots(episode, places)
     ending = rng.choice(DESCRIBE)
-    answer = render_plan(Task("annotate", "", "describing", ending, (ending,), steps).plan())
+    answer = agents.render_plan(Task("annotate", "", "describing", ending, (ending,), steps).plan())
     return Exercise("segment", ("Plan: ", *(episode.shots[place] for place in places), ending), answer)
 
 
@@ -318,7 +319,7 @@ def _again(rng: Random) -> Exercise | None:
 
 def _another_word(task: Task, rng: Random) -> Exercise | None:
     """One kind or colour is another."""
-    answer = render_plan(task.plan())
+    answer = agents.render_plan(task.plan())
     said = [word for word in (*COLOURS, *NOUNS) if has_word(task.text, word) and has_word(answer, word)]
     if not said:
         return None
@@ -329,7 +330,7 @@ def _another_word(task: Task, rng: Random) -> Exercise | None:
 
 def _another_number(task: Task, rng: Random) -> Exercise | None:
     """There are fewer of something, or more."""
-    found, answer = COUNTED.search(task.text), render_plan(task.plan())
+    found, answer = COUNTED.search(task.text), agents.render_plan(task.plan())
     if found is None:
         return None
     said = found["count"].lower()
@@ -342,7 +343,7 @@ def _another_number(task: Task, rng: Random) -> Exercise | None:
 
 def _something_unwanted(task: Task, rng: Random) -> Exercise | None:
     """The plan has something that the request says is not to be there."""
-    answer = render_plan(task.plan())
+    answer = agents.render_plan(task.plan())
     text = with_negation(task.text, _kinds_of(task), rng)
     unwanted = [
         word for word in KIND_OF if word in NOUNS and has_word(text, word) and not has_word(task.text, word)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from random import Random
 
-from interleave.errors import InputError
+from interleave import InputError
 from interleave_mini.bench.tasks import Step
 from interleave_mini.language.patterns import Pattern, filled
 from interleave_mini.language.references import REFERENCE, THING, Style, find, thing_described

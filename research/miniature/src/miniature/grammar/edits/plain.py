@@ -9,7 +9,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from interleave.errors import InputError
+from interleave import InputError
 from interleave_mini.bench.tasks import Step
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.references import Style, find, thing_described
