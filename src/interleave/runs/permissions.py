@@ -111,8 +111,9 @@ def _allowed_everywhere() -> list[str]:
 
 def _permissions(spec: Spec) -> Iterator[Permission]:
     info = find_backend(spec.name, *GROUPS)
-    if info is not None and info.asks and not info.missing:  # else it cannot be loaded either
-        yield from (Permission(*asked) for asked in pkgutil.resolve_name(info.asks)(spec))
+    if info is not None and info.asks:
+        if not info.missing:  # without its packages it is not going to be loaded
+            yield from (Permission(*asked) for asked in pkgutil.resolve_name(info.asks)(spec))
     elif spec.name not in GENERATORS | VLMS and "://" in str(spec):
         yield Permission(str(spec), f"use the backend {spec.name!r} of another package as {str(spec)!r}")
     if spec.options.get("trust_remote_code", "false").lower() not in _FALSE:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interleave import Outcome
-from interleave.plugin import PictureStore, write_atomic, render
+from interleave.plugin import PictureStore, render, write_atomic
 from interleave_mini.bench.ablation import ExamResult, Line, Table, TableRow
 from interleave_mini.bench.critic_exam import Attempt
 from interleave_mini.bench.critic_exam_run import CriticResult, Examiner, Judged, Redrawn
