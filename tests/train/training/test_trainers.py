@@ -276,10 +276,10 @@ def test_the_pack_and_the_environment_decide_format_and_redraws(monkeypatch: pyt
 def test_files_of_old_trainings_find_the_rewards_by_their_old_names(
     name: str, wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in [each for each in sys.modules if each.startswith("interleave.train")]:
+    for module in [each for each in sys.modules if each.startswith("interleave.training")]:
         monkeypatch.delitem(sys.modules, module)
     with pytest.warns(DeprecationWarning, match=f"trainers.{name} is now interleave.train.trainers.{name}"):
-        old = import_module(f"interleave.train.trainers.{name}")
+        old = import_module(f"interleave.training.trainers.{name}")
     assert old is import_module(f"interleave.train.trainers.{name}")
     if name == "verl":
         given = asyncio.run(old.compute_score(solution_str=accept(), **verl_record(wrong), **SPECS))

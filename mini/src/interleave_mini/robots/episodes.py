@@ -144,7 +144,8 @@ def write_episodes(out: Path, count: int, *, seed: int = 0) -> Path:
     from interleave.plugin import write_atomic
     from interleave.robots.lerobot.new_dataset import NewDataset
 
-    rng, truth = Random(f"episodes/{seed}"), list[EpisodeAnnotation]()
+    rng = Random(f"episodes/{seed}")
+    truth: list[EpisodeAnnotation] = []
     features = {"observation.state": STATE, "action": STATE}
     with NewDataset(
         out, fps=FRAMES_PER_SECOND, camera=CAMERA, features=features, robot="mini_gripper", language=False
