@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 import tomllib
+from dataclasses import fields
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -160,12 +161,14 @@ def test_every_file_belongs_to_a_part() -> None:
 
 
 def test_every_name_of_the_surface_is_imported_and_described() -> None:
-    from interleave import plugin
+    from interleave import BackendInfo, plugin
 
     page = (ROOT / "docs" / "reference" / "plugin.md").read_text("utf-8")
     assert len(plugin.__all__) <= 60
     assert all(getattr(plugin, name) is not None for name in plugin.__all__)
     assert [name for name in plugin.__all__ if f"| `{name}` |" not in page] == []
+    table = page.partition("## What a backend may say")[2].partition("## ")[0]
+    assert [field.name for field in fields(BackendInfo) if f"`{field.name}`" not in table] == []
 
 
 @pytest.mark.parametrize("stub", sorted(SOURCE.glob("*/__init__.pyi")), ids=lambda path: path.parent.name)

@@ -2,65 +2,48 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from interleave import BackendInfo
 
-OPENAI_IMAGES = BackendInfo(
+_row = partial(BackendInfo, extra="api", light=True, asks="interleave.remote.permissions:asked_of")
+
+OPENAI_IMAGES = _row(
     "interleave.remote.openai_images:OpenAIImagesGenerator",
     "OpenAI's image models, and servers that speak their wire: SGLang-Diffusion, vLLM-Omni",
     needs=("openai", "httpx2"),
-    extra="api",
     key="OPENAI_API_KEY",
-    light=True,
-    asks="interleave.remote.permissions:asked_of",
 )
-GEMINI_IMAGES = BackendInfo(
+GEMINI_IMAGES = _row(
     "interleave.remote.gemini_images:GeminiGenerator",
     "Google's image models: Nano Banana, Nano Banana Pro",
     needs=("google.genai", "httpx2"),
-    extra="api",
     key="GEMINI_API_KEY",
-    light=True,
-    asks="interleave.remote.permissions:asked_of",
 )
-HTTP = BackendInfo(
+HTTP = _row(
     "interleave.remote.http_generator:HttpGenerator",
     "services that speak /edit and /generate: http://host:8011[,http://…] or http:./FILE",
     needs=("httpx2",),
-    extra="api",
-    light=True,
-    asks="interleave.remote.permissions:asked_of",
 )
-JSON = BackendInfo(
+JSON = _row(
     "interleave.remote.json_api:JsonApiGenerator",
     "a plain image API that a file describes: json:./FILE.toml@http://host:9000, json:automatic1111",
     needs=("httpx2",),
-    extra="api",
-    light=True,
-    asks="interleave.remote.permissions:asked_of",
 )
-COMFYUI = BackendInfo(
+COMFYUI = _row(
     "interleave.remote.comfyui:ComfyUIGenerator",
     "a workflow of your own on a ComfyUI server: comfyui:WORKFLOW.json@http://host:8188",
     needs=("httpx2",),
-    extra="api",
-    light=True,
-    asks="interleave.remote.permissions:asked_of",
 )
-OPENAI = BackendInfo(
+OPENAI = _row(
     "interleave.remote.openai_vlm:OpenAIVlm",
     "chat completions of OpenAI, Azure, vLLM, SGLang, Ollama, OpenRouter and so on",
     needs=("openai", "httpx2"),
-    extra="api",
     key="OPENAI_API_KEY",
-    light=True,
-    asks="interleave.remote.permissions:asked_of",
 )
-GEMINI = BackendInfo(
+GEMINI = _row(
     "interleave.remote.gemini_vlm:GeminiVlm",
     "Google's Gemini models",
     needs=("google.genai", "httpx2"),
-    extra="api",
     key="GEMINI_API_KEY",
-    light=True,
-    asks="interleave.remote.permissions:asked_of",
 )
