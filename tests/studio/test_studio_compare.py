@@ -223,6 +223,7 @@ def test_attempts_are_labelled_by_keyboard_undone_and_resumed_after_a_kill(
         press("a", 11)
         press("r", 10)
         press("A", 9)
+        wait_until(lambda: len(labels(studio, "ann")) == 3)
         assert [each["value"] for each in labels(studio, "ann")] == [True, False, True]
         press("u", 10)
         press("u", 11)

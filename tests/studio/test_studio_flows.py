@@ -310,7 +310,9 @@ def test_pictures_are_added_pasted_dropped_and_removed(page: Page, shared: Studi
     page.get_by_role("textbox", name="Your request").fill("Paint it green, in two pictures")
     page.get_by_role("button", name="Write the plan").click()
     page.get_by_role("button", name="Draw it").wait_for()
-    assert page.get_by_role("img", name=re.compile("given with the request")).count() == 2
+    given = page.get_by_role("img", name=re.compile("given with the request"))
+    given.nth(1).wait_for()
+    assert given.count() == 2
     request = shared.get(f"/v1/documents/{id_of(page)}")["request"]
     assert ["picture" in part for part in request] == [True, True, False]
 

@@ -102,7 +102,8 @@ def test_links_in_a_report_are_followed_and_change_the_address(page: Page, studi
     page.frame_locator("iframe").get_by_alt_text("teal").click()
     shown = page.get_by_role("dialog").get_by_role("img")
     shown.wait_for()
-    assert shown.evaluate("each => [each.naturalWidth, each.naturalHeight]") == [40, 20]
+    size = "each => each.decode().then(() => [each.naturalWidth, each.naturalHeight])"
+    assert shown.evaluate(size) == [40, 20]
     page.keyboard.press("Escape")
     page.frame_locator("iframe").get_by_role("link", name="the run").click()
     framed(page, "The run")
