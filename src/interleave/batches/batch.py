@@ -164,7 +164,7 @@ class Watcher:
     """Follows a batch as it works; this one ignores all it is told. Lines may come from several threads."""
 
     def begin(self, total: int, what: str = "") -> None:
-        """So many requests are to be answered; `what` names the pass where there are several."""
+        """Called with the number of requests ahead; `what` names the pass where there are several."""
 
     def line(self, line: EventLine) -> None:
         """Something happened in a run of this process; runs on other machines report only their end."""

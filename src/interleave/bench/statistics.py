@@ -1,7 +1,7 @@
 """Statistics: intervals, correlations, accuracy with ties, agreement of raters, reliability, scaling.
 
 Pure functions on numpy. scipy and krippendorff give the same figures, but a bootstrap with them takes ten
-times as long: they rank and count anew for every resample.
+times as long: they rank and count again for every resample.
 """
 
 from __future__ import annotations

@@ -62,14 +62,14 @@ def plan(
     from contextlib import redirect_stdout
     from io import StringIO
 
-    from interleave.plugin import Output, Run, open_run, run_and_report
+    from interleave.plugin import Output, open_run, run_and_report, runs
     from interleave.plugin import request_input as inputs
     from interleave.robots.subgoals import write_subgoals
 
     asked = inputs.build_request(inputs.gather_parts(goal, [image] if image else None, None))
     folders: list[Path] = []
 
-    def opened() -> Run:
+    def opened() -> runs.Run:
         run = open_run(
             asked,
             out=out,

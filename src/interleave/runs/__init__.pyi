@@ -60,3 +60,4 @@ from interleave.runs.resolve import (
 from interleave.runs.folder import IMAGES_FOLDER as IMAGES_FOLDER, image_name as image_name
 from interleave.sources import SourcePictures as SourcePictures, Start as Start
 from interleave.runs.resolve import strictness as strictness
+from interleave.runs.run import Run as Run
