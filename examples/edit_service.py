@@ -2,9 +2,9 @@
 
     uvicorn --app-dir examples edit_service:app --port 8011
     interleave backends check http://127.0.0.1:8011
-    interleave generate "A lake in 3 pictures" --generator http://127.0.0.1:8011 --profile dry-run
+    interleave generate "A lake in 3 images" --generator http://127.0.0.1:8011 --profile dry-run
 
-It gets a prompt, a seed and the picture to start from (a PNG as base64, or null), and answers with a picture
+It gets a prompt, a seed and the image to start from (a PNG as base64, or null), and answers with an image
 as base64. Put a model in the place of `draw`.
 """
 
@@ -21,16 +21,16 @@ app = FastAPI()
 @app.post("/edit")
 def edit(asked: dict) -> dict:
     start = io.BytesIO(base64.b64decode(asked["image"])) if asked["image"] else None
-    picture = draw(asked["prompt"], asked["seed"], Image.open(start) if start else None)
-    picture.save(png := io.BytesIO(), "PNG")
+    image = draw(asked["prompt"], asked["seed"], Image.open(start) if start else None)
+    image.save(png := io.BytesIO(), "PNG")
     return {"image": base64.b64encode(png.getvalue()).decode()}
 
 
 def draw(prompt: str, seed: int, start: Image.Image | None) -> Image.Image:
-    """Paints stripes on the picture it starts from."""
-    picture = start.convert("RGB").resize((256, 256)) if start else Image.new("RGB", (256, 256), "white")
-    dice, pen = random.Random(f"{prompt}/{seed}"), ImageDraw.Draw(picture)
+    """Paints stripes on the image it starts from."""
+    image = start.convert("RGB").resize((256, 256)) if start else Image.new("RGB", (256, 256), "white")
+    dice, pen = random.Random(f"{prompt}/{seed}"), ImageDraw.Draw(image)
     for _ in range(12):
         top, colour = dice.randrange(256), tuple(dice.randrange(256) for _ in range(3))
         pen.rectangle((0, top, 256, top + 5), fill=colour)
-    return picture
+    return image

@@ -1,4 +1,4 @@
-"""First document: a request in, text and pictures out.
+"""First document: a request in, text and images out.
 
     python examples/first_document.py
 
@@ -11,7 +11,7 @@ REQUEST = "How a frog grows up, step by step, in four pictures"
 
 
 def main() -> None:
-    # The plan alone: the planner writes every step before the first picture is drawn.
+    # The plan alone: the planner writes every step before the first image is drawn.
     plan = interleave.plan(REQUEST)
     for step in plan.steps:
         print(f"{step.number}. {step.text}  [prompt: {step.prompt}]")

@@ -88,7 +88,7 @@ def judged(work: Workspace, checkout: Path | None) -> Scorer:
         item, grader = items[str(state.sample_id)], model.get_model(role="grader")
         outputs = {}
         if stored := state.metadata["output"]:
-            for part in stored["parts"]:  # pictures lie in the folder of the runs, verdicts in the sample's
+            for part in stored["parts"]:  # images lie in the folder of the runs, verdicts in the sample's
                 part["image"] = part["image"] and str((work.folder / part["image"]).absolute())
             outputs[item.id] = Output.model_validate(stored)
         one = Dataset((item,), work.dataset.revision, work.dataset.source)
@@ -142,7 +142,7 @@ class InspectVlm:
         return interleave.Reply(output.completion, FINISH.get(output.stop_reason, "stop"))
 
 
-def content(part: interleave.Text | interleave.Picture) -> model.Content:
+def content(part: interleave.Text | interleave.ImagePart) -> model.Content:
     if isinstance(part, interleave.Text):
         return model.ContentText(text=part.text)
     buffer = io.BytesIO()

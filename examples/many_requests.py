@@ -54,14 +54,14 @@ async def stop_after(enough: int, count: int, generator: Counting) -> None:
 def main(count: int) -> None:
     before = Counting()
     asyncio.run(stop_after(count // 4, count, before))
-    print(f"stopped: {before.drawn} pictures drawn")
+    print(f"stopped: {before.drawn} images drawn")
 
     after = Counting()
     summary = interleave.generate_many(
         requests(count), out=OUT, concurrency=16, generator=after, profile="dry-run", max_attempts=1
     )
     print(f"{summary.done} of {summary.total} done, {summary.failed} failed, {summary.calls} calls")
-    print(f"continued: {after.drawn} pictures drawn")
+    print(f"continued: {after.drawn} images drawn")
     for failure in summary.failures:  # the first few, each with its cause
         print(f"{failure.id}: {failure.reason}")
 

@@ -2,7 +2,7 @@
 
     python examples/own_critic.py
 
-This critic measures instead of looking: a picture that is too dark is rejected, and the prompt asks for more
+This critic measures instead of looking: an image that is too dark is rejected, and the prompt asks for more
 light. The generator understands that much, so that the loop can be watched.
 """
 
@@ -14,10 +14,10 @@ BRIGHT_ENOUGH = 120
 
 
 class LightMeter:
-    """Accepts pictures whose mean brightness is high enough."""
+    """Accepts images whose mean brightness is high enough."""
 
     async def judge(self, seen: interleave.CriticInput) -> interleave.Verdict:
-        # seen.before and seen.after are the two pictures; seen.planned_prompt is what the plan asks for,
+        # seen.before and seen.after are the two images; seen.planned_prompt is what the plan asks for,
         # seen.prompt what drew this attempt.
         brightness = ImageStat.Stat(seen.after.convert("L")).mean[0]
         if brightness >= BRIGHT_ENOUGH:
@@ -32,7 +32,7 @@ class LightMeter:
 
 
 class Lamp:
-    """A generator that draws dark pictures until it is asked for more light."""
+    """A generator that draws dark images until it is asked for more light."""
 
     capabilities = interleave.GeneratorCapabilities(max_sources=1)
 

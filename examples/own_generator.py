@@ -1,8 +1,8 @@
-"""Own generator: any object with `capabilities` and `generate` draws the pictures.
+"""Own generator: any object with `capabilities` and `generate` draws the images.
 
     python examples/own_generator.py
 
-This one writes its prompt on a card and pastes the picture it starts from into a corner. Put a model, a
+This one writes its prompt on a card and pastes the image it starts from into a corner. Put a model, a
 service or an API in its place; planner and critic are the doubles of the profile `dry-run`.
 """
 
@@ -15,7 +15,7 @@ import interleave
 
 
 class Postcards:
-    """Draws one picture from a prompt, a seed and the pictures to start from."""
+    """Draws one image from a prompt, a seed and the images to start from."""
 
     # What it can do. What is not allowed here is never asked of it: a plan that needs more is refused first.
     capabilities = interleave.GeneratorCapabilities(max_sources=1, price_per_image=0.0)
@@ -23,14 +23,14 @@ class Postcards:
     async def generate(self, request: interleave.ImageRequest) -> Image.Image:
         # `await` whatever takes long; a blocking library belongs in `await asyncio.to_thread(...)`.
         if "dragon" in request.prompt:
-            # A failure is an error and never a picture. `transient=True` asks for another try.
+            # A failure is an error and never an image. `transient=True` asks for another try.
             raise interleave.BackendError("postcards cannot draw dragons", transient=False)
 
-        dice = random.Random(request.seed)  # the same seed must give the same picture
+        dice = random.Random(request.seed)  # the same seed must give the same image
         background = tuple(dice.randrange(150, 240) for _ in range(3))
         card = Image.new("RGB", (320, 240), background)
         ImageDraw.Draw(card).multiline_text((12, 12), textwrap.fill(request.prompt, 44), fill="black")
-        for source in request.sources:  # empty for a first picture
+        for source in request.sources:  # empty for a first image
             card.paste(source.resize((96, 72)), (212, 156))
         return card
 
@@ -40,7 +40,7 @@ def main() -> None:
         "A day at the lake in 3 pictures", generator=Postcards(), profile="dry-run", out="runs/postcards"
     )
     attempts = sum(len(step.attempts) for step in run.record.steps)
-    print(f"{len(run.steps)} steps, {attempts} pictures drawn")
+    print(f"{len(run.steps)} steps, {attempts} images drawn")
     print(run.document)
 
     try:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Your own requests: one JSON object a line. The id may be left out; pictures go in as
+# Your own requests: one JSON object a line. The id may be left out; images go in as
 # {"request": [{"text": "…"}, {"image": "cat.png"}]}, with the file beside this one.
 REQUESTS = [
     "How a frog grows up, step by step, in four pictures",
@@ -55,7 +55,7 @@ def train(model: str) -> str:
 def main() -> None:
     rows = make_rows(
         teacher="--planner oracle --critic oracle",
-        # A critic learns from pictures that failed, so one of the two generators errs on purpose.
+        # A critic learns from images that failed, so one of the two generators errs on purpose.
         generators="--generator world --generator world?mistakes=0.5",
         scorer="oracle",
     )

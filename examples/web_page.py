@@ -80,7 +80,7 @@ def as_message(event: interleave.Event) -> tuple[str, dict[str, object]]:
 
 
 def data_url(image: Image.Image) -> str:
-    """The picture itself as an address, so that the page needs no second request."""
+    """The image itself as an address, so that the page needs no second request."""
     file = io.BytesIO()
     image.save(file, "WEBP", quality=85)
     return "data:image/webp;base64," + base64.b64encode(file.getvalue()).decode()

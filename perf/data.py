@@ -1,8 +1,8 @@
-"""What selecting and exporting cost: a million attempts through both, and pictures held by the rows, apart.
+"""What selecting and exporting cost: a million attempts through both, and images held by the rows, apart.
 
 Run with: make bench        (or: python perf/data.py [attempts], e.g. 100000 for a tenth)
 The collection is written straight to disk: runs of four steps and ten attempts with scores from a seed.
-All runs share a few pictures, each through a link of its own, so that the files are opened a million times.
+All runs share a few images, each through a link of its own, so that the files are opened a million times.
 Memory is that of all processes together, at its highest.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 
 from interleave.agents.prompts import load_pack
 from interleave.config.run_config import PackConfig, RoleConfig, RunConfig
-from interleave.runs.folder import PictureStore
+from interleave.runs.folder import ImageStore
 from interleave.runs.journal import RequestPart
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.types import Outcome, Plan, PlanStep, Request, Verdict
@@ -57,13 +57,13 @@ def main() -> None:
 
 
 def by_reference(scratch: Path, attempts: int) -> None:
-    print(f"{attempts:,} attempts through select and export, pictures by reference, {WORKERS} processes")
+    print(f"{attempts:,} attempts through select and export, images by reference, {WORKERS} processes")
     started = time.perf_counter()
     collection = write_collection(scratch / "collection", attempts)
     report("(writing the collection)", f"{time.perf_counter() - started:.0f} s")
     selecting = measured("select", str(collection), "--out", str(scratch / "selection"))
     exporting = measured(
-        "export", str(scratch / "selection"), "--out", str(scratch / "rows"), "--pictures", "referenced"
+        "export", str(scratch / "selection"), "--out", str(scratch / "rows"), "--images", "referenced"
     )
     report("select", str(selecting))
     report("export for TRL, four files", str(exporting))
@@ -79,13 +79,13 @@ def by_reference(scratch: Path, attempts: int) -> None:
 
 
 def embedded(scratch: Path, attempts: int) -> None:
-    print(f"{attempts:,} attempts exported with their pictures in the rows, {WORKERS} processes")
+    print(f"{attempts:,} attempts exported with their images in the rows, {WORKERS} processes")
     collection = write_collection(scratch / "small", attempts)
     measured("select", str(collection), "--out", str(scratch / "small-selection"))
     out = scratch / "small-rows"
     cost = measured("export", str(scratch / "small-selection"), "--out", str(out))
     size = sum(path.stat().st_size for path in out.rglob("*.parquet")) / 1e6
-    report("export for TRL, pictures embedded", str(cost))
+    report("export for TRL, images embedded", str(cost))
     report("attempts per second", f"{attempts / cost.seconds:,.0f}/s")
     report("written", f"{size:,.0f} MB, {size / cost.seconds:.0f} MB/s")
 
@@ -137,7 +137,7 @@ def _resident_gigabytes(pid: int) -> float:
 def write_collection(folder: Path, attempts: int) -> Path:
     """Run folders whose records look like those of real runs, and the scores of all their attempts."""
     rng = Random(0)
-    shared = PictureStore(folder / "shared")
+    shared = ImageStore(folder / "shared")
     shared.folder.parent.mkdir(parents=True)
     plans = [_sampled_plan(rng) for _ in range(200)]
     names = [shared.put(draw(scene)) for _, scenes in plans for scene in scenes]

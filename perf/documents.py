@@ -29,7 +29,7 @@ from interleave.runs.journal import Entry, read_journal
 SECTIONS: dict[str, Callable[[Path], None]] = {}
 JOBS = 1000
 DELAY = 10.0
-"""Seconds that the double takes for a picture: a thousand jobs then ask for a hundred pictures a second."""
+"""Seconds that the double takes for an image: a thousand jobs then ask for a hundred images a second."""
 CLIENTS = 32
 
 
@@ -135,7 +135,7 @@ def synced_write(scratch: Path) -> float:
 
 @section
 def crowd(scratch: Path) -> None:
-    """A thousand jobs at once, two steps and three pictures each; the double takes ten seconds a picture."""
+    """A thousand jobs at once, two steps and three images each; the double takes ten seconds an image."""
     with serving(
         scratch / "crowd",
         "--generator",

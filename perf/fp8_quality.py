@@ -1,10 +1,10 @@
-"""What float8 does to pictures: the miniature's generator with and without it, judged by the reader.
+"""What float8 does to images: the miniature's generator with and without it, judged by the reader.
 
-    python perf/fp8_quality.py --pictures 1000 --results perf/results/fp8-quality.json
+    python perf/fp8_quality.py --images 1000 --results perf/results/fp8-quality.json
 
-Edits of painted scenes with short prompts, the sort that the generator fails at most often, and pictures from
-text; the same scenes, prompts and seeds each time. A picture counts as right where it shows exactly what was
-asked for. Differences are paired, picture by picture.
+Edits of painted scenes with short prompts, the sort that the generator fails at most often, and images from
+text; the same scenes, prompts and seeds each time. An image counts as right where it shows exactly what was
+asked for. Differences are paired, image by image.
 """
 
 from __future__ import annotations
@@ -67,15 +67,15 @@ async def drawn(generator: ImageGenerator, tasks: Sequence[Task]) -> list[Image.
 def judged(spec: str, tasks: Sequence[Task], reader: Reader) -> tuple[list[bool], list[Image.Image]]:
     generator = load_generator(spec)
     right: list[bool] = []
-    pictures: list[Image.Image] = []
+    images: list[Image.Image] = []
     for start in range(0, len(tasks), TOGETHER):
         part = tasks[start : start + TOGETHER]
         made = asyncio.run(drawn(generator, part))
-        readings = reader.read_many(np.stack([np.asarray(picture) for picture in made]))
+        readings = reader.read_many(np.stack([np.asarray(image) for image in made]))
         right += [shows(reading, task.wanted) for reading, task in zip(readings, part, strict=True)]
-        pictures += made
+        images += made
         print(spec.rpartition("?")[2], len(right), sum(right), flush=True)
-    return right, pictures
+    return right, images
 
 
 def compared(plain: Sequence[bool], rounded: Sequence[bool]) -> dict[str, float]:
@@ -89,7 +89,7 @@ def compared(plain: Sequence[bool], rounded: Sequence[bool]) -> dict[str, float]
 
 
 def levels_apart(ones: Sequence[Image.Image], others: Sequence[Image.Image]) -> float:
-    """How far pictures differ, in levels of 255."""
+    """How far images differ, in levels of 255."""
     pairs = zip(ones, others, strict=True)
     return float(np.mean([np.abs(np.asarray(a, int) - np.asarray(b, int)).mean() for a, b in pairs]))
 
@@ -98,7 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--pictures", type=int, default=1000, help="of each sort [1000]")
+    parser.add_argument("--images", type=int, default=1000, help="of each sort [1000]")
     parser.add_argument("--sorts", default=",".join(SORTS), help=f"[{','.join(SORTS)}]")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int, default=10)
@@ -107,9 +107,9 @@ def main() -> None:
     reader, rows = Reader(None if options.device == "cpu" else options.device), []
     how = f"device={options.device}&batch={options.batch}&compile=false"
     for sort in options.sorts.split(","):
-        tasks = tasks_of(sort, options.pictures)
+        tasks = tasks_of(sort, options.images)
         started = time.perf_counter()
-        plain, pictures = judged(f"diffusers:{WEIGHTS}?{how}", tasks, reader)
+        plain, images = judged(f"diffusers:{WEIGHTS}?{how}", tasks, reader)
         rounded, others = judged(f"diffusers:{WEIGHTS}?{how}&quantization=fp8", tasks, reader)
         row = {
             "sort": sort,
@@ -118,7 +118,7 @@ def main() -> None:
             "plain": vars(estimate([float(each) for each in plain])),
             "fp8": vars(estimate([float(each) for each in rounded])),
             **compared(plain, rounded),
-            "levels_apart": levels_apart(pictures, others),
+            "levels_apart": levels_apart(images, others),
             "seconds": time.perf_counter() - started,
         }
         rows.append(row)

@@ -1,4 +1,4 @@
-"""How long the miniature's generator takes for a picture on this machine, alone and in batches.
+"""How long the miniature's generator takes for an image on this machine, alone and in batches.
 
 Run with: python perf/generator.py
 """
@@ -22,8 +22,8 @@ SOURCE = draw(Scene.of("meadow", {4: Thing("cat", "red")}))
 GOALS = {"from text": 1.0, "an edit": 1.5}
 
 
-def seconds_a_picture(generator: Any, prompt: str, sources: tuple[Any, ...], together: int) -> float:
-    """The median over a few repeats, each of so many pictures asked for at once."""
+def seconds_per_image(generator: Any, prompt: str, sources: tuple[Any, ...], together: int) -> float:
+    """The median over a few repeats, each of so many images asked for at once."""
 
     async def some() -> None:
         asked = (ImageRequest(prompt, seed, sources) for seed in range(together))
@@ -41,10 +41,10 @@ def main() -> int:
     started = time.perf_counter()
     load_generator("mini")
     print(f"imports and loading: {time.perf_counter() - started:.1f} s")
-    print(f"{'seconds a picture':<20}{'goal':>8}{'alone':>8}{'by 4':>8}{'by 8':>8}")
+    print(f"{'seconds an image':<20}{'goal':>8}{'alone':>8}{'by 4':>8}{'by 8':>8}")
     for name, prompt, sources in (("from text", TEXT, ()), ("an edit", EDIT, (SOURCE,))):
         figures = [
-            seconds_a_picture(load_generator(f"mini?batch={together}"), prompt, sources, together)
+            seconds_per_image(load_generator(f"mini?batch={together}"), prompt, sources, together)
             for together in (1, 4, 8)
         ]
         print(f"{name:<20}{GOALS[name]:>8.2f}" + "".join(f"{figure:>8.2f}" for figure in figures))

@@ -1,4 +1,4 @@
-"""What an attempt costs at real size: a picture drawn and judged, alone and with many trajectories at once.
+"""What an attempt costs at real size: an image drawn and judged, alone and with many trajectories at once.
 
     python perf/gpu_attempt.py --reference --alone --trajectories 1,8,32 --results results.json
     python perf/gpu_attempt.py --profile-run --results results.json
@@ -6,8 +6,8 @@
     python perf/gpu_attempt.py --toy --reference --alone --trajectories 1,3 --profile-run
 
 Qwen3-VL-8B as critic and planner and FLUX.2-klein-9B, of their real sizes with random weights, on one CUDA
-device; `--toy` is the same code at toy size, on any machine. An attempt is an edit of a 1024×1024 picture in
-4 steps, and a verdict of 300 tokens on the pictures before and after.
+device; `--toy` is the same code at toy size, on any machine. An attempt is an edit of a 1024×1024 image in
+4 steps, and a verdict of 300 tokens on the images before and after.
 
 The reference path is the libraries as they come: `generate` and the pipeline, one call after another. Ours is
 what `interleave generate` does. Beside each figure stands what the device allows: arithmetic at the speed of
@@ -55,7 +55,7 @@ from interleave.local.fp8 import has_float8, round_language_model
 from interleave.local.pipelines import CallSettings
 from interleave.local.tiny.vlms import split_into_distinct
 from interleave.local.transformers_vlm import LoadedModel, TransformersVlm
-from interleave.types import Outcome, Picture, Request, Text
+from interleave.types import ImagePart, Outcome, Request, Text
 
 QWEN = "Qwen/Qwen3-VL-8B-Instruct"
 
@@ -63,7 +63,7 @@ QWEN = "Qwen/Qwen3-VL-8B-Instruct"
 
 
 class Reference:
-    """The libraries as they come: `generate` with one question, the pipeline with one picture."""
+    """The libraries as they come: `generate` with one question, the pipeline with one image."""
 
     def __init__(self, bench: Bench, critic: tuple[Any, Any], klein: Any) -> None:
         self.bench = bench
@@ -102,7 +102,7 @@ class Reference:
 
 
 def measure_reference(bench: Bench, limits: Limits, reference: Reference) -> None:
-    before = bench.picture()
+    before = bench.image()
     after = reference.draw(before)
     reference.judge(before, after, 4)
     draw = statistics.median(bench.seconds(lambda: reference.draw(before)) for _ in range(3))
@@ -236,11 +236,11 @@ def measure_alone(bench: Bench, limits: Limits, models: Ours, way: Way) -> None:
         await models.critic.complete(messages, Sampling(max_tokens=1))
         return time.perf_counter() - started
 
-    first = [asyncio.run(attempt(bench.picture())) for _ in range(2)]
+    first = [asyncio.run(attempt(bench.image())) for _ in range(2)]
     number = bench.options.attempts
-    times = [asyncio.run(attempt(bench.picture(1000 + each))) for each in range(number)]
-    again = [asyncio.run(attempt(bench.picture(1000 + number - 1))) for _ in range(number)]
-    reading = statistics.median(asyncio.run(read(bench.picture(2000 + each))) for each in range(3))
+    times = [asyncio.run(attempt(bench.image(1000 + each))) for each in range(number)]
+    again = [asyncio.run(attempt(bench.image(1000 + number - 1))) for _ in range(number)]
+    reading = statistics.median(asyncio.run(read(bench.image(2000 + each))) for each in range(3))
     decoder = models.critic.loaded.decoder
     draw, judge = (statistics.median(part) for part in zip(*times, strict=True))
     bench.note(
@@ -273,7 +273,7 @@ def measure_trajectories(
     *,
     planned: bool = False,
 ) -> None:
-    """So many trajectories at once, as `generate_many` runs them, journal and pictures on disk.
+    """So many trajectories at once, as `generate_many` runs them, journal and images on disk.
 
     `planned`: the planner is asked, and plans one step.
     """
@@ -313,11 +313,11 @@ def _how_drawn(models: Ours, way: Way) -> str:
 
 
 async def _warm_up(bench: Bench, models: Ours, count: int) -> None:
-    """Everything once that a first time sets up: a batch of pictures, and as many verdicts at once."""
-    critic, before = VlmCritic(models.critic, load_pack("default")), bench.picture()
-    pictures = min(count, models.generator.queue.batch_limit)
+    """Everything once that a first time sets up: a batch of images, and as many verdicts at once."""
+    critic, before = VlmCritic(models.critic, load_pack("default")), bench.image()
+    images = min(count, models.generator.queue.batch_limit)
     drawn = await asyncio.gather(
-        *(models.generator.generate(ImageRequest(PROMPT, seed, (before,))) for seed in range(pictures))
+        *(models.generator.generate(ImageRequest(PROMPT, seed, (before,))) for seed in range(images))
     )
     seen = critic_input(PROMPT, PROMPT, (before,), drawn[0])
     await asyncio.gather(*(critic.judge(seen) for _ in range(count)))
@@ -326,7 +326,7 @@ async def _warm_up(bench: Bench, models: Ours, count: int) -> None:
 def _run(bench: Bench, models: Ours, count: int, steps: int | None) -> float:
     """Seconds for so many trajectories; without a number of steps the planner is asked."""
     requests = [
-        Request((Text(f"Number {number}: how this goes on"), Picture(bench.picture(number))))
+        Request((Text(f"Number {number}: how this goes on"), ImagePart(bench.image(number))))
         for number in range(count)
     ]
     with tempfile.TemporaryDirectory() as folder:
@@ -429,7 +429,7 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
     ceilings = measure_ceilings(bench)
     critic, klein, loaded = _models(bench)
     reference = Reference(bench, critic, klein)
-    question = reference.inputs(bench.picture(), bench.picture())["input_ids"].shape[1]
+    question = reference.inputs(bench.image(), bench.image())["input_ids"].shape[1]
     work = drawing_work(bench, klein, kv=False)
     limits = limits_of(bench, ceilings, critic[0], work, question)
     rounded = limits_of(bench, ceilings, critic[0], work, question, float8=True)
@@ -442,7 +442,7 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
     }
     if bench.options.question:
         folder, size = bench.options.question, bench.size
-        write_question(folder, size, bench.tokens, reference.processor, bench.picture())
+        write_question(folder, size, bench.tokens, reference.processor, bench.image())
     if bench.options.reference:
         measure_reference(bench, limits, reference)
     if bench.options.products:
@@ -456,7 +456,7 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
         planner = LoadedModel(*build_vlm(bench.size, bench.device, bench.dtype, words))
         loaded = (LoadedModel(*critic), planner)
     models: Ours | None = None
-    latents = reference.draw(bench.picture(), "latent").float()
+    latents = reference.draw(bench.image(), "latent").float()
     for name, way in WAYS.items():
         if name not in bench.options.drawing.split(","):
             continue
@@ -473,7 +473,7 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
         watched = bench.options.kernels_by is None or name in bench.options.kernels_by.split(",")
         _measure_way(bench, by_way[way], models, way, crowds, judging=first, watched=watched)
         if way.float8 and not way.kv:
-            rounded = reference.draw(bench.picture(), "latent").float()
+            rounded = reference.draw(bench.image(), "latent").float()
             bench.note("latents", apart=float((rounded - latents).norm() / latents.norm()))
         last = way
     if bench.options.planned and models:
@@ -582,7 +582,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--trajectories-by", metavar="WAY,WAY", help="ways to draw that trajectories are measured with [all]"
     )
     parser.add_argument("--attempts", type=int, default=3, help="attempts alone that are timed [3]")
-    parser.add_argument("--draw-parts", default="1,2,4", metavar="N,N", help="pictures together [1,2,4]")
+    parser.add_argument("--draw-parts", default="1,2,4", metavar="N,N", help="images together [1,2,4]")
     parser.add_argument("--judge-parts", default="1,8,32", metavar="N,N", help="verdicts together [1,8,32]")
     parser.add_argument(
         "--reference-tokens", type=int, metavar="N", help="time so many tokens of the reference [all]"
@@ -596,7 +596,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--no-warm-up", dest="warm_up", action="store_false", help="no round before the timed one"
     )
     parser.add_argument("--judge-together", type=int, default=32, metavar="N", help="verdicts at once [32]")
-    parser.add_argument("--draw-together", type=int, default=4, metavar="N", help="pictures at once [4]")
+    parser.add_argument("--draw-together", type=int, default=4, metavar="N", help="images at once [4]")
     parser.add_argument("--compile-drawing", action=argparse.BooleanOptionalAction, default=None)
     parser.add_argument(
         "--compile", action=argparse.BooleanOptionalAction, default=None, help="critic and planner"

@@ -48,7 +48,7 @@ class Bench:
         if self.options.results:
             _append(self.options.results, row)
 
-    def picture(self, seed: int = 0) -> Image.Image:
+    def image(self, seed: int = 0) -> Image.Image:
         generator = torch.Generator().manual_seed(seed)
         coarse = torch.randint(0, 256, (16, 16, 3), generator=generator, dtype=torch.uint8)
         return Image.fromarray(coarse.numpy()).resize((self.size.side, self.size.side))

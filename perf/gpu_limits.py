@@ -98,7 +98,7 @@ WORDS = 512
 
 @dataclass(frozen=True)
 class DrawingWork:
-    """Operations for a picture, by how they can be computed."""
+    """Operations for an image, by how they can be computed."""
 
     products: float
     """with the weights of the blocks,"""
@@ -112,7 +112,7 @@ class DrawingWork:
 
 
 def drawing_work(bench: Bench, klein: Any, *, kv: bool) -> DrawingWork:
-    """What a picture with one source takes; `kv`: the source is computed in the first step only."""
+    """What an image with one source takes; `kv`: the source is computed in the first step only."""
     size = bench.size
     canvas = (size.side // 16) ** 2
     both = [(name, each.numel()) for name, each in klein.transformer.named_parameters() if "blocks." in name]
@@ -123,7 +123,7 @@ def drawing_work(bench: Bench, klein: Any, *, kv: bool) -> DrawingWork:
     inner = size.drawer["num_attention_heads"] * size.drawer["attention_head_dim"]
     products = attention = 0.0
     for step in range(STEPS):
-        image = canvas if kv and step else 2 * canvas  # the picture that is drawn, and its source
+        image = canvas if kv and step else 2 * canvas  # the image that is drawn, and its source
         products += 2 * (single * (WORDS + image) + of_words * WORDS + of_image * image)
         attention += 4 * (WORDS + image) * (WORDS + 2 * canvas) * inner * blocks
     layers = klein.text_encoder.model.layers.parameters()

@@ -1,4 +1,4 @@
-"""Where the time of a picture and of a verdict goes. Each part is waited for, so that all is counted."""
+"""Where the time of an image and of a verdict goes. Each part is waited for, so that all is counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Parts = dict[str, tuple[Any, str]]
 
 
 def measure_drawing(bench: Bench, generator: DiffusersGenerator, together: int, remark: str) -> None:
-    """A picture, drawn with others."""
+    """An image, drawn with others."""
     pipeline = generator.pipeline
     parts: Parts = {
         "prompt": (pipeline.text_encoder, "forward"),
@@ -32,7 +32,7 @@ def measure_drawing(bench: Bench, generator: DiffusersGenerator, together: int, 
         "picture": (pipeline.vae, "decode"),
     }
 
-    requests = [ImageRequest(PROMPT, seed, (bench.picture(seed),)) for seed in range(together)]
+    requests = [ImageRequest(PROMPT, seed, (bench.image(seed),)) for seed in range(together)]
 
     async def draw() -> None:
         await asyncio.gather(*(generator.generate(request) for request in requests))
@@ -51,7 +51,7 @@ def measure_judging(bench: Bench, critic: TransformersVlm, together: int) -> Non
     }
     questions = [
         critic_messages(
-            critic_input(PROMPT, PROMPT, (bench.picture(number),), bench.picture(-1 - number)),
+            critic_input(PROMPT, PROMPT, (bench.image(number),), bench.image(-1 - number)),
             load_pack("default"),
         )
         for number in range(together)
@@ -79,8 +79,8 @@ KERNELS = {
 
 
 def measure_kernels(bench: Bench, generator: DiffusersGenerator, together: int, remark: str) -> None:
-    """What the device does while pictures are drawn together: seconds a picture, by kind of kernel."""
-    requests = [ImageRequest(PROMPT, seed, (bench.picture(3000 + seed),)) for seed in range(together)]
+    """What the device does while images are drawn together: seconds an image, by kind of kernel."""
+    requests = [ImageRequest(PROMPT, seed, (bench.image(3000 + seed),)) for seed in range(together)]
 
     async def draw() -> None:
         await asyncio.gather(*(generator.generate(request) for request in requests))

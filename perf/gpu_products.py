@@ -1,4 +1,4 @@
-"""The largest products of a picture for so long that the device becomes warm: what it sustains."""
+"""The largest products of an image for so long that the device becomes warm: what it sustains."""
 
 from __future__ import annotations
 

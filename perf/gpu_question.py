@@ -47,11 +47,11 @@ def conversation(before: Image.Image, after: Image.Image) -> list[dict[str, Any]
     ]
 
 
-def write_question(folder: Path, size: Size, tokens: int, processor: Any, picture: Image.Image) -> None:
+def write_question(folder: Path, size: Size, tokens: int, processor: Any, image: Image.Image) -> None:
     """A folder with everything but weights."""
     write_settings(folder, size, verdict(tokens))
     (folder / "video_preprocessor_config.json").write_text(json.dumps(VIDEOS))
     asked = processor.apply_chat_template(
-        conversation(picture, picture), tokenize=False, add_generation_prompt=True
+        conversation(image, image), tokenize=False, add_generation_prompt=True
     )
     (folder / "question.txt").write_text(asked, "utf-8")

@@ -75,7 +75,7 @@ def _parts(row: dict[str, Any]) -> str:
     parts = ", ".join(f"{name} {row[name]:.3f} s" for name in names)
     if "milliseconds_per_token" in row:
         parts += f", then {row['milliseconds_per_token']:.1f} ms a token for all together"
-    thing = {"drawing": "a picture", "judging": "a verdict"}[row["what"]]
+    thing = {"drawing": "an image", "judging": "a verdict"}[row["what"]]
     return f"| {thing}, {row['together']} together{_remark(row)} | {row['each']:.2f} s | | {parts} |"
 
 

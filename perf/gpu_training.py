@@ -8,7 +8,7 @@
 
 The commands are the product's: `interleave train sft critic` and `interleave train grpo` with a recipe that
 ships. Only the loading of a checkpoint is replaced: the model, of its real size and with random weights, is
-made on the device, which takes seconds. Rows are a critic's: two pictures of 1024×1024, the prompt as it is,
+made on the device, which takes seconds. Rows are a critic's: two images of 1024×1024, the prompt as it is,
 an answer of 300 tokens; in GRPO exactly so many are decoded, whatever the model says. Beside each figure
 stands the device's own speed at a large product of matrices, measured in the same run.
 """

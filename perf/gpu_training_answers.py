@@ -55,15 +55,15 @@ class Script:
         generate = CudaGraphDecoder.generate
 
         def scripted(
-            decoder: Any, inputs: Any, pictures: Any, budgets: Sequence[int], *rest: Any, **options: Any
+            decoder: Any, inputs: Any, images: Any, budgets: Sequence[int], *rest: Any, **options: Any
         ) -> list[Generated]:
             if options.get("choice") is None:  # the scorer's, which are read as they are
-                return generate(decoder, inputs, pictures, budgets, *rest, **options)
+                return generate(decoder, inputs, images, budgets, *rest, **options)
             texts = [self.ids(lengths(place) if lengths else self._most) for place in range(len(budgets))]
             ended = options.pop("ended", None)
             told = None if ended is None else lambda row, ids: ended(row, texts[row])
             options |= {"eos_ids": frozenset(), "ended": told}
-            made = generate(decoder, inputs, pictures, [len(text) for text in texts], *rest, **options)
+            made = generate(decoder, inputs, images, [len(text) for text in texts], *rest, **options)
             for text, reply in zip(texts, made, strict=True):
                 self.note(text, reply.ids)
             return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random_models import Size
 
 
-def sft_flops(size: Size, tokens: int, pictures: int, *, answer: int, adapter: bool) -> float:
+def sft_flops(size: Size, tokens: int, images: int, *, answer: int, adapter: bool) -> float:
     """Floating-point operations to learn from one row of `tokens`, of which `answer` are learned.
 
     Forwards, and backwards to the activations; to the weights too unless only an adapter is trained, whose
@@ -20,11 +20,11 @@ def sft_flops(size: Size, tokens: int, pictures: int, *, answer: int, adapter: b
     linear = 2 * tokens * text["num_hidden_layers"] * (passes * layer + 3 * lora)
     attention = 3 * 2 * tokens**2 * heads * text["num_hidden_layers"]  # causal: half of all pairs
     head = passes * 2 * answer * wide * text["vocab_size"]
-    return float(linear + attention + head + pictures * picture_flops(size))
+    return float(linear + attention + head + images * image_flops(size))
 
 
-def picture_flops(size: Size) -> float:
-    """One picture through the vision tower, and what joins it to the language model."""
+def image_flops(size: Size) -> float:
+    """One image through the vision tower, and what joins it to the language model."""
     vision, patches = size.vision, (size.side // 16) ** 2
     wide, inner = vision["hidden_size"], vision["intermediate_size"]
     blocks = vision["depth"] * (2 * patches * (4 * wide**2 + 2 * wide * inner) + 4 * patches**2 * wide)

@@ -26,7 +26,7 @@ WIDE = {"training.device_batch": 2, CHECKPOINTING: False, "grpo.rollout_batch": 
 SMALL_CARD = 78.0
 """Gigabytes that torch may take of a card of 80: the driver needs some too."""
 ELSEWHERE_SECONDS = 0.45
-"""A picture by a pool on other devices: a third of what klein-9B took on one of them."""
+"""An image by a pool on other devices: a third of what klein-9B took on one of them."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class CardPeak:
 def measure_grpo(bench: Bench, folder: Path) -> None:
     """Steps with 8 answers to each prompt; generator and scorer on the same device.
 
-    With `--prompts 4` one picture of four is wrong, so that a quarter of all answers draws another.
+    With `--prompts 4` one image of four is wrong, so that a quarter of all answers draws another.
     """
     makers = kept_makers(bench, scorer=True)
     run_steps(bench, folder, Steps(makers, bench.options.prompts, bench.options.grpo_steps, WIDE))
@@ -89,7 +89,7 @@ def measure_grpo80(bench: Bench, folder: Path) -> None:
 
 
 def measure_pool(bench: Bench, folder: Path) -> None:
-    """The same as `grpo`, the pictures drawn over HTTP by servers on the same device."""
+    """The same as `grpo`, the images drawn over HTTP by servers on the same device."""
     pool = bench.pool = getattr(bench, "pool", None) or Pool(bench, folder)  # type: ignore[attr-defined]
     started = time.perf_counter()
     try:
@@ -116,7 +116,7 @@ def measure_overlap(bench: Bench, folder: Path) -> None:
     def length(place: int) -> int:
         return shortest + (bench.tokens - shortest) * (place % 8) // 7
 
-    by = f"elsewhere, {ELSEWHERE_SECONDS} s a picture"
+    by = f"elsewhere, {ELSEWHERE_SECONDS} s an image"
     steps = Steps(makers, 1, 4, WIDE, drawn_by=by, lengths=length, alternating=True)
     steps.settings = {"reward.during_rollout": True}
     run_steps(bench, folder, steps)
@@ -198,7 +198,7 @@ def note_step(
         reward=line["time/reward"],
         drawing=makers.busy("drawing", number),
         scoring=makers.busy("scoring", number),
-        pictures=makers.count("drawing", number),
+        images=makers.count("drawing", number),
         misread=makers.misread,
         update=update,
         update_share_of_peak=answers * flops / update / bench.peak,  # type: ignore[attr-defined]

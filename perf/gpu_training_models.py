@@ -57,7 +57,7 @@ class Makers:
     def __init__(
         self, bench: Bench, *, scorer: bool, pool: str | None = None, seconds: float | None = None
     ) -> None:
-        """`pool` is the spec of servers that draw; `seconds`: a picture takes so long, and no device.
+        """`pool` is the spec of servers that draw; `seconds`: an image takes so long, and no device.
 
         Without either, a model in this process draws.
         """
@@ -69,7 +69,7 @@ class Makers:
         """Marks of the scorer that could not be read."""
         self.generator: Any = None
         if seconds is not None:
-            self.generator = ElsewhereGenerator(bench.picture(), seconds)
+            self.generator = ElsewhereGenerator(bench.image(), seconds)
         else:
             self.generator = load_generator(pool) if pool else self._generator()
         self.scorer = self._scorer() if scorer else None
@@ -125,17 +125,17 @@ class Makers:
 
 
 class ElsewhereGenerator:
-    """Draws one picture after another on a device that is not this one: here it is only waited for."""
+    """Draws one image after another on a device that is not this one: here it is only waited for."""
 
-    def __init__(self, picture: Any, seconds: float) -> None:
+    def __init__(self, image: Any, seconds: float) -> None:
         self.capabilities = GeneratorCapabilities()
-        self._picture, self._seconds = picture, seconds
+        self._image, self._seconds = image, seconds
         self._free = asyncio.Lock()
 
     async def generate(self, request: ImageRequest) -> Any:
         async with self._free:
             await asyncio.sleep(self._seconds)
-        return self._picture
+        return self._image
 
 
 class _TimedGenerator:
@@ -145,13 +145,13 @@ class _TimedGenerator:
 
     async def generate(self, request: ImageRequest) -> Any:
         began = time.perf_counter()
-        picture = await self.makers.generator.generate(request)
+        image = await self.makers.generator.generate(request)
         self.makers.note("drawing", began)
-        return picture
+        return image
 
 
 class _TimedScorer:
-    """Marks by what was asked for, so that answers of a group differ; a model reads the pictures first."""
+    """Marks by what was asked for, so that answers of a group differ; a model reads the images first."""
 
     def __init__(self, makers: Makers) -> None:
         self.makers = makers

@@ -16,7 +16,7 @@ from gpu_training_models import learner_for
 from peft import get_peft_model
 from transformers import StoppingCriteria, StoppingCriteriaList
 
-from interleave.train.grpo import picture_tokens
+from interleave.train.grpo import image_tokens
 from interleave.train.inspection import open_rows
 from interleave.train.recipes import TrainingJob, load_recipe
 from interleave.train.rollouts import Rollouts
@@ -25,7 +25,7 @@ COPIES = 8
 
 
 def measure(bench: Bench, folder: Path) -> None:
-    """Groups of 8 answers by a model with an adapter, each prompt with two pictures."""
+    """Groups of 8 answers by a model with an adapter, each prompt with two images."""
     groups = bench.options.prompts
     recipe = load_recipe(
         "single-gpu-lora-grpo",
@@ -44,7 +44,7 @@ def measure(bench: Bench, folder: Path) -> None:
     rollouts = Rollouts(
         model.get_base_model(),
         recipe.grpo,
-        suppressed=picture_tokens(tokenizer),
+        suppressed=image_tokens(tokenizer),
         eos_ids=[tokenizer.eos_token_id],
         pad_id=tokenizer.pad_token_id,
     )

@@ -1,4 +1,4 @@
-"""Rows of a critic at real size, for SFT and for GRPO: two pictures, the prompt as it is, a long answer."""
+"""Rows of a critic at real size, for SFT and for GRPO: two images, the prompt as it is, a long answer."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from random_models import refusals, said_with
 from interleave.agents.critic import critic_input, critic_messages
 from interleave.agents.prompts import load_pack
 from interleave.images import encode_png
-from interleave.types import Picture
+from interleave.types import ImagePart
 
 KINDS = 256
 """Answers that differ in one word."""
-DIFFERENT_PICTURES = 16
+DIFFERENT_IMAGES = 16
 
 
 def write_critic_rows(
     bench: Bench, folder: Path, count: int, answers: int = KINDS, wrong: int | None = None
 ) -> None:
-    """Write `critic_sft.parquet` and `critic_rl.parquet`, of which the first `wrong` pictures are wrong."""
-    pictures = [bench.picture(number) for number in range(DIFFERENT_PICTURES)]
-    stored = {id(picture): {"bytes": encode_png(picture), "path": None} for picture in pictures}
+    """Write `critic_sft.parquet` and `critic_rl.parquet`, of which the first `wrong` images are wrong."""
+    drawn = [bench.image(number) for number in range(DIFFERENT_IMAGES)]
+    stored = {id(image): {"bytes": encode_png(image), "path": None} for image in drawn}
     pieces = refusals(bench.tokens, KINDS)
     sft, rl = [], []
     for number in range(count):
-        before, after = (pictures[(number + shift) % DIFFERENT_PICTURES] for shift in (0, 5))
+        before, after = (drawn[(number + shift) % DIFFERENT_IMAGES] for shift in (0, 5))
         seen = critic_input(f"{PROMPT} ({number})", PROMPT, (before,), after)
         prompt = [
             {
                 "role": message.role,
                 "content": [
                     {"type": "image", "text": None}
-                    if isinstance(part, Picture)
+                    if isinstance(part, ImagePart)
                     else {"type": "text", "text": part.text}
                     for part in message.parts
                 ],
@@ -66,13 +66,13 @@ def write_critic_rows(
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
-    picture = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
+    image = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
     part = pyarrow.struct([("type", pyarrow.string()), ("text", pyarrow.string())])
     message = pyarrow.struct([("role", pyarrow.string()), ("content", pyarrow.list_(part))])
     kinds = {
         **dict.fromkeys(("id", "planned_prompt", "used_prompt"), pyarrow.string()),
         **dict.fromkeys(("prompt", "completion"), pyarrow.list_(message)),
-        **dict.fromkeys(("images", "sources"), pyarrow.list_(picture)),
+        **dict.fromkeys(("images", "sources"), pyarrow.list_(image)),
         **dict.fromkeys(("semantics", "quality"), pyarrow.float64()),
         "success": pyarrow.bool_(),
     }

@@ -1,9 +1,9 @@
-"""Answers by vLLM in a process of its own: 4 prompts with two pictures each, 8 samples of 300 tokens.
+"""Answers by vLLM in a process of its own: 4 prompts with two images each, 8 samples of 300 tokens.
 
     PYTHONPATH=/opt/vllm python perf/gpu_training_vllm.py FOLDER TOKENS GATE
 
 It imports vLLM, waits for the file GATE, makes the engine and writes the answers twice, each time to prompts
-it has not seen. FOLDER has a model's settings without weights, `prompts.json` and pictures. The weights are
+it has not seen. FOLDER has a model's settings without weights, `prompts.json` and images. The weights are
 vLLM's own random ones: what is timed does not depend on them, since each answer has all its tokens. Lines
 that begin with `{` are results.
 """
@@ -45,9 +45,9 @@ def main(folder: Path, tokens: int, gate: Path) -> None:
     for number, some in (("first", prompts[:half]), ("second", prompts[half:])):
         answer(engine, sampling, some, number)
     if hasattr(engine, "reset_prefix_cache"):
-        # as after an update of the weights; prepared pictures may still be known to it
+        # as after an update of the weights; prepared images may still be known to it
         engine.reset_prefix_cache()
-        answer(engine, sampling, prompts[:half], "third, pictures known")
+        answer(engine, sampling, prompts[:half], "third, images known")
 
 
 def engine_options(folder: Path, answers: int) -> dict[str, Any]:

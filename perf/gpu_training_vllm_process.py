@@ -78,8 +78,8 @@ def write_prompts(folder: Path, given: Path, count: int) -> None:
     prompts = []
     for number, row in enumerate(rows):
         names = [f"{number}-{place}.png" for place in range(len(row["images"]))]
-        for name, picture in zip(names, row["images"], strict=True):
-            (given / name).write_bytes(picture["bytes"])
+        for name, image in zip(names, row["images"], strict=True):
+            (given / name).write_bytes(image["bytes"])
         messages = [
             {
                 **message,

@@ -1,4 +1,4 @@
-"""Verdicts by vLLM, for comparison: the critic's question on two pictures, a reply of 300 tokens.
+"""Verdicts by vLLM, for comparison: the critic's question on two images, a reply of 300 tokens.
 
     python perf/gpu_vllm.py FOLDER --results results.json
 
@@ -85,14 +85,14 @@ def main() -> None:
 
 
 def _asked(question: str, seed: int, side: int) -> dict[str, Any]:
-    """The question about two pictures that were never asked about."""
+    """The question about two images that were never asked about."""
     return {
         "prompt": question,
-        "multi_modal_data": {"image": [_picture(2 * seed, side), _picture(2 * seed + 1, side)]},
+        "multi_modal_data": {"image": [_image(2 * seed, side), _image(2 * seed + 1, side)]},
     }
 
 
-def _picture(seed: int, side: int) -> Any:
+def _image(seed: int, side: int) -> Any:
     import numpy
     from PIL import Image
 
@@ -123,7 +123,7 @@ def _options() -> argparse.Namespace:
         "--together", type=lambda text: [int(each) for each in text.split(",")], default=[1, 32]
     )
     parser.add_argument("--tokens", type=int, default=300)
-    parser.add_argument("--side", type=int, default=1024, help="of the pictures")
+    parser.add_argument("--side", type=int, default=1024, help="of the images")
     parser.add_argument("--repeat", type=int, default=2, help="timed turns")
     parser.add_argument("--share", type=float, default=0.32, help="of the device's memory, at most")
     parser.add_argument("--after", type=Path, help="measure when this file is there")

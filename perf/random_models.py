@@ -43,11 +43,11 @@ class Size:
     rotation: list[int]
     """How many of a head's frequencies are for time, height and width."""
     side: int
-    """of pictures"""
+    """of images"""
     drawer: dict[str, Any]
     encoder: dict[str, Any]
-    pictures: dict[str, Any]
-    """The decoder of pictures."""
+    images: dict[str, Any]
+    """The decoder of images."""
     layers_shown: tuple[int, ...]
     """Layers of the text encoder that the drawer is shown."""
 
@@ -91,7 +91,7 @@ REAL = Size(
         "num_key_value_heads": 8,
         "head_dim": 128,
     },
-    pictures={"latent_channels": 32},
+    images={"latent_channels": 32},
     layers_shown=(9, 18, 27),
 )
 TOY = Size(
@@ -133,7 +133,7 @@ TOY = Size(
         "num_key_value_heads": 2,
         "head_dim": 8,
     },
-    pictures={
+    images={
         "latent_channels": 4,
         "block_out_channels": (8, 8, 8, 8),
         "layers_per_block": 1,
@@ -331,7 +331,7 @@ def _write_klein(folder: Path, size: Size, writer: Writer) -> None:
     rest = _klein_rest()
     for name, part in parts.items():
         (folder / name).mkdir()
-        # what decodes pictures is small, and all zeros would make it divide by zero
+        # what decodes images is small, and all zeros would make it divide by zero
         random = replace(writer, weights="random") if name == "vae" else writer
         random.write(folder / name / files[name], part.state_dict())
         with quiet(), quiet_diffusers():
@@ -399,7 +399,7 @@ def _vlm_config(size: Size, tokenizer: Any) -> Any:
 def _processor(size: Size, tokenizer: Any) -> Any:
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-    pictures = Qwen2VLImageProcessorPil(
+    images = Qwen2VLImageProcessorPil(
         patch_size=16,
         temporal_patch_size=2,
         merge_size=2,
@@ -407,7 +407,7 @@ def _processor(size: Size, tokenizer: Any) -> Any:
         image_mean=[0.5, 0.5, 0.5],
         image_std=[0.5, 0.5, 0.5],
     )
-    return image_text_processor("qwen3_vl", tokenizer, pictures)
+    return image_text_processor("qwen3_vl", tokenizer, images)
 
 
 def _tokenizer(pieces: Sequence[str] = ()) -> Any:
@@ -429,7 +429,7 @@ def _klein_parts(size: Size) -> dict[str, Any]:
     encoder = Qwen3Config(**size.encoder, max_position_embeddings=40_960, tie_word_embeddings=False)
     return {
         "transformer": Flux2Transformer2DModel(**size.drawer, guidance_embeds=False).eval(),
-        "vae": AutoencoderKLFlux2(**size.pictures).eval(),
+        "vae": AutoencoderKLFlux2(**size.images).eval(),
         "text_encoder": Qwen3ForCausalLM(encoder).eval(),
     }
 

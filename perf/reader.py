@@ -1,7 +1,7 @@
-"""What the miniature's reader still sees in damaged pictures, and what it calls unclear. Prints Markdown.
+"""What the miniature's reader still sees in damaged images, and what it calls unclear. Prints Markdown.
 
 Run with: make bench
-The threshold `CLEAR` of reader/scores.py stands between the two tables: damage of the whole picture should
+The threshold `CLEAR` of reader/scores.py stands between the two tables: damage of the whole image should
 leave right readings above it, a thing that is half-drawn or mixed should fall below it.
 """
 
@@ -84,15 +84,15 @@ DAMAGES: dict[str, Damage] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a set of damaged pictures was read."""
+    """How a set of damaged images was read."""
 
     scenes: float
-    """The share of pictures read right in every cell."""
+    """The share of images read right in every cell."""
     cells: float
     things: float
     """The share of cells with a thing that were read right."""
     shown: float
-    """The share of pictures that count as showing their scene: read right, and every cell clearly."""
+    """The share of images that count as showing their scene: read right, and every cell clearly."""
     mistakes: Counter[tuple[str, str]]
 
 
@@ -127,10 +127,10 @@ def _share(values: Sequence[bool]) -> float:
     return sum(values) / len(values)
 
 
-def whole_pictures(reader: Reader, scenes: Sequence[Scene]) -> None:
+def whole_images(reader: Reader, scenes: Sequence[Scene]) -> None:
     """The table of damages, and what is confused under the strongest that is still survived."""
     drawn = draw_many(scenes)
-    print("| damage | pictures right | things right | cells right | right and clear |")
+    print("| damage | images right | things right | cells right | right and clear |")
     print("|---|---:|---:|---:|---:|")
     survived: list[tuple[float, str, Outcome]] = []
     for name, damage in DAMAGES.items():
@@ -210,13 +210,13 @@ SPOILS: dict[str, Spoil] = {
 
 
 def single_things(reader: Reader, scenes: Sequence[Scene]) -> None:
-    """One thing of every picture is spoiled: is it seen that something is wrong with it?"""
+    """One thing of every image is spoiled: is it seen that something is wrong with it?"""
     rng, drawn = Random(1), draw_many(scenes)
     print(f"| one thing spoiled | unclear (below {CLEAR}) | read as something else | passes as right |")
     print("|---|---:|---:|---:|")
     for name, spoil in SPOILS.items():
-        pictures, cells = drawn.copy(), []
-        for pixels, scene in zip(pictures, scenes, strict=True):
+        images, cells = drawn.copy(), []
+        for pixels, scene in zip(images, scenes, strict=True):
             cell, thing = rng.choice(list(scene.things.items()))
             (top, left), bare = corner(cell), background(scene.background)
             place = np.s_[top : top + CELL, left : left + CELL]
@@ -224,7 +224,7 @@ def single_things(reader: Reader, scenes: Sequence[Scene]) -> None:
             cells.append(cell)
         verdicts = Counter(
             _verdict(reading, scene, cell)
-            for reading, cell, scene in zip(reader.read_many(pictures), cells, scenes, strict=True)
+            for reading, cell, scene in zip(reader.read_many(images), cells, scenes, strict=True)
         )
         shares = (verdicts[each] / len(scenes) for each in ("unclear", "other", "right"))
         print(f"| {name} | {_percents(*shares)} |", flush=True)
@@ -243,7 +243,7 @@ def _percents(*shares: float) -> str:
 def main() -> int:
     reader = Reader()
     scenes = [scene for scene in random_scenes(2 * SCENES, Random(0), most=6, gripper=0) if scene.things]
-    whole_pictures(reader, scenes[:SCENES])
+    whole_images(reader, scenes[:SCENES])
     print()
     single_things(reader, scenes[:SCENES])
     return 0

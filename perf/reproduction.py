@@ -16,7 +16,7 @@ GPU_DOLLARS_AN_HOUR = 3.0
 """Of an H200; assumed."""
 
 # Measured on one H200.
-SECONDS_A_PICTURE = 1.23
+SECONDS_A_IMAGE = 1.23
 """FLUX.2-klein-9B, an edit of 1024 × 1024 in 4 steps, compiled, four together."""
 FLOPS = 790e12
 """A large product of matrices in bf16."""
@@ -40,7 +40,7 @@ UTILISATION = 0.35
 PLANNER_TOKENS, CRITIC_TOKENS, PROMPT_TOKENS, REPLY_TOKENS = 3_000, 3_400, 2_900, 500
 LONGEST_REPLY = 800
 """The longest reply of a batch decides how long it is written."""
-PICTURE_BYTES, RUN_BYTES = 1.5e6, 40e3
+IMAGE_BYTES, RUN_BYTES = 1.5e6, 40e3
 CALLS_A_SECOND = 8.5
 """128 calls of a model behind an API at once, 15 s each."""
 TRAINING_GPUS = 4
@@ -49,7 +49,7 @@ TRAINING_GPUS = 4
 # US dollars for a million tokens of gemini-2.5-pro, as in src/interleave/remote/prices.py.
 READ, WRITTEN = 1.25, 10.0
 PLAN_TOKENS, VERDICT_TOKENS, SCORE_TOKENS = (1_500, 1_500), (3_000, 1_000), (4_400, 1_500)
-"""Read and written: a plan, a verdict on two pictures, both scores of an attempt; thinking is written."""
+"""Read and written: a plan, a verdict on two images, both scores of an attempt; thinking is written."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,12 @@ def stages() -> list[Stage]:
     attempts = REQUESTS * STEPS * ATTEMPTS
     planner = PLANNER_ROWS * PLANNER.training.epochs
     critic = CRITIC_ROWS * CRITIC.training.epochs
-    redraws = RL_ROWS * SAMPLES / 2  # half of the rows show a wrong picture
+    redraws = RL_ROWS * SAMPLES / 2  # half of the rows show a wrong image
     return [
         Stage(
             "collect",
-            attempts * SECONDS_A_PICTURE / GPUS / 3600,
-            attempts * PICTURE_BYTES + REQUESTS * RUN_BYTES,
+            attempts * SECONDS_A_IMAGE / GPUS / 3600,
+            attempts * IMAGE_BYTES + REQUESTS * RUN_BYTES,
             REQUESTS * dollars(PLAN_TOKENS) + attempts * dollars(VERDICT_TOKENS),
         ),
         Stage("score (no GPU)", attempts * 2 / CALLS_A_SECOND / 3600, 0, attempts * dollars(SCORE_TOKENS)),
@@ -119,9 +119,7 @@ def sft_hours(tokens: float) -> float:
 def grpo_hours() -> float:
     steps, replies = RL_ROWS // PROMPTS, PROMPTS * SAMPLES
     writing = LONGEST_REPLY * SECONDS_A_TOKEN
-    drawing = (
-        replies / 2 * SECONDS_A_PICTURE / (GPUS - TRAINING_GPUS)
-    )  # half of the rows show a wrong picture
+    drawing = replies / 2 * SECONDS_A_IMAGE / (GPUS - TRAINING_GPUS)  # half of the rows show a wrong image
     scoring = replies / 2 * 2 / CALLS_A_SECOND
     tokens = replies * (PROMPT_TOKENS + REPLY_TOKENS)
     learning = (

@@ -138,9 +138,9 @@ async def _one_after_another(
 def memory(scratch: Path) -> None:
     """512 trajectories with a call under way each: the most memory the process had."""
     small, large = _peak_memory(scratch / "small", 256), _peak_memory(scratch / "large", 512)
-    report("memory with 512 calls in flight, 256×256 pictures", f"{small:.2f} GB", "≤ 1 GB", small <= 1.0)
+    report("memory with 512 calls in flight, 256×256 images", f"{small:.2f} GB", "≤ 1 GB", small <= 1.0)
     pair = 2 * 512 * 512 * 4 * 512 / 1e9
-    print(f"  beside: with 512×512 pictures {large:.2f} GB, {pair:.2f} GB of it the pairs under judgement")
+    print(f"  beside: with 512×512 images {large:.2f} GB, {pair:.2f} GB of it the pairs under judgement")
 
 
 def _peak_memory(out: Path, side: int) -> float:

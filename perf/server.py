@@ -1,4 +1,4 @@
-"""What serving a generator costs: pictures through the server beside pictures from the generator itself.
+"""What serving a generator costs: images through the server beside images from the generator itself.
 
 Server, worker and clients share this machine, so what is measured includes the clients' own work.
 
@@ -73,7 +73,7 @@ def beside(served: list[float], direct: list[float], goal: float) -> None:
     (p50, p99), (own50, own99) = percentiles(served), percentiles(direct)
     print(f"  direct p50 {own50:.1f} ms, p99 {own99:.1f} ms · served p50 {p50:.1f} ms, p99 {p99:.1f} ms")
     report(
-        "what serving adds to a picture, p50", f"{p50 - own50:.1f} ms", f"≤ {goal:g} ms", p50 - own50 <= goal
+        "what serving adds to an image, p50", f"{p50 - own50:.1f} ms", f"≤ {goal:g} ms", p50 - own50 <= goal
     )
     print(
         f"  beside a draw of 1.5 s that is {(p50 - own50) / 15:.2f} %; beside this double ×{p50 / own50:.2f}"
@@ -82,7 +82,7 @@ def beside(served: list[float], direct: list[float], goal: float) -> None:
 
 @section
 def alone() -> None:
-    """One client, one 512×512 picture after another: the generator and its PNG, beside the same by HTTP."""
+    """One client, one 512×512 image after another: the generator and its PNG, beside the same by HTTP."""
     generator = load_generator("solid")
 
     async def direct(number: int) -> None:
@@ -103,7 +103,7 @@ def alone() -> None:
 
 @section
 def edits() -> None:
-    """The same with a source and a picture of 1024×1024, as hard to compress as photographs."""
+    """The same with a source and an image of 1024×1024, as hard to compress as photographs."""
     generator = load_generator("solid?size=1024")
     source = Image.effect_noise((1024, 1024), 60).convert("RGB").filter(ImageFilter.GaussianBlur(1.5))
     coded = base64.b64encode(OutputFormat().encode(source)).decode()
@@ -128,7 +128,7 @@ def edits() -> None:
 
 @section
 def together() -> None:
-    """16 clients, a generator that takes 8 pictures at once for 0.25 s: how busy the server keeps it."""
+    """16 clients, a generator that takes 8 images at once for 0.25 s: how busy the server keeps it."""
     draw, at_once, clients, each = 0.25, 8, 16, 12
 
     async def client_work(client: httpx.AsyncClient, name: int) -> list[float]:
@@ -151,9 +151,7 @@ def together() -> None:
     busy = clients * each * draw / at_once / wall
     p50, p99 = percentiles(times)
     report("generator busy, 16 clients on 8 places", f"{busy * 100:.1f} %", "≥ 90 %", busy >= 0.9)
-    print(
-        f"  {clients * each / wall:.1f} pictures/s of {at_once / draw:.0f}; p50 {p50:.0f}, p99 {p99:.0f} ms"
-    )
+    print(f"  {clients * each / wall:.1f} images/s of {at_once / draw:.0f}; p50 {p50:.0f}, p99 {p99:.0f} ms")
 
 
 @section

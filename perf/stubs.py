@@ -22,7 +22,7 @@ from interleave.types import Plan, PlanStep
 
 @dataclass
 class StubGenerator:
-    """Draws the same small picture after a while; so many at once as there are replicas."""
+    """Draws the same small image after a while; so many at once as there are replicas."""
 
     delay: float = 0.0
     replicas: int | None = None

@@ -4,7 +4,7 @@
     python perf/training.py --rows 512 --steps 20    # on a GPU, at the size of the miniature's training
 
 A Qwen3-VL of 4–5 million parameters with random weights, rows as `data export` writes them: a critic's two
-pictures of 256 pixels, or a planner's words. Where the library has a way of its own, both are timed.
+images of 256 pixels, or a planner's words. Where the library has a way of its own, both are timed.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from interleave.train.rewards.core import RewardCore
 from interleave.train.rewards.redraws import load_redrawer
 from interleave.train.rewards.samples import Case, Sample
 from interleave.train.rows import decode_rows
-from interleave.train.shared_memory_images import share_pictures
-from interleave.types import Outcome, Picture, Request, Text, Verdict
+from interleave.train.shared_memory_images import share_images
+from interleave.types import ImagePart, Outcome, Request, Text, Verdict
 from interleave_mini.oracle import judge_attempt, score_attempt
 from interleave_mini.reader import BatchedReader, shared_reader
 from interleave_mini.world.drawing import draw
@@ -72,7 +72,7 @@ def main() -> None:
     planner = repeated([planner_row(Random(number)) for number in range(32)], arguments.rows)
     figures = {
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-        "collator": {"two pictures": collating(model, critic), "text": collating(model, planner)},
+        "collator": {"two images": collating(model, critic), "text": collating(model, planner)},
         "sft": learning(model, critic, arguments.steps),
         "grpo": answering(model, folder, attempts, arguments),
         "reward": rewarding(attempts, arguments),
@@ -135,10 +135,10 @@ def build(folder: Path) -> Path:
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     size = {"shortest_edge": SIDE * SIDE, "longest_edge": SIDE * SIDE}
-    pictures = Qwen2VLImageProcessorPil(patch_size=16, size=size)
+    images = Qwen2VLImageProcessorPil(patch_size=16, size=size)
     with quiet():
         model.save_pretrained(folder)
-        image_text_processor("qwen3_vl", tokenizer, pictures).save_pretrained(folder)
+        image_text_processor("qwen3_vl", tokenizer, images).save_pretrained(folder)
     return folder
 
 
@@ -161,11 +161,11 @@ def planner_row(rng: Random) -> Row:
 
 def row_of(messages: Sequence[Message], answer: str) -> Row:
     parts = [part for message in messages for part in message.parts]
-    content = [{"type": "image"} if isinstance(part, Picture) else text_part(part.text) for part in parts]
+    content = [{"type": "image"} if isinstance(part, ImagePart) else text_part(part.text) for part in parts]
     return {
         "prompt": [{"role": "user", "content": content}],
         "completion": [{"role": "assistant", "content": [text_part(answer)]}],
-        "images": [stored(part) for part in parts if isinstance(part, Picture)],
+        "images": [stored(part) for part in parts if isinstance(part, ImagePart)],
     }
 
 
@@ -173,7 +173,7 @@ def text_part(text: str) -> Row:
     return {"type": "text", "text": text}
 
 
-def stored(part: Picture) -> Row:
+def stored(part: ImagePart) -> Row:
     return {"bytes": encode_png(part.image), "path": None}
 
 
@@ -199,9 +199,9 @@ def load(folder: Path, *, ours: bool) -> tuple[Any, Any]:
 def collating(folder: Path, rows: list[Row]) -> dict[str, float]:
     """Rows a second of one process: decoding them, and making a batch of them."""
     library, ours = (SftCollator(load(folder, ours=each)[1]) for each in (False, True))
-    share_pictures(0)
+    share_images(0)
     figures = {"decoding": len(rows) / seconds(lambda: decoded(rows))}
-    share_pictures(512)
+    share_images(512)
     decoded(rows)
     figures["decoding, shared"] = len(rows) / seconds(lambda: decoded(rows))
     ready = decoded(rows)
@@ -261,7 +261,7 @@ def answering(
 
 
 def rewarding(attempts: list[CriticInput], arguments: argparse.Namespace) -> dict[str, float]:
-    """Seconds for the rewards of a step in which every answer asks for another picture."""
+    """Seconds for the rewards of a step in which every answer asks for another image."""
     part = RewardPart(generator=arguments.generator, scorer="oracle", concurrency=512)
     redraws = load_redrawer(part.generator, part.scorer, load_pack(part.prompts))
     rows = [rl_row(seen.prompt, seen) | {"success": False} for seen in attempts]
@@ -273,18 +273,18 @@ def rewarding(attempts: list[CriticInput], arguments: argparse.Namespace) -> dic
     started = time.perf_counter()
     results = asyncio.run(core.score_all(samples, answers, step=2))
     spent = time.perf_counter() - started
-    pictures = [seen.after for seen in attempts]
-    plain = seconds(lambda: [shared_reader().read(picture) for picture in pictures], times=1)
+    images = [seen.after for seen in attempts]
+    plain = seconds(lambda: [shared_reader().read(image) for image in images], times=1)
     batched = BatchedReader()
-    asyncio.run(batched.read_all(pictures[:1]))
+    asyncio.run(batched.read_all(images[:1]))
     started = time.perf_counter()
-    asyncio.run(batched.read_all(pictures[1:]))
+    asyncio.run(batched.read_all(images[1:]))
     return {
         "answers": len(samples),
         "redrawn": sum(result.case is Case.REDRAWN for result in results),
         "seconds": round(spent, 3),
-        "pictures read a second, one by one": round(len(pictures) / plain),
-        "pictures read a second, together": round((len(pictures) - 1) / (time.perf_counter() - started)),
+        "images read a second, one by one": round(len(images) / plain),
+        "images read a second, together": round((len(images) - 1) / (time.perf_counter() - started)),
     }
 
 

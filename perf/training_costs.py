@@ -18,8 +18,8 @@ SFT = load_recipe("single-gpu-lora-sft", task="sft")
 GRPO = load_recipe("single-gpu-lora-grpo", task="grpo")
 ROWS = int((PLANNER_ROWS + CRITIC_ROWS) * SFT.training.epochs)
 ANSWERS = int(RL_ROWS * GRPO.training.epochs * GRPO.grpo.samples)
-PICTURES = ANSWERS // 2
-"""Assumed: half of the answers have a picture drawn again."""
+IMAGES = ANSWERS // 2
+"""Assumed: half of the answers have an image drawn again."""
 MEASURED = json.loads((Path(__file__).parent / "results" / "h200-training.json").read_text("utf-8"))
 
 
@@ -44,7 +44,7 @@ def hours(times: int, seconds: list[float]) -> float:
 
 
 SFT_HOURS = hours(ROWS, KEPT)
-GRPO_HOURS = [hours(ANSWERS, WRITTEN), hours(PICTURES, DRAWN), hours(ANSWERS, LEARNED)]
+GRPO_HOURS = [hours(ANSWERS, WRITTEN), hours(IMAGES, DRAWN), hours(ANSWERS, LEARNED)]
 ALL_HOURS = SFT_HOURS + sum(GRPO_HOURS)
 
 
@@ -55,7 +55,7 @@ def table() -> str:
         (f"SFT with LoRA, {ROWS:,} rows of 2,830 tokens, activations kept", f"{kept} a row", SFT_HOURS),
         (f"GRPO: {ANSWERS:,} answers of 300 tokens written", f"{written} each, 32 at once", writing),
         (
-            f"GRPO: {PICTURES:,} pictures drawn and scored (half of the answers)",
+            f"GRPO: {IMAGES:,} images drawn and scored (half of the answers)",
             f"{drawn} each, klein-9B not compiled, an 8B scorer beside it",
             drawing,
         ),
@@ -89,15 +89,15 @@ def changes() -> str:
             "",
         ),
         (
-            "pictures drawn by a server over HTTP on the same card",
+            "images drawn by a server over HTTP on the same card",
             f"{_seconds(over_http)} each, scored",
-            (hours(PICTURES, over_http), drawing),
+            (hours(IMAGES, over_http), drawing),
             "",
         ),
         (
-            "pictures scored elsewhere, behind an API",
+            "images scored elsewhere, behind an API",
             f"{_seconds(drawn_only)} each, drawn",
-            (hours(PICTURES, drawn_only), drawing),
+            (hours(IMAGES, drawn_only), drawing),
             ", and the calls cost money of their own",
         ),
         (
@@ -124,7 +124,7 @@ def sentences() -> list[str]:
     parts = [("rollout", "answers"), ("reward", "pictures"), ("update", "answers")]
     measured = [found("grpo step", part, per, run="second", **WITHIN_80) for part, per in parts]
     write, draw, learn = map(mean, measured)
-    within_80 = (ANSWERS * (write + learn) + PICTURES * draw) / 3600
+    within_80 = (ANSWERS * (write + learn) + IMAGES * draw) / 3600
     dollars = round(ALL_HOURS * GPU_DOLLARS_AN_HOUR, -1)
     return [
         f"At ${GPU_DOLLARS_AN_HOUR:.0f} for an hour of a GPU that is about ${dollars:.0f}.",

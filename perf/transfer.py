@@ -2,9 +2,9 @@
 
     python perf/transfer.py --items 40 --seed 4711 --out runs/transfer --results perf/results/transfer.json
 
-- `mini`: the miniature's generator, whose pictures the critic was trained on;
+- `mini`: the miniature's generator, whose images the critic was trained on;
 - `4-bit`: the same with the weights of its transformer rounded to 15 values a row;
-- `painter`: the world's painter with mistakes of the whole picture (mirrored, upside down, one colour, other
+- `painter`: the world's painter with mistakes of the whole image (mirrored, upside down, one colour, other
   sizes). The critic was trained on mistakes of one, two or three things.
 
 Every row is an ordinary `interleave bench mini`; the same command goes on where it was stopped.

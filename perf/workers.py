@@ -1,6 +1,6 @@
 """How jobs a second grow with workers: one, two and four on one Postgres and one folder, side by side.
 
-Each worker has a few places, and the double takes its time for a picture: so what is measured is how workers
+Each worker has a few places, and the double takes its time for an image: so what is measured is how workers
 share jobs, not how fast this machine computes. All three run in every round, so that other work on the
 machine meets all of them alike.
 
@@ -29,7 +29,7 @@ from local_postgres import PostgresServer, find_postgres
 WORKERS = (1, 2, 4)
 PLACES = 4
 DELAY = 1.0
-PICTURES = 3
+IMAGES = 3
 """Of a job: two steps, one of them drawn twice."""
 JOBS_PER_WORKER = 12
 
@@ -103,7 +103,7 @@ def main() -> None:
         server.remove()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.0f}, {rounds} rounds")
     for workers in WORKERS:
-        limit = workers * PLACES / (PICTURES * DELAY)
+        limit = workers * PLACES / (IMAGES * DELAY)
         rate = statistics.median(rates[workers])
         spread = f"{min(rates[workers]):.2f} to {max(rates[workers]):.2f}"
         print(

@@ -106,10 +106,10 @@ def on_device(device: str, scenes: list[Scene], count: int) -> bool:
     same_pixels = bool(np.array_equal(drawn, painted.cpu().numpy()))
     same_scenes = [each.scene for each in reader.read_many(painted)] == scenes
     many = codes.repeat(-(-count // len(codes)), 1)[:count]
-    pictures = painter.paint(many)
+    images = painter.paint(many)
     for what, work in (
         ("scenes drawn", lambda: settled(painter.paint(many), device)),
-        ("pictures read", lambda: reader.read_many(pictures)),
+        ("images read", lambda: reader.read_many(images)),
     ):
         of_core, on_wall = rates(work, count)
         print(f"  torch {device}: {what:<30} {of_core:>9,.0f}/s {on_wall:>9,.0f}/s", flush=True)
@@ -129,11 +129,11 @@ def main() -> int:
     scenes = random_scenes(SCENES, Random(0))
     cold_start(scenes)
     print(f"  {'warm, numpy':<42} {'one core':>11} {'on the wall':>11}")
-    pictures = draw_many(scenes)
+    images = draw_many(scenes)
     reader = Reader()
     met = report("scenes drawn", *rates(lambda: draw_many(scenes), SCENES), GOAL_DRAWN)
-    met &= report("pictures read", *rates(lambda: reader.read_many(pictures), SCENES), GOAL_READ)
-    wrong = sum(read.scene != scene for read, scene in zip(reader.read_many(pictures), scenes, strict=True))
+    met &= report("images read", *rates(lambda: reader.read_many(images), SCENES), GOAL_READ)
+    wrong = sum(read.scene != scene for read, scene in zip(reader.read_many(images), scenes, strict=True))
     print(f"  {wrong} of {SCENES} drawn scenes read wrong")
     return 0 if with_torch(scenes) and met and not wrong else 1
 

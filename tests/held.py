@@ -1,4 +1,4 @@
-"""A command in a process of its own whose pictures wait for the test, however fast or busy the machine is."""
+"""A command in a process of its own whose images wait for the test, however fast or busy the machine is."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ main()
 """
 
 
-def held_after(pictures: int, *arguments: str) -> list[str]:
-    """The command that runs `interleave` with these arguments, whose pictures after so many are held."""
-    return [sys.executable, "-c", _PROGRAM, str(pictures), *arguments]
+def held_after(images: int, *arguments: str) -> list[str]:
+    """The command that runs `interleave` with these arguments, whose images after so many are held."""
+    return [sys.executable, "-c", _PROGRAM, str(images), *arguments]
 
 
-def release(pictures: int = 1_000_000) -> None:
-    """Let so many pictures be drawn, of the process that was started in this folder."""
-    Path("free.new").write_text(str(pictures))
+def release(images: int = 1_000_000) -> None:
+    """Let so many images be drawn, of the process that was started in this folder."""
+    Path("free.new").write_text(str(images))
     Path("free.new").replace("free")
 
 

@@ -1,6 +1,6 @@
 """One server on the loopback that speaks every wire a remote backend speaks, and fails on demand.
 
-It runs in a thread of its own, on bare sockets, so that it can break off anywhere. Pictures are drawn by the
+It runs in a thread of its own, on bare sockets, so that it can break off anywhere. Images are drawn by the
 double `solid`, so that they depend on prompt, seed and sources as a model's would; answers of planner and
 critic follow a rule of their text. Every request is kept: the ledger of what was really asked.
 """
@@ -30,7 +30,7 @@ from PIL import Image
 from interleave.backends.fakes import _plan
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
-from interleave.images import decode_picture, encode_png
+from interleave.images import decode_image, encode_png
 from interleave.types import Text
 
 SIDE = 64
@@ -226,22 +226,22 @@ class Loopback:
                 return await handler(self, asked)
         return Answer.of({"detail": "Not Found"}, 404)
 
-    # Pictures and words
+    # Images and words
 
-    async def picture(self, prompt: str, seed: int, sources: list[bytes]) -> bytes:
-        if self.mood == "no picture":
+    async def image(self, prompt: str, seed: int, sources: list[bytes]) -> bytes:
+        if self.mood == "no image":
             return b"this is no picture at all"
         if self.mood == "one pixel":
             return encode_png(Image.new("RGB", (1, 1)))
         if self.mood == "huge picture":
             return huge_png()
-        images = tuple(decode_picture(source) for source in sources)
+        images = tuple(decode_image(source) for source in sources)
         return encode_png(await PAINTER.generate(ImageRequest(prompt, seed, images)))
 
     async def encoded(self, prompt: str, seed: int, sources: list[bytes]) -> str:
         if self.mood == "garbage":
             return "%%% this is not base64 %%%"
-        return base64.b64encode(await self.picture(prompt, seed, sources)).decode()
+        return base64.b64encode(await self.image(prompt, seed, sources)).decode()
 
     def words(self, system: str, text: str) -> str:
         if '"previous_step_success"' in system:
@@ -357,7 +357,7 @@ class Loopback:
         fields = {name: value[0] for name, value in form.items()} or asked.fields
         sources = [] if form else [data for name, data in asked.files if name == "start"]
         name = f"{len(self.uploads) + 1}.png"
-        self.uploads[name] = await self.picture(fields["prompt"], int(fields["seed"]), sources)
+        self.uploads[name] = await self.image(fields["prompt"], int(fields["seed"]), sources)
         host = "http://elsewhere.example" if self.mood == "elsewhere" else ""
         return Answer.of({"result": {"files": [f"{host}/files/{name}"]}})
 
@@ -428,7 +428,7 @@ class Loopback:
         text = graph["6"]["inputs"]["text"]
         if self.mood == "garbage":
             return Answer(b"%%%", 200, {"Content-Type": "image/png"})
-        data = await self.picture(text, seed, [self.uploads[name] for name in loaded])
+        data = await self.image(text, seed, [self.uploads[name] for name in loaded])
         return Answer(data, 200, {"Content-Type": "image/png"})
 
 
@@ -463,7 +463,7 @@ EDITING = {
     "12": {"class_type": "LoadImage", "inputs": {"image": "example.png"}},
     "15": {"class_type": "LoadImage", "inputs": {"image": "example.png"}},
 }
-"""Two workflows in ComfyUI's API form: one draws from text, one from three pictures."""
+"""Two workflows in ComfyUI's API form: one draws from text, one from three images."""
 
 
 # Faults of the wire, each for any request

@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent / "src" / "interleave"
 
 LAYERS: list[set[str]] = [
-    {"version", "text", "lazy_names", "moved"},
+    {"version", "text", "moved"},
+    {"lazy_names"},
     {"errors", "step_counts", "redaction"},
     {"files", "locks"},
     {"images", "entry_points"},

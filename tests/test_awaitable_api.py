@@ -19,7 +19,7 @@ SMALL = "solid?size=64"
 
 
 class Gate:
-    """Draws its first picture, and holds every later one until it is opened."""
+    """Draws its first image, and holds every later one until it is opened."""
 
     capabilities = interleave.GeneratorCapabilities()
 

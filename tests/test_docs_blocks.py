@@ -170,7 +170,7 @@ def check_value(option: str, value: str) -> None:
 
 
 def check_fit(words: list[str]) -> None:
-    """Raises where a reader is refused: the agents of the profile do not know the generator's pictures."""
+    """Raises where a reader is refused: the agents of the profile do not know the generator's images."""
     named = {option.removeprefix("--"): value for option, value in pairwise(words) if option in ROLES}
     if named["generator"].startswith("stripes"):
         return

@@ -39,7 +39,7 @@ FILE = re.compile(r"`(?:python )?((?:perf|docs/miniature)/[\w/.-]+\.\w+)")
 
 FIGURES: list[tuple[str, str, str, dict[str, Any], str]] = [
     # page, what it says, file of perf/results, the first row with these values, what the row makes of it
-    ("README.md", "judges {} pictures", "h200", {"trajectories": 32}, "{attempts_per_hour:,.0f}"),
+    ("README.md", "judges {} images", "h200", {"trajectories": 32}, "{attempts_per_hour:,.0f}"),
     ("README.md", "an hour with models of the paper's sizes (random weights: the sizes set the speed), {}",
      "h200", {"trajectories": 32}, "{times_reference:.0f} times"),
     ("README.md", "in 8 bits {}",
@@ -64,7 +64,7 @@ FIGURES: list[tuple[str, str, str, dict[str, Any], str]] = [
      "h200-training", {"what": "sft, LoRA", "checkpointing": True}, "{gigabytes:.0f} GB"),
     ("training.md", "each](../explanation/performance.md#a-step-of-grpo): {} instead",
      "h200-training", {"during_rollout": True}, "{reward:.1f} s"),
-    ("reproduce-the-paper.md", "seconds of a picture ({})",
+    ("reproduce-the-paper.md", "seconds of an image ({})",
      "h200", {"what": "drawing", "together": 4}, "{each:.2f}"),
     ("performance.md", "| the reference path | {} |", "h200-fp8", {"what": "reference"}, "{draw:.2f} s"),
     ("performance.md", "| bfloat16, compiled | {} |", "h200-fp8", {"what": "alone"}, "{draw:.2f} s"),

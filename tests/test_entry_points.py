@@ -107,7 +107,7 @@ def by_hand(work, folder, options):
 CRAYON = BackendInfo("crayon_box.plugin:Crayon", "draws with wax", note="{} from a crayon.")
 
 def requests(folder, items, *, suites, split, seed, progress):
-    return [RequestRow(id=f"wax-{n}", request=f"A line in {n + 1} pictures") for n in range(items)]
+    return [RequestRow(id=f"wax-{n}", request=f"A line in {n + 1} images") for n in range(items)]
 
 REQUESTS = RequestSource(requests, items=3)
 
@@ -175,7 +175,7 @@ def test_a_profile_a_pack_and_a_backend_of_a_package_make_a_document(
     assert load_pack("wax").name == "wax"
     info = find_backend("crayon", "generator")
     assert info is not None and info.summary == "draws with wax"
-    assert note_for("crayon", role="generator") == "The pictures come from a crayon."
+    assert note_for("crayon", role="generator") == "The images come from a crayon."
     assert run(["generate", "A line in 2 pictures", "--profile", "crayons", "--out", "run", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert (made["status"], len(made["steps"])) == ("done", 2)

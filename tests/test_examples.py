@@ -62,7 +62,7 @@ def test_the_own_generator_draws_every_attempt(
 ) -> None:
     run_example("own_generator.py", monkeypatch)
     told = capsys.readouterr().out
-    assert "3 steps, 4 pictures drawn" in told
+    assert "3 steps, 4 images drawn" in told
     assert "refused: postcards cannot draw dragons" in told
     assert len(list(Path("runs/postcards/images").iterdir())) == 4
 
@@ -138,7 +138,7 @@ def test_many_requests_are_continued_without_drawing_twice(
 ) -> None:
     run_example("many_requests.py", monkeypatch, "80")
     told = capsys.readouterr().out
-    before, after = map(int, re.findall(r"(\d+) pictures drawn", told))
+    before, after = map(int, re.findall(r"(\d+) images drawn", told))
     assert "80 of 80 done, 0 failed" in told
     assert 20 <= before < 80
     assert 80 <= before + after <= 80 + 16  # at most one call for each request in flight is made again

@@ -1,4 +1,4 @@
-"""Pictures from outside: hostile, broken and merely odd ones (section F and I08 of the fault catalogue)."""
+"""Images from outside: hostile, broken and merely odd ones (section F and I08 of the fault catalogue)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from interleave.images import (
     MAX_SCANS,
     MAX_SIDE,
     as_rgb,
-    decode_picture,
+    decode_image,
     encode_png,
     fit_area,
     pixel_digest,
-    read_picture,
+    read_image,
     white_canvas,
 )
 from interleave.text import storable
-from interleave.types import MAX_REQUEST_PICTURES, Request
+from interleave.types import MAX_REQUEST_IMAGES, Request
 from work import at_most_calls, that_does_not_wait
 
 GREY, COLOUR, PALETTE, GREY_ALPHA, COLOUR_ALPHA = 0, 2, 3, 4, 6
@@ -42,7 +42,7 @@ WHITE, BLACK = (255, 255, 255), (0, 0, 0)
 ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
 
 
-# --- Pictures made by hand, because no honest encoder writes them ---
+# --- Images made by hand, because no honest encoder writes them ---
 
 
 def chunk(kind: bytes, body: bytes = b"") -> bytes:
@@ -87,14 +87,14 @@ def saved(image: Image.Image, kind: str, **options: object) -> bytes:
 
 
 def row_of(data: bytes) -> list[tuple[int, ...]]:
-    image = decode_picture(data)
+    image = decode_image(data)
     assert (image.mode, image.info) == ("RGB", {})
     return [image.getpixel((x, 0)) for x in range(image.width)]
 
 
 def refusal(data: bytes) -> str:
     with pytest.raises(InputError) as caught:
-        decode_picture(data, name="cat.png")
+        decode_image(data, name="cat.png")
     assert str(caught.value).startswith("cat.png: ")
     return str(caught.value)
 
@@ -125,12 +125,12 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("data", WHOLE.values(), ids=WHOLE.keys())
-def test_F01_a_picture_cut_anywhere_is_refused(data: bytes) -> None:
+def test_F01_an_image_cut_anywhere_is_refused(data: bytes) -> None:
     for part in range(64):
         refusal(data[: len(data) * part // 64])
     for missing in range(1, 13):
         refusal(data[:-missing])
-    assert decode_picture(data).size == (96, 64)
+    assert decode_image(data).size == (96, 64)
 
 
 def test_F01_a_png_cut_at_a_chunk_edge_is_refused() -> None:
@@ -139,16 +139,16 @@ def test_F01_a_png_cut_at_a_chunk_edge_is_refused() -> None:
     data = png(header(64, 64), chunk(b"tEXt", b"a\0b"), *pieces)
     for edge in chunk_edges(data)[:-1]:
         refusal(data[:edge])
-    assert decode_picture(data).getpixel((63, 63)) == (63, 63, 63)
+    assert decode_image(data).getpixel((63, 63)) == (63, 63, 63)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 9])
-def test_F01_a_png_whose_pixels_stop_early_is_never_half_a_picture(rows: int) -> None:
+def test_F01_a_png_whose_pixels_stop_early_is_never_half_an_image(rows: int) -> None:
     assert "pixels are missing" in refusal(png(header(4, 10), pixels(*[b"\xff" * 4] * rows)))
 
 
-def test_F01_truncated_pictures_are_never_allowed_for_the_whole_process() -> None:
-    decode_picture(WHOLE["jpeg"])
+def test_F01_truncated_images_are_never_allowed_for_the_whole_process() -> None:
+    decode_image(WHOLE["jpeg"])
     refusal(WHOLE["jpeg"][:500])
     assert ImageFile.LOAD_TRUNCATED_IMAGES is False
     assert Image.MAX_IMAGE_PIXELS == 1024**3 // 4 // 3
@@ -200,10 +200,10 @@ def test_F02_a_bomb_in_webp_or_jpeg_is_refused_from_its_header() -> None:
             assert "too large" in refusal(bytes(data))
 
 
-def test_F02_pixels_inflating_past_the_picture_are_not_inflated() -> None:
+def test_F02_pixels_inflating_past_the_image_are_not_inflated() -> None:
     data = png(header(8, 8), chunk(b"IDAT", deflated_zeros(100)))
     with at_most(megabytes=20):
-        assert decode_picture(data).size == (8, 8)
+        assert decode_image(data).size == (8, 8)
 
 
 @pytest.mark.parametrize(
@@ -214,8 +214,8 @@ def test_F03_an_odd_size_is_refused(size: tuple[int, int]) -> None:
 
 
 def test_F03_the_largest_allowed_sizes_pass() -> None:
-    assert decode_picture(saved(Image.new("1", (MAX_SIDE, 1)), "PNG")).size == (MAX_SIDE, 1)
-    assert decode_picture(saved(Image.new("1", (8000, MAX_PIXELS // 8000)), "PNG")).size == (8000, 2000)
+    assert decode_image(saved(Image.new("1", (MAX_SIDE, 1)), "PNG")).size == (MAX_SIDE, 1)
+    assert decode_image(saved(Image.new("1", (8000, MAX_PIXELS // 8000)), "PNG")).size == (8000, 2000)
 
 
 # --- Metadata as a weapon ---
@@ -307,7 +307,7 @@ def interlaced(image: Image.Image, passes: int = 7) -> bytes:
 @pytest.mark.parametrize("size", [(1, 1), (2, 1), (1, 5), (3, 2), (5, 7), (8, 8), (37, 19)])
 def test_F05_an_interlaced_png_is_read_whole(size: tuple[int, int]) -> None:
     grey = noise(*size, mode="L")
-    assert decode_picture(interlaced(grey)).tobytes() == grey.convert("RGB").tobytes()
+    assert decode_image(interlaced(grey)).tobytes() == grey.convert("RGB").tobytes()
 
 
 def test_F05_an_interlaced_png_with_a_pass_missing_is_refused() -> None:
@@ -333,14 +333,14 @@ def test_F05_of_an_animated_webp_only_the_first_frame_is_read() -> None:
     data = saved(
         Image.new("RGB", (16, 16), "red"), "WEBP", save_all=True, append_images=frames, lossless=True
     )
-    assert decode_picture(data).getcolors() == [(256, (255, 0, 0))]
+    assert decode_image(data).getcolors() == [(256, (255, 0, 0))]
 
 
 # --- Broken and unusual JPEGs ---
 
 
 def quarters() -> Image.Image:
-    """Four colours, so that every way of turning the picture shows."""
+    """Four colours, so that every way of turning the image shows."""
     image = Image.new("RGB", (32, 16), "red")
     image.paste("lime", (16, 0, 32, 8))
     image.paste("blue", (0, 8, 16, 16))
@@ -356,11 +356,11 @@ def orientation(number: int) -> Image.Exif:
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
 @pytest.mark.parametrize("number", range(1, 10))
-def test_F06_a_picture_is_turned_upright_by_its_exif(kind: str, number: int) -> None:
+def test_F06_an_image_is_turned_upright_by_its_exif(kind: str, number: int) -> None:
     data = saved(quarters(), kind, exif=orientation(number))
     upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
-    assert decode_picture(data).size == ((32, 16) if number not in (5, 6, 7, 8) else (16, 32))
-    assert decode_picture(data).tobytes() == upright.tobytes()
+    assert decode_image(data).size == ((32, 16) if number not in (5, 6, 7, 8) else (16, 32))
+    assert decode_image(data).tobytes() == upright.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -368,9 +368,9 @@ def test_F06_a_picture_is_turned_upright_by_its_exif(kind: str, number: int) -> 
     [b"", b"II", b"no tiff at all", b"MM\0*\xff\xff\xff\xff", b"II*\0\x08\0\0\0\xff\xff"],
     ids=["empty", "half a header", "no TIFF", "offset past the end", "tags past the end"],
 )
-def test_F06_unreadable_exif_does_not_cost_the_picture(exif: bytes) -> None:
+def test_F06_unreadable_exif_does_not_cost_the_image(exif: bytes) -> None:
     data = saved(quarters(), "JPEG", exif=b"Exif\0\0" + exif)
-    assert decode_picture(data).tobytes() == decode_picture(saved(quarters(), "JPEG")).tobytes()
+    assert decode_image(data).tobytes() == decode_image(saved(quarters(), "JPEG")).tobytes()
 
 
 def test_F06_a_cmyk_jpeg_becomes_rgb() -> None:
@@ -394,7 +394,7 @@ def test_F06_ten_thousand_restart_markers_are_fine() -> None:
     data = saved(noise(800, 800, "L"), "JPEG", restart_marker_blocks=1)
     assert len(re.findall(rb"\xff[\xd0-\xd7]", data)) > 9_990
     with at_most():
-        assert decode_picture(data).size == (800, 800)
+        assert decode_image(data).size == (800, 800)
 
 
 def test_F06_a_thousand_scans_are_refused_at_once() -> None:
@@ -429,10 +429,10 @@ def test_F06_a_jpeg_header_cannot_make_much_work(extra: Callable[[], bytes]) -> 
 
 def test_F06_what_a_phone_appends_to_a_jpeg_is_not_read() -> None:
     film = random.Random(2).randbytes(100_000) + b"\xff\xda" * 1000
-    assert decode_picture(WHOLE["jpeg"] + film).tobytes() == decode_picture(WHOLE["jpeg"]).tobytes()
+    assert decode_image(WHOLE["jpeg"] + film).tobytes() == decode_image(WHOLE["jpeg"]).tobytes()
 
 
-def test_F06_of_a_stereo_jpeg_the_first_picture_is_read() -> None:
+def test_F06_of_a_stereo_jpeg_the_first_image_is_read() -> None:
     data = saved(
         Image.new("RGB", (8, 8), "white"), "MPO", save_all=True, append_images=[Image.new("RGB", (8, 8))]
     )
@@ -458,7 +458,7 @@ OTHERS = {
     "GD": b"\xff\xfe" + bytes(64),
     "MNG": b"\x8aMNG\r\n\x1a\n" + bytes(64),
     "WAV": b"RIFF\x40\0\0\0WAVEfmt " + bytes(64),
-    "text": b"a picture of a cat",
+    "text": b"an image of a cat",
     "NULs": bytes(64),
 }
 
@@ -467,9 +467,9 @@ OTHERS = {
 def test_F07_another_format_is_refused_by_its_contents(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "cat.png").write_bytes(data)
     with pytest.raises(
-        InputError, match=r"cat\.png: not a PNG, JPEG or WebP picture .*whatever its name says"
+        InputError, match=r"cat\.png: not a PNG, JPEG or WebP image .*whatever its name says"
     ):
-        read_picture(tmp_path / "cat.png")
+        read_image(tmp_path / "cat.png")
 
 
 @pytest.mark.parametrize("kind, said", [("GIF", "a GIF"), ("HEIC", "HEIC"), ("PDF", "a PDF"), ("SVG", "SVG")])
@@ -480,7 +480,7 @@ def test_F07_the_usual_mistakes_are_named(kind: str, said: str) -> None:
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 def test_F07_the_name_of_a_file_means_nothing(kind: str, tmp_path: Path) -> None:
     (tmp_path / "cat.gif").write_bytes(saved(noise(), kind))
-    assert read_picture(tmp_path / "cat.gif").size == (96, 64)
+    assert read_image(tmp_path / "cat.gif").size == (96, 64)
 
 
 @pytest.mark.parametrize(
@@ -489,14 +489,14 @@ def test_F07_the_name_of_a_file_means_nothing(kind: str, tmp_path: Path) -> None
     ids=["page", "page after blanks", "archive", "GIF and script", "script and PNG"],
 )
 def test_F08_a_page_script_or_archive_is_refused(data: bytes) -> None:
-    assert "not a PNG, JPEG or WebP picture" in refusal(data)
+    assert "not a PNG, JPEG or WebP image" in refusal(data)
 
 
 @pytest.mark.parametrize("stowaway", [PAGE, ZIP], ids=["page", "archive"])
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-def test_F08_what_hides_behind_a_picture_does_not_survive(kind: str, stowaway: bytes) -> None:
-    clean = encode_png(decode_picture(saved(noise(), kind) + stowaway))
-    assert clean == encode_png(decode_picture(saved(noise(), kind)))
+def test_F08_what_hides_behind_an_image_does_not_survive(kind: str, stowaway: bytes) -> None:
+    clean = encode_png(decode_image(saved(noise(), kind) + stowaway))
+    assert clean == encode_png(decode_image(saved(noise(), kind)))
     assert stowaway not in clean
 
 
@@ -508,7 +508,7 @@ def test_F08_what_hides_in_metadata_does_not_survive() -> None:
     ]
     for data in hidden:
         assert PAGE in data
-        assert PAGE not in encode_png(decode_picture(data))
+        assert PAGE not in encode_png(decode_image(data))
 
 
 # --- Transparency ---
@@ -579,7 +579,7 @@ def test_F09_every_mode_a_backend_may_return_becomes_rgb(mode: str) -> None:
     assert image.info == {"comment": "kept by the caller"}
 
 
-def test_as_rgb_returns_a_picture_of_its_own() -> None:
+def test_as_rgb_returns_an_image_of_its_own() -> None:
     image = white_canvas((2, 2))
     as_rgb(image).putpixel((0, 0), BLACK)
     assert image.getpixel((0, 0)) == WHITE
@@ -589,9 +589,9 @@ def test_as_rgb_returns_a_picture_of_its_own() -> None:
 
 
 def check_any(data: bytes, sizes: set[tuple[int, int]] | None = None) -> bool:
-    """The promise for whatever bytes: a sound RGB picture, or `InputError`."""
+    """The promise for whatever bytes: a sound RGB image, or `InputError`."""
     try:
-        image = decode_picture(data)
+        image = decode_image(data)
     except InputError:
         return False
     assert (image.mode, image.info) == ("RGB", {})
@@ -630,25 +630,25 @@ def with_right_checksums(data: bytes) -> bytes:
 
 
 def fuzz_seeds() -> dict[str, bytes]:
-    picture, exif = noise(24, 16), orientation(6)
+    image, exif = noise(24, 16), orientation(6)
     return {
-        "png": saved(picture, "PNG", exif=exif),
+        "png": saved(image, "PNG", exif=exif),
         "png with alpha": saved(noise(24, 16, "RGBA"), "PNG"),
-        "png with a palette": saved(picture.quantize(16), "PNG", transparency=b"\0\x80\xff"),
+        "png with a palette": saved(image.quantize(16), "PNG", transparency=b"\0\x80\xff"),
         "interlaced png": interlaced(noise(24, 16, "L")),
         "16-bit png": one_row("0123 4567 89ab cdef", 16, GREY, chunk(b"tRNS", b"\1\x23")),
-        "animated png": saved(picture, "PNG", save_all=True, append_images=[white_canvas((24, 16))] * 3),
-        "jpeg": saved(picture, "JPEG", exif=exif),
-        "progressive jpeg": saved(picture, "JPEG", progressive=True),
-        "cmyk jpeg": saved(picture.convert("CMYK"), "JPEG", restart_marker_blocks=1),
-        "webp": saved(picture, "WEBP", exif=exif),
+        "animated png": saved(image, "PNG", save_all=True, append_images=[white_canvas((24, 16))] * 3),
+        "jpeg": saved(image, "JPEG", exif=exif),
+        "progressive jpeg": saved(image, "JPEG", progressive=True),
+        "cmyk jpeg": saved(image.convert("CMYK"), "JPEG", restart_marker_blocks=1),
+        "webp": saved(image, "WEBP", exif=exif),
         "lossless webp": saved(noise(24, 16, "RGBA"), "WEBP", lossless=True),
-        "animated webp": saved(picture, "WEBP", save_all=True, append_images=[white_canvas((24, 16))] * 3),
+        "animated webp": saved(image, "WEBP", save_all=True, append_images=[white_canvas((24, 16))] * 3),
     }
 
 
 @pytest.mark.parametrize("seed", fuzz_seeds().values(), ids=fuzz_seeds().keys())
-def test_F11_mutated_pictures_are_refused_or_sound(seed: bytes) -> None:
+def test_F11_mutated_images_are_refused_or_sound(seed: bytes) -> None:
     dice = random.Random(len(seed))
     survivors = 0
     for _ in range(200):
@@ -673,7 +673,7 @@ def test_F11_random_bytes_behind_each_signature_are_refused() -> None:
 
 def test_F11_decoding_leaves_the_warnings_of_the_process_alone() -> None:
     before = list(warnings.filters)
-    decode_picture(WHOLE["png"])
+    decode_image(WHOLE["png"])
     refusal(WHOLE["png"][:-20])
     assert warnings.filters == before
 
@@ -681,17 +681,17 @@ def test_F11_decoding_leaves_the_warnings_of_the_process_alone() -> None:
 # --- Requests ---
 
 
-def test_F13_a_request_with_too_many_pictures_is_refused() -> None:
-    picture = white_canvas((1, 1))
-    assert len(Request.of(["a cat", *[picture] * MAX_REQUEST_PICTURES]).pictures) == MAX_REQUEST_PICTURES
-    with pytest.raises(InputError, match=r"has 500 pictures, more than the 32 allowed: send fewer"):
-        Request.of(["a cat", *[picture] * 500])
+def test_F13_a_request_with_too_many_images_is_refused() -> None:
+    image = white_canvas((1, 1))
+    assert len(Request.of(["a cat", *[image] * MAX_REQUEST_IMAGES]).images) == MAX_REQUEST_IMAGES
+    with pytest.raises(InputError, match=r"has 500 images, more than the 32 allowed: send fewer"):
+        Request.of(["a cat", *[image] * 500])
 
 
 def test_F14_a_file_is_read_once_and_may_change_afterwards(tmp_path: Path) -> None:
     path = tmp_path / "cat.png"
     path.write_bytes(WHOLE["png"])
-    image = read_picture(path)
+    image = read_image(path)
     path.write_bytes(PAGE)
     assert image.tobytes() == noise().tobytes()
 
@@ -710,13 +710,13 @@ def test_F16_small_things_hidden_for_a_careless_resize_do_not_appear() -> None:
 
 def file_refusal(path: Path | str) -> str:
     with that_does_not_wait(), pytest.raises(InputError) as caught:
-        read_picture(path)
+        read_image(path)
     assert str(caught.value).startswith(f"{storable(str(path))}: ")
     return str(caught.value)
 
 
 def test_I08_a_folder_is_refused(tmp_path: Path) -> None:
-    assert "is a folder, not a picture" in file_refusal(tmp_path)
+    assert "is a folder, not an image" in file_refusal(tmp_path)
 
 
 def test_I08_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
@@ -782,7 +782,7 @@ def test_I08_a_large_file_is_refused_unread(tmp_path: Path) -> None:
 def test_I08_the_limit_on_bytes_is_exact(tmp_path: Path) -> None:
     (tmp_path / "cat.png").write_bytes(WHOLE["png"])
     os.truncate(tmp_path / "cat.png", MAX_BYTES)
-    assert read_picture(tmp_path / "cat.png").size == (96, 64)
+    assert read_image(tmp_path / "cat.png").size == (96, 64)
     os.truncate(tmp_path / "cat.png", MAX_BYTES + 1)
     assert "20,000,001 bytes is more than" in file_refusal(tmp_path / "cat.png")
 
@@ -794,8 +794,8 @@ def test_I08_an_impossible_path_is_refused(path: str) -> None:
     assert "cannot be opened" in file_refusal(path)
 
 
-def test_F15_a_file_that_is_no_picture_is_refused_without_showing_it() -> None:
-    assert "not a PNG, JPEG or WebP picture" in file_refusal("/etc/passwd")
+def test_F15_a_file_that_is_no_image_is_refused_without_showing_it() -> None:
+    assert "not a PNG, JPEG or WebP image" in file_refusal("/etc/passwd")
     assert "root" not in file_refusal("/etc/passwd")
     assert "no such file" in file_refusal("file:/etc/passwd")
 
@@ -803,13 +803,13 @@ def test_F15_a_file_that_is_no_picture_is_refused_without_showing_it() -> None:
 @pytest.mark.parametrize("name", ["кот 🐈\u200d⬛.png", "-rf.png", "שלום.png", "a\nb.png", "cat"])
 def test_I08_any_name_the_disk_takes_is_fine(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(WHOLE["png"])
-    assert read_picture(tmp_path / name).tobytes() == noise().tobytes()
+    assert read_image(tmp_path / name).tobytes() == noise().tobytes()
 
 
-def test_I08_a_link_to_a_picture_is_fine(tmp_path: Path) -> None:
+def test_I08_a_link_to_an_image_is_fine(tmp_path: Path) -> None:
     (tmp_path / "cat.png").write_bytes(WHOLE["png"])
     (tmp_path / "link.png").symlink_to("cat.png")
-    assert read_picture(str(tmp_path / "link.png")).size == (96, 64)
+    assert read_image(str(tmp_path / "link.png")).size == (96, 64)
 
 
 @pytest.mark.parametrize(
@@ -820,11 +820,11 @@ def test_I08_no_file_stays_open(content: bytes, tmp_path: Path) -> None:
     before = os.listdir("/proc/self/fd")
     for path in (tmp_path / "cat.png", tmp_path, "/dev/zero"):
         with suppress(InputError):
-            read_picture(path)
+            read_image(path)
     assert os.listdir("/proc/self/fd") == before
 
 
-# --- Pictures out ---
+# --- Images out ---
 
 WRITINGS = {
     "emoji": "a family 👨‍👩‍👧‍👦",
@@ -841,15 +841,15 @@ def test_metadata_comes_back_as_it_was_written(text: str) -> None:
     data = encode_png(noise(), {"Title": "a cat", "Prompt": text})
     with Image.open(io.BytesIO(data)) as opened:
         assert opened.text == {"Title": "a cat", "Prompt": text}
-    assert decode_picture(data).tobytes() == noise().tobytes()
+    assert decode_image(data).tobytes() == noise().tobytes()
 
 
-def test_equal_pictures_with_equal_metadata_give_equal_bytes() -> None:
+def test_equal_images_with_equal_metadata_give_equal_bytes() -> None:
     assert encode_png(noise(), {"a": "1", "b": "2"}) == encode_png(noise(), {"b": "2", "a": "1"})
     assert encode_png(noise()) == encode_png(noise(), {}) != encode_png(noise(), {"a": "1"})
 
 
-def test_what_a_backend_left_in_a_picture_is_not_written() -> None:
+def test_what_a_backend_left_in_an_image_is_not_written() -> None:
     image = noise()
     image.info = {"icc_profile": b"secret", "transparency": (1, 2, 3), "Comment": "secret", "dpi": (72, 72)}
     assert encode_png(image) == encode_png(noise())
@@ -857,31 +857,31 @@ def test_what_a_backend_left_in_a_picture_is_not_written() -> None:
 
 def test_a_file_of_our_own_may_be_larger_than_an_upload() -> None:
     data = encode_png(noise())
-    assert decode_picture(data + bytes(MAX_BYTES), max_bytes=len(data) + MAX_BYTES).size == (96, 64)
+    assert decode_image(data + bytes(MAX_BYTES), max_bytes=len(data) + MAX_BYTES).size == (96, 64)
     assert "bytes is more than the 20,000,000 allowed" in refusal(data + bytes(MAX_BYTES))
 
 
-def test_a_digest_names_what_a_picture_shows() -> None:
+def test_a_digest_names_what_an_image_shows() -> None:
     assert pixel_digest(Image.new("RGB", (2, 3))) != pixel_digest(Image.new("RGB", (3, 2)))
     assert pixel_digest(Image.new("L", (3, 1))) != pixel_digest(Image.new("RGB", (1, 1)))
-    assert pixel_digest(noise()) == pixel_digest(decode_picture(encode_png(noise(), {"a": "b"})))
+    assert pixel_digest(noise()) == pixel_digest(decode_image(encode_png(noise(), {"a": "b"})))
 
 
-def test_a_remembered_digest_is_not_computed_again_and_goes_with_its_picture(
+def test_a_remembered_digest_is_not_computed_again_and_goes_with_its_image(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from interleave import images as pictures
+    from interleave import images as images
 
-    image = pictures.remember_digest(noise())
+    image = images.remember_digest(noise())
     digest = pixel_digest(image.copy())
     assert not {"_interleave_digest"} & vars(image).keys()
     with monkeypatch.context() as patched:
         patched.setattr(Image.Image, "tobytes", lambda self: pytest.fail("computed again"))
         assert pixel_digest(image) == digest
     key = id(image)
-    assert key in pictures._DIGESTS
+    assert key in images._DIGESTS
     del image
-    assert key not in pictures._DIGESTS
+    assert key not in images._DIGESTS
 
 
 def test_a_white_canvas_is_white() -> None:
@@ -891,13 +891,13 @@ def test_a_white_canvas_is_white() -> None:
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 8192), (8192, 1), (8192, 3), (100, 100), (99, 101), (640, 480)])
 @pytest.mark.parametrize("max_area", [1, 2, 3, 7, 100, 9_999, 10_000, 1_000_000])
-def test_a_fitted_picture_is_never_too_large_and_never_empty(size: tuple[int, int], max_area: int) -> None:
+def test_a_fitted_image_is_never_too_large_and_never_empty(size: tuple[int, int], max_area: int) -> None:
     width, height = fit_area(Image.new("L", size), max_area).size
     assert 1 <= width <= size[0] and 1 <= height <= size[1]
     assert width * height <= max_area
 
 
-def test_a_fitted_picture_keeps_its_shape() -> None:
+def test_a_fitted_image_keeps_its_shape() -> None:
     assert fit_area(Image.new("L", (2000, 1000)), 500_000).size == (1000, 500)
     small = Image.new("L", (10, 10))
     assert fit_area(small, 100) is small
@@ -905,12 +905,12 @@ def test_a_fitted_picture_keeps_its_shape() -> None:
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 7), (7, 1), (33, 20)])
 def test_what_is_written_other_tools_read_pixel_by_pixel(size: tuple[int, int]) -> None:
-    picture = Image.frombytes("RGB", size, random.Random(3).randbytes(3 * size[0] * size[1]))
+    image = Image.frombytes("RGB", size, random.Random(3).randbytes(3 * size[0] * size[1]))
     said = {"prompt": "a bear, 4 €", "seed": "7"}
-    data = encode_png(picture, said)
+    data = encode_png(image, said)
     with Image.open(io.BytesIO(data)) as opened:
         opened.load()
         assert isinstance(opened, PngImagePlugin.PngImageFile)
-        assert opened.tobytes() == picture.tobytes()
+        assert opened.tobytes() == image.tobytes()
         assert opened.text == said
-    assert decode_picture(data).tobytes() == picture.tobytes()
+    assert decode_image(data).tobytes() == image.tobytes()

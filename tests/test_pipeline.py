@@ -89,17 +89,17 @@ def test_the_plan_comes_first_and_every_step_ends() -> None:
     assert [event.step.number for event in finished(events)] == [1, 2]
 
 
-def test_an_accepted_picture_is_drawn_once() -> None:
+def test_an_accepted_image_is_drawn_once() -> None:
     _, painter, judge = run(plan("a cat"))
     assert len(painter.asked) == len(judge.seen) == 1
 
 
-def test_a_rejected_picture_is_redrawn_with_the_critics_prompt() -> None:
+def test_a_rejected_image_is_redrawn_with_the_critics_prompt() -> None:
     _, painter, _ = run(plan("a cat"), [REJECT])
     assert [request.prompt for request in painter.asked] == ["a cat", "a cat, whole body"]
 
 
-def test_every_retry_starts_from_the_same_source_never_from_the_failed_picture() -> None:
+def test_every_retry_starts_from_the_same_source_never_from_the_failed_image() -> None:
     events, painter, _ = run(plan("a cat", "add a hat"), [ACCEPT, REJECT, REJECT])
     shown = finished(events)[0].attempt
     assert shown is not None
@@ -119,14 +119,14 @@ def test_another_run_seed_gives_other_seeds() -> None:
     assert all(0 <= attempt_seed(seed, Slot(1, 1)) < 2**31 for seed in range(1000))
 
 
-def test_the_critic_of_a_first_picture_sees_a_white_canvas_of_its_size() -> None:
+def test_the_critic_of_a_first_image_sees_a_white_canvas_of_its_size() -> None:
     _, painter, judge = run(plan("a cat"))
     assert painter.asked[0].sources == ()
     assert judge.seen[0].before.size == judge.seen[0].after.size == (8, 8)
     assert judge.seen[0].before.getcolors() == [(64, (255, 255, 255))]
 
 
-def test_the_critic_is_told_the_prompt_that_made_this_very_picture() -> None:
+def test_the_critic_is_told_the_prompt_that_made_this_very_image() -> None:
     _, _, judge = run(plan("a cat"), [REJECT])
     assert [(seen.planned_prompt, seen.prompt) for seen in judge.seen] == [
         ("a cat", "a cat"),
@@ -151,7 +151,7 @@ def test_without_an_accepted_attempt_the_one_the_critic_believes_in_most_is_kept
     assert attempt.number == 2
 
 
-def test_a_forced_picture_is_what_the_next_step_starts_from() -> None:
+def test_a_forced_image_is_what_the_next_step_starts_from() -> None:
     doubts = [REJECT.model_copy(update={"confidence": belief}) for belief in (0.4, 0.2)]
     events, painter, _ = run(plan("a cat", "add a hat"), doubts, max_attempts=2)
     chosen = finished(events)[0].attempt
@@ -187,7 +187,7 @@ def test_a_step_of_text_only_never_reaches_a_generator() -> None:
     assert [event.attempt is None for event in finished(events)] == [True, False, True]
 
 
-def test_a_continuation_starts_from_the_users_last_picture_and_keeps_its_numbers() -> None:
+def test_a_continuation_starts_from_the_users_last_image_and_keeps_its_numbers() -> None:
     given = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
     events, painter, judge = run(plan("go on", first=3), request=Request.of(["once", *given, "continue"]))
     assert painter.asked[0].sources == (given[1],)
@@ -195,7 +195,7 @@ def test_a_continuation_starts_from_the_users_last_picture_and_keeps_its_numbers
     assert painter.asked[0].slot.step == finished(events)[0].step.number == 3
 
 
-def test_history_gives_all_pictures_oldest_first_within_what_the_generator_takes() -> None:
+def test_history_gives_all_images_oldest_first_within_what_the_generator_takes() -> None:
     _, painter, _ = run(plan("a", "b", "c", "d"), sources=SourceRule.HISTORY)
     assert [len(request.sources) for request in painter.asked] == [0, 1, 2, 2]
     assert painter.asked[3].sources[-1].getpixel((0, 0)) == (3, 0, 0)
@@ -235,6 +235,6 @@ def test_what_the_generator_cannot_do_is_refused_before_anything_is_drawn(
     assert painter.asked == []
 
 
-def test_a_generator_that_only_draws_from_text_can_draw_single_pictures() -> None:
+def test_a_generator_that_only_draws_from_text_can_draw_single_images() -> None:
     _, painter, _ = run(plan("a", None), painter=Painter(GeneratorCapabilities(max_sources=0)))
     assert len(painter.asked) == 1

@@ -135,7 +135,7 @@ def test_work_grows_as_the_text(module: str, name: str, begun: str, units: list[
         "](a 'x](a \"",
     ],
 )
-def test_pictures_of_markdown_that_are_none_cost_no_more_than_text(unit: str) -> None:
+def test_images_of_markdown_that_are_none_cost_no_more_than_text(unit: str) -> None:
     """It is tried at every bracket, and so must end at the next."""
     from interleave.cli.request_input import _TARGET
 

@@ -13,7 +13,7 @@ from interleave.config.run_config import SourceRule
 from interleave.errors import BackendError
 from interleave.events import Event, StepFinished
 from interleave.scheduler import as_needed, in_line, parents_of, roots_of
-from interleave.sources import SourcePictures, anchored_steps, steps_that_follow
+from interleave.sources import SourceImages, anchored_steps, steps_that_follow
 from interleave.types import Plan, PlanStep
 
 
@@ -37,9 +37,9 @@ TWO_LINES = plan_of(None, (1,), (), (3,), (2, 4))
 
 
 def needs_of(plan: Plan, given: tuple[str, ...] = ()) -> dict[int, frozenset[int]]:
-    pictures: SourcePictures[str] = SourcePictures(given, SourceRule.PREVIOUS, GeneratorCapabilities())
-    pictures.check_plan(plan)
-    return pictures.needs_of(plan)
+    images: SourceImages[str] = SourceImages(given, SourceRule.PREVIOUS, GeneratorCapabilities())
+    images.check_plan(plan)
+    return images.needs_of(plan)
 
 
 class Studio:
@@ -122,34 +122,34 @@ def test_a_step_needs_the_one_before_it_unless_it_says_otherwise() -> None:
     assert needs_of(plan_of(None, None))[2] == {1}
 
 
-def test_a_step_starts_from_the_picture_of_the_last_step_it_needs() -> None:
-    pictures: SourcePictures[str] = SourcePictures((), SourceRule.PREVIOUS, GeneratorCapabilities())
-    pictures.check_plan(TWO_LINES)
+def test_a_step_starts_from_the_image_of_the_last_step_it_needs() -> None:
+    images: SourceImages[str] = SourceImages((), SourceRule.PREVIOUS, GeneratorCapabilities())
+    images.check_plan(TWO_LINES)
     found = {}
     for step in TWO_LINES.steps:
-        found[step.number] = pictures.start_of(step).sources
-        pictures.add(step.number, str(step.number))
+        found[step.number] = images.start_of(step).sources
+        images.add(step.number, str(step.number))
     assert found == {1: (), 2: ("1",), 3: (), 4: ("3",), 5: ("4",)}
 
 
-def test_a_step_that_needs_none_starts_from_the_users_picture() -> None:
+def test_a_step_that_needs_none_starts_from_the_users_image() -> None:
     plan = plan_of((), (), ())
-    pictures: SourcePictures[str] = SourcePictures(("own",), SourceRule.PREVIOUS, GeneratorCapabilities())
-    pictures.check_plan(plan)
-    assert [pictures.start_of(step).sources for step in plan.steps] == [("own",)] * 3
+    images: SourceImages[str] = SourceImages(("own",), SourceRule.PREVIOUS, GeneratorCapabilities())
+    images.check_plan(plan)
+    assert [images.start_of(step).sources for step in plan.steps] == [("own",)] * 3
 
 
 def test_with_the_whole_history_a_step_sees_only_what_it_comes_after() -> None:
     many = GeneratorCapabilities(max_sources=9)
-    pictures: SourcePictures[str] = SourcePictures((), SourceRule.HISTORY, many)
-    pictures.check_plan(TWO_LINES)
+    images: SourceImages[str] = SourceImages((), SourceRule.HISTORY, many)
+    images.check_plan(TWO_LINES)
     for number in range(1, 5):
-        pictures.add(number, str(number))
-    assert pictures.start_of(TWO_LINES.steps[3]).sources == ("3",)
-    assert pictures.start_of(TWO_LINES.steps[4]).sources == ("1", "2", "3", "4")
+        images.add(number, str(number))
+    assert images.start_of(TWO_LINES.steps[3]).sources == ("3",)
+    assert images.start_of(TWO_LINES.steps[4]).sources == ("1", "2", "3", "4")
 
 
-def test_a_step_of_text_passes_on_the_picture_before_it() -> None:
+def test_a_step_of_text_passes_on_the_image_before_it() -> None:
     assert parents_of(plan_of(None, None, (2,), text=(2,))) == {1: (), 2: (1,), 3: (1,)}
 
 
@@ -178,12 +178,12 @@ def test_a_step_can_only_need_earlier_ones(needs: tuple[int, ...]) -> None:
         plan_of(None, needs)
 
 
-def test_pictures_are_dropped_when_no_step_starts_from_them_any_more() -> None:
+def test_images_are_dropped_when_no_step_starts_from_them_any_more() -> None:
     plan = plan_of(None, (1,), (1,), (3,))
-    pictures: SourcePictures[str] = SourcePictures((), SourceRule.PREVIOUS, GeneratorCapabilities())
-    pictures.check_plan(plan)
+    images: SourceImages[str] = SourceImages((), SourceRule.PREVIOUS, GeneratorCapabilities())
+    images.check_plan(plan)
     kept = []
     for step in plan.steps:
-        pictures.add(step.number, str(step.number))
-        kept.append(sorted(pictures._by_step))
+        images.add(step.number, str(step.number))
+        kept.append(sorted(images._by_step))
     assert kept == [[1], [1], [3], []]

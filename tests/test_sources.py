@@ -7,7 +7,7 @@ import pytest
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.config.run_config import Remedies, SourceRule, parse_remedies
 from interleave.errors import ConfigurationError
-from interleave.sources import SourcePictures, Start, anchored_steps, steps_that_follow
+from interleave.sources import SourceImages, Start, anchored_steps, steps_that_follow
 from interleave.types import Asset, Plan, PlanStep
 
 FOX = Asset(name="fox", description="a little fox with a red scarf")
@@ -28,8 +28,8 @@ def plan_of(count: int, *, assets: tuple[Asset, ...] = (FOX,), scenes: bool = Fa
 def starts(
     plan: Plan, *, sources: int = 1, every: int | None = None, given: dict[str, str] | None = None
 ) -> list[Start[str]]:
-    """What each step starts from, where the picture of step 3 is called "3"."""
-    pictures: SourcePictures[str] = SourcePictures(
+    """What each step starts from, where the image of step 3 is called "3"."""
+    images: SourceImages[str] = SourceImages(
         (),
         SourceRule.PREVIOUS,
         GeneratorCapabilities(max_sources=sources),
@@ -37,15 +37,15 @@ def starts(
         anchor_every=every,
         sheet_of="+".join,
     )
-    pictures.check_plan(plan)
+    images.check_plan(plan)
     found = []
     for step in plan.steps:
-        found.append(pictures.start_of(step))
-        pictures.add(step.number, str(step.number))
+        found.append(images.start_of(step))
+        images.add(step.number, str(step.number))
     return found
 
 
-def test_without_assets_and_anchors_a_step_starts_from_the_picture_before_it() -> None:
+def test_without_assets_and_anchors_a_step_starts_from_the_image_before_it() -> None:
     found = starts(plan_of(3, assets=()))
     assert [start.sources for start in found] == [(), ("1",), ("2",)]
     assert [start.before for start in found] == [(), ("1",), ("2",)]
@@ -71,7 +71,7 @@ def test_a_step_may_say_itself_what_it_shows() -> None:
     ("most", "wanted"),
     [(1, ("2",)), (2, ("fox.png", "2")), (3, ("1", "fox.png", "2")), (8, ("1", "fox.png", "2"))],
 )
-def test_assets_come_before_the_first_picture_and_the_latest_is_last(
+def test_assets_come_before_the_first_image_and_the_latest_is_last(
     most: int, wanted: tuple[str, ...]
 ) -> None:
     found = starts(plan_of(3), sources=most, given={"Fox": "fox.png"})[2]
@@ -98,7 +98,7 @@ def test_a_generator_that_takes_one_source_gets_one_sheet_of_several_assets() ->
     assert first.sources == ("fox.png+thing.png",)
 
 
-def test_every_few_steps_a_picture_is_drawn_anew_from_its_whole_scene() -> None:
+def test_every_few_steps_an_image_is_drawn_anew_from_its_whole_scene() -> None:
     found = starts(plan_of(7, assets=(), scenes=True), every=3)
     assert [start.sources for start in found] == [(), ("1",), ("2",), (), ("4",), ("5",), ()]
     assert found[3].prompt == "the whole of 4"
@@ -110,7 +110,7 @@ def test_steps_without_a_scene_stay_in_the_chain() -> None:
     assert anchored_steps(plan_of(9, scenes=True), None) == set()
 
 
-def test_what_follows_a_picture_ends_at_an_anchor() -> None:
+def test_what_follows_an_image_ends_at_an_anchor() -> None:
     plan = plan_of(7, assets=(), scenes=True)
     assert steps_that_follow(plan, SourceRule.PREVIOUS, 2) == {3, 4, 5, 6, 7}
     assert steps_that_follow(plan, SourceRule.PREVIOUS, 2, anchor_every=3) == {3}

@@ -54,7 +54,7 @@ def parts(lines: list[dict[str, float]]) -> str:
 
 
 def variants(logs: dict[str, list[dict[str, float]]]) -> str:
-    """What each training by GRPO does to the judgement: right pictures accepted, wrong ones refused."""
+    """What each training by GRPO does to the judgement: right images accepted, wrong ones refused."""
     series = []
     for name, (label, ink) in VARIANTS.items():
         series.append(Series(f"{label}: right accepted", _smooth(logs[name], ACCEPTED), ink))

@@ -20,7 +20,7 @@ class Series:
 
 
 def chart(series: Sequence[Series], *, across: str, every: int, legend: tuple[int, int] = (470, 96)) -> str:
-    """All lines in one picture; `across` names the axis, which is numbered at each multiple of `every`."""
+    """All lines in one image; `across` names the axis, which is numbered at each multiple of `every`."""
     last = max(x for each in series for x, _ in each.points)
 
     def place(x: float, y: float) -> tuple[float, float]:

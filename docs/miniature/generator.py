@@ -55,7 +55,7 @@ def table() -> str:
         share = _share(found[key]) if key else ""
         short, exact = (_share(found[f"edit, {operation}, {manner}"]) for manner in ("short", "exact"))
         rows.append(f"| {label} | {share} | | {said} | {short} | {exact} |")
-    rows.append(f"| | | | short, shown an earlier picture too | {_share(found['edit, two pictures'])} | |")
+    rows.append(f"| | | | short, shown an earlier image too | {_share(found['edit, two pictures'])} | |")
     return "\n".join(rows)
 
 
@@ -65,7 +65,7 @@ def _share(estimate: dict[str, float]) -> str:
 
 
 def curves() -> str:
-    """Loss and shares of right pictures over the minutes of the flow's training, as an SVG."""
+    """Loss and shares of right images over the minutes of the flow's training, as an SVG."""
     lines = [json.loads(line) for line in LOG.read_text("utf-8").splitlines()]
     flow = [line for line in lines if line["stage"] == "flow" and "text" in line and "edit" in line]
     glances = [line for line in lines if line["stage"] == "glance"]
@@ -93,15 +93,15 @@ def samples() -> Image.Image:
         operations = random_operations(scene, rng) or ()
         drawn = _draw(generator, scene_prompt(scene), ())
         edited = _draw(generator, edit_prompt(operations, scene), (drawn,))
-        for row, picture in enumerate((draw(scene), drawn, edited)):
-            sheet.paste(picture, (column * 260, row * 260))
+        for row, image in enumerate((draw(scene), drawn, edited)):
+            sheet.paste(image, (column * 260, row * 260))
         print(f"{column + 1}. {scene_prompt(scene)} → {edit_prompt(operations, scene)}")
     return sheet
 
 
 def _draw(generator: Any, prompt: str, sources: tuple[Image.Image, ...]) -> Image.Image:
-    picture: Image.Image = asyncio.run(generator.generate(ImageRequest(prompt, 1, sources)))
-    return picture
+    image: Image.Image = asyncio.run(generator.generate(ImageRequest(prompt, 1, sources)))
+    return image
 
 
 def main() -> int:

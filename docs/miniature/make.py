@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/explanation/miniature.md and its table of the language, from the code itself.
+"""Makes the images of docs/explanation/miniature.md and its table of the language, from the code itself.
 
 Run with: python docs/miniature/make.py
 """
@@ -45,7 +45,7 @@ SUITES_BY = {
     "continue": "drawing a house",
     "know": "riddles",
     "edit": "spatial",
-    "plain": "one picture",
+    "plain": "one image",
     "annotate": "hide and seek",
 }
 
@@ -57,8 +57,8 @@ def every_noun() -> Image.Image:
     for index, (noun, (kind, _)) in enumerate(NOUNS.items()):
         row, column = divmod(index, columns)
         left, top = 12 + column * width, 12 + row * height
-        picture = _cut_out(noun, KINDS[kind].colour).resize((side, side), Image.Resampling.LANCZOS)
-        sheet.paste(picture, (left + (width - side) // 2, top), picture)
+        image = _cut_out(noun, KINDS[kind].colour).resize((side, side), Image.Resampling.LANCZOS)
+        sheet.paste(image, (left + (width - side) // 2, top), image)
         _centred(sheet, noun, left + width // 2, top + side + 2, _font(12))
     return sheet
 
@@ -74,8 +74,8 @@ def every_colour() -> Image.Image:
         left, top = column * width + 12, 12 + row * side
         ImageDraw.Draw(sheet).text((left + name - 8, top + side / 2), noun, INK, _font(12), anchor="rm")
         for place, colour in enumerate(COLOURS):
-            picture = _cut_out(noun, colour).resize((side, side), Image.Resampling.LANCZOS)
-            sheet.paste(picture, (left + name + place * side, top), picture)
+            image = _cut_out(noun, colour).resize((side, side), Image.Resampling.LANCZOS)
+            sheet.paste(image, (left + name + place * side, top), image)
     return sheet
 
 
@@ -93,7 +93,7 @@ def every_background() -> Image.Image:
 
 
 def stories() -> Image.Image:
-    """Six requests of the test split with their true pictures and captions."""
+    """Six requests of the test split with their true images and captions."""
     return _stacked([_strip(_first("story", topic), domain) for domain, topic in STORIES.items()])
 
 
@@ -117,7 +117,7 @@ COLUMNS, SIDE, GAP = 4, 236, 16
 
 @dataclass(frozen=True)
 class Frame:
-    """A picture of a strip, with what is said below it."""
+    """An image of a strip, with what is said below it."""
 
     scene: Scene
     caption: str
@@ -136,7 +136,7 @@ def _frames(task: Task) -> list[Frame]:
 
 
 def _strip(task: Task, title: str, columns: int = COLUMNS) -> Image.Image:
-    """A request and below it a row of pictures with captions; what was given stands on a darker ground."""
+    """A request and below it a row of images with captions; what was given stands on a darker ground."""
     frames = _frames(task)
     captions = [_lines(frame.caption, SIDE, _font(14)) for frame in frames]
     words = [part for part in task.parts if isinstance(part, str) and not _STEP.match(part)]
@@ -219,7 +219,7 @@ def _lines(text: str, width: int, font: ImageFont.FreeTypeFont) -> list[str]:
     return lines
 
 
-PICTURES = {
+IMAGES = {
     "things.webp": every_noun,
     "colours.webp": every_colour,
     "backgrounds.webp": every_background,
@@ -264,12 +264,12 @@ def write_table(page: Path) -> None:
 
 
 QUALITY = {"colours.webp": 62}
-"""The sheet of small pictures is nothing but edges, which cost most."""
+"""The sheet of small images is nothing but edges, which cost most."""
 
 
 def main() -> int:
     total = 0
-    for name, make in PICTURES.items():
+    for name, make in IMAGES.items():
         path = FOLDER / name
         make().save(path, "WEBP", quality=QUALITY.get(name, 86), method=6)
         total += (size := path.stat().st_size)

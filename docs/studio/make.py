@@ -1,7 +1,7 @@
-"""Makes the pictures of the studio's guide from a running studio: python docs/studio/make.py http://127.0.0.1:8030
+"""Makes the images of the studio's guide from a running studio: python docs/studio/make.py http://127.0.0.1:8030
 
-Needs Playwright and Chromium, and a report (`interleave bench mini`) for the picture of one. It makes a
-document first, which the pictures show. Names of views after the
+Needs Playwright and Chromium, and a report (`interleave bench mini`) for the image of one. It makes a
+document first, which the images show. Names of views after the
 address make only those, of the newest finished document.
 """
 

@@ -7,7 +7,7 @@ Environment variables, both optional:
 INTERLEAVE_SERVICE_URL  the address of the service; the default of the node's field
 INTERLEAVE_API_KEY      an API key of that service. It is sent to this machine and to INTERLEAVE_SERVICE_URL
                         only, because a workflow of somebody else may name any address. It is no field of the
-                        node: ComfyUI writes fields into workflows and into the pictures that it saves.
+                        node: ComfyUI writes fields into workflows and into the images that it saves.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SEEDS = 2**63
 """How many seeds the service knows."""
 MAX_ATTEMPTS = 100
 MAX_PARTIAL_IMAGES = 3
-"""The most attempts at one picture that the service shows before the picture is final."""
+"""The most attempts at one image that the service shows before the image is final."""
 CALL_SECONDS = 60.0
 SILENCE_SECONDS = 60.0
 """A stream without a byte for so long is dead: the service sends a comment every 15 seconds."""
@@ -63,7 +63,7 @@ HOW_TO_START = (
 Check = Callable[[], None]
 """Raises where the work is to stop."""
 Progress = Callable[[int, int, "Image.Image | None"], None]
-"""Told how many of how many pictures are done, with the newest picture where there is one."""
+"""Told how many of how many images are done, with the newest image where there is one."""
 
 
 class DocumentError(RuntimeError):
@@ -88,7 +88,7 @@ class Asked:
     """What the node was asked for."""
 
     request: str
-    pictures: tuple[Image.Image, ...] = ()
+    images: tuple[Image.Image, ...] = ()
     seed: int = 0
     max_attempts: int = 0
     """0 for what the service's profile says."""
@@ -97,7 +97,7 @@ class Asked:
     def body(self) -> dict[str, Any]:
         """The request to the service, as OpenAI's Responses API has it."""
         parts: list[dict[str, Any]] = [
-            {"type": "input_image", "image_url": data_url(picture)} for picture in self.pictures
+            {"type": "input_image", "image_url": data_url(image)} for image in self.images
         ]
         if self.request.strip():
             parts.append({"type": "input_text", "text": self.request})
@@ -120,9 +120,9 @@ class Document:
 
     id: str
     link: str
-    pictures: tuple[Image.Image, ...]
+    images: tuple[Image.Image, ...]
     captions: tuple[str, ...]
-    """One for each picture."""
+    """One for each image."""
     text: str
     """The whole document as Markdown."""
     cut_short: str = ""
@@ -237,8 +237,8 @@ class Service:
         except (DocumentError, OSError, http.client.HTTPException) as error:
             log.warning("the document %s could not be cancelled: %s", id_, error)
 
-    def planned_pictures(self, id_: str) -> int:
-        """How many pictures the plan has; 0 where it cannot be told."""
+    def planned_images(self, id_: str) -> int:
+        """How many images the plan has; 0 where it cannot be told."""
         try:
             plan = json.loads(self.call("GET", f"/v1/documents/{id_}/plan"))
             return sum(step["prompt"] is not None for step in plan["steps"])
@@ -246,7 +246,7 @@ class Service:
             return 0
 
     def markdown(self, id_: str) -> str:
-        """The document as Markdown, with whole addresses for its pictures."""
+        """The document as Markdown, with whole addresses for its images."""
         text = self.call("GET", f"/v1/documents/{id_}/document.md").decode()
         return text.replace("](/v1/documents/", f"]({self.address}/v1/documents/")
 
@@ -350,13 +350,13 @@ def make_document(service: Service, asked: Asked, progress: Progress, check: Che
         for event in Events(service, id_).until_final(check):
             kind = event["type"]
             if kind == "response.output_item.added" and not total:
-                total = service.planned_pictures(id_)
+                total = service.planned_images(id_)
                 progress(0, max(total, 1), None)
             elif kind == "response.image_generation_call.partial_image":
-                progress(done, max(total, done + 1), _picture(event["partial_image_b64"]))
+                progress(done, max(total, done + 1), _image(event["partial_image_b64"]))
             elif kind == "response.output_item.done" and (result := event["item"].get("result")):
                 done += 1
-                progress(done, max(total, done), _picture(result))
+                progress(done, max(total, done), _image(result))
             elif kind in FINAL:
                 return _document(service, event["response"])
     except Refused:
@@ -376,54 +376,54 @@ def _document(service: Service, response: dict[str, Any]) -> Document:
         raise DocumentError(f"the document failed: {error.get('message', 'no reason is given')}\n{link}")
     if status == "cancelled":
         raise DocumentError(f"the document was cancelled in the service: {link}")
-    pictures, captions, caption = [], [], ""
+    images, captions, caption = [], [], ""
     for item in response["output"]:
         if item["type"] == "message":
             caption = "".join(part.get("text", "") for part in item["content"])
         elif item.get("result"):
-            pictures.append(_picture(item["result"]))
+            images.append(_image(item["result"]))
             captions.append(caption)
             caption = ""
     short = ""
     if status != "completed":
         short = str(response.get("interleave", {}).get("reason") or "a limit of the service was reached")
-    return Document(id_, link, tuple(pictures), tuple(captions), service.markdown(id_), short)
+    return Document(id_, link, tuple(images), tuple(captions), service.markdown(id_), short)
 
 
-# --- pictures --------------------------------------------------------------------------------------------
+# --- images --------------------------------------------------------------------------------------------
 
 
-def _picture(encoded: str) -> Image.Image:
-    picture = Image.open(io.BytesIO(base64.b64decode(encoded)))
-    return picture.convert("RGB")
+def _image(encoded: str) -> Image.Image:
+    image = Image.open(io.BytesIO(base64.b64decode(encoded)))
+    return image.convert("RGB")
 
 
-def data_url(picture: Image.Image) -> str:
+def data_url(image: Image.Image) -> str:
     file = io.BytesIO()
-    picture.save(file, "PNG")
+    image.save(file, "PNG")
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
-def pictures_of(images: Any) -> tuple[Image.Image, ...]:
-    """The pictures of a batch of ComfyUI: floats from 0 to 1, batch × height × width × channels."""
+def images_of(images: Any) -> tuple[Image.Image, ...]:
+    """The images of a batch of ComfyUI: floats from 0 to 1, batch × height × width × channels."""
     if images is None:
         return ()
     batch = (images.detach().cpu().float().clamp(0, 1) * 255).round().byte().numpy()
     return tuple(Image.fromarray(each[..., 0] if each.shape[-1] == 1 else each) for each in batch)
 
 
-def tensor_of(pictures: tuple[Image.Image, ...]) -> Any:
-    """A batch of ComfyUI. All pictures of a batch have one size: smaller ones are centred on white."""
+def tensor_of(images: tuple[Image.Image, ...]) -> Any:
+    """A batch of ComfyUI. All images of a batch have one size: smaller ones are centred on white."""
     import numpy
     import torch
 
-    width = max(picture.width for picture in pictures)
-    height = max(picture.height for picture in pictures)
-    batch = numpy.ones((len(pictures), height, width, 3), numpy.float32)
-    for number, picture in enumerate(pictures):
-        left, top = (width - picture.width) // 2, (height - picture.height) // 2
-        pixels = numpy.asarray(picture.convert("RGB"), numpy.float32) / 255
-        batch[number, top : top + picture.height, left : left + picture.width] = pixels
+    width = max(image.width for image in images)
+    height = max(image.height for image in images)
+    batch = numpy.ones((len(images), height, width, 3), numpy.float32)
+    for number, image in enumerate(images):
+        left, top = (width - image.width) // 2, (height - image.height) // 2
+        pixels = numpy.asarray(image.convert("RGB"), numpy.float32) / 255
+        batch[number, top : top + image.height, left : left + image.width] = pixels
     return torch.from_numpy(batch)
 
 
@@ -438,11 +438,11 @@ def _digest(fields: dict[str, Any]) -> str:
 
 
 class InterleaveDocument:
-    """The node: a request, perhaps with pictures, becomes pictures and text in order."""
+    """The node: a request, perhaps with images, becomes images and text in order."""
 
     CATEGORY = "InterleaveThinker"
     DESCRIPTION = (
-        "Has an illustrated document made: a plan is written, every picture is drawn, judged, and drawn "
+        "Has an illustrated document made: a plan is written, every image is drawn, judged, and drawn "
         "again where it is not right. Needs a running document service: interleave serve documents"
     )
     FUNCTION = "make"
@@ -450,12 +450,12 @@ class InterleaveDocument:
     RETURN_NAMES = ("images", "text", "captions", "document", "link", "image_list")
     OUTPUT_IS_LIST = (False, False, True, False, False, True)
     OUTPUT_TOOLTIPS = (
-        "The pictures in order, as one batch; smaller ones are centred on white.",
+        "The images in order, as one batch; smaller ones are centred on white.",
         "The whole document as Markdown.",
-        "The text of each picture, as a list.",
+        "The text of each image, as a list.",
         "The id of the document in the service.",
         "The page on which the document is read, changed and exported.",
-        "The pictures as a list, each in its own size.",
+        "The images as a list, each in its own size.",
     )
 
     @classmethod
@@ -479,7 +479,7 @@ class InterleaveDocument:
                         "default": 0,
                         "min": 0,
                         "max": MAX_ATTEMPTS,
-                        "tooltip": "How often a picture is drawn at most; 0 for the service's own limit.",
+                        "tooltip": "How often an image is drawn at most; 0 for the service's own limit.",
                     },
                 ),
                 "service": ("STRING", {"default": service, "tooltip": "The address of the service."}),
@@ -492,7 +492,7 @@ class InterleaveDocument:
                 ),
             },
             "optional": {
-                "images": ("IMAGE", {"tooltip": "Pictures to start from; a batch is several pictures."}),
+                "images": ("IMAGE", {"tooltip": "Images to start from; a batch is several images."}),
             },
         }
 
@@ -506,14 +506,14 @@ class InterleaveDocument:
 
     @classmethod
     def IS_CHANGED(cls, images: Any = None, **fields: Any) -> Any:
-        """The same fields and pictures give the same document, except where it was not complete."""
+        """The same fields and images give the same document, except where it was not complete."""
         return float("nan") if _digest(fields) in _cut_short else ""
 
     async def make(
         self, request: str, seed: int, max_attempts: int, service: str, model: str, images: Any = None
     ) -> tuple[Any, ...]:
         """Not in ComfyUI's event loop but in a thread, so that several documents are made at once."""
-        asked = Asked(request, pictures_of(images), seed, max_attempts, model)
+        asked = Asked(request, images_of(images), seed, max_attempts, model)
         stopped = threading.Event()
         try:
             document = await asyncio.to_thread(_made_in_comfyui, Service(service), asked, stopped)
@@ -539,18 +539,18 @@ def _made_in_comfyui(service: Service, asked: Asked, stopped: threading.Event) -
         if stopped.is_set():
             raise InterruptProcessingException
 
-    def progress(done: int, total: int, picture: Image.Image | None) -> None:
-        bar.update_absolute(done, total, ("JPEG", picture, PREVIEW_SIDE) if picture else None)
+    def progress(done: int, total: int, image: Image.Image | None) -> None:
+        bar.update_absolute(done, total, ("JPEG", image, PREVIEW_SIDE) if image else None)
 
     return make_document(service, asked, progress, check)
 
 
 def _outputs(document: Document) -> tuple[Any, ...]:
     texts = (document.text, list(document.captions), document.id, document.link)
-    if document.pictures:
-        each = [tensor_of((picture,)) for picture in document.pictures]
-        return (tensor_of(document.pictures), *texts, each)
-    from comfy_execution.graph import ExecutionBlocker  # text only: what would take a picture is not run
+    if document.images:
+        each = [tensor_of((image,)) for image in document.images]
+        return (tensor_of(document.images), *texts, each)
+    from comfy_execution.graph import ExecutionBlocker  # text only: what would take an image is not run
 
     return (ExecutionBlocker(None), *texts, [])
 

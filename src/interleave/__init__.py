@@ -1,9 +1,9 @@
 """Interleaved text-and-image generation for any image generator: plan, draw, judge, redraw.
 
 >>> import interleave
->>> run = interleave.generate("How a frog grows up, in three pictures", profile="dry-run")  # doctest: +SKIP
+>>> run = interleave.generate("How a frog grows up, in three images", profile="dry-run")  # doctest: +SKIP
 >>> run.document  # doctest: +SKIP
-PosixPath('runs/20261115-120000-how-a-frog-grows-up-in-three-pictures/document.html')
+PosixPath('runs/20261115-120000-how-a-frog-grows-up-in-three-images/document.html')
 """
 
 import sys

@@ -60,7 +60,7 @@ from interleave.events import (
     Planned as Planned,
     StepFinished as StepFinished,
 )
-from interleave.images import read_picture as read_picture
+from interleave.images import read_image as read_image
 from interleave.runs.branch import branch_run as branch_run
 from interleave.runs.decisions import (
     change_generator as change_generator,
@@ -88,7 +88,7 @@ from interleave.types import (
     Finding as Finding,
     GivenAsset as GivenAsset,
     Outcome as Outcome,
-    Picture as Picture,
+    ImagePart as ImagePart,
     Plan as Plan,
     PlanStep as PlanStep,
     Request as Request,

@@ -50,7 +50,7 @@ Opened = TypeVar("Opened", "Run", "Batch")
 RUNS_FOLDER = Path("runs")
 
 Requestable = str | Request | Iterable["str | Image | Part"]
-"""A text, or texts and pictures in order."""
+"""A text, or texts and images in order."""
 
 
 class LimitOptions(TypedDict, total=False):
@@ -85,13 +85,13 @@ class RunOptions(PlanOptions, LimitOptions, total=False):
     """Write the plan in chapters of at most so many steps, each when the one before it is drawn."""
     max_attempts: int | None
     sources: str | None
-    """`previous` or `history`: the pictures a step starts from."""
+    """`previous` or `history`: the images a step starts from."""
     choose: str | None
     """`best`, `first-unless-better` or `last`: which attempt of a step counts."""
     remedies: str | None
     """What is done against drift and contradictions, such as `keep,anchor=5,rollback=2,audit=1`."""
     sheets: bool | None
-    """Whether assets that are described, and have no picture, are drawn first, as references."""
+    """Whether assets that are described, and have no image, are drawn first, as references."""
     identity: str | None
     """A model that says whether assets are still themselves, such as `transformers:facebook/dinov2-small`."""
     seed: int

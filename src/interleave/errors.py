@@ -3,10 +3,10 @@
 InterleaveError
 ├── ConfigurationError   the caller asked for something that does not exist or cannot work
 │   └── MissingDependency    an optional package is not installed
-├── InputError           a request, picture or file from outside cannot be used
+├── InputError           a request, image or file from outside cannot be used
 ├── RunError             a run folder is damaged, busy, or does not fit what was asked
 │   ├── FolderInUse          another process is writing to it
-│   ├── MissingPicture       a picture that the journal names is missing or altered
+│   ├── MissingImage       an image that the journal names is missing or altered
 │   ├── BrokenChain          a line of a journal does not follow from the line before it
 │   └── StorageError         the disk failed while a run was under way; what is on it can be continued
 │       └── LeaseLost            another worker has taken the run over
@@ -53,7 +53,7 @@ class MissingDependency(ConfigurationError, ImportError):
 
 
 class InputError(InterleaveError, ValueError):
-    """A request, picture or file from outside cannot be used."""
+    """A request, image or file from outside cannot be used."""
 
 
 class RunError(InterleaveError):
@@ -64,11 +64,11 @@ class FolderInUse(RunError):
     """Another process is writing to the folder: nothing is wrong with it, but it must be left alone."""
 
 
-class MissingPicture(RunError):
-    """A picture that the journal names is missing or altered."""
+class MissingImage(RunError):
+    """An image that the journal names is missing or altered."""
 
     def __init__(self, path: object, what: str) -> None:
-        super().__init__(f"the picture {path} {what}: restore it, or have it drawn again with --redraw")
+        super().__init__(f"the image {path} {what}: restore it, or have it drawn again with --redraw")
 
 
 class BrokenChain(RunError, ValueError):
@@ -105,8 +105,8 @@ class Failure(StrEnum):
     """Its answer is not in the form that was asked for."""
     REFUSED = "refused"
     """A content filter, or the model itself, refused the request."""
-    NO_PICTURE = "no_picture"
-    """It answered with text where a picture was asked for."""
+    NO_IMAGE = "no_picture"
+    """It answered with text where an image was asked for."""
 
 
 class BackendError(InterleaveError, RuntimeError):

@@ -28,7 +28,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A picture has been drawn; the critic has not seen it yet."""
+    """An image has been drawn; the critic has not seen it yet."""
 
     slot: Slot
     prompt: str
@@ -38,7 +38,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Judged:
-    """The critic has judged the picture of this slot."""
+    """The critic has judged the image of this slot."""
 
     slot: Slot
     verdict: Verdict
@@ -46,7 +46,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One picture with its verdict."""
+    """One image with its verdict."""
 
     number: int
     prompt: str
@@ -64,9 +64,9 @@ class StepFinished:
     chosen: bool = False
     """Whether a person chose the attempt."""
     before: tuple[Image, ...] = ()
-    """The picture that the step was to change; none where it was drawn anew."""
+    """The image that the step was to change; none where it was drawn anew."""
     references: Mapping[str, Image] = field(default_factory=dict)
-    """The reference pictures of the assets that it shows, by their names."""
+    """The reference images of the assets that it shows, by their names."""
 
     @property
     def forced(self) -> bool:

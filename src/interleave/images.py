@@ -1,8 +1,8 @@
-"""Decoding and encoding of pictures: all picture bytes from outside are read here, and all are written here.
+"""Decoding and encoding of images: all image bytes from outside are read here, and all are written here.
 
-A picture from outside (a user's file, a generator's reply) that is too large or of another format is refused
+An image from outside (a user's file, a generator's reply) that is too large or of another format is refused
 by its header, before any pixel is decoded. Of a PNG or JPEG the decoder gets only the parts that make the
-picture: metadata and endless scans cost time and memory, and show nothing. The result is always plain RGB:
+image: metadata and endless scans cost time and memory, and show nothing. The result is always plain RGB:
 turned upright, transparency on white, metadata dropped, the first frame of an animation.
 
 Not detected: pixels missing from a JPEG that has its end marker. libjpeg silently paints them grey.
@@ -41,7 +41,7 @@ _DECODING = threading.Lock()
 """Silencing warnings affects the whole process, so only one thread may do it at a time."""
 
 _DIGESTS: dict[int, tuple[weakref.ref[Image.Image], str]] = {}
-"""Digests of pictures that no longer change, by identity; an entry lives as long as its picture."""
+"""Digests of images that no longer change, by identity; an entry lives as long as its image."""
 _LIMITS = f"at most {MAX_SIDE} a side and {MAX_PIXELS / 1e6:.0f} megapixels"
 _MAGIC = re.compile(rb"(?P<PNG>\x89PNG\r\n\x1a\n)|(?P<JPEG>\xff\xd8\xff)|(?P<WEBP>RIFF.{4}WEBP)", re.DOTALL)
 _OTHER_KINDS = {
@@ -65,7 +65,7 @@ _WHOLE = ((0, 0, 1, 1),)
 _ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
 """The passes of an interlaced PNG: first column, first row, and the steps to the next ones."""
 _JPEG_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
-"""The start of a segment, or the end of the picture; not coded pixels, a restart or padding."""
+"""The start of a segment, or the end of the image; not coded pixels, a restart or padding."""
 _JPEG_SEGMENTS = {*range(0xC0, 0xD0), 0xDA, 0xDB, 0xDD, 0xE0, 0xEE} - {0xC8}
 """The frame, its tables and its scans; JFIF and Adobe, which define how colours are coded."""
 _UPRIGHT = {
@@ -77,22 +77,22 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""The transposition that turns a picture upright, by its EXIF orientation."""
+"""The transposition that turns an image upright, by its EXIF orientation."""
 
 
-def read_picture(path: str | os.PathLike[str]) -> Image.Image:
-    """Open a user's picture file; raises `InputError` that names the file and the reason."""
-    return decode_picture(_read_regular_file(Path(path)), name=str(path))
+def read_image(path: str | os.PathLike[str]) -> Image.Image:
+    """Open a user's image file; raises `InputError` that names the file and the reason."""
+    return decode_image(_read_regular_file(Path(path)), name=str(path))
 
 
-def decode_picture(
+def decode_image(
     data: bytes,
     *,
     name: str = "picture",
     max_bytes: int = MAX_BYTES,
     convert: Callable[[Image.Image], Image.Image] | None = None,
 ) -> Image.Image:
-    """Decode picture bytes; raises `InputError` for what is damaged, too large or not a picture.
+    """Decode image bytes; raises `InputError` for what is damaged, too large or not an image.
 
     `convert` makes of it what is wanted: `as_rgb` by default.
     """
@@ -105,11 +105,11 @@ def decode_picture(
     magic = _MAGIC.match(data)
     if not magic:
         raise InputError(
-            f"{name}: not a PNG, JPEG or WebP picture (its contents are {_other_kind(data)}, "
+            f"{name}: not a PNG, JPEG or WebP image (its contents are {_other_kind(data)}, "
             "whatever its name says)"
         )
     # Decoders raise almost anything on hostile bytes (struct.error, SyntaxError, …): here every failure means
-    # the same, that the bytes are not a usable picture.
+    # the same, that the bytes are not a usable image.
     try:
         with _DECODING, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the caps below are stricter than Pillow's bomb warning
@@ -117,21 +117,21 @@ def decode_picture(
     except InputError:
         raise
     except Image.DecompressionBombError:
-        raise InputError(f"{name}: the picture is too large ({_LIMITS}): scale it down") from None
+        raise InputError(f"{name}: the image is too large ({_LIMITS}): scale it down") from None
     except UnidentifiedImageError:
-        raise InputError(f"{name}: the picture is damaged: its header makes no sense") from None
+        raise InputError(f"{name}: the image is damaged: its header makes no sense") from None
     except Exception as error:
         reason = str(error) or type(error).__name__
-        raise InputError(f"{name}: the picture is damaged or cut off ({reason})") from error
+        raise InputError(f"{name}: the image is damaged or cut off ({reason})") from error
 
 
 def too_large(size: tuple[int, int]) -> bool:
-    """Whether a picture of this size is refused, from users and generators alike."""
+    """Whether an image of this size is refused, from users and generators alike."""
     return max(size) > MAX_SIDE or size[0] * size[1] > MAX_PIXELS
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
-    """The picture as plain RGB: transparency on white, 16-bit grey scaled to 8 bits, no metadata."""
+    """The image as plain RGB: transparency on white, 16-bit grey scaled to 8 bits, no metadata."""
     if image.mode.startswith("I"):
         image = _eight_bit_grey(image)
     if image.has_transparency_data:
@@ -144,13 +144,13 @@ def as_rgb(image: Image.Image) -> Image.Image:
 
 
 def transparency_as_mask(image: Image.Image) -> Image.Image:
-    """The transparency of a picture as an RGB mask: white where it is transparent, black where it is not."""
+    """The transparency of an image as an RGB mask: white where it is transparent, black where it is not."""
     alpha = image.convert("RGBA").getchannel("A")
     return ImageChops.invert(alpha).convert("RGB")
 
 
 def encode_png(image: Image.Image, metadata: Mapping[str, str] | None = None) -> bytes:
-    """The picture as PNG bytes, with this text as its only metadata.
+    """The image as PNG bytes, with this text as its only metadata.
 
     Every row uses the Sub filter and the fastest compression. Trying all filters and compressing harder, as
     Pillow does, takes three to ten times as long, for files that are at most a fifth smaller.
@@ -186,19 +186,19 @@ def pixel_digest(image: Image.Image) -> str:
 
 
 def remember_digest(image: Image.Image) -> Image.Image:
-    """Compute the digest of a picture once; only for a picture that is never changed again."""
+    """Compute the digest of an image once; only for an image that is never changed again."""
     key = id(image)
     _DIGESTS[key] = weakref.ref(image, lambda _: _DIGESTS.pop(key, None)), pixel_digest(image)
     return image
 
 
 def white_canvas(size: tuple[int, int]) -> Image.Image:
-    """The "before" of a picture that has no source."""
+    """The "before" of an image that has no source."""
     return Image.new("RGB", size, "white")
 
 
 def side_by_side(images: Sequence[Image.Image]) -> Image.Image:
-    """One sheet of several pictures, all as high as the first, on white."""
+    """One sheet of several images, all as high as the first, on white."""
     height, gap = images[0].height, max(1, images[0].height // 32)
     scaled = [
         image.resize((max(1, round(image.width * height / image.height)), height), Image.Resampling.LANCZOS)
@@ -213,12 +213,12 @@ def side_by_side(images: Sequence[Image.Image]) -> Image.Image:
 
 
 def fit_area(image: Image.Image, max_area: int) -> Image.Image:
-    """The picture, scaled down if needed to at most `max_area` pixels, keeping its shape."""
+    """The image, scaled down if needed to at most `max_area` pixels, keeping its shape."""
     area = image.width * image.height
     if area <= max_area:
         return image
     scale = (max_area / area) ** 0.5
-    # No side is less than 1, so of a very thin picture the long side has to shrink more.
+    # No side is less than 1, so of a very thin image the long side has to shrink more.
     width = min(max(1, int(image.width * scale)), max_area)
     height = min(max(1, int(image.height * scale)), max_area // width)
     return image.resize((width, height), Image.Resampling.LANCZOS)
@@ -230,7 +230,7 @@ def _read_regular_file(path: Path) -> bytes:
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except IsADirectoryError:
-        raise InputError(f"{path}: is a folder, not a picture") from None
+        raise InputError(f"{path}: is a folder, not an image") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be opened ({why(error)})") from None
     try:
@@ -252,7 +252,7 @@ def _decode(data: bytes, kind: str, name: str, convert: Callable[[Image.Image], 
 
 
 def _png_parts(data: bytes) -> list[bytes]:
-    """The signature, then the chunks that make the picture. Pillow does not verify the checksum of pixels."""
+    """The signature, then the chunks that make the image. Pillow does not verify the checksum of pixels."""
     parts, at = [data[:8]], 8
     for _ in range(MAX_PARTS):
         chunk = data[at : at + 12 + int.from_bytes(data[at : at + 4])]
@@ -295,7 +295,7 @@ def _scale_transparent_colour(png: Image.Image, depth: int) -> None:
 
 
 def _jpeg_parts(data: bytes) -> list[bytes]:
-    """The start marker, the segments that make the picture, the end marker; of EXIF only the first."""
+    """The start marker, the segments that make the image, the end marker; of EXIF only the first."""
     parts, at, scans, has_exif = [data[:2]], 2, 0, False
     for _ in range(MAX_PARTS):
         found = _JPEG_MARKER.search(data, at)
@@ -334,7 +334,7 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _eight_bit_grey(image: Image.Image) -> Image.Image:
-    """A 16-bit grey picture scaled to 8 bits: convert() alone would clip."""
+    """A 16-bit grey image scaled to 8 bits: convert() alone would clip."""
     grey = image.convert("I").point(lambda level: level / 257 + 0.5).convert("L")
     if (key := image.info.get("transparency")) is not None:
         grey.info["transparency"] = round(key / 257)

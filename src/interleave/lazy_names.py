@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from interleave.moved import renamed
+
 
 def lazy_names(module: str, file: str) -> tuple[list[str], Callable[[str], Any]]:
     """The names in the stub of a module, and the `__getattr__` that imports them."""
@@ -16,6 +18,8 @@ def lazy_names(module: str, file: str) -> tuple[list[str], Callable[[str], Any]]
     origins = {alias.name: node.module or "" for node in imports for alias in node.names}
 
     def get(name: str) -> Any:
+        if name not in origins and (new := renamed(module, name)) is not None:
+            name = new
         if name not in origins:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         try:

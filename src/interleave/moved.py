@@ -1,4 +1,4 @@
-"""Modules that have moved: names that other packages may import still work, with a warning, until 1.0."""
+"""Old names of modules and of what they hold: they still work, with a warning, until 1.0."""
 
 from __future__ import annotations
 
@@ -43,6 +43,20 @@ MOVED = {
     "interleave.robots.lerobot.films": "interleave.robots.lerobot.videos",
     "interleave.training": "interleave.train",
 }
+
+RENAMED = {
+    "interleave.Picture": "ImagePart",
+    "interleave.read_picture": "read_image",
+    "interleave.plugin.PictureStore": "ImageStore",
+}
+
+
+def renamed(module: str, name: str) -> str | None:
+    """The name that replaced a public name of a module, with a warning; None where none did."""
+    new = RENAMED.get(f"{module}.{name}")
+    if new is not None:
+        warnings.warn(f"{module}.{name} is now {module}.{new}", DeprecationWarning, stacklevel=3)
+    return new
 
 
 def new_name(old: str) -> str | None:

@@ -1,7 +1,7 @@
 """Plan, draw, judge, redraw: the whole algorithm, on one page.
 
-A planner writes the whole plan. A frozen generator draws each step from the picture before it. A critic sees
-the picture before and after; when it rejects the picture, the step is drawn again with the critic's prompt,
+A planner writes the whole plan. A frozen generator draws each step from the image before it. A critic sees
+the image before and after; when it rejects the image, the step is drawn again with the critic's prompt,
 always from the same sources. Steps follow each other, unless the plan says that they do not need each other.
 Limits, retries and the journal wrap the protocols used here; progress reads the events. Where a person has
 decided about a step, its take says so.
@@ -21,7 +21,7 @@ from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.config.run_config import Rules
 from interleave.events import Attempt, Drawn, Event, Judged, StepFinished
 from interleave.scheduler import MayBegin, as_needed, in_line
-from interleave.sources import SourcePictures, pictures_of
+from interleave.sources import SourceImages, images_of
 from interleave.types import Outcome, PlanStep, Request, Slot, Verdict
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Take:
     anew: bool = False
     """Whether it is drawn from the words for its whole scene."""
     most_sources: int | None = None
-    """The pictures that its generator takes, where it has one of its own."""
+    """The images that its generator takes, where it has one of its own."""
 
 
 async def interleave(
@@ -60,17 +60,17 @@ async def interleave(
 
     Steps that do not need each other are drawn at once; those that may not begin are left out.
     """
-    pictures = pictures_of(request, rules, generator.capabilities)
+    images = images_of(request, rules, generator.capabilities)
 
     def draw(planned: PlanStep) -> AsyncGenerator[Event]:
         take = take_of(planned) if take_of else Take(planned, rules.seed)
-        return draw_step(take, pictures, generator=generator, critic=critic, rules=rules)
+        return draw_step(take, images, generator=generator, critic=critic, rules=rules)
 
-    async with aclosing(chapters(planner, request, pictures)) as plans:
+    async with aclosing(chapters(planner, request, images)) as plans:
         async for planned in plans:  # one, unless the plan is written in chapters
-            pictures.check_plan(planned.plan)
+            images.check_plan(planned.plan)
             yield planned
-            needs = pictures.needs_of(planned.plan)
+            needs = images.needs_of(planned.plan)
             order = in_line(needs) if rules.in_line else needs
             async with aclosing(as_needed(planned.new_steps, order, draw, may_begin)) as events:
                 async for event in events:
@@ -80,14 +80,14 @@ async def interleave(
 
 
 async def draw_step(
-    take: Take, pictures: SourcePictures[Image], *, generator: ImageGenerator, critic: Critic, rules: Rules
+    take: Take, images: SourceImages[Image], *, generator: ImageGenerator, critic: Critic, rules: Rules
 ) -> AsyncGenerator[Event]:
-    """Draw one step until the critic accepts it, and add the picture to show to those so far."""
+    """Draw one step until the critic accepts it, and add the image to show to those so far."""
     step, best = take.step, take.chosen
     if step.prompt is None:
         yield StepFinished(step, None)
         return
-    start = pictures.start_of(step, most=take.most_sources, anew=take.anew)
+    start = images.start_of(step, most=take.most_sources, anew=take.anew)
     prompt = start.prompt
     for turn in range(1, rules.max_attempts + 1) if take.chosen is None else ():
         seed = attempt_seed(take.seed, Slot(step.number, turn))
@@ -102,7 +102,7 @@ async def draw_step(
             break
         prompt = next_prompt(start.prompt, prompt, verdict)
     if best is not None:
-        pictures.add(step.number, best.image)
+        images.add(step.number, best.image)
         yield StepFinished(step, best, take.by_hand, start.before, start.references)
 
 

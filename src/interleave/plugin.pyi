@@ -27,7 +27,7 @@ from interleave.api import open_run as open_run
 from interleave.errors import did_you_mean as did_you_mean
 from interleave.files import make_folder as make_folder, read_text as read_text, write_atomic as write_atomic
 from interleave.runs.folder import folder_lock as folder_lock
-from interleave.runs.folder import PictureStore as PictureStore
+from interleave.runs.folder import ImageStore as ImageStore
 from interleave.text import count as count, one_line as one_line, slug as slug
 from interleave.errors import first_problem as first_problem
 

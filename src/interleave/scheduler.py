@@ -31,7 +31,7 @@ def _named(step: PlanStep, first: int) -> tuple[int, ...]:
 
 
 def parents_of(plan: Plan) -> dict[int, tuple[int, ...]]:
-    """The steps with pictures that each step comes after; a step of text passes on those that it has."""
+    """The steps with images that each step comes after; a step of text passes on those that it has."""
     parents: dict[int, tuple[int, ...]] = {}
     drawn = {step.number for step in plan.steps if step.prompt is not None}
     for number, named in named_needs(plan).items():
@@ -41,7 +41,7 @@ def parents_of(plan: Plan) -> dict[int, tuple[int, ...]]:
 
 
 def ancestors_of(plan: Plan) -> dict[int, frozenset[int]]:
-    """The steps with pictures that each step comes after, directly or through others."""
+    """The steps with images that each step comes after, directly or through others."""
     parents, found = parents_of(plan), dict[int, frozenset[int]]()
     for number, direct in parents.items():
         found[number] = frozenset(direct).union(*(found[each] for each in direct))
@@ -49,7 +49,7 @@ def ancestors_of(plan: Plan) -> dict[int, frozenset[int]]:
 
 
 def roots_of(plan: Plan) -> dict[int, int]:
-    """The step with which the line of pictures that each step belongs to begins."""
+    """The step with which the line of images that each step belongs to begins."""
     roots: dict[int, int] = {}
     for number, direct in parents_of(plan).items():
         roots[number] = roots[direct[-1]] if direct else number
@@ -59,7 +59,7 @@ def roots_of(plan: Plan) -> dict[int, int]:
 def in_line(needs: Needs) -> dict[int, frozenset[int]]:
     """The same needs, with all steps that hang together one after another.
 
-    A run that may go back to an earlier step needs it: another step must not have been drawn over a picture
+    A run that may go back to an earlier step needs it: another step must not have been drawn over an image
     that is drawn again.
     """
     part = {number: number for number in needs}
@@ -83,7 +83,7 @@ def in_line(needs: Needs) -> dict[int, frozenset[int]]:
 
 
 MOST_AT_ONCE = 32
-"""Steps under way: each holds pictures in memory."""
+"""Steps under way: each holds images in memory."""
 
 Draw = Callable[[PlanStep], AsyncGenerator[Event]]
 MayBegin = Callable[[frozenset[int]], bool]

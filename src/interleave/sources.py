@@ -1,8 +1,8 @@
-"""What a step is drawn from: the pictures it starts from, within what the generator can take, and its words.
+"""What a step is drawn from: the images it starts from, within what the generator can take, and its words.
 
-Without assets and anchors a step starts from the picture before it, or from the whole history. A step that
-shows assets is also given their reference pictures and the first picture, as far as the generator takes so
-many, and its prompt carries their descriptions. Where pictures are drawn anew every few steps, such a step
+Without assets and anchors a step starts from the image before it, or from the whole history. A step that
+shows assets is also given their reference images and the first image, as far as the generator takes so
+many, and its prompt carries their descriptions. Where images are drawn anew every few steps, such a step
 starts from its assets alone and is told the whole scene.
 """
 
@@ -36,13 +36,13 @@ class Start(Generic[T]):
     sources: tuple[T, ...]
     """Oldest first; none means text-to-image."""
     before: tuple[T, ...]
-    """The picture that the step changes, for the critic; none where it is drawn anew."""
+    """The image that the step changes, for the critic; none where it is drawn anew."""
     references: Mapping[str, T] = field(default_factory=dict)
-    """The pictures of the assets that it shows, by their names."""
+    """The images of the assets that it shows, by their names."""
 
 
-class SourcePictures(Generic[T]):
-    """The pictures so far, or their names, and what each step starts from."""
+class SourceImages(Generic[T]):
+    """The images so far, or their names, and what each step starts from."""
 
     def __init__(
         self,
@@ -59,20 +59,20 @@ class SourcePictures(Generic[T]):
         self._first_drawn: int | None = None
         self._by_step: dict[int, T] = {}
         self._uses: Counter[int] = Counter()
-        """How many steps still start from the picture of each step; one more where it may always be used."""
+        """How many steps still start from the image of each step; one more where it may always be used."""
         self._rule = rule
         self._capabilities = capabilities
-        self._given_assets = {name.lower(): picture for name, picture in (assets or {}).items()}
+        self._given_assets = {name.lower(): image for name, image in (assets or {}).items()}
         self._assets: tuple[Asset, ...] = ()
         self._anchor_every = anchor_every
         self._sheet_of = sheet_of
         self._added: set[int] = set()
         self._chains: dict[int, tuple[int, ...]] = {}
-        """The steps whose pictures each step starts from by the run's rule, oldest first."""
+        """The steps whose images each step starts from by the run's rule, oldest first."""
         self._anchored: set[int] = set()
 
     def add(self, step: int, image: T) -> None:
-        """Add the picture of a step; pictures that no later step can start from are dropped."""
+        """Add the image of a step; images that no later step can start from are dropped."""
         self._by_step[step] = image
         self._added.add(step)
         if step == self._first_drawn and not self._given:
@@ -85,7 +85,7 @@ class SourcePictures(Generic[T]):
     def start_of(self, step: PlanStep, *, most: int | None = None, anew: bool = False) -> Start[T]:
         """What a step of the plan is drawn from; it has a prompt.
 
-        `most` pictures are taken by a generator of its own, and `anew` it is drawn from its scene.
+        `most` images are taken by a generator of its own, and `anew` it is drawn from its scene.
         """
         most = self._capabilities.max_sources if most is None else min(most, self._capabilities.max_sources)
         bound = bound_assets(step, self._assets)
@@ -99,7 +99,7 @@ class SourcePictures(Generic[T]):
         return Start(with_descriptions(step.prompt or "", bound), sources, before, shown)
 
     def sources_of(self, step: PlanStep, most: int) -> tuple[T, ...]:
-        """The pictures to start from without those of assets, oldest first; none means text-to-image."""
+        """The images to start from without those of assets, oldest first; none means text-to-image."""
         if step.sources is not None:
             return tuple(self._by_step[number] for number in step.sources)
         chain = tuple(self._by_step[number] for number in self._chains[step.number])
@@ -107,7 +107,7 @@ class SourcePictures(Generic[T]):
         return (*self._given, *chain)[-wanted:] if wanted else ()
 
     def _with_references(self, sources: tuple[T, ...], shown: Mapping[str, T], most: int) -> tuple[T, ...]:
-        """The sources, led by pictures of assets and the first picture as far as there is room."""
+        """The sources, led by images of assets and the first image as far as there is room."""
         if not sources:
             return self._references(shown, most)
         first = () if self._first is None else (self._first,)
@@ -118,26 +118,26 @@ class SourcePictures(Generic[T]):
         return (*reversed(more[: max(most - len(sources), 0)]), *sources)
 
     def _references(self, shown: Mapping[str, T], most: int) -> tuple[T, ...]:
-        """The pictures of assets alone; for a generator that takes fewer, one sheet of them."""
-        pictures = _each_once(shown.values())
-        if len(pictures) <= most:
-            return tuple(pictures)
+        """The images of assets alone; for a generator that takes fewer, one sheet of them."""
+        images = _each_once(shown.values())
+        if len(images) <= most:
+            return tuple(images)
         if most == 1 and self._sheet_of is not None:
-            return (self._sheet_of(pictures),)
-        return tuple(pictures[:most])
+            return (self._sheet_of(images),)
+        return tuple(images[:most])
 
     def _shown(self, bound: Sequence[Asset], number: int) -> dict[str, T]:
-        """The reference pictures of these assets that exist before a step."""
-        pictures = {
+        """The reference images of these assets that exist before a step."""
+        images = {
             asset.name: self._given_assets.get(asset.name.lower())
             if asset.step is None
             else self._by_step.get(asset.step if asset.step < number else 0)
             for asset in bound
         }
-        return {name: picture for name, picture in pictures.items() if picture is not None}
+        return {name: image for name, image in images.items() if image is not None}
 
     def check_plan(self, plan: Plan) -> None:
-        """Note which pictures the plan refers to, and refuse a plan that this generator cannot draw.
+        """Note which images the plan refers to, and refuse a plan that this generator cannot draw.
 
         A plan in chapters is checked again with each of them.
         """
@@ -153,20 +153,20 @@ class SourcePictures(Generic[T]):
             from_nothing = not named and (step.sources is not None or not has_source)
             if from_nothing and not self._capabilities.text_to_image:
                 raise ConfigurationError(
-                    f"step {step.number} has no picture to start from, and this generator only edits: "
+                    f"step {step.number} has no image to start from, and this generator only edits: "
                     "give one with --image, or use a generator that draws from text"
                 )
             if named > most or (most == 0 and not from_nothing):
                 raise ConfigurationError(
-                    f"step {step.number} starts from {count(max(named, 1), 'picture')}, and this generator "
-                    f"takes {most or 'none'}: use one that edits pictures, or a plan whose steps name fewer "
+                    f"step {step.number} starts from {count(max(named, 1), 'image')}, and this generator "
+                    f"takes {most or 'none'}: use one that edits images, or a plan whose steps name fewer "
                     '("sources": [] draws a step from its prompt alone)'
                 )
 
     def _count_uses(self, plan: Plan) -> None:
-        """Count how often each picture is still started from, and drop those that never are.
+        """Count how often each image is still started from, and drop those that never are.
 
-        Another chapter may start from any picture of the one before it.
+        Another chapter may start from any image of the one before it.
         """
         left = [step for step in plan.steps if step.prompt is not None and step.number not in self._added]
         kept = {number for step in left for number in step.sources or ()}
@@ -176,7 +176,7 @@ class SourcePictures(Generic[T]):
         self._by_step = {step: image for step, image in self._by_step.items() if self._uses[step]}
 
     def _used_by_another_chapter(self, plan: Plan) -> set[int]:
-        """The steps whose pictures a chapter that is not planned yet may start from."""
+        """The steps whose images a chapter that is not planned yet may start from."""
         every = self._rule is SourceRule.HISTORY or plan.chapter is None
         first = 0 if every or plan.chapter is None else plan.chapter.first
         latest = [step.number for step in plan.steps if step.number >= first]
@@ -184,7 +184,7 @@ class SourcePictures(Generic[T]):
 
     @property
     def latest(self) -> tuple[T, ...]:
-        """The picture of the last step that has one, or the user's own last one."""
+        """The image of the last step that has one, or the user's own last one."""
         last = max(self._by_step, default=None)
         return self._given[-1:] if last is None else (self._by_step[last],)
 
@@ -201,10 +201,10 @@ class SourcePictures(Generic[T]):
         return needs
 
 
-def pictures_of(request: Request, rules: Rules, capabilities: GeneratorCapabilities) -> SourcePictures[Image]:
-    """The pictures of a run that begins."""
-    return SourcePictures(
-        request.pictures,
+def images_of(request: Request, rules: Rules, capabilities: GeneratorCapabilities) -> SourceImages[Image]:
+    """The images of a run that begins."""
+    return SourceImages(
+        request.images,
         rules.sources,
         capabilities,
         assets={asset.name: asset.image for asset in request.assets if asset.image is not None},
@@ -214,7 +214,7 @@ def pictures_of(request: Request, rules: Rules, capabilities: GeneratorCapabilit
 
 
 def chains_of(plan: Plan, rule: SourceRule) -> dict[int, tuple[int, ...]]:
-    """The steps whose pictures each step starts from where it names no sources, oldest first."""
+    """The steps whose images each step starts from where it names no sources, oldest first."""
     if rule is SourceRule.HISTORY:
         return {number: tuple(sorted(found)) for number, found in ancestors_of(plan).items()}
     return {number: parents[-1:] for number, parents in parents_of(plan).items()}
@@ -272,7 +272,7 @@ def steps_that_follow(
     anchor_every: int | None = None,
     anew: Collection[int] = (),
 ) -> set[int]:
-    """The later steps whose pictures depend on the picture of this one, directly or through others."""
+    """The later steps whose images depend on the image of this one, directly or through others."""
     follow: set[int] = set()
     anchored, chains = anchored_steps(plan, anchor_every) | set(anew), chains_of(plan, rule)
     reference = {asset.name.lower(): asset.step for asset in plan.assets if asset.step is not None}
@@ -293,11 +293,11 @@ def steps_that_follow(
     return follow
 
 
-def _each_once(pictures: Iterable[T]) -> list[T]:
+def _each_once(images: Iterable[T]) -> list[T]:
     found: list[T] = []
-    for picture in pictures:
-        if picture not in found:
-            found.append(picture)
+    for image in images:
+        if image not in found:
+            found.append(image)
     return found
 
 

@@ -75,5 +75,5 @@ def slug(text: str, length: int = 40) -> str:
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match.group())
     if code < 0x20:
-        return chr(0x2400 + code)  # the Unicode control pictures: ␛ for escape, ␀ for NUL
+        return chr(0x2400 + code)  # the Unicode control images: ␛ for escape, ␀ for NUL
     return f"⟨U+{code:04X}⟩"

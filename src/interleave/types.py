@@ -1,7 +1,7 @@
 """Values that flow through the pipeline. Nothing here does work or imports a model library.
 
 What is parsed from outside (a model's reply, a file, HTTP, a profile) is a pydantic `Value`; what stays in
-the process and may hold a picture is a frozen dataclass.
+the process and may hold an image is a frozen dataclass.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import math
 import operator
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -32,7 +33,7 @@ from interleave.text import MAX_FIELD_CHARACTERS, MAX_REQUEST_CHARACTERS, storab
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MAX_REQUEST_PICTURES = 32
+MAX_REQUEST_IMAGES = 32
 MAX_REQUEST_ASSETS = 32
 _ASSET_NAME = re.compile(r"[^\W_][\w '.-]{0,59}\Z")
 
@@ -74,13 +75,13 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A part of a request or message that is a picture."""
+class ImagePart:
+    """A part of a request or message that is an image."""
 
     image: Image
 
 
-Part = Text | Picture
+Part = Text | ImagePart
 
 
 AssetName = Annotated[str, StringConstraints(pattern=r"^[^\W_][\w '.-]{0,59}$")]
@@ -96,7 +97,7 @@ def is_asset_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class GivenAsset:
-    """A named thing that must stay the same, with the picture or the words that a user gives of it."""
+    """A named thing that must stay the same, with the image or the words that a user gives of it."""
 
     name: str
     image: Image | None = None
@@ -117,19 +118,19 @@ class GivenAsset:
         if problem := unusable(self.description):
             raise InputError(f"the description of {self.name!r} cannot be used: {problem}")
         if self.image is None and not self.description.strip():
-            raise InputError(f"nothing is said about {self.name!r}: give a picture of it, or describe it")
+            raise InputError(f"nothing is said about {self.name!r}: give an image of it, or describe it")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asks for: text and pictures, in the user's order."""
+    """What a user asks for: text and images, in the user's order."""
 
     parts: tuple[Part, ...]
     assets: tuple[GivenAsset, ...] = ()
-    """Named things that must stay the same; no step starts from them as from the picture before."""
+    """Named things that must stay the same; no step starts from them as from the image before."""
 
     def __post_init__(self) -> None:
-        if not any(isinstance(part, Picture) or part.text.strip() for part in self.parts):
+        if not any(isinstance(part, ImagePart) or part.text.strip() for part in self.parts):
             raise InputError(
                 "the request is empty: say what to draw, e.g. 'show step by step how a frog grows up'"
             )
@@ -140,10 +141,9 @@ class Request:
             )
         if problem := unusable(self.text):
             raise InputError(f"the request cannot be used: {problem}")
-        if (pictures := len(self.all_pictures)) > MAX_REQUEST_PICTURES:
+        if (images := len(self.all_images)) > MAX_REQUEST_IMAGES:
             raise InputError(
-                f"the request has {pictures} pictures, more than the {MAX_REQUEST_PICTURES} "
-                "allowed: send fewer"
+                f"the request has {images} images, more than the {MAX_REQUEST_IMAGES} allowed: send fewer"
             )
         if len(self.assets) > MAX_REQUEST_ASSETS:
             raise InputError(
@@ -156,15 +156,13 @@ class Request:
 
     @classmethod
     def of(cls, request: str | Path | Request | Iterable[str | Path | Image | Part]) -> Request:
-        """A request from plain text, or from text and pictures (or their paths) in order."""
+        """A request from plain text, or from text and images (or their paths) in order."""
         if isinstance(request, Request):
             return request
         if isinstance(request, str | Path):
             request = [request]
         if not isinstance(request, Iterable) or isinstance(request, Mapping | bytes):
-            raise InputError(
-                f"a request is text, or text and pictures in order, not {type(request).__name__}"
-            )
+            raise InputError(f"a request is text, or text and images in order, not {type(request).__name__}")
         return cls(tuple(_as_part(item) for item in request))
 
     @property
@@ -173,29 +171,35 @@ class Request:
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
-    def pictures(self) -> tuple[Image, ...]:
-        return tuple(part.image for part in self.parts if isinstance(part, Picture))
+    def images(self) -> tuple[Image, ...]:
+        return tuple(part.image for part in self.parts if isinstance(part, ImagePart))
 
     @property
-    def all_pictures(self) -> tuple[Image, ...]:
-        """The pictures of the request, and those of its assets."""
-        return (*self.pictures, *(asset.image for asset in self.assets if asset.image is not None))
+    def pictures(self) -> tuple[Image, ...]:
+        """The old name of `images`, until 1.0."""
+        warnings.warn("Request.pictures is now Request.images", DeprecationWarning, stacklevel=2)
+        return self.images
+
+    @property
+    def all_images(self) -> tuple[Image, ...]:
+        """The images of the request, and those of its assets."""
+        return (*self.images, *(asset.image for asset in self.assets if asset.image is not None))
 
 
 def _as_part(item: str | Path | Image | Part) -> Part:
     from PIL.Image import Image
 
-    from interleave.images import as_rgb, read_picture
+    from interleave.images import as_rgb, read_image
 
-    if isinstance(item, Text | Picture):
+    if isinstance(item, Text | ImagePart):
         return item
     if isinstance(item, str):
         return Text(item)
     if isinstance(item, Path):
-        return Picture(read_picture(item))
+        return ImagePart(read_image(item))
     if isinstance(item, Image):
-        return Picture(item if item.mode == "RGB" else as_rgb(item))
-    raise InputError(f"a part of a request is text, a picture or the path of one, not {type(item).__name__}")
+        return ImagePart(item if item.mode == "RGB" else as_rgb(item))
+    raise InputError(f"a part of a request is text, an image or the path of one, not {type(item).__name__}")
 
 
 class Asset(Value):
@@ -206,11 +210,11 @@ class Asset(Value):
     description: Prose = ""
     """The fixed words for it, which every prompt that shows it carries."""
     step: int | None = Field(default=None, ge=1)
-    """The step whose picture is its reference; None: the picture that the user gave, if one did."""
+    """The step whose image is its reference; None: the image that the user gave, if one did."""
 
 
 class PlanStep(Value):
-    """One step of the answer: some text, and unless `prompt` is None one picture."""
+    """One step of the answer: some text, and unless `prompt` is None one image."""
 
     number: int = Field(ge=1, le=1_000_000)
     name: Prose | None = None
@@ -219,16 +223,16 @@ class PlanStep(Value):
     prompt: Prose | None = None
     """The prompt for the generator. None: a step of text only, which never reaches a generator."""
     caption: Prose | None = None
-    """Text shown beside the picture; for a text-only step, the whole answer."""
+    """Text shown beside the image; for a text-only step, the whole answer."""
     sources: tuple[int, ...] | None = None
-    """Earlier steps whose pictures this one starts from. None: the run's own rule."""
+    """Earlier steps whose images this one starts from. None: the run's own rule."""
     assets: tuple[AssetName, ...] | None = WRITTEN_IF_GIVEN
     """The assets that it shows. None: those that its texts name."""
     scene: Prose | None = WRITTEN_IF_GIVEN
-    """The whole picture in words, for drawing it anew instead of from the picture before."""
+    """The whole image in words, for drawing it anew instead of from the image before."""
     needs: tuple[int, ...] | None = WRITTEN_IF_GIVEN
-    """Earlier steps that it comes after; it starts from the picture of the last of them, and with none from
-    the user's picture, if there is one. None: the step before it."""
+    """Earlier steps that it comes after; it starts from the image of the last of them, and with none from
+    the user's image, if there is one. None: the step before it."""
 
     @property
     def text(self) -> str:
@@ -260,7 +264,7 @@ class Chapter(Value):
 
 
 class Plan(Value):
-    """The whole answer, planned before the first picture is drawn; or its chapters so far."""
+    """The whole answer, planned before the first image is drawn; or its chapters so far."""
 
     steps: tuple[PlanStep, ...] = Field(min_length=1)
     reasoning: Annotated[str, AfterValidator(_storable)] = ""
@@ -287,7 +291,7 @@ class Plan(Value):
         for asset in self.assets:
             if asset.step is not None and asset.step not in drawn:
                 raise ValueError(
-                    f"the asset {asset.name!r} is taken from step {asset.step}, which has no picture"
+                    f"the asset {asset.name!r} is taken from step {asset.step}, which has no image"
                 )
         return self
 
@@ -310,12 +314,12 @@ class Plan(Value):
         return self
 
     @model_validator(mode="after")
-    def sources_are_earlier_pictures(self) -> Plan:
+    def sources_are_earlier_images(self) -> Plan:
         drawn: set[int] = set()
         for step in self.steps:
             if missing := set(step.sources or ()) - drawn:
                 raise ValueError(
-                    f"step {step.number} starts from step {min(missing)}, which has no picture before it"
+                    f"step {step.number} starts from step {min(missing)}, which has no image before it"
                 )
             if step.prompt is not None:
                 drawn.add(step.number)
@@ -323,7 +327,7 @@ class Plan(Value):
 
 
 class Outcome(StrEnum):
-    """What a critic's reply says about a picture."""
+    """What a critic's reply says about an image."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
@@ -337,9 +341,9 @@ class Verdict(Value):
     outcome: Outcome
     reasoning: str = ""
     refined_prompt: Prose | None = None
-    """The prompt to try next, when the picture is rejected."""
+    """The prompt to try next, when the image is rejected."""
     confidence: float | None = Field(default=None, ge=0, le=1)
-    """The critic's own probability that the picture is right, where its backend gives token probabilities."""
+    """The critic's own probability that the image is right, where its backend gives token probabilities."""
 
     @property
     def accepted(self) -> bool:
@@ -347,7 +351,7 @@ class Verdict(Value):
 
 
 class Finding(Value):
-    """A picture of a finished document that contradicts the rest."""
+    """An image of a finished document that contradicts the rest."""
 
     step: int = Field(ge=1)
     reasoning: str = ""
@@ -358,7 +362,7 @@ class Finding(Value):
 
 
 class Scores(Value):
-    """A scorer's marks for one picture, 0 to 10."""
+    """A scorer's marks for one image, 0 to 10."""
 
     semantics: float = Field(ge=0, le=10)
     """Does it show what was asked, and was nothing else changed? The lower of the two marks."""

@@ -14,7 +14,7 @@ from interleave.agents.planner import VlmPlanner
 from interleave.agents.prompts import load_pack
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.errors import BackendError, ConfigurationError, Failure, ReplyError
-from interleave.types import Outcome, Picture, Plan, Request, Scores, Slot, Text, Verdict
+from interleave.types import ImagePart, Outcome, Plan, Request, Scores, Slot, Text, Verdict
 
 PACK = load_pack()
 RED, BLUE = Image.new("RGB", (8, 8), "red"), Image.new("RGB", (8, 8), "blue")
@@ -65,11 +65,11 @@ def test_a_text_request_is_asked_with_the_text_prompt_and_the_request_stands_alo
     assert user.parts == (Text("a story {{prompt}} <image> <answer>{}</answer>"),)
 
 
-def test_a_request_with_pictures_is_asked_with_the_interleaved_prompt_in_the_users_order() -> None:
+def test_a_request_with_images_is_asked_with_the_interleaved_prompt_in_the_users_order() -> None:
     model = Model(plan_reply(1, first=3))
     make_plan(model, ["one", RED, "two", BLUE, "go on"])
     _, user = model.asked[0][0]
-    assert user.parts == (Text("one"), Picture(RED), Text("two"), Picture(BLUE), Text("go on"))
+    assert user.parts == (Text("one"), ImagePart(RED), Text("two"), ImagePart(BLUE), Text("go on"))
     assert "Task" not in user.text
 
 
@@ -150,21 +150,21 @@ def captions(number: int) -> str:
 
 
 @pytest.mark.parametrize(
-    "wish", ["Write a caption for every picture.", "Describe each image in one sentence, please."]
+    "wish", ["Write a caption for every image.", "Describe each image in one sentence, please."]
 )
-def test_captions_are_as_many_as_the_pictures_given(wish: str) -> None:
+def test_captions_are_as_many_as_the_images_given(wish: str) -> None:
     model = Model(captions(3), captions(2))
     assert len(make_plan(model, [RED, BLUE, wish]).steps) == 2
     assert "3 texts for 2 pictures" in model.asked[1][0][-1].text
     assert len(make_plan(Model(captions(1)), [RED, BLUE, wish]).steps) == 1, "one text may hold them all"
     assert len(make_plan(Model(captions(3)), [RED, BLUE, "What happens here?"]).steps) == 3
-    assert len(make_plan(Model(plan_reply(3)), [RED, BLUE, wish]).steps) == 3, "pictures are no captions"
+    assert len(make_plan(Model(plan_reply(3)), [RED, BLUE, wish]).steps) == 3, "images are no captions"
 
 
 def test_the_critic_sees_before_and_after_and_both_prompts() -> None:
     seen = critic_input("the plan", "the prompt used", (RED,), BLUE)
     _, user = critic_messages(seen, PACK)
-    assert [part.image for part in user.parts if isinstance(part, Picture)] == [RED, BLUE]
+    assert [part.image for part in user.parts if isinstance(part, ImagePart)] == [RED, BLUE]
     assert "the plan" in user.text
     assert "the prompt used" in user.text
 

@@ -19,7 +19,7 @@ from interleave.types import Outcome
 CONTRADICTIONS = [
     "There is a blue butterfly instead of a blue butterfly",
     "Wrong. In the middle, there is a blue butterfly instead of the Blue  butterfly.",
-    "the picture shows An old man rather than the old man.",
+    "the image shows An old man rather than the old man.",
     "The ball is red instead of red, so the step failed.",
     "On the left there are two ducks in place of two ducks but that is wrong",
     "A cat instead of a cat.",
@@ -31,7 +31,7 @@ DIFFERENCES = [
     "there is a blue ball instead of a small blue ball",
     "a cat and a dog instead of a dog",
     "a dog with a red hat instead of a red hat",
-    "it is a picture of a dog instead of a dog",
+    "it is an image of a dog instead of a dog",
     "there is a red ball instead of a red ball and a cube",
     "there is a red ball instead of a red ball, a cube and a cone",
     "there is a dog instead of a dog on the left",

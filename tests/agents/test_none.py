@@ -12,7 +12,7 @@ from interleave.cli.main import run
 from interleave.errors import ConfigurationError
 
 
-def test_the_generator_alone_draws_one_picture_of_the_request(tmp_path: Path) -> None:
+def test_the_generator_alone_draws_one_image_of_the_request(tmp_path: Path) -> None:
     made = interleave.generate(
         "A frog by a pond", planner="none", critic="none", generator="solid?size=64", out=tmp_path / "run"
     )
@@ -23,7 +23,7 @@ def test_the_generator_alone_draws_one_picture_of_the_request(tmp_path: Path) ->
     assert "which leaves this role out" in made.document.read_text()
 
 
-def test_without_a_critic_every_first_picture_stands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_critic_every_first_image_stands(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--planner", "scripted", "--critic", "none", "--generator", "solid?size=64"]
     assert run(["generate", "A frog in four pictures", *arguments, "--out", "run", "--json"]) == 0
     steps = json.loads(capsys.readouterr().out)["steps"]

@@ -76,8 +76,8 @@ def test_remedies_and_assets_ask_for_assets_and_scenes(request_: Request, scenes
 
 
 def test_what_the_user_says_about_an_asset_is_told_to_the_planner() -> None:
-    picture = GivenAsset("hut", Image.new("RGB", (8, 8)), "place", "a wooden hut.")
-    words = asked(Request(ASKED.parts, (picture, FOX))).words
+    image = GivenAsset("hut", Image.new("RGB", (8, 8)), "place", "a wooden hut.")
+    words = asked(Request(ASKED.parts, (image, FOX))).words
     assert "“fox” (character) must always look the same: a little fox with a red scarf." in words
     assert "This is “hut” (place): a wooden hut. It must always look like this: " in words
 
@@ -115,7 +115,7 @@ def test_rows_carry_assets_and_scenes_and_plain_rows_stay_as_they_were(tmp_path:
     plan, rest, *_ = planner_rows("a", trajectory(tmp_path / "with"), pack, Counter())
     assert "What must stay the same" in words_of(plan.prompt)
     assert parse_plan(plan.completion or "").steps == PLAN.steps
-    assert len(plan.pictures) == 1
+    assert len(plan.images) == 1
     assert [each.name for each in parse_plan(rest.completion or "").assets] == ["fox"]
     [plain, *_] = planner_rows("b", trajectory(tmp_path / "plain"), pack, Counter())
     assert plain.prompt == planner_messages(ASKED, pack)

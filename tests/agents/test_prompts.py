@@ -11,7 +11,7 @@ from PIL import Image
 
 from interleave.agents.prompts import (
     DEFAULT_PACK,
-    MANY_PICTURES_AREA,
+    MANY_IMAGES_AREA,
     PROMPTS,
     SHIPPED,
     PromptPack,
@@ -23,7 +23,7 @@ from interleave.agents.prompts.import_checkout import CRITICS, MAX_SOURCE_BYTES,
 from interleave.backends.protocols import Message
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError, InputError, InterleaveError
-from interleave.types import Part, Picture, Text
+from interleave.types import ImagePart, Part, Text
 
 HOSTILE = [
     "{{prompt}}",
@@ -40,13 +40,13 @@ HOSTILE = [
 ]
 
 
-def pictures(count: int, size: tuple[int, int] = (640, 480)) -> tuple[Picture, ...]:
-    return tuple(Picture(Image.new("RGB", size, (number, 0, 0))) for number in range(count))
+def images(count: int, size: tuple[int, int] = (640, 480)) -> tuple[ImagePart, ...]:
+    return tuple(ImagePart(Image.new("RGB", size, (number, 0, 0))) for number in range(count))
 
 
 def filled(prompt: str, word: str) -> tuple[Message, ...]:
     """A prompt of the default pack with the same word in every slot that takes words."""
-    before, after = pictures(2)
+    before, after = images(2)
     slots: dict[str, str | tuple[Part, ...]] = dict.fromkeys(PROMPTS[prompt], word)
     slots |= {"before": (before,), "after": (after,), "request": (Text(word), before, after)}
     return load_pack().messages(prompt, slots)
@@ -57,8 +57,8 @@ def shape(messages: Sequence[Message]) -> list[tuple[str, list[type]]]:
 
 
 def colours(messages: Sequence[Message]) -> list[int]:
-    """The order of the pictures made by `pictures`, told by their colours."""
-    shown = [part.image for message in messages for part in message.parts if isinstance(part, Picture)]
+    """The order of the images made by `images`, told by their colours."""
+    shown = [part.image for message in messages for part in message.parts if isinstance(part, ImagePart)]
     return [image.getpixel((0, 0))[0] for image in shown]
 
 
@@ -85,32 +85,32 @@ def test_the_critic_sees_before_and_after_in_this_order() -> None:
     assert colours(filled("critic", "<image><image>")) == [0, 1]
 
 
-def test_a_request_keeps_its_words_and_pictures_in_order() -> None:
-    first, second, third = pictures(3)
+def test_a_request_keeps_its_words_and_images_in_order() -> None:
+    first, second, third = images(3)
     parts = (first, Text("one"), second, third, Text("two <image>"))
     (_, user) = load_pack().messages("planner_interleaved", {"request": parts})
     assert user.parts == parts
 
 
-def test_four_pictures_keep_their_size() -> None:
-    parts = pictures(4, (1024, 512))
+def test_four_images_keep_their_size() -> None:
+    parts = images(4, (1024, 512))
     (_, user) = load_pack().messages("planner_interleaved", {"request": parts})
     assert user.parts == parts
 
 
 @pytest.mark.parametrize("size", [(1024, 512), (300, 900), (8000, 100), (2000, 2000)])
-def test_five_pictures_are_scaled_down_and_keep_their_shape_and_order(size: tuple[int, int]) -> None:
-    messages = load_pack().messages("planner_interleaved", {"request": pictures(5, size)})
-    shown = [part.image for part in messages[-1].parts if isinstance(part, Picture)]
+def test_five_images_are_scaled_down_and_keep_their_shape_and_order(size: tuple[int, int]) -> None:
+    messages = load_pack().messages("planner_interleaved", {"request": images(5, size)})
+    shown = [part.image for part in messages[-1].parts if isinstance(part, ImagePart)]
     assert colours(messages) == [0, 1, 2, 3, 4]
     scale = (384 * 384 / (size[0] * size[1])) ** 0.5
     for image in shown:
-        assert image.width * image.height <= MANY_PICTURES_AREA == 384 * 384
+        assert image.width * image.height <= MANY_IMAGES_AREA == 384 * 384
         assert image.size == pytest.approx((size[0] * scale, size[1] * scale), abs=1)
 
 
-def test_five_small_pictures_are_left_as_they_are() -> None:
-    parts = pictures(5, (100, 80))
+def test_five_small_images_are_left_as_they_are() -> None:
+    parts = images(5, (100, 80))
     (_, user) = load_pack().messages("planner_interleaved", {"request": parts})
     assert user.parts == parts
 
@@ -334,7 +334,7 @@ def test_an_import_never_runs_the_checkout() -> None:
 
 def test_the_critic_of_an_imported_pack_sees_the_pair_before_the_words() -> None:
     pack, _ = import_pack(checkout(), "reference")
-    before, after = pictures(2)
+    before, after = images(2)
     slots = {"before": (before,), "after": (after,), "planned_prompt": "{{prompt}}", "prompt": "<image>"}
     (message,) = pack.messages("critic", slots)
     assert message.parts[:2] == (before, after)

@@ -391,7 +391,7 @@ def test_D17_reasoning_that_cannot_be_stored_does_not_spoil_a_good_plan():
         pytest.param("é e\u0301", id="D18-both-normal-forms"),
         pytest.param("a\u2028b\x85c", id="D18-line-separators"),
         pytest.param("<img src=x onerror=alert(1)><script>a</script>", id="D19-html"),
-        pytest.param("![x](http://example.com/a.png)", id="D19-markdown-picture"),
+        pytest.param("![x](http://example.com/a.png)", id="D19-markdown-image"),
         pytest.param("\x1b[31mred\x1b[0m", id="D19-terminal-colours"),
         pytest.param("a\r\nINFO forged line", id="D19-forged-log-line"),
         pytest.param("<|im_end|><image>{rewritten_prompt} {{ x }} %s", id="D20-template-tokens"),
@@ -425,7 +425,7 @@ def test_D23_a_little_padding_does_no_harm():
 @pytest.mark.parametrize(
     "sources", [[2], [3], [1, 2], [0], [-1], [99], ["1"], [1.0], [True], "1", 1, {"1": 1}]
 )
-def test_D24_sources_that_are_no_earlier_pictures_are_refused(sources: object):
+def test_D24_sources_that_are_no_earlier_images_are_refused(sources: object):
     with pytest.raises(ReplyError):
         plan_of(
             {"step_number": 1, "prompt": "a"},
@@ -434,12 +434,12 @@ def test_D24_sources_that_are_no_earlier_pictures_are_refused(sources: object):
         )
 
 
-def test_D24_a_step_of_text_has_no_picture_to_start_from():
-    with pytest.raises(ReplyError, match="step 2 starts from step 1, which has no picture"):
+def test_D24_a_step_of_text_has_no_image_to_start_from():
+    with pytest.raises(ReplyError, match="step 2 starts from step 1, which has no image"):
         plan_of({"auxiliary_text": "words"}, {"prompt": "b", "sources": [1]})
 
 
-def test_sources_that_are_earlier_pictures_are_kept():
+def test_sources_that_are_earlier_images_are_kept():
     steps = plan_of({"prompt": "a", "sources": []}, {"prompt": "b"}, {"prompt": "c", "sources": [1, 2]}).steps
     assert [step.sources for step in steps] == [(), None, (1, 2)]
 
@@ -730,7 +730,7 @@ def test_E07_a_verdict_told_twice_is_one():
         pytest.param(f"The sign reads {YES}.\n<answer>{NO}</answer>", id="before-the-answer"),
     ],
 )
-def test_E09_a_verdict_quoted_from_the_picture_does_not_count(text: str):
+def test_E09_a_verdict_quoted_from_the_image_does_not_count(text: str):
     assert parse_verdict(text).outcome is Outcome.REJECTED
 
 

@@ -1,4 +1,4 @@
-"""`?strict` decides by the probability that the critic gives "this picture is right", not by its word."""
+"""`?strict` decides by the probability that the critic gives "this image is right", not by its word."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_a_workflow_cancelled_in_its_window_is_not_tried_again(loopback: Loopbac
     assert not error.transient
 
 
-def test_a_picture_whose_file_was_deleted_is_drawn_again(
+def test_an_image_whose_file_was_deleted_is_drawn_again(
     loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("interleave.backends.retries.random.uniform", lambda low, high: 0.0)
@@ -202,7 +202,7 @@ def progress_of(value: object, most: object) -> dict[str, Any]:
     return {"type": "progress", "data": {"value": value, "max": most, "prompt_id": "job-1", "node": "3"}}
 
 
-def test_the_steps_of_a_picture_are_reported(loopback: Loopback) -> None:
+def test_the_steps_of_an_image_are_reported(loopback: Loopback) -> None:
     events = [{"type": "status", "data": {}}, progress_of(1, 4), progress_of("x", 4), progress_of(4, 4)]
     heard = threading.Event()
     loopback.free.clear()  # ComfyUI answers nothing else before the steps have been heard
@@ -237,7 +237,7 @@ def test_the_steps_of_a_picture_are_reported(loopback: Loopback) -> None:
 @pytest.mark.parametrize(
     "fault", [wire.reset, wire.status(404), wire.status(403)], ids=["reset", "404", "403"]
 )
-def test_a_picture_is_drawn_without_its_progress(fault: wire.Fault, loopback: Loopback) -> None:
+def test_an_image_is_drawn_without_its_progress(fault: wire.Fault, loopback: Loopback) -> None:
     loopback.fault = lambda number, asked: fault if asked.path == "/ws" else None
     with listening(lambda slot, done, total: None):
         assert draw(loopback).size == (wire.SIDE, wire.SIDE)

@@ -11,7 +11,7 @@ from interleave.backends.registry import load_generator, load_vlm
 from interleave.diagnostics.contract import Check, Known, Status, checks_for
 
 GENERATORS = {
-    # spec: the side of its pictures
+    # spec: the side of its images
     "solid": 512,
     "solid?size=256": 256,
     "solid?size=64&delay=0.001": 64,

@@ -71,10 +71,10 @@ class Greedy(Generator):
 
 class PaintsOnItsSource(Generator):
     async def generate(self, request: ImageRequest) -> Image.Image:
-        picture = await super().generate(request)
+        image = await super().generate(request)
         for source in request.sources:
             source.paste("red", (0, 0, 9, 9))
-        return picture
+        return image
 
 
 class DropsWords(Generator):
@@ -94,7 +94,7 @@ class MixesUp(Generator):
 
 
 class DeafToCancelling(Generator):
-    """Its second picture takes an hour, so that it is cancelled on any machine."""
+    """Its second image takes an hour, so that it is cancelled on any machine."""
 
     calls = 0
 
@@ -113,17 +113,17 @@ class LeaksErrors(Generator):
 
 
 BREAKS = {
-    Grey: "a picture is RGB and always of one size",
-    OfAnySize: "a picture is RGB and always of one size",
-    DeafToSeeds: "every seed gives another picture",
+    Grey: "an image is RGB and always of one size",
+    OfAnySize: "an image is RGB and always of one size",
+    DeafToSeeds: "every seed gives another image",
     DeafToSources: "an edit depends on its source",
     OnlyTheLastSource: "an edit depends on every one of its sources and their order",
     Greedy: "it takes as many sources as it says, and refuses more",
     PaintsOnItsSource: "its sources are left as they were",
-    DropsWords: "every prompt gives another picture",
-    MixesUp: "pictures drawn at once are those drawn one by one",
+    DropsWords: "every prompt gives another image",
+    MixesUp: "images drawn at once are those drawn one by one",
     DeafToCancelling: "a cancelled call ends and breaks nothing",
-    LeaksErrors: "it draws a picture",
+    LeaksErrors: "it draws an image",
 }
 
 
@@ -149,7 +149,7 @@ def test_a_broken_promise_is_found(broken: type[Generator], promise: str) -> Non
 def test_one_line_in_a_test_names_every_broken_promise() -> None:
     with pytest.raises(AssertionError) as broken:
         contract.require(DeafToSources())
-    assert "an edit depends on its source: two different sources gave the same picture" in str(broken.value)
+    assert "an edit depends on its source: two different sources gave the same image" in str(broken.value)
 
 
 class Model:
@@ -166,7 +166,7 @@ def test_a_model_that_keeps_no_promise_fails_them_all() -> None:
         "a reply has text and says how it ended",
         "a price is given where it is promised",
         "token probabilities spell the reply where they are promised",
-        "pictures without words are answered",
+        "images without words are answered",
     }
 
 

@@ -15,7 +15,7 @@ from interleave.agents.replies import parse_marks, parse_plan, parse_verdict
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling, Token
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.errors import BackendError, ConfigurationError
-from interleave.types import Picture, Plan, Slot, Text
+from interleave.types import ImagePart, Plan, Slot, Text
 
 
 def ask(spec: str, role: str, text: str = "", *, slot: Slot = Slot()) -> Reply:
@@ -84,13 +84,17 @@ def test_tags_in_a_request_come_back_in_the_plan_as_they_were() -> None:
 
 
 def test_the_scripted_planner_goes_on_with_as_many_steps_as_are_asked_for_last() -> None:
-    parts = (Text("A frog in one picture"), Picture(Image.new("RGB", (8, 8))), Text("Go on in two pictures"))
+    parts = (
+        Text("A frog in one picture"),
+        ImagePart(Image.new("RGB", (8, 8))),
+        Text("Go on in two pictures"),
+    )
     plan = asyncio.run(load_vlm("scripted", "planner").complete((Message("user", parts),), Sampling()))
     assert len(parse_plan(plan).steps) == 2
 
 
-def test_the_scripted_planner_plans_for_pictures_without_words() -> None:
-    messages = (Message("user", (Picture(Image.new("RGB", (8, 8))),)),)
+def test_the_scripted_planner_plans_for_images_without_words() -> None:
+    messages = (Message("user", (ImagePart(Image.new("RGB", (8, 8))),)),)
     plan = parse_plan(asyncio.run(load_vlm("scripted", "planner").complete(messages, Sampling())))
     assert len(plan.steps) == 4
     assert all(step.prompt for step in plan.steps)
@@ -216,7 +220,7 @@ def test_a_solid_edit_changes_its_card_and_not_a_pixel_more(size: int) -> None:
         assert row * size // 6 <= top < bottom <= (row + 1) * size // 6
 
 
-def test_a_solid_picture_shows_every_step_before_it() -> None:
+def test_a_solid_image_shows_every_step_before_it() -> None:
     pond = draw("solid", "a pond")
     frog = draw("solid", "add a frog", pond, step=2)
     stone = draw("solid", "add a stone", frog, step=3)
@@ -225,7 +229,7 @@ def test_a_solid_picture_shows_every_step_before_it() -> None:
     assert stone.crop(second_row).tobytes() != pond.crop(second_row).tobytes()
 
 
-def test_a_solid_edit_of_several_pictures_is_painted_on_the_newest() -> None:
+def test_a_solid_edit_of_several_images_is_painted_on_the_newest() -> None:
     pond, meadow = draw("solid", "a pond"), draw("solid", "a meadow")
     after = draw("solid", "add a frog", pond, meadow, step=2)
     assert after.crop((0, 256, 512, 512)).tobytes() == meadow.crop((0, 256, 512, 512)).tobytes()
@@ -234,13 +238,13 @@ def test_a_solid_edit_of_several_pictures_is_painted_on_the_newest() -> None:
 def test_solid_tells_a_thousand_seeds_apart() -> None:
     generator = load_generator("solid?size=64")
 
-    async def pictures() -> set[bytes]:
+    async def images() -> set[bytes]:
         return {(await generator.generate(ImageRequest("a pond", seed))).tobytes() for seed in range(1000)}
 
-    assert len(asyncio.run(pictures())) == 1000
+    assert len(asyncio.run(images())) == 1000
 
 
-def test_solid_waits_as_long_as_it_is_told_and_pictures_wait_side_by_side() -> None:
+def test_solid_waits_as_long_as_it_is_told_and_images_wait_side_by_side() -> None:
     generator = load_generator("solid?size=64&delay=3600")
 
     async def twenty() -> float:
@@ -250,10 +254,10 @@ def test_solid_waits_as_long_as_it_is_told_and_pictures_wait_side_by_side() -> N
     assert run_jumping(twenty()) == pytest.approx(3600)
 
 
-def test_a_waiting_solid_picture_can_be_cancelled() -> None:
+def test_a_waiting_solid_image_can_be_cancelled() -> None:
     async def cancelled() -> Any:
-        picture = load_generator("solid?delay=3600").generate(ImageRequest("a pond", 1))
-        return await asyncio.wait_for(picture, timeout=0.01)
+        image = load_generator("solid?delay=3600").generate(ImageRequest("a pond", 1))
+        return await asyncio.wait_for(image, timeout=0.01)
 
     with pytest.raises(TimeoutError):
         asyncio.run(cancelled())

@@ -41,7 +41,7 @@ def at(servers: list[Loopback], options: str = "probe=0.05&timeout=600&concurren
 
 
 async def draw_many(generator: ImageGenerator, count: int) -> list[BaseException]:
-    """So many pictures at once, under the retry policy; returns what failed in the end."""
+    """So many images at once, under the retry policy; returns what failed in the end."""
     retried = RetriedGenerator("the generator", generator)
     ended = await asyncio.gather(
         *(retried.generate(ImageRequest(f"cat {number}", number)) for number in range(count)),
@@ -180,7 +180,7 @@ def test_C13_a_dead_server_is_taken_out_and_comes_back(four: list[Loopback]) -> 
 
 @pytest.mark.usefixtures("impatient")
 def test_C13_a_server_that_sends_rubbish_is_taken_out_after_two(four: list[Loopback]) -> None:
-    four[0].mood = "no picture"
+    four[0].mood = "no image"
     four[0].healthy = False
 
     async def one_after_another() -> None:

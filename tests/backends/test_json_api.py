@@ -28,7 +28,7 @@ SHAPES = {
     "fields of JSON, base64 in a list": "json:automatic1111@{url}",
     "a nested object, data URLs": "json:cog@{url}",
     "a form, the address of a file": "json:./paint.toml@{url}",
-    "several pictures, the picture itself": "json:./many.toml@{url}?size=64x64",
+    "several images, the image itself": "json:./many.toml@{url}?size=64x64",
 }
 MANY = """
 size = "512x512"
@@ -60,11 +60,11 @@ def draw(spec: str, *sources: Image.Image, prompt: str = "a cat", seed: int = 7)
 
 
 def raw(loopback: Loopback) -> None:
-    """A call that answers with the picture itself."""
+    """A call that answers with the image itself."""
 
     async def send(exchange: wire.Exchange) -> None:
         asked = exchange.asked.json
-        data = await loopback.picture(asked["prompt"], asked["seed"], [])
+        data = await loopback.image(asked["prompt"], asked["seed"], [])
         await exchange.send(wire.Answer(data, 200, {"Content-Type": "image/png"}))
 
     loopback.fault = lambda number, asked: send if asked.path == "/raw" else None
@@ -78,7 +78,7 @@ def test_every_shape_passes_the_check(
     assert run(["backends", "check", spec.format(url=loopback.url), "--json"]) == 0
     results = json.loads(capsys.readouterr().out)["checks"]
     kept = {each["check"] for each in results if each["status"] == "passed"}
-    assert {"it draws a picture", "an edit depends on its source", "every seed gives another picture"} <= kept
+    assert {"it draws an image", "an edit depends on its source", "every seed gives another image"} <= kept
 
 
 def test_what_is_sent_is_what_the_files_say(loopback: Loopback) -> None:
@@ -114,7 +114,7 @@ def test_the_key_goes_into_its_header_and_nowhere_else(loopback: Loopback) -> No
     assert SECRET not in str(error.value)
 
 
-def test_a_picture_on_another_server_is_not_fetched(loopback: Loopback) -> None:
+def test_an_image_on_another_server_is_not_fetched(loopback: Loopback) -> None:
     loopback.mood = "elsewhere"
     with pytest.raises(BackendError, match=r"elsewhere\.example is not sent") as error:
         draw(f"json:./paint.toml@{loopback.url}")
@@ -133,7 +133,7 @@ def test_an_answer_without_the_named_field_says_which_fields_it_has(loopback: Lo
         draw(f"json:automatic1111@{loopback.url}")
 
 
-def test_an_address_where_a_picture_was_named_says_how_it_is_fetched(loopback: Loopback) -> None:
+def test_an_address_where_an_image_was_named_says_how_it_is_fetched(loopback: Loopback) -> None:
     loopback.fails_with(wire.page(b'{"images": ["http://127.0.0.1:1/a.png"]}', "application/json"))
     with pytest.raises(BackendError, match="add fetch = true to automatic1111") as error:
         draw(f"json:automatic1111@{loopback.url}")
@@ -147,7 +147,7 @@ BAD_FILES = {
     "no prompt": ('[text]\npath="/a"\npicture="a"\nbody={seed="{seed}"}', "no field takes the prompt"),
     "an unknown name": ('[text]\npath="/a"\npicture="a"\nbody={p="{promt}"}', "Did you mean 'prompt'"),
     "another server in the path": ('[text]\npath="//evil"\npicture="a"\nbody={p="{prompt}"}', "path"),
-    "no place of the picture": ('[text]\npath="/a"\nbody={p="{prompt}"}', "say where the picture stands"),
+    "no place of the image": ('[text]\npath="/a"\nbody={p="{prompt}"}', "say where the image stands"),
     "a source without an edit": (
         '[text]\npath="/a"\npicture="a"\nbody={p="{prompt}", i="{source}"}',
         "belong into \\[edit\\]",
@@ -225,5 +225,5 @@ def test_the_title_of_a_web_page_is_quoted_without_its_control_characters(loopba
     assert "\x1b" not in str(error.value)
 
 
-def test_pictures_have_the_size_of_the_server(loopback: Loopback) -> None:
+def test_images_have_the_size_of_the_server(loopback: Loopback) -> None:
     assert draw(f"json:cog@{loopback.url}").size == (SIDE, SIDE)

@@ -162,8 +162,8 @@ def test_nothing_is_imported_to_list_what_there_is(monkeypatch: pytest.MonkeyPat
 def test_a_backend_of_another_package_draws(install: Install) -> None:
     install("crayon", "crayons:Crayon")
     generator = load_generator("crayon?colour=blue")
-    picture = asyncio.run(generator.generate(ImageRequest("a line", 1)))
-    assert picture.getpixel((0, 0)) == (0, 0, 255)
+    image = asyncio.run(generator.generate(ImageRequest("a line", 1)))
+    assert image.getpixel((0, 0)) == (0, 0, 255)
 
 
 def test_a_backend_of_another_package_is_listed_with_the_packages_name(install: Install) -> None:

@@ -40,7 +40,7 @@ def keeps(check: Check, backend: object, known: Known) -> None:
 @pytest.mark.parametrize("check", checks_for("generator"), ids=str)
 @pytest.mark.parametrize("spec", GENERATORS.values(), ids=GENERATORS)
 def test_a_generator_keeps_its_contract(spec: str, check: Check, loopback: Loopback) -> None:
-    # The loopback draws the same picture for the same request even where the backend promises no seeds.
+    # The loopback draws the same image for the same request even where the backend promises no seeds.
     keeps(check, load_generator(spec.format(url=loopback.url)), Known(size=(SIDE, SIDE), repeatable=True))
 
 
@@ -69,12 +69,12 @@ def test_a_planner_of_text_alone_passes(loopback: Loopback) -> None:
     results = results_of(f"openai:smol@{loopback.url}/v1", "planner")
     assert Status.FAILED not in results.values()
     assert results["a reply has text and says how it ended"] is Status.PASSED
-    assert results["a question with a picture is answered"] is Status.SKIPPED
-    assert results["pictures without words are answered"] is Status.SKIPPED
+    assert results["a question with an image is answered"] is Status.SKIPPED
+    assert results["images without words are answered"] is Status.SKIPPED
 
 
 def test_a_critic_of_text_alone_fails_and_is_not_called_unreachable(loopback: Loopback) -> None:
     loopback.fault = without_eyes
     results = results_of(f"openai:smol@{loopback.url}/v1", "critic")
-    assert results["a question with a picture is answered"] is Status.FAILED
+    assert results["a question with an image is answered"] is Status.FAILED
     assert len(results) == len(checks_for("critic", quick=True)), "it was given up as unreachable"

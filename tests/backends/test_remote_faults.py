@@ -78,7 +78,7 @@ FAULTS = {
     "C10 404": Row(wire.status(404), Failure.INVALID, False, "answered 404"),
     "C10 408": Row(wire.status(408), Failure.TIMEOUT, True, "408"),
     "C10 409": Row(wire.status(409), Failure.BUSY, True, "409"),
-    "C10 413": Row(wire.status(413), Failure.INVALID, False, "fewer or smaller pictures"),
+    "C10 413": Row(wire.status(413), Failure.INVALID, False, "fewer or smaller images"),
     "C10 422 of FastAPI": Row(
         wire.status(422, {"detail": [{"loc": ["body", "seed"], "msg": "too large"}]}),
         Failure.INVALID,
@@ -228,19 +228,19 @@ def test_C11_what_google_asks_for_is_waited_for(loopback: Loopback) -> None:
     assert outcome_of("gemini", loopback.url).retry_after == 21.5
 
 
-BAD_PICTURES = {
-    "C05 an image that is none": ("no picture", "PNG, JPEG or WebP"),
+BAD_IMAGES = {
+    "C05 an image that is none": ("no image", "PNG, JPEG or WebP"),
     "C05 a 300-megapixel PNG": ("huge picture", "too large"),
-    "C07 a picture of one pixel": ("one pixel", "1×1"),
+    "C07 an image of one pixel": ("one pixel", "1×1"),
     "C05 base64 garbage": ("garbage", ""),
     "C05 no picture at all": ("empty", ""),
 }
 
 
-@pytest.mark.parametrize("fault", BAD_PICTURES)
+@pytest.mark.parametrize("fault", BAD_IMAGES)
 @pytest.mark.parametrize("backend", GENERATORS)
-def test_a_bad_picture_is_a_bad_reply(backend: str, fault: str, loopback: Loopback) -> None:
-    loopback.mood, says = BAD_PICTURES[fault]
+def test_a_bad_image_is_a_bad_reply(backend: str, fault: str, loopback: Loopback) -> None:
+    loopback.mood, says = BAD_IMAGES[fault]
     error = outcome_of(backend, loopback.url)
     assert (error.kind, error.transient) == (Failure.BAD_REPLY, True)
     assert says in str(error)
@@ -267,14 +267,14 @@ def test_C05_empty_choices_are_a_bad_reply(backend: str, loopback: Loopback) -> 
     assert (error.kind, error.transient) == (Failure.BAD_REPLY, True)
 
 
-def test_words_instead_of_a_picture_are_an_outcome_of_their_own(loopback: Loopback) -> None:
+def test_words_instead_of_an_image_are_an_outcome_of_their_own(loopback: Loopback) -> None:
     loopback.mood = "words only"
     error = outcome_of("gemini images", loopback.url)
-    assert (error.kind, error.transient) == (Failure.NO_PICTURE, True)
+    assert (error.kind, error.transient) == (Failure.NO_IMAGE, True)
     assert "a description of a cat" in str(error)
 
 
-def test_C06_the_picture_of_another_request_is_found_out(loopback: Loopback) -> None:
+def test_C06_the_image_of_another_request_is_found_out(loopback: Loopback) -> None:
     loopback.mood = "mixed up"
     error = outcome_of("http", loopback.url)
     assert (error.kind, error.transient) == (Failure.BAD_REPLY, True)

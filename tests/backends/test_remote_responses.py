@@ -118,9 +118,7 @@ def test_too_many_values_are_refused_before_one_is_built(
 
 
 @pytest.mark.parametrize(("backend", "most"), [("openai", 8), ("gemini", 8), ("comfyui", 16)])
-def test_an_answer_in_words_may_be_smaller_than_a_picture(
-    backend: str, most: int, loopback: Loopback
-) -> None:
+def test_an_answer_in_words_may_be_smaller_than_an_image(backend: str, most: int, loopback: Loopback) -> None:
     error = refusal(backend, loopback, {"x": "y" * (most * 1_000_000)})
     assert not error.transient
     assert f"larger than {most},000,000 bytes" in str(error)
@@ -194,10 +192,10 @@ WRONG: list[tuple[str, Any, str]] = [
     ),
     ("openai-images", {"data": {"0": {}}}, "its data is an object"),
     ("openai-images", {"data": [5]}, "its first of data is a number"),
-    ("openai-images", {"data": [{"b64_json": {"a": 1}}]}, "no picture in it"),
+    ("openai-images", {"data": [{"b64_json": {"a": 1}}]}, "no image in it"),
     ("http", {"success": False, "error": {"a": [1]}}, "no reason given"),
     ("http", {"success": False, "error": {"message": "out of paint"}}, "out of paint"),
-    ("http", {"edited_image": {"a": 1}}, "no picture in it"),
+    ("http", {"edited_image": {"a": 1}}, "no image in it"),
     ("comfyui", {"prompt_id": {}}, "its prompt_id is an object"),
     ("comfyui", {"prompt_id": "x" * 1000}, "its prompt_id has 1,000 characters"),
 ]
@@ -216,8 +214,8 @@ HISTORY: dict[str, Any] = {
     "a history that is none": {"job-1": 5},
     "outputs that are none": {"job-1": {"outputs": []}},
     "an output that is none": {"job-1": {"outputs": {"9": 5}}},
-    "pictures that are none": {"job-1": {"outputs": {"9": {"images": 5}}}},
-    "a picture that is none": {"job-1": {"outputs": {"9": {"images": [5]}}}},
+    "images that are none": {"job-1": {"outputs": {"9": {"images": 5}}}},
+    "an image that is none": {"job-1": {"outputs": {"9": {"images": [5]}}}},
     "a status that is none": {"job-1": {"outputs": {}, "status": 5}},
     "messages that are none": {"job-1": {"status": {"status_str": "error", "messages": 5}}},
 }

@@ -232,11 +232,11 @@ def test_a_server_that_fits_is_found_to_fit(
 def test_a_server_that_ignores_its_sources_is_found_out(
     loopback: Loopback, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw = loopback.picture
-    monkeypatch.setattr(loopback, "picture", lambda prompt, seed, sources: draw(prompt, seed, []))
+    draw = loopback.image
+    monkeypatch.setattr(loopback, "image", lambda prompt, seed, sources: draw(prompt, seed, []))
     monkeypatch.setenv("COLUMNS", "200")
     assert run(["backends", "check", loopback.url, "--quick"]) == 1
-    assert "two different sources gave the same picture" in capsys.readouterr().out
+    assert "two different sources gave the same image" in capsys.readouterr().out
 
 
 def test_a_missing_key_is_named_with_the_variable(capsys: pytest.CaptureFixture[str]) -> None:

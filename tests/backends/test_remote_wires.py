@@ -23,15 +23,15 @@ from interleave.agents.prompts import load_pack
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.errors import BackendError, ConfigurationError, Failure
-from interleave.images import decode_picture
-from interleave.remote.prices import TOKENS, picture_price, token_price
-from interleave.types import Picture, Request, Text
+from interleave.images import decode_image
+from interleave.remote.prices import TOKENS, image_price, token_price
+from interleave.types import ImagePart, Request, Text
 from loopback import Asked, Exchange, Loopback
 
 RED, BLUE = (Image.new("RGB", (20, 10), colour) for colour in ("red", "blue"))
 QUESTION = (
     Message("system", (Text("Be brief."),)),
-    Message("user", (Text("Compare"), Picture(RED), Text("with"), Picture(BLUE))),
+    Message("user", (Text("Compare"), ImagePart(RED), Text("with"), ImagePart(BLUE))),
     Message("assistant", (Text("No."),)),
     Message("user", (Text("Again."),)),
 )
@@ -67,7 +67,7 @@ def chat(loopback: Loopback, message: dict[str, Any], **choice: Any) -> Reply:
 # openai: questions
 
 
-def test_openai_sends_pictures_as_data_urls_in_their_place(loopback: Loopback) -> None:
+def test_openai_sends_images_as_data_urls_in_their_place(loopback: Loopback) -> None:
     ask(f"openai:qwen3-vl@{loopback.url}/v1")
     asked = only(loopback)
     assert asked.path == "/v1/chat/completions"
@@ -79,7 +79,7 @@ def test_openai_sends_pictures_as_data_urls_in_their_place(loopback: Loopback) -
     assert [part["type"] for part in parts] == ["text", "image_url", "text", "image_url"]
     prefix, _, data = parts[1]["image_url"]["url"].partition(",")
     assert prefix == "data:image/png;base64"
-    assert decode_picture(base64.b64decode(data)).getpixel((0, 0)) == (255, 0, 0)
+    assert decode_image(base64.b64decode(data)).getpixel((0, 0)) == (255, 0, 0)
     assert (question["max_tokens"], question["temperature"]) == (4096, 0.0)
     assert not {"max_completion_tokens", "logprobs", "response_format", "reasoning_effort"} & set(question)
 
@@ -239,7 +239,7 @@ def test_one_source_is_image_and_several_are_a_list(loopback: Loopback) -> None:
     assert one.path == two.path == "/v1/images/edits"
     assert [name for name, _ in one.files] == ["image"]
     assert [name for name, _ in two.files] == ["image[]", "image[]"]
-    assert [decode_picture(data).getpixel((0, 0)) for _, data in two.files] == [(255, 0, 0), (0, 0, 255)]
+    assert [decode_image(data).getpixel((0, 0)) for _, data in two.files] == [(255, 0, 0), (0, 0, 255)]
     assert two.fields["input_fidelity"] == "high"
     assert not {"seed", "response_format"} & set(two.fields)
 
@@ -257,7 +257,7 @@ def test_diffusion_servers_are_sent_seeds_steps_and_the_wish_for_base64(
     assert (edited["seed"], edited["num_inference_steps"], edited["size"]) == ("12", "4", "512x768")
 
 
-def test_an_address_instead_of_a_picture_is_never_fetched(loopback: Loopback) -> None:
+def test_an_address_instead_of_an_image_is_never_fetched(loopback: Loopback) -> None:
     answering(loopback, {"created": 1, "data": [{"url": f"{loopback.url}/secret"}]})
     with pytest.raises(BackendError, match="nothing is fetched") as failure:
         draw(f"openai-images:m@{loopback.url}/v1")
@@ -303,7 +303,7 @@ def test_nano_banana_gets_its_sources_before_the_words(loopback: Loopback) -> No
     question = only(loopback).json
     parts = question["contents"][0]["parts"]
     colours = [
-        decode_picture(base64.urlsafe_b64decode(part["inlineData"]["data"])).getpixel((0, 0))
+        decode_image(base64.urlsafe_b64decode(part["inlineData"]["data"])).getpixel((0, 0))
         for part in parts[:2]
     ]
     assert colours == [(255, 0, 0), (0, 0, 255)]
@@ -319,7 +319,7 @@ def test_the_first_nano_banana_is_not_told_a_size(loopback: Loopback) -> None:
 
 
 @pytest.mark.parametrize("reason", ["SAFETY", "IMAGE_SAFETY", "PROHIBITED_CONTENT", "RECITATION"])
-def test_a_picture_that_google_withholds_is_a_refusal(reason: str, loopback: Loopback) -> None:
+def test_an_image_that_google_withholds_is_a_refusal(reason: str, loopback: Loopback) -> None:
     answering(loopback, wire._candidate([], reason))
     with pytest.raises(BackendError) as failure:
         draw(f"gemini:gemini-2.5-flash-image@{loopback.url}")
@@ -327,7 +327,7 @@ def test_a_picture_that_google_withholds_is_a_refusal(reason: str, loopback: Loo
     assert ask(f"gemini:gemini-2.5-flash@{loopback.url}").finish_reason == "content_filter"
 
 
-def test_a_sketch_of_its_thinking_is_not_the_picture(loopback: Loopback) -> None:
+def test_a_sketch_of_its_thinking_is_not_the_image(loopback: Loopback) -> None:
     def drawn(colour: str, **more: Any) -> dict[str, Any]:
         from interleave.remote.image_encoding import png_base64
 
@@ -335,8 +335,8 @@ def test_a_sketch_of_its_thinking_is_not_the_picture(loopback: Loopback) -> None
         return {"inlineData": {"mimeType": "image/png", "data": data}, **more}
 
     answering(loopback, wire._candidate([drawn("red", thought=True), drawn("blue")]))
-    picture = draw(f"gemini:gemini-3-pro-image@{loopback.url}")
-    assert picture.getpixel((0, 0)) == (0, 0, 255)
+    image = draw(f"gemini:gemini-3-pro-image@{loopback.url}")
+    assert image.getpixel((0, 0)) == (0, 0, 255)
 
 
 # http
@@ -347,7 +347,7 @@ def test_the_edit_wire_is_sent_what_the_reference_documents(loopback: Loopback) 
     asked = only(loopback)
     assert asked.path == "/edit"
     body = asked.json
-    assert decode_picture(base64.b64decode(body.pop("image"))).getpixel((0, 0)) == (255, 0, 0)
+    assert decode_image(base64.b64decode(body.pop("image"))).getpixel((0, 0)) == (255, 0, 0)
     assert body == {
         "prompt": "a cat",
         "seed": 11,
@@ -390,8 +390,8 @@ def test_comfyui_gets_a_patched_copy_of_the_workflow(loopback: Loopback) -> None
     assert graph["7"]["inputs"]["text"] == "ugly"
     assert graph["3"]["inputs"]["seed"] == 11
     red, blue, again = (graph[node]["inputs"]["image"] for node in ("10", "12", "15"))
-    assert decode_picture(loopback.uploads[red]).getpixel((0, 0)) == (255, 0, 0)
-    assert decode_picture(loopback.uploads[blue]).getpixel((0, 0)) == (0, 0, 255)
+    assert decode_image(loopback.uploads[red]).getpixel((0, 0)) == (255, 0, 0)
+    assert decode_image(loopback.uploads[blue]).getpixel((0, 0)) == (0, 0, 255)
     assert again == blue
     assert json.loads(Path("edit.json").read_text())["6"]["inputs"]["text"] == "a cat"
 
@@ -533,9 +533,9 @@ def test_prices_go_by_the_family_of_a_model() -> None:
     assert token_price("gpt-4o-2024-11-20") == TOKENS["gpt-4o"]
     assert token_price("gemini-2.5-flash-preview-09-2025") == TOKENS["gemini-2.5-flash"]
     assert token_price("gpt-4o-audio") is None
-    assert picture_price("gemini-3-pro-image-preview", "4K") == pytest.approx(0.2411)
-    assert picture_price("gpt-image-2-2026-04-21", "low") == pytest.approx(0.016)
-    assert picture_price("dall-e-3", "low") is None
+    assert image_price("gemini-3-pro-image-preview", "4K") == pytest.approx(0.2411)
+    assert image_price("gpt-image-2-2026-04-21", "low") == pytest.approx(0.016)
+    assert image_price("dall-e-3", "low") is None
 
 
 def test_prices_are_known_for_the_makers_own_addresses_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -254,7 +254,7 @@ def test_a_server_that_is_not_a_vendors_gets_few_calls_at_first(
     assert load_vlm(spec, "planner").capabilities.first_concurrency == first
 
 
-def test_services_get_few_pictures_at_first() -> None:
+def test_services_get_few_images_at_first() -> None:
     two = load_generator("http://127.0.0.1:1,http://127.0.0.1:2").capabilities
     assert (two.first_concurrency, two.concurrency) == (8, 16)
     assert load_generator("openai-images:m@http://127.0.0.1:1/v1").capabilities.first_concurrency == 4

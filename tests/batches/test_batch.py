@@ -387,7 +387,7 @@ def test_a_batch_that_ends_short_exits_with_1(capsys: Captured) -> None:
     assert json.loads(capsys.readouterr().out)["short"] == 1
 
 
-def test_pictures_of_a_row_are_read_beside_the_file() -> None:
+def test_images_of_a_row_are_read_beside_the_file() -> None:
     Path("set").mkdir()
     Image.new("RGB", (64, 64), "red").save("set/a.png")
     rows("set/r.jsonl", {"id": "a", "request": [{"image": "a.png"}, {"text": "Add a hat, in 1 step"}]})
@@ -413,7 +413,7 @@ BAD_LINES = {
     "Latin-1": b'{"request": "caf\xe9"}',
     "gzip": b"\x1f\x8b\x08\x00\x00",
     "lone surrogate": b'{"request": "\\ud800"}',
-    "lone surrogate beside a picture": b'{"request": [{"image": "a.png"}, {"text": "\\ud800"}]}',
+    "lone surrogate beside an image": b'{"request": [{"image": "a.png"}, {"text": "\\ud800"}]}',
     "lone surrogate in an id": b'{"id": "\\ud83d", "request": "x"}',
     "lone surrogate in a picture's name": b'{"request": [{"image": "\\ud83d.png"}]}',
     "33 pictures": b'{"request": [' + b", ".join([b'{"image": "a.png"}'] * 33) + b"]}",
@@ -462,7 +462,7 @@ def odd_folder() -> Path:
 
 
 @pytest.mark.parametrize("command", [["generate", "--requests"], ["data", "collect"]], ids=" ".join)
-def test_I05_a_damaged_picture_in_a_folder_that_is_no_text_fails_its_request_alone(
+def test_I05_a_damaged_image_in_a_folder_that_is_no_text_fails_its_request_alone(
     command: list[str], odd_folder: Path, capsys: Captured
 ) -> None:
     (odd_folder / "a.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
@@ -475,7 +475,7 @@ def test_I05_a_damaged_picture_in_a_folder_that_is_no_text_fails_its_request_alo
         assert (told["done"], told["failed"], told["bad_requests"]) == (1, 1, 1)
     failure, done = sorted(read_index(Path("many")), key=lambda ended: ended.id)
     assert (failure.status, done.status) == ("failed", "done")
-    assert failure.reason.startswith("f\\udcff/a.png: the picture is damaged")
+    assert failure.reason.startswith("f\\udcff/a.png: the image is damaged")
     assert failure.reason == told["failures"][0]["reason"]
 
 
@@ -557,13 +557,13 @@ def test_waiting_for_a_turn_does_not_count_against_the_deadline() -> None:
     loop = SkippingLoop()
 
     class Slow(Painter):
-        """Each picture takes a hundred seconds, on the clock of the loop."""
+        """Each image takes a hundred seconds, on the clock of the loop."""
 
         async def generate(self, request: ImageRequest) -> Image.Image:
-            picture = await super().generate(request)
+            image = await super().generate(request)
             loop.ahead += 100
             await asyncio.sleep(0)
-            return picture
+            return image
 
     async def all_of_them() -> list[str]:
         asked = requests(20, steps=1)

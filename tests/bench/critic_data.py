@@ -1,4 +1,4 @@
-"""Tiny data of critics' benchmarks: pictures whose colour tells them apart, and critics that look at it."""
+"""Tiny data of critics' benchmarks: images whose colour tells them apart, and critics that look at it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from interleave.bench.judge import Judged, JudgeSession
 from interleave.bench.scoring import Label, Outcome, Scorable, outcome_of
 from interleave.bench.stages import judge_prompts
 from interleave.images import encode_png
-from interleave.types import Picture
+from interleave.types import ImagePart
 
 SIZE = (16, 16)
 
 
-def picture(level: int, size: tuple[int, int] = SIZE) -> bytes:
-    """A picture of one grey."""
+def image(level: int, size: tuple[int, int] = SIZE) -> bytes:
+    """An image of one grey."""
     return encode_png(Image.new("RGB", size, (level, level, level)))
 
 
 def cell(level: int, size: tuple[int, int] = SIZE) -> dict[str, Any]:
-    """A picture as the Hub's tables hold it."""
-    return {"bytes": picture(level, size), "path": None}
+    """An image as the Hub's tables hold it."""
+    return {"bytes": image(level, size), "path": None}
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Critic:
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         parts = [part for message in messages for part in message.parts]
-        images = [part.image for part in parts if isinstance(part, Picture)]
+        images = [part.image for part in parts if isinstance(part, ImagePart)]
         levels = tuple(int(image.getpixel((0, 0))[0]) for image in images)  # type: ignore[index]
         asked = Asked("\n".join(message.text for message in messages), levels, tuple(i.size for i in images))
         self.questions.append(asked)

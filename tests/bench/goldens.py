@@ -1,7 +1,7 @@
 """Published numbers and what they were made from, under `goldens/` with their licences.
 
 `viescore.json.gz` (TIGER-AI-Lab/VIEScore, MIT): the ratings of ImagenHub, one digit each in halves, by rater
-and model in the order of the pictures, SC and PQ in turn; the stored scores of four judges, the lowest of
+and model in the order of the images, SC and PQ in turn; the stored scores of four judges, the lowest of
 each reply as one digit ("a" is 10, "-" none); and what the authors' notebook printed for one of them.
 `ueval.csv` (zlab-princeton/UEval, MIT): the leaderboard.
 """

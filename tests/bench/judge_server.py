@@ -21,7 +21,7 @@ class JudgeServer:
 
     url: str
     questions: list[str] = field(default_factory=list)
-    pictures: list[int] = field(default_factory=list)
+    images: list[int] = field(default_factory=list)
 
     @property
     def spec(self) -> str:
@@ -41,10 +41,10 @@ def judge_server(says: Says) -> Iterator[JudgeServer]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            text, pictures = _asked(body)
+            text, images = _asked(body)
             with lock:
                 judge.questions.append(text)
-                judge.pictures.append(pictures)
+                judge.images.append(images)
                 number = len(judge.questions)
             reply = says(text, number)
             if isinstance(reply, int):
@@ -96,7 +96,7 @@ def printed_numbers(printed: str) -> dict[str, float | None]:
 
 
 def _asked(body: dict[str, Any]) -> tuple[str, int]:
-    texts, pictures = [], 0
+    texts, images = [], 0
     for message in body["messages"]:
         content = message["content"]
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -104,5 +104,5 @@ def _asked(body: dict[str, Any]) -> tuple[str, int]:
             if part["type"] == "text":
                 texts.append(part["text"])
             else:
-                pictures += 1
-    return "\n".join(texts), pictures
+                images += 1
+    return "\n".join(texts), images

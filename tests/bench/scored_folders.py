@@ -120,7 +120,7 @@ def _record(judged: Judged, item: str, key: str, digest: str, said: Any) -> Judg
         return base.model_copy(
             update={"status": said, "reason": "not to be read", "reply": "I think <b>so</b>"}
         )
-    reason = "Two sticks cross in the middle of every picture." if said else "No bow can be seen on the tail."
+    reason = "Two sticks cross in the middle of every image." if said else "No bow can be seen on the tail."
     return base.model_copy(
         update={"value": said, "reply": json.dumps({"criteria_met": said, "reason": reason})}
     )

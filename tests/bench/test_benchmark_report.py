@@ -76,13 +76,13 @@ def test_the_worst_come_first_with_verdicts_and_words(made: Made) -> None:
     assert "the whole benchmark has 1,000 items" in page
 
 
-def test_pictures_are_linked_relative_to_the_page_and_loaded_late(made: Made) -> None:
+def test_images_are_linked_relative_to_the_page_and_loaded_late(made: Made) -> None:
     page = write_report(made.workspace, made.scored, made.judged)
-    pictures = list(parsed(page.read_text("utf-8")).iter(f"{SPACE}img"))
-    assert len(pictures) == 14
-    for picture in pictures:
-        assert picture.get("loading") == "lazy"
-        assert (page.parent / picture.get("src")).is_file()
+    images = list(parsed(page.read_text("utf-8")).iter(f"{SPACE}img"))
+    assert len(images) == 14
+    for image in images:
+        assert image.get("loading") == "lazy"
+        assert (page.parent / image.get("src")).is_file()
     (page.parent / "images" / "4-1.png").unlink()
     without = render_report(made.workspace, made.scored, made.judged)
     assert "4-1.png is missing" in without and "4-1.png&#34;" not in without
@@ -219,9 +219,9 @@ def test_critics_are_named_by_their_model_and_shown_with_what_people_said(tmp_pa
         tests = "critics"
 
         def read(self, folder: Path) -> Dataset:
-            picture = Image.new("RGB", (8, 8))
+            image = Image.new("RGB", (8, 8))
             facts = {"text": ("a",), "image": (), "human": "B <b>", "hidden": object()}
-            return Dataset((Item("p1", "edit", ("Which?", picture), facts),), "r", "tests")
+            return Dataset((Item("p1", "edit", ("Which?", image), facts),), "r", "tests")
 
     workspace = open_workspace(Pairs(), tmp_path / "out", write_data(tmp_path / "data", 1))
     workspace.describe("critic", {})
@@ -232,8 +232,8 @@ def test_critics_are_named_by_their_model_and_shown_with_what_people_said(tmp_pa
     assert "human B <b>" in words(article) and "hidden" not in words(article)
     assert "not asked" in words(article) and "there is no output" not in words(article)
     assert "ours: my-critic" in page and "they cannot be compared" not in page
-    (picture,) = article.iter(f"{SPACE}img")
-    assert (tmp_path / "out" / picture.get("src")).is_file()
+    (image,) = article.iter(f"{SPACE}img")
+    assert (tmp_path / "out" / image.get("src")).is_file()
 
 
 def test_the_table_of_the_terminal(made: Made) -> None:

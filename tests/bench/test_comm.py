@@ -30,7 +30,7 @@ from interleave.bench.published import published_rows
 from interleave.bench.scoring import Missing, Scorable
 from interleave.cli.main import run
 from interleave.errors import InputError
-from interleave.types import Picture
+from interleave.types import ImagePart
 
 PROMPTS = reworded_prompts("comm")
 
@@ -52,18 +52,18 @@ class TestJudge:
 DOUBLES = ["--planner", "scripted", "--critic", "scripted", "--generator", "solid?size=64"]
 
 
-def picture(path: Path, colour: str = "red", size: tuple[int, int] = (40, 30)) -> None:
+def image(path: Path, colour: str = "red", size: tuple[int, int] = (40, 30)) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", size, colour).save(path)
 
 
-def row(identity: str, steps: int, *, pictures: int = 1, **more: Any) -> dict[str, Any]:
+def row(identity: str, steps: int, *, images: int = 1, **more: Any) -> dict[str, Any]:
     made = [
         [
             {"type": "text", "content": f"Do part {step}."},
             *(
                 {"type": "image", "url": "http://x", "image_path": f"{identity}-{step}-{n}.png"}
-                for n in range(pictures)
+                for n in range(images)
             ),
         ]
         for step in range(steps)
@@ -78,14 +78,14 @@ def data(folder: Path, *rows: dict[str, Any], rotten: tuple[str, ...] = ()) -> P
         for step in each["step_info"]:
             for piece in step:
                 if piece["type"] == "image" and piece["image_path"] not in rotten:
-                    picture(folder / "images" / piece["image_path"])
+                    image(folder / "images" / piece["image_path"])
     return folder
 
 
 def answer(folder: Path, item: str, steps: int = 2) -> Output:
     parts = []
     for number in range(steps):
-        picture(folder / f"{item}-{number}.png", "blue", (1024, 512))
+        image(folder / f"{item}-{number}.png", "blue", (1024, 512))
         parts += [OutputPart(text=f"Then {number}."), OutputPart(image=f"{item}-{number}.png")]
     return Output(item=item, parts=tuple(parts))
 
@@ -129,7 +129,7 @@ def test_task_3_gives_half_of_the_steps_and_task_4_only_the_topic(tmp_path: Path
 
 
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
-    rows = [row("a", 4), row("rot", 4), row("full", 4, pictures=5), row("bare", 4, pictures=0)]
+    rows = [row("a", 4), row("rot", 4), row("full", 4, images=5), row("bare", 4, images=0)]
     folder = data(tmp_path / "d", *rows, rotten=("rot-0-0.png",))
     found = CoMMContinue().read(folder)
     assert [item.id for item in found.items] == ["a"]
@@ -137,7 +137,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     assert "1 documents without pictures" in said
     assert "1 items are left out because input pictures" in said
     assert "10 pictures or more" in said
-    assert len(CoMMDocument().read(folder).items) == 3  # task 4 needs none of the pictures
+    assert len(CoMMDocument().read(folder).items) == 3  # task 4 needs none of the images
 
 
 def test_pickled_and_foreign_data_is_refused(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_pickled_and_foreign_data_is_refused(tmp_path: Path) -> None:
         CoMMContinue().read(tmp_path / "empty")
     outside = row("a", 4)
     outside["step_info"][0][1]["image_path"] = "../secret.png"
-    picture(tmp_path / "secret.png")
+    image(tmp_path / "secret.png")
     folder = data(tmp_path / "d", row("b", 4))
     (folder / "test.jsonl").write_text(json.dumps(outside) + "\n" + json.dumps(row("b", 4)))
     assert [item.id for item in CoMMContinue().read(folder).items] == ["b"]
@@ -165,7 +165,7 @@ def test_pickled_and_foreign_data_is_refused(tmp_path: Path) -> None:
 
 def question_text(message: Message) -> str:
     """What is asked, whatever its line breaks."""
-    said = ("PICTURE" if isinstance(part, Picture) else part.text for part in message.parts)
+    said = ("PICTURE" if isinstance(part, ImagePart) else part.text for part in message.parts)
     return " ".join(" ".join(said).split())
 
 
@@ -179,7 +179,7 @@ def test_the_three_questions(tmp_path: Path) -> None:
     assert "INPUT:" in said and "(2) Do part 1. <Img_1> PICTURE </Img_1>" in said
     assert "OUTPUT: (1) Then 0. <Img_2> PICTURE </Img_2> (2) Then 1. <Img_3> PICTURE </Img_3>" in said
     assert whole.sampling.temperature == 1.0
-    sizes = [part.image.size for part in whole.messages[1].parts if isinstance(part, Picture)]
+    sizes = [part.image.size for part in whole.messages[1].parts if isinstance(part, ImagePart)]
     assert sizes == [(40, 30), (40, 30), (512, 256), (512, 256)]
     hidden = benchmark.question(DESCRIPTIONS, item, output, context)
     assert "<Img_1> PICTURE </Img_1>" in question_text(hidden.messages[1])
@@ -200,11 +200,11 @@ def test_the_three_questions(tmp_path: Path) -> None:
         benchmark.question(DESCRIPTIONS, item, Output(item="a", parts=(OutputPart(text="x"),)), context)
 
 
-def test_at_most_ten_pictures_are_shown(tmp_path: Path) -> None:
+def test_at_most_ten_images_are_shown(tmp_path: Path) -> None:
     benchmark = CoMMContinue()
-    item = benchmark.read(data(tmp_path / "d", row("a", 4, pictures=2))).items[0]
+    item = benchmark.read(data(tmp_path / "d", row("a", 4, images=2))).items[0]
     question = benchmark.question(DOCUMENT, item, answer(tmp_path, "a", 9), Context(PROMPTS, tmp_path))
-    assert sum(isinstance(part, Picture) for part in question.messages[1].parts) == 10
+    assert sum(isinstance(part, ImagePart) for part in question.messages[1].parts) == 10
     assert "Then 5." in question.messages[1].text and "Then 6." not in question.messages[1].text
 
 
@@ -386,7 +386,7 @@ def test_the_whole_chain(
         common = ["comm-document", "--data", "d", "--out", "out", *DOUBLES, "--judge", judge.spec]
         assert run(["bench", *common, "--json"]) == 0
         scored = json.loads(capsys.readouterr().out)
-        assert len(judge.questions) == 3 and judge.pictures[1] == 0
+        assert len(judge.questions) == 3 and judge.images[1] == 0
     assert [number["value"] for number in scored["outcome"]["numbers"]] == [8, 7, 6, 9, 10, 8, 7]
     assert run(["bench", common[0], "export", *common[1:]]) == 0
     assert os.path.exists("out/official/attempts-5/a_task4/results.json")

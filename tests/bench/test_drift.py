@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.bench.drift.chains import Chain, FileChains, Link, PictureChains, with_history
+from interleave.bench.drift.chains import Chain, FileChains, ImageChains, Link, with_history
 from interleave.bench.drift.run import Cell, DriftRun, DriftSettings, StepLine
 from interleave.bench.drift.scores import score
 from interleave.cli.main import run as run_command
@@ -22,7 +22,7 @@ from interleave.errors import BackendError, ConfigurationError, InputError
 
 
 class Fading:
-    """Every edit of it is a level darker; a picture from nothing is grey. Stops after so many pictures."""
+    """Every edit of it is a level darker; an image from nothing is grey. Stops after so many images."""
 
     capabilities = GeneratorCapabilities()
 
@@ -40,17 +40,17 @@ class Fading:
 
 
 class Greys:
-    """Chains in which a picture is right while it is at least a little bright."""
+    """Chains in which an image is right while it is at least a little bright."""
 
     def chains(self, protocol: str, count: int, steps: int, seed: int) -> list[Chain]:
         start = Image.new("RGB", (32, 32), (100, 100, 100))
         links = (Link("go on", "grey", truth=97, equals_start=True),) * steps
         return [Chain(f"c{number}", start, links, whole_starts_from_first=False) for number in range(count)]
 
-    def right(self, pictures: Sequence[Image.Image], truths: Sequence[Any]) -> list[bool] | None:
-        return [picture.getextrema()[0][0] >= truth for picture, truth in zip(pictures, truths, strict=True)]
+    def right(self, images: Sequence[Image.Image], truths: Sequence[Any]) -> list[bool] | None:
+        return [image.getextrema()[0][0] >= truth for image, truth in zip(images, truths, strict=True)]
 
-    def mixed_up(self, picture: Image.Image, truth: Any) -> bool:
+    def mixed_up(self, image: Image.Image, truth: Any) -> bool:
         return False
 
 
@@ -104,7 +104,7 @@ def test_a_torn_line_is_measured_again(tmp_path: Path) -> None:
     assert len(again.asked) == 1
 
 
-def test_only_the_pictures_at_marks_and_the_latest_two_stay(tmp_path: Path) -> None:
+def test_only_the_images_at_marks_and_the_latest_two_stay(tmp_path: Path) -> None:
     measured(tmp_path, Fading(), marks=(2, 6))
     kept = sorted(path.name for path in (tmp_path / "pictures" / "chain-plain" / "c0").iterdir())
     assert kept == ["2.png", "5.png", "6.png"]
@@ -143,9 +143,9 @@ def test_marks_that_not_all_chains_have_reached_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["noop", "cycle", "chain"])
-def test_any_generator_has_chains_over_pictures(protocol: Any) -> None:
-    picture = Image.new("RGB", (8, 8))
-    chains = PictureChains([picture]).chains(protocol, 3, 4, 0)
+def test_any_generator_has_chains_over_images(protocol: Any) -> None:
+    image = Image.new("RGB", (8, 8))
+    chains = ImageChains([image]).chains(protocol, 3, 4, 0)
     assert [len(chain.links) for chain in chains] == [4, 4, 4]
     back = [link.equals_start for link in chains[0].links]
     assert back == {"noop": [True] * 4, "cycle": [False, True] * 2, "chain": [False] * 4}[protocol]

@@ -48,7 +48,7 @@ def row(identity: str, part: str, comparison: str, greys: tuple[int, int], ranki
 
 
 def ranked(identity: str, part: str, greys: str | tuple[int, ...]) -> list[dict[str, Any]]:
-    """All pairs of a ranking where the brighter picture is the better one."""
+    """All pairs of a ranking where the brighter image is the better one."""
     levels = dict(zip("ABCD", greys, strict=False))
     return [
         row(
@@ -125,14 +125,14 @@ def test_a_ranking_is_right_where_all_its_pairs_are(data: Path, tmp_path: Path) 
     assert numbers["pair_acc"] == pytest.approx(100 * 11 / 12, abs=1e-5)
 
 
-def test_pictures_stand_where_the_words_speak_of_them(data: Path, tmp_path: Path) -> None:
+def test_images_stand_where_the_words_speak_of_them(data: Path, tmp_path: Path) -> None:
     benchmark = EditRewardBench()
     found = benchmark.read(data)
     work = judged(benchmark, found, tmp_path / "out")
     item = next(item for item in found.items if item.id == "2pair/t0")
     asked = benchmark.question("2/AvsB", item, None, Context(work.prompts, tmp_path))
     kinds = [type(part).__name__ for part in asked.messages[0].parts]
-    assert kinds == ["Text", "Picture", "Text", "Picture", "Text", "Picture", "Text"]
+    assert kinds == ["Text", "ImagePart", "Text", "ImagePart", "Text", "ImagePart", "Text"]
     place = tmp_path / "checkout/EditReward/evaluate/genaibench/templates/image_edition"
     place.mkdir(parents=True)
     for name in ("pairwise_2pair.txt", "pairwise_3pair.txt"):
@@ -246,7 +246,7 @@ def test_our_critic_ranks_by_its_confidence(data: Path, tmp_path: Path) -> None:
     work = judged(benchmark, benchmark.read(data), tmp_path / "out")
     critic = Critic(lambda asked: verdict(asked.levels[1] > 125, asked.levels[1] / 250))
     ask(work, critic)
-    assert len(critic.questions) == 3 * 2 + 3 + 4  # each picture once
+    assert len(critic.questions) == 3 * 2 + 3 + 4  # each image once
     numbers = values(work)
     # all pairs are in order but the tie of t2, whose confidences differ by 1/250
     assert numbers["ranking_acc"] == 80.0 and numbers["ranking_acc_tuned"] == 100.0

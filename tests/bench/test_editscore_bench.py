@@ -25,7 +25,7 @@ from interleave.errors import InputError
 arrow = pytest.importorskip("pyarrow")
 
 ROWS = [
-    # type, dimension, better, worse: the greys of pictures are their marks
+    # type, dimension, better, worse: the greys of images are their marks
     ("subject-add", "prompt_following", 20, 10),
     ("subject-add", "consistency", 20, 10),
     ("subject-add", "overall", 20, 10),
@@ -75,7 +75,7 @@ def by_grey(asked: Asked) -> str:
     return marks(asked.levels[-1], asked.levels[-1])
 
 
-def test_pairs_that_share_pictures_are_one_item_and_a_picture_is_asked_about_once(
+def test_pairs_that_share_images_are_one_item_and_an_image_is_asked_about_once(
     data: Path, tmp_path: Path
 ) -> None:
     benchmark = EditScoreBench()
@@ -133,7 +133,7 @@ def test_a_mark_that_cannot_be_read_is_never_made_up(data: Path, tmp_path: Path)
     failed = {record.status for record in records.values()}
     assert failed == {"ok", "unparsed", "refused"}
     assert all(record.value is None for record in records.values() if record.status != "ok")
-    # the rejected pictures of four pairs have no marks: those pairs are wrong, never won
+    # the rejected images of four pairs have no marks: those pairs are wrong, never won
     assert values(work, "zero")["overall"] == 0.0
     dropped = values(work, "drop")
     assert dropped["overall"] == 0.0  # what is left is the tie
@@ -208,7 +208,7 @@ def test_what_is_no_data_is_refused(tmp_path: Path) -> None:
             benchmark.read(write(tmp_path / name, [{**rows()[0], name: value}]))
 
 
-def test_our_critic_gives_one_verdict_on_each_picture(data: Path, tmp_path: Path) -> None:
+def test_our_critic_gives_one_verdict_on_each_image(data: Path, tmp_path: Path) -> None:
     benchmark = EditScoreBenchCritic()
     work = judged(benchmark, benchmark.read(data), tmp_path / "out")
     critic = Critic(lambda asked: verdict(asked.levels[1] > 12, asked.levels[1] / 25))

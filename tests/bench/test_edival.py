@@ -1,4 +1,4 @@
-"""EdiVal's table and pictures as chains of edits."""
+"""EdiVal's table and images as chains of edits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from interleave.bench.drift.edival import PICTURES, TABLE, EdivalChains
+from interleave.bench.drift.edival import IMAGES, TABLE, EdivalChains
 from interleave.cli.main import run
 from interleave.errors import InputError
 
@@ -31,28 +31,28 @@ def write_table(folder: Path, rows: list[tuple[str, int, str]]) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Two chains of our own in the published form: every picture has a row for each number of turns."""
+    """Two chains of our own in the published form: every image has a row for each number of turns."""
     rows = [(index, turns, repr(said[:turns])) for index, said in PROMPTS.items() for turns in (1, 2, 3)]
     write_table(tmp_path, rows)
-    picture = io.BytesIO()
-    Image.new("RGB", (32, 32), "navy").save(picture, "JPEG")
-    with zipfile.ZipFile(tmp_path / f"{PICTURES}.zip", "w") as packed:
+    image = io.BytesIO()
+    Image.new("RGB", (32, 32), "navy").save(image, "JPEG")
+    with zipfile.ZipFile(tmp_path / f"{IMAGES}.zip", "w") as packed:
         for index in (*PROMPTS, "99"):
-            packed.writestr(f"{PICTURES}/{index}_input_raw.jpg", picture.getvalue())
+            packed.writestr(f"{IMAGES}/{index}_input_raw.jpg", image.getvalue())
     return tmp_path
 
 
-def test_a_picture_and_its_instructions_are_a_chain(data: Path) -> None:
+def test_an_image_and_its_instructions_are_a_chain(data: Path) -> None:
     chains = EdivalChains(data).chains("chain", 10, 9, 0)
     assert {chain.id: [link.prompt for link in chain.links] for chain in chains} == PROMPTS
     assert chains[0].start.size == (32, 32)
     assert [len(chain.links) for chain in EdivalChains(data).chains("noop", 1, 4, 0)] == [4]
 
 
-def test_pictures_may_be_unpacked(data: Path) -> None:
-    with zipfile.ZipFile(data / f"{PICTURES}.zip") as packed:
+def test_images_may_be_unpacked(data: Path) -> None:
+    with zipfile.ZipFile(data / f"{IMAGES}.zip") as packed:
         packed.extractall(data)
-    (data / f"{PICTURES}.zip").unlink()
+    (data / f"{IMAGES}.zip").unlink()
     assert EdivalChains(data).chains("chain", 1, 1, 0)[0].start.size == (32, 32)
 
 
@@ -82,7 +82,7 @@ def test_a_table_of_another_form_is_refused(
         EdivalChains(tmp_path)
 
 
-def test_missing_pictures_are_named(tmp_path: Path) -> None:
+def test_missing_images_are_named(tmp_path: Path) -> None:
     write_table(tmp_path, [("0", 1, "['x']")])
     with pytest.raises(InputError, match="cannot be read"):
         EdivalChains(tmp_path).chains("chain", 1, 1, 0)

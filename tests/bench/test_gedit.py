@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from images import put_image
 from judge_server import importing, judge_server, printed_numbers
-from pictures import put_picture
 from PIL import Image
 
 from interleave.bench import statistics
@@ -20,7 +20,7 @@ from interleave.bench.outputs import Output, OutputPart
 from interleave.bench.prompts import reworded_prompts
 from interleave.cli.main import run
 from interleave.errors import InputError
-from interleave.types import Picture
+from interleave.types import ImagePart
 
 DOUBLES = ["--planner", "scripted", "--critic", "scripted", "--generator", "solid?size=64"]
 
@@ -32,7 +32,7 @@ def row(key: str, task: str, language: str = "en", **more: Any) -> dict[str, Any
         "instruction": f"edit {key}",
         "instruction_language": language,
         "Intersection_exist": True,
-        "input_image": f"pictures/{key}.png",
+        "input_image": f"images/{key}.png",
         **more,
     }
 
@@ -54,7 +54,7 @@ def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
 def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     for each in ROWS:
-        put_picture(folder / each["input_image"])
+        put_image(folder / each["input_image"])
     (folder / "rows.jsonl").write_text("\n".join(json.dumps(each) for each in ROWS))
     return folder
 
@@ -65,7 +65,7 @@ def edits(tmp_path: Path) -> Path:
     folder = tmp_path / "results" / "system"
     for each in ROWS[:3]:
         task, language = each["task_type"], each["instruction_language"]
-        put_picture(folder / "fullset" / task / language / f"{each['key']}.png", "blue", (50, 50))
+        put_image(folder / "fullset" / task / language / f"{each['key']}.png", "blue", (50, 50))
     return folder
 
 
@@ -92,7 +92,7 @@ def test_good_unreadable_refused_and_missing(
         assert bench(*common) == 1
         scored = json.loads(capsys.readouterr().out)["outcome"]
         # SC, PQ and so on; the reply that cannot be read is asked for three times, the refusal once
-        assert sorted(judge.pictures) == [1, 1, 1, 2, 2, 2, 2, 2]
+        assert sorted(judge.images) == [1, 1, 1, 2, 2, 2, 2, 2]
         assert scored["statuses"] == {"ok": 4, "unparsed": 1, "refused": 1, "missing_output": 2}
         assert bench("score", *common) == 1
         zero = printed_numbers(capsys.readouterr().out)
@@ -141,9 +141,9 @@ def test_the_judge_sees_the_edit_in_the_size_of_its_source(data: Path, edits: Pa
     context = Context(reworded_prompts("gedit"), edits)
     for key, sizes in (("sc", [(24, 16)] * 2), ("pq", [(24, 16)])):
         question = benchmark.question(key, dataset.items[0], output, context)
-        shown = [part.image for part in question.messages[0].parts if isinstance(part, Picture)]
-        assert [picture.size for picture in shown] == sizes
-    with pytest.raises(Unparsed, match="no picture"):
+        shown = [part.image for part in question.messages[0].parts if isinstance(part, ImagePart)]
+        assert [image.size for image in shown] == sizes
+    with pytest.raises(Unparsed, match="no image"):
         benchmark.question(
             "sc", dataset.items[0], Output(item="x", parts=(OutputPart(text="words"),)), context
         )
@@ -172,16 +172,16 @@ def test_what_upstream_wrote_for_its_judge(
         list(GEdit().import_judgements(GEdit().read(data), table))
 
 
-def test_pictures_in_tables_are_put_into_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_in_tables_are_put_into_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    picture = put_picture(tmp_path / "a.png").read_bytes()
-    rows = [{**row("a", "color_alter"), "input_image": {"bytes": picture, "path": "a.png"}}]
+    image = put_image(tmp_path / "a.png").read_bytes()
+    rows = [{**row("a", "color_alter"), "input_image": {"bytes": image, "path": "a.png"}}]
     (tmp_path / "data").mkdir()
     parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "data" / "train.parquet")
     dataset = GEdit().read(tmp_path / "data")
-    assert dataset.items[0].request.pictures[0].size == (24, 16)
+    assert dataset.items[0].request.images[0].size == (24, 16)
     assert dataset.items[0].facts["source"].is_relative_to(tmp_path / "cache")
     assert GEdit().read(tmp_path / "data") == dataset
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from images import put_image
 from judge_server import importing, judge_server, printed_numbers
-from pictures import put_picture
 
 from interleave.bench import statistics
 from interleave.bench.base import Unparsed
@@ -35,7 +35,7 @@ def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
 def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     for row in ROWS.values():
-        put_picture(folder / "Benchmark" / "singleturn" / row["id"])
+        put_image(folder / "Benchmark" / "singleturn" / row["id"])
     (folder / "basic_edit.json").write_text(json.dumps(ROWS))
     return folder
 
@@ -43,7 +43,7 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def edits(tmp_path: Path) -> Path:
     for key in ROWS:
-        put_picture(tmp_path / "edits" / f"{key}.png", "blue")
+        put_image(tmp_path / "edits" / f"{key}.png", "blue")
     return tmp_path / "edits"
 
 
@@ -70,7 +70,7 @@ def test_the_chain(
         common = importing(data, edits, judge)
         assert bench(*common) == 1
         zero = printed_numbers(capsys.readouterr().out)
-        assert judge.pictures == [2] * 5  # one of the three is asked for three times
+        assert judge.images == [2] * 5  # one of the three is asked for three times
         assert bench("score", *common, "--missing", "official") == 1
         official = printed_numbers(capsys.readouterr().out)
     assert official["overall"] == pytest.approx((3.33 + 4) / 2)
@@ -101,7 +101,7 @@ def test_the_layout_goes_out_and_comes_back(data: Path, edits: Path, tmp_path: P
     benchmark.export(dataset, outputs, tmp_path, tmp_path / "again")
     assert sorted(path.name for path in (tmp_path / "again").iterdir()) == ["7.png", "8.png", "9.png"]
     assert [output.item for output in benchmark.import_outputs(dataset, tmp_path / "again")] == list(ROWS)
-    assert dataset.items[0].request.pictures[0].size == (24, 16)
+    assert dataset.items[0].request.images[0].size == (24, 16)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from images import put_image
 from judge_server import importing, judge_server, printed_numbers
-from pictures import put_picture
 
 from interleave.bench import statistics
 from interleave.bench.base import Context, Unparsed
@@ -18,7 +18,7 @@ from interleave.bench.prompts import official_prompts, reworded_prompts
 from interleave.bench.published import published_rows
 from interleave.cli.main import run
 from interleave.errors import InputError
-from interleave.types import Picture, Text
+from interleave.types import ImagePart, Text
 
 
 def row(instruction: str, *names: str, **more: str) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def data(tmp_path: Path) -> Path:
         for each in rows.values():
             names = each["ori_img"] if isinstance(each["ori_img"], list) else [each["ori_img"]]
             for name in filter(None, [*names, each["gt_img"]]):
-                put_picture(folder / category / name)
+                put_image(folder / category / name)
         (folder / category / "annotation.json").write_text(json.dumps(rows))
     return folder
 
@@ -56,7 +56,7 @@ def data(tmp_path: Path) -> Path:
 def edits(tmp_path: Path) -> Path:
     for category, rows in DATA.items():
         for key in rows:
-            put_picture(tmp_path / "edits" / category / f"{key}.jpg", "blue")
+            put_image(tmp_path / "edits" / category / f"{key}.jpg", "blue")
     return tmp_path / "edits"
 
 
@@ -111,7 +111,7 @@ def test_what_the_judge_is_shown(data: Path, edits: Path) -> None:
             )
             first, *others = [part.text for part in message.parts if isinstance(part, Text)]
             said = [first.rsplit("\n", 1)[-1], *others]
-            assert len(said) == sum(isinstance(part, Picture) for part in message.parts)
+            assert len(said) == sum(isinstance(part, ImagePart) for part in message.parts)
             shown[item.group, key] = said
     assert shown["color_change", "if"] == ["The original image:", "The edited image:"]
     assert shown["color_change", "vq"] == ["The edited image:"]
@@ -148,7 +148,7 @@ def test_the_layout_goes_out_and_comes_back(data: Path, edits: Path, tmp_path: P
     benchmark.export(dataset, outputs, tmp_path, tmp_path / "again")
     assert (tmp_path / "again" / "temporal_prediction" / "3.jpg").read_bytes()[:2] == b"\xff\xd8"
     assert [output.item for output in benchmark.import_outputs(dataset, tmp_path / "again")] == list(outputs)
-    assert len(dataset.items[-1].request.pictures) == 2
+    assert len(dataset.items[-1].request.images) == 2
 
 
 @pytest.mark.parametrize(

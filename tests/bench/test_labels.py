@@ -23,7 +23,7 @@ ACCEPT: dict[str, Any] = {
     "blind": True,
     "critic": {"accepted": False, "confidence": 0.31},
     "prompt": "a green frog",
-    "picture": "pictures/ab12.png",
+    "picture": "images/ab12.png",
 }
 BETTER = {
     **ACCEPT,

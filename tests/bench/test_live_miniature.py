@@ -22,7 +22,7 @@ from interleave.bench.judge import JudgeSession
 from interleave.bench.report import write_report
 from interleave.bench.run import System, run_system
 from interleave.bench.stages import Scored, judge_prompts, open_workspace
-from interleave.types import Picture
+from interleave.types import ImagePart
 from interleave_mini.bench.tasks import Task
 from interleave_mini.reader import shared_reader
 from interleave_mini.reader.scores import shows
@@ -34,7 +34,7 @@ PLACE = re.compile(r"Picture (\d+) of item (\d+) is as told")
 
 
 class WorldJudge:
-    """Reads the pictures it is shown and compares them with the true scenes."""
+    """Reads the images it is shown and compares them with the true scenes."""
 
     capabilities = VlmCapabilities(knows_its_price=True, typical_price=0.0)
 
@@ -46,9 +46,9 @@ class WorldJudge:
         if found is None:
             return Reply(json.dumps({"criteria_met": True}), cost=0.0)
         place, item = int(found[1]), int(found[2])
-        pictures = [part.image for part in messages[-1].parts if isinstance(part, Picture)]
-        met = len(pictures) > place and shows(
-            shared_reader().read(pictures[place]), self.truth[item].steps[place].scene
+        images = [part.image for part in messages[-1].parts if isinstance(part, ImagePart)]
+        met = len(images) > place and shows(
+            shared_reader().read(images[place]), self.truth[item].steps[place].scene
         )
         return Reply(json.dumps({"criteria_met": met}), cost=0.0)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from critic_data import Asked, Critic, ask, cell, judged, outcome, picture, scorable, values, verdict
+from critic_data import Asked, Critic, ask, cell, image, judged, outcome, scorable, values, verdict
 from judge_server import judge_server
 
 from interleave.backends.protocols import Reply
@@ -50,10 +50,10 @@ def built(tmp_path: Path) -> Path:
     folder = tmp_path / "mmrb2"
     for name in ("images", "input_images"):
         (folder / name).mkdir(parents=True)
-    (folder / "input_images" / "in.png").write_bytes(picture(10))
+    (folder / "input_images" / "in.png").write_bytes(image(10))
     for _, a, b in LEVELS.values():
         for level in (a, b):
-            (folder / "images" / f"{level}.png").write_bytes(picture(level))
+            (folder / "images" / f"{level}.png").write_bytes(image(level))
     (folder / "edit.json").write_text(json.dumps({"pairs": pairs()}))
     return folder
 
@@ -129,8 +129,8 @@ def test_failures_are_kept_apart_and_counted_by_each_rule(built: Path, tmp_path:
     assert [n.value for n in drop.numbers if n.name == "right_in_both_orders"] == [None]
 
 
-def test_a_picture_that_is_damaged_costs_its_own_questions_only(built: Path, tmp_path: Path) -> None:
-    (built / "images" / "200.png").write_bytes(b"no picture")  # the answer A of p0, and B of p1
+def test_an_image_that_is_damaged_costs_its_own_questions_only(built: Path, tmp_path: Path) -> None:
+    (built / "images" / "200.png").write_bytes(b"no image")  # the answer A of p0, and B of p1
     work = judged(Mmrb2Edit(), Mmrb2Edit().read(built), tmp_path / "out")
     records = ask(work, Critic(brighter))
     assert {item for (item, _), record in records.items() if record.status == "unparsed"} == {"p0", "p1"}
@@ -220,7 +220,7 @@ def test_the_tables_of_the_hub_hold_the_same(tmp_path: Path) -> None:
     work = judged(benchmark, data, tmp_path / "out")
     ask(work, critic)
     assert {asked.levels for asked in critic.questions} == {(10, 20, 30, 40), (10, 40, 20, 30)}
-    assert "First.Second." in critic.questions[0].text  # a picture stands between them
+    assert "First.Second." in critic.questions[0].text  # an image stands between them
     assert values(work)["accuracy"] == 100.0
 
 
@@ -235,7 +235,7 @@ def test_what_is_no_data_is_refused(built: Path) -> None:
     bad = pairs()
     bad[0]["response_a"]["response_content"] = [["image", "../../secret.png"]]
     (built / "edit.json").write_text(json.dumps({"pairs": bad}))
-    with pytest.raises(InputError, match="neither a text nor a picture below"):
+    with pytest.raises(InputError, match="neither a text nor an image below"):
         Mmrb2Edit().read(built)
 
 
@@ -314,14 +314,14 @@ def test_the_command_asks_the_critic_given_as_judge(
         arguments = ["--data", str(built), "--out", "pairs", "--judge", judge.spec, "--json"]
         assert run(["bench", "mmrb2-edit", *arguments]) == 0
         scored = json.loads(capsys.readouterr().out)
-        assert judge.pictures == [3] * 8
+        assert judge.images == [3] * 8
     assert scored["outcome"]["numbers"][0]["value"] == 50.0
     assert scored["description"]["system"] == "critic"
     said = verdict(False).text
     with judge_server(lambda *_: said) as judge:
         arguments = ["--data", str(built), "--out", "alone", "--judge", judge.spec]
         assert run(["bench", "mmrb2-edit-critic", *arguments]) == 0
-        assert judge.pictures == [2] * 8
+        assert judge.images == [2] * 8
     printed = capsys.readouterr().err
     assert "accepts_rejected" in printed and "cannot be compared" not in printed
     assert run(["bench", "mmrb2-edit-critic", *arguments, "--judge-prompts", str(built)]) != 0

@@ -34,7 +34,7 @@ from interleave.bench.published import published_rows
 from interleave.bench.scoring import Missing, Scorable
 from interleave.cli.main import run
 from interleave.errors import InputError
-from interleave.types import Picture
+from interleave.types import ImagePart
 
 
 class TestJudge:
@@ -51,7 +51,7 @@ class TestJudge:
         return Reply("", "content_filter") if said is None else Reply(said)
 
 
-def picture(path: Path, size: tuple[int, int] = (40, 30)) -> None:
+def image(path: Path, size: tuple[int, int] = (40, 30)) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", size, "red").save(path)
 
@@ -85,7 +85,7 @@ def checkout(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
     data = folder / "OpenING-benchmark"
     data.mkdir(parents=True)
     (data / "test_data.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
-    picture(data / "images" / "x" / "1-i-1.jpg")
+    image(data / "images" / "x" / "1-i-1.jpg")
     return folder
 
 
@@ -101,7 +101,7 @@ def folder(tmp_path: Path) -> Path:
 
 def answer(base: Path, item: str) -> Output:
     for number in range(2):
-        picture(base / f"{item}{number}.png", (200, 100))
+        image(base / f"{item}{number}.png", (200, 100))
     parts = [
         OutputPart(text="First."),
         OutputPart(image=f"{item}0.png"),
@@ -142,10 +142,10 @@ def test_the_data_is_read(folder: Path) -> None:
 
 
 def shown(message: Message) -> str:
-    return " ".join("PICTURE" if isinstance(part, Picture) else part.text for part in message.parts)
+    return " ".join("PICTURE" if isinstance(part, ImagePart) else part.text for part in message.parts)
 
 
-def test_the_judge_sees_square_pictures_with_running_numbers(folder: Path, tmp_path: Path) -> None:
+def test_the_judge_sees_square_images_with_running_numbers(folder: Path, tmp_path: Path) -> None:
     item = OpenING().read(folder).items[0]
     context = Context(reworded_prompts("opening"), tmp_path)
     question = OpenING().question(SCORES, item, answer(tmp_path, "a"), context)
@@ -153,7 +153,7 @@ def test_the_judge_sees_square_pictures_with_running_numbers(folder: Path, tmp_p
         "INPUT: Explain 1500001. <IMG_0></IMG_0> PICTURE OUTPUT: First. <IMG_1></IMG_1> PICTURE "
         "<IMG_2></IMG_2> PICTURE Last."
     )
-    sizes = {part.image.size for part in question.messages[1].parts if isinstance(part, Picture)}
+    sizes = {part.image.size for part in question.messages[1].parts if isinstance(part, ImagePart)}
     assert sizes == {(512, 512)}
     lost = OpenING().read(folder).items[1]
     with pytest.raises(MissingOutput, match=r"gone\.jpg"):
@@ -288,7 +288,7 @@ def arena(folder: Path, pairs: Sequence[dict[str, Any]], name: str = "judge_mode
 def documents(folder: Path, model: str, *items: str, ending: str = "json") -> None:
     place = folder / "gen_outputs" / f"{model}_output"
     for item in items:
-        picture(place / f"{item}-o-0.jpg")
+        image(place / f"{item}-o-0.jpg")
         made = row(item, answer=[(f"{model} says so <image>", f"{item}-o-0.jpg"), ("and more", "gone.jpg")])
         (place / f"{item}.{ending}").write_text(json.dumps(made, indent=1))
 

@@ -89,7 +89,7 @@ def test_data(data: Dataset) -> None:
     assert "9 items (2 temporal, 1 causal, 3 spatial, 3 logical), 1 of them without" in data.notes[0]
     assert "all are 360" in data.notes[0]
     assert data.items[0].prompt == "task 1."
-    assert data.items[0].request.pictures[0].size == (1000, 100)
+    assert data.items[0].request.images[0].size == (1000, 100)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_small_set_has_no_flags_and_its_own_place(tmp_path: Path) -> None:
     assert found["score"] == found["score_compat"] == 25 * (0.3 * 5 + 0.5 * 3 + 0.2 * 5 - 1)
     for name in ("in.png", "ref.png"):
         (tmp_path / "clone" / "data" / name).unlink()
-    assert any("no pictures" in note for note in Rise64().read(tmp_path / "clone").notes)
+    assert any("no images" in note for note in Rise64().read(tmp_path / "clone").notes)
     with pytest.raises(InputError, match=Rise.file):
         RISE.read(tmp_path / "clone")
 
@@ -182,22 +182,22 @@ def test_each_item_is_asked_as_upstream_asks(data: Dataset) -> None:
     assert asked_of(data.items[3], "quality") == ("quality_spatial", False)
 
 
-def test_pictures_are_small_and_in_their_order(data: Dataset, tmp_path: Path) -> None:
+def test_images_are_small_and_in_their_order(data: Dataset, tmp_path: Path) -> None:
     Image.new("RGB", (1600, 160), "blue").save(tmp_path / "made.png")
     context = Context(reworded_prompts("rise"), tmp_path)
 
     def shown(number: int, key: str) -> list[tuple[int, ...]]:
         output = Output(item="x", parts=(OutputPart(image="made.png"),))
         question = RISE.question(key, data.items[number], output, context)
-        pictures = [part.image for part in question.messages[-1].parts if hasattr(part, "image")]
-        assert all(picture.size == (SIDE, 77) for picture in pictures)
-        return [tuple(round(value / 255) for value in picture.getpixel((5, 5))) for picture in pictures]
+        images = [part.image for part in question.messages[-1].parts if hasattr(part, "image")]
+        assert all(image.size == (SIDE, 77) for image in images)
+        return [tuple(round(value / 255) for value in image.getpixel((5, 5))) for image in images]
 
     red, green, blue = (1, 0, 0), (0, 1, 0), (0, 0, 1)
     assert shown(0, "consistency") == [red, blue]
     assert shown(0, "reasoning") == shown(0, "quality") == [blue]
     assert shown(2, "reasoning") == [red, blue]
-    assert shown(5, "consistency") == shown(5, "reasoning") == [green, blue]  # not with the picture before
+    assert shown(5, "consistency") == shown(5, "reasoning") == [green, blue]  # not with the image before
     assert shown(6, "logical_consistency") == [red, blue]
     assert shown(6, "logical_reasoning") == [blue]
     assert shown(7, "logical_consistency") == shown(8, "logical_reasoning") == [green, blue]
@@ -328,7 +328,7 @@ def test_the_whole_chain(
     back = list(RISE.import_outputs(RISE.read(folder), official))
     assert [output.item for output in back] == [item.id for item in RISE.read(folder).items]
     assert (official / "images" / "spatial_reasoning" / "spatial_reasoning_4.png").exists()
-    with pytest.raises(InputError, match="no picture"):
+    with pytest.raises(InputError, match="no image"):
         list(RISE.import_outputs(RISE.read(folder), tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""VIEScore as a test of judges: ratings and pictures in, correlations out, by hand on a small museum."""
+"""VIEScore as a test of judges: ratings and images in, correlations out, by hand on a small museum."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 from pathlib import Path
 
 import pytest
+from images import put_image
 from judge_server import judge_server
-from pictures import put_picture
 
 from interleave.bench import statistics
 from interleave.bench.base import Context
@@ -16,7 +16,7 @@ from interleave.bench.benchmarks.viescore import MODELS, TASKS, VIEScore
 from interleave.bench.prompts import reworded_prompts
 from interleave.cli.main import run
 from interleave.errors import InputError
-from interleave.types import Picture
+from interleave.types import ImagePart
 
 UIDS = ("u1.jpg", "u2.jpg", "u3.jpg", "u4.jpg")
 EDITS, TEXTS = "ImagenHub_Subject-Driven_IE", "ImagenHub_Text-Guided_IG"
@@ -48,7 +48,7 @@ def data(tmp_path: Path) -> Path:
     ):
         for uid in UIDS:
             for name in shown:
-                put_picture(folder / "museum" / task / name / uid)
+                put_image(folder / "museum" / task / name / uid)
         index = {uid: {asked: f"a_{uid[:2]}"} for uid in UIDS}
         (folder / "museum" / task / "dataset_lookup.json").write_text(json.dumps(index))
     return folder
@@ -77,14 +77,14 @@ def test_the_chain(data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         common = ["--data", str(data), "--out", "out", "--judge", judge.spec, "--json"]
         assert bench(*common) == 0
         found = values(capsys.readouterr().out)
-        assert sorted(judge.pictures) == [1] * 12 + [3] * 4
+        assert sorted(judge.images) == [1] * 12 + [3] * 4
     # ranks of people 1, 2.5, 2.5, 4 against 1, 3, 2, 4 and 4, 3, 2, 1
     edits, texts = 4.5 / math.sqrt(4.5 * 5), -4.5 / math.sqrt(4.5 * 5)
     assert found["SC_spearman"] == pytest.approx(math.tanh((math.atanh(edits) + math.atanh(texts)) / 2))
     assert found["SC_spearman_notebook"] == pytest.approx(
         math.tanh((math.tanh(edits) + math.tanh(texts)) / 2)
     )
-    assert found["PQ_spearman"] is None  # the judge gave every picture the same
+    assert found["PQ_spearman"] is None  # the judge gave every image the same
     assert found["O_spearman"] is not None
 
 
@@ -93,9 +93,9 @@ def test_what_the_judge_is_asked(data: Path) -> None:
     dataset = benchmark.read(data)
     item = next(item for item in dataset.items if item.id == f"{EDITS}/DreamEdit/u2.jpg")
     context = Context(reworded_prompts("viescore"), data)
-    for key, pictures in (("sc", 3), ("pq", 1)):
+    for key, images in (("sc", 3), ("pq", 1)):
         (message,) = benchmark.question(key, item, None, context).messages
-        assert sum(isinstance(part, Picture) for part in message.parts) == pictures
+        assert sum(isinstance(part, ImagePart) for part in message.parts) == images
         assert ("Subject: a u2" in message.text) == (key == "sc")
     assert item.facts["human"] == {"SC": 0.5, "PQ": 1, "O": pytest.approx(math.sqrt(0.5))}
     assert not any("Imagic" in item.id for item in dataset.items)

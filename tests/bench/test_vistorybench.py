@@ -91,8 +91,8 @@ def test_the_whole_chain(
         common = ["--data", str(data), "--out", "out", *DOUBLES, "--judge", judge.spec]
         assert run(["bench", "vistorybench", *common, "--json"]) == 0
         scored = json.loads(capsys.readouterr().out)
-        assert len(judge.questions) == 2 * 2 * 4  # setting, action, camera, and one character with a picture
-        assert sorted(set(judge.pictures)) == [1, 2]
+        assert len(judge.questions) == 2 * 2 * 4  # setting, action, camera, and one character with an image
+        assert sorted(set(judge.images)) == [1, 2]
     numbers = {number["name"]: number["value"] for number in scored["outcome"]["numbers"]}
     assert numbers == {"align": 3.0, "scene": 4.0, "action": 3.0, "camera": 2.0, "same": 3.0}
     [record] = [read_record(path.parent) for path in Path("out").glob("**/runs/**/journal.jsonl")][:1]

@@ -60,7 +60,7 @@ def write_data(folder: Path, version: WiseLegacy | WiseVerified) -> Path:
     return folder
 
 
-def write_pictures(folder: Path, ids: list[str]) -> Path:
+def write_images(folder: Path, ids: list[str]) -> Path:
     folder.mkdir()
     for place, each in enumerate(ids):
         Image.new("RGB", (8, 8), (place, 0, 0)).save(folder / f"{each}.png")
@@ -185,10 +185,10 @@ def test_bits_by_hand(tmp_path: Path) -> None:
 def test_the_whole_chain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Pictures from elsewhere; a judge that is good, contradicts itself, or refuses."""
+    """Images from elsewhere; a judge that is good, contradicts itself, or refuses."""
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     data = write_data(tmp_path / "data", VERSIONS[0])
-    pictures = write_pictures(tmp_path / "pictures", ["1", "2", "401", "568", "701", "801"])  # 901 is missing
+    images = write_images(tmp_path / "pictures", ["1", "2", "401", "568", "701", "801"])  # 901 is missing
 
     def says(text: str, number: int) -> str | int | None:
         if "meaning 401" in text:
@@ -199,9 +199,9 @@ def test_the_whole_chain(
 
     with judge_server(says) as judge:
         common = ["bench", "wise", "--data", str(data), "--out", "out", "--judge", judge.spec, "--json"]
-        assert run([*common, "all", "--import", str(pictures)]) == 1  # not all is covered
+        assert run([*common, "all", "--import", str(images)]) == 1  # not all is covered
         outcome = Outcome.model_validate(json.loads(capsys.readouterr().out)["outcome"])
-        assert set(judge.pictures) == {1}
+        assert set(judge.images) == {1}
         assert outcome.statuses == {"ok": 4, "unparsed": 1, "refused": 1, "missing_output": 1}
         assert outcome.numbers[0].value == pytest.approx(0.6)
         assert {name: numbers[0].value for name, numbers in outcome.by_group.items()} == {
@@ -215,8 +215,8 @@ def test_the_whole_chain(
         assert run([*common, "score", "--missing", "official"]) != 0
         capsys.readouterr()
         before = len(judge.questions)
-        Image.new("RGB", (8, 8), "blue").save(pictures / "1.png")  # another picture is another output
-        run([*common, "all", "--import", str(pictures)])
+        Image.new("RGB", (8, 8), "blue").save(images / "1.png")  # another image is another output
+        run([*common, "all", "--import", str(images)])
         assert ["meaning 1\n" in text for text in judge.questions[before:]] == [True]
 
 
@@ -226,16 +226,16 @@ def test_layout_and_judgements_round(
     verified = VERSIONS[1]
     data = write_data(tmp_path / "data", verified)
     ids = [item.id for item in verified.read(data).items]
-    pictures = write_pictures(tmp_path / "pictures", ids)
+    images = write_images(tmp_path / "pictures", ids)
     common = ["bench", "wise-verified", "--data", str(data), "--out", "out"]
-    assert run([*common, "run", "--import", str(pictures)]) == 0
+    assert run([*common, "run", "--import", str(images)]) == 0
     assert run([*common, "export"]) == 0
     official = Path(capsys.readouterr().out.split()[-1])
     assert sorted(path.stem for path in official.glob("*.png")) == sorted(ids)
     for each in ids:
-        with Image.open(official / f"{each}.png") as ours, Image.open(pictures / f"{each}.png") as theirs:
+        with Image.open(official / f"{each}.png") as ours, Image.open(images / f"{each}.png") as theirs:
             assert ours.tobytes() == theirs.tobytes()
-    results = pictures / "Results-qwen35"
+    results = images / "Results-qwen35"
     results.mkdir()
     rows = [{"prompt_id": int(each), "Subcategory": "any", "score": 1.0} for each in ids]
     rows[0]["score"] = "broken"
@@ -255,11 +255,11 @@ def test_layout_and_judgements_round(
     (results / "b.jsonl").write_text('{"prompt_id": 999, "score": 1}')
     with pytest.raises(InputError, match="999"):
         list(verified.import_judgements(verified.read(data), results))
-    with pytest.raises(InputError, match="no picture"):
+    with pytest.raises(InputError, match="no image"):
         list(verified.import_outputs(verified.read(data), tmp_path))
 
 
-def test_an_answer_without_a_picture_is_no_answer(tmp_path: Path) -> None:
+def test_an_answer_without_an_image_is_no_answer(tmp_path: Path) -> None:
     from interleave.bench.base import Context, MissingOutput
     from interleave.bench.outputs import Output, OutputPart
 
@@ -349,7 +349,7 @@ def test_golden_board_of_the_first_release() -> None:
 
 
 def test_golden_board_of_the_verified() -> None:
-    """Each category is a whole number of pictures, and these make the overall to its last digit."""
+    """Each category is a whole number of images, and these make the overall to its last digit."""
     version = WiseVerified()
     groups = [version.category(number) for number in range(1, 1001)]
     exact = []

@@ -33,7 +33,7 @@ def huge_png() -> bytes:
 
 
 def prepare(folder: Path) -> None:
-    (folder / "text.png").write_text("not a picture")
+    (folder / "text.png").write_text("not an image")
     (folder / "drawing.png").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
     (folder / "folder.png").mkdir()
     (folder / "huge.png").write_bytes(huge_png())

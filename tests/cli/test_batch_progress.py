@@ -79,12 +79,12 @@ def test_what_was_done_before_counts_as_done_but_not_as_quickly_done() -> None:
     meter.line(finished("b", 1, replayed=True))
     meter.line(drawn("b", 1, replayed=True))
     clock.now = 10.0
-    assert (meter.seconds_left, meter.pictures, meter.fraction) == (None, 0, 1.5 / 4)
+    assert (meter.seconds_left, meter.images, meter.fraction) == (None, 0, 1.5 / 4)
     meter.line(finished("b", 2))
     assert meter.seconds_left == pytest.approx(10 * 2 / 0.5)
 
 
-def test_a_picture_is_a_line_with_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_image_is_a_line_with_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     progress = PlainBatchProgress(clock)
     progress.begin(2)
@@ -156,7 +156,7 @@ def test_the_time_left_is_in_the_unit_that_fits() -> None:
     ]
 
 
-def test_a_benchmark_tells_its_pictures(
+def test_a_benchmark_tells_its_images(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_progress, "LEAST_SECONDS", 0.0)

@@ -64,7 +64,7 @@ def test_json_is_one_object_of_the_agreed_form(capsys: Captured) -> None:
     assert Path("run", second["image"]).is_file()
 
 
-def test_a_text_only_step_has_no_picture_and_counts_as_accepted(capsys: Captured) -> None:
+def test_a_text_only_step_has_no_image_and_counts_as_accepted(capsys: Captured) -> None:
     plan = {"execution_plan": [{"step_number": 1, "auxiliary_text": "Just words."}]}
     assert interleave("generate", "x", "--planner", script("p", plan), "--out", "run", "--json") == 0
     assert as_json(capsys)["steps"] == [
@@ -105,7 +105,7 @@ def test_a_backend_that_fails_for_good_ends_with_3_and_the_run_is_kept(capsys: C
     assert as_json(capsys)["status"] == "done"
 
 
-def test_a_planner_that_stays_unreadable_ends_with_3_before_the_first_picture(capsys: Captured) -> None:
+def test_a_planner_that_stays_unreadable_ends_with_3_before_the_first_image(capsys: Captured) -> None:
     planner = script("p", *["nothing"] * 9)
     assert interleave("generate", "A frog", "--out", "run", "--planner", planner, "--json") == 3
     assert as_json(capsys)["calls"] == {"planner": 4, "critic": 0, "generator": 0, "repeated": 0}
@@ -160,7 +160,7 @@ def test_the_way_on_can_be_pasted(capsys: Captured) -> None:
     assert interleave("generate", "A frog", "--out", "my run", "--max-calls", "3") == 1
     err = capsys.readouterr().err
     assert "interleave resume 'my run'" in err
-    assert "1 of 4 steps finished, 1 picture drawn" in err
+    assert "1 of 4 steps finished, 1 image drawn" in err
 
 
 def test_without_a_verb_the_help_is_readable(capsys: Captured) -> None:
@@ -181,7 +181,7 @@ def test_plan_prints_steps_and_prompts_for_people(capsys: Captured) -> None:
     assert not Path("runs").exists()
 
 
-def test_markdown_to_continue_becomes_text_and_pictures_in_order(capsys: Captured) -> None:
+def test_markdown_to_continue_becomes_text_and_images_in_order(capsys: Captured) -> None:
     Path("story").mkdir()
     Image.new("RGB", (64, 64), "red").save("story/a b.png")
     Path("story/half.md").write_text("Once there was a frog.\n\n![the frog](<a b.png>)\n\nIt was hungry.")
@@ -233,7 +233,7 @@ def test_show_json_is_what_generate_printed(capsys: Captured) -> None:
     assert as_json(capsys) == first
 
 
-def test_show_markdown_writes_it_beside_its_pictures(capsys: Captured) -> None:
+def test_show_markdown_writes_it_beside_its_images(capsys: Captured) -> None:
     interleave("generate", "A frog", "--out", "run")
     capsys.readouterr()
     assert interleave("show", "run", "--markdown") == 0
@@ -314,10 +314,10 @@ def test_python_objects_and_specs_with_secrets_never_reach_the_folder(
             assert b"canary" not in path.read_bytes()
 
 
-def start(pictures: int, *arguments: str) -> subprocess.Popen[bytes]:
-    """A run that waits after so many pictures."""
+def start(images: int, *arguments: str) -> subprocess.Popen[bytes]:
+    """A run that waits after so many images."""
     return subprocess.Popen(
-        held_after(pictures, *arguments),
+        held_after(images, *arguments),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         # what a shell starts in the background, these tests perhaps, and all it starts, ignores Ctrl-C
@@ -394,7 +394,7 @@ def test_on_a_terminal_the_plan_comes_first_and_a_live_line_follows() -> None:
             break  # the terminal closes with the process
         if "drawing…".encode() in shown:
             release(2)
-        if "drawing attempt 2…".encode() in shown:  # the third picture, as the second was refused
+        if "drawing attempt 2…".encode() in shown:  # the third image, as the second was refused
             release()
     process.communicate(timeout=HANGS_AFTER)
     os.close(primary)

@@ -26,7 +26,7 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def hung_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Somebody closes the terminal while the second picture is drawn; gives what nobody has caught."""
+    """Somebody closes the terminal while the second image is drawn; gives what nobody has caught."""
     generate, missed = SolidGenerator.generate, list[int]()
 
     async def draw(self: Any, request: Any) -> Any:

@@ -145,7 +145,7 @@ def test_calls_of_many_trajectories_are_computed_together(
     assert batches == {"CompletionRequest": [8, 8, 8], "Drawing": [8, 8]}
 
 
-def test_a_terminal_shows_how_far_a_picture_is() -> None:
+def test_a_terminal_shows_how_far_an_image_is() -> None:
     terminal = StringIO()
     progress = LiveProgress(Console(file=terminal, force_terminal=True, width=100))
     progress.drawing(Slot(step=1, attempt=1), 1, 4)  # before there is a plan there is nothing to show

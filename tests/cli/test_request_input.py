@@ -1,4 +1,4 @@
-"""`--from FILE.md`: which pictures a document shows, and which of them are taken."""
+"""`--from FILE.md`: which images a document shows, and which of them are taken."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interleave.errors import InputError
 
 @pytest.fixture
 def story() -> Path:
-    """A folder with a document to be written, pictures beside it and below, and one outside."""
+    """A folder with a document to be written, images beside it and below, and one outside."""
     folder = Path("story")
     (folder / "images").mkdir(parents=True)
     for name in ("a.png", "a b.png", "it's (1).png", "images/c.png", "../outside.png"):
@@ -49,21 +49,19 @@ def parts(story: Path, text: str) -> list[str]:
         ("[link](a.png)", ["[link](a.png)"]),
     ],
 )
-def test_text_and_pictures_are_found_in_order(story: Path, text: str, expected: list[str]) -> None:
+def test_text_and_images_are_found_in_order(story: Path, text: str, expected: list[str]) -> None:
     assert parts(story, text) == expected
 
 
 @pytest.mark.parametrize("text", ["![](" + " " * 2_000, "![" * 2_000, "![](<" * 1_000, '![](a "' * 1_000])
-def test_what_only_begins_like_a_picture_is_text(story: Path, text: str) -> None:
+def test_what_only_begins_like_an_image_is_text(story: Path, text: str) -> None:
     assert parts(story, text) == [text.strip()]
 
 
 @pytest.mark.parametrize(
     "name", ["../outside.png", "{absolute}", "link.png", "images/../../outside.png", "%2e%2e/outside.png"]
 )
-def test_pictures_from_outside_the_folder_are_refused_with_the_way_to_give_them(
-    story: Path, name: str
-) -> None:
+def test_images_from_outside_the_folder_are_refused_with_the_way_to_give_them(story: Path, name: str) -> None:
     (story.parent / "link.png").symlink_to(Path("outside.png").absolute())
     name = name.format(absolute=Path("outside.png").absolute())
     with pytest.raises(
@@ -93,7 +91,7 @@ def test_a_link_inside_the_folder_and_an_absolute_path_into_it_are_taken(story: 
     ],
 )
 def test_nothing_is_fetched(story: Path, address: str) -> None:
-    with pytest.raises(InputError, match="pictures must be files, nothing is fetched from the web"):
+    with pytest.raises(InputError, match="images must be files, nothing is fetched from the web"):
         parts(story, f"![]({address})")
 
 
@@ -107,7 +105,7 @@ def test_nothing_is_fetched(story: Path, address: str) -> None:
         ("circle.png", "cannot be read|there is no such file"),
     ],
 )
-def test_a_picture_that_cannot_be_read_is_named(story: Path, name: str, problem: str) -> None:
+def test_an_image_that_cannot_be_read_is_named(story: Path, name: str, problem: str) -> None:
     (story.parent / "circle.png").symlink_to("circle.png")
     with pytest.raises(InputError, match=problem):
         parts(story, f"![]({name})")

@@ -22,7 +22,7 @@ from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.backends.retries import RetriedGenerator
 
-PICTURES = 24
+IMAGES = 24
 
 
 @contextmanager
@@ -60,19 +60,19 @@ def balancer(file: Path) -> Iterator[str]:
 
 
 async def draw(spec: str, disturb: object) -> None:
-    """Many pictures; after the first few something happens."""
+    """Many images; after the first few something happens."""
     generator = RetriedGenerator("the generator", load_generator(spec))
     started = 0
 
     async def one(number: int) -> None:
         nonlocal started
-        picture = await generator.generate(ImageRequest(f"cat {number}", number))
-        assert picture.size == (64, 64)
+        image = await generator.generate(ImageRequest(f"cat {number}", number))
+        assert image.size == (64, 64)
         started += 1
         if started == 4:
             await asyncio.to_thread(disturb)  # type: ignore[arg-type]
 
-    await asyncio.gather(*(one(number) for number in range(PICTURES)))
+    await asyncio.gather(*(one(number) for number in range(IMAGES)))
 
 
 def test_J15_a_generator_is_killed_behind_our_own_pool(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_J15_a_generator_is_killed_behind_nginx(tmp_path: Path) -> None:
 
 
 def test_servers_come_and_go_in_order(tmp_path: Path) -> None:
-    """What is replaced one by one, as for an update, fails no picture and repeats none."""
+    """What is replaced one by one, as for an update, fails no image and repeats none."""
     file = tmp_path / "endpoints.txt"
     with registered(tmp_path, 2) as servers:
 

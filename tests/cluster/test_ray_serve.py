@@ -41,7 +41,7 @@ def test_a_spec_for_the_cluster_survives_the_way_to_the_worker() -> None:
     assert RayReplicas.parse(wanted.spec) == wanted
 
 
-def test_J16_a_node_is_lost_and_no_picture_is(cluster: Cluster, tmp_path: Path, monkeypatch: Any) -> None:
+def test_J16_a_node_is_lost_and_no_image_is(cluster: Cluster, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
     server = Server(tmp_path / "server", "--generator", SPEC, "--on", "ray", "--replicas", "2", ready=False)
     try:

@@ -27,7 +27,7 @@ def scene(*, ball: tuple[int, int] | None = None, size: int = 128) -> Image.Imag
 def drifted(
     image: Image.Image, *, tint: tuple[float, float, float] = (5, -4, 6), noise: float = 3
 ) -> Image.Image:
-    """The picture as a generator gives it back: tinted and noisy."""
+    """The image as a generator gives it back: tinted and noisy."""
     rng = np.random.default_rng(0)
     pixels = np.asarray(image, dtype=np.float32) + np.array(tint, dtype=np.float32)
     return Image.fromarray(
@@ -69,14 +69,14 @@ def test_colours_are_aligned_and_the_change_stays() -> None:
     assert np.asarray(aligned)[32, 96].tolist() == pytest.approx([20, 40, 220], abs=4)
 
 
-def test_an_edit_of_the_whole_picture_is_left_alone() -> None:
+def test_an_edit_of_the_whole_image_is_left_alone() -> None:
     before = scene()
     night = Image.fromarray((np.asarray(before) // 3).astype(np.uint8), "RGB")
     assert keep_unchanged(before, night) is night
     assert align_colours(before, night) is night
 
 
-def test_pictures_of_other_sizes_are_left_alone() -> None:
+def test_images_of_other_sizes_are_left_alone() -> None:
     drawn = scene(size=96)
     assert keep_unchanged(scene(), drawn) is drawn
 
@@ -97,7 +97,7 @@ def test_drift_tells_an_asked_change_from_an_unasked_one() -> None:
     assert moved.from_start is not None
 
 
-def test_large_pictures_are_measured_small() -> None:
+def test_large_images_are_measured_small() -> None:
     found = step_drift(scene(size=600), drifted(scene(size=600)), None)
     assert found.outside == pytest.approx(5, abs=1.5)
     assert found.from_start is None

@@ -26,7 +26,7 @@ FAMILIES = (
     "plans",
     "replies",
     "journals",
-    "pictures",
+    "images",
     "documents",
     "server",
     "answers",

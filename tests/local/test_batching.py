@@ -131,7 +131,7 @@ def test_a_batch_waits_longer_after_concurrent_calls(executor: ThreadPoolExecuto
 
 
 def judged_and_drawn(executor: ThreadPoolExecutor, clock: LoopTime, **judging: Any) -> list[str]:
-    """The batches when pictures are drawn two at a time, and each is judged when it is drawn."""
+    """The batches when images are drawn two at a time, and each is judged when it is drawn."""
     told: list[str] = []
 
     def model(name: str) -> Any:
@@ -152,7 +152,7 @@ def judged_and_drawn(executor: ThreadPoolExecutor, clock: LoopTime, **judging: A
 
     async def work() -> None:
         clock.loop = asyncio.get_running_loop()
-        gate = asyncio.Semaphore(2)  # as many pictures at once as share a batch
+        gate = asyncio.Semaphore(2)  # as many images at once as share a batch
         await asyncio.gather(*(attempt(gate) for _ in range(6)))
 
     asyncio.run(asyncio.wait_for(work(), HANGS_AFTER))

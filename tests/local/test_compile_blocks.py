@@ -23,12 +23,12 @@ def is_compiled(pipeline: SimpleNamespace) -> bool:
     return pipeline.transformer._compiled_call_impl is not None
 
 
-def enough(monkeypatch: pytest.MonkeyPatch, pictures: int) -> None:
-    monkeypatch.setattr(compiling, "COMPILE_AFTER", pictures)
+def enough(monkeypatch: pytest.MonkeyPatch, images: int) -> None:
+    monkeypatch.setattr(compiling, "COMPILE_AFTER", images)
 
 
 @pytest.mark.slow
-def test_the_first_pictures_are_drawn_as_they_are_and_many_are_compiled_for(
+def test_the_first_images_are_drawn_as_they_are_and_many_are_compiled_for(
     pipeline: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     enough(monkeypatch, 6)
@@ -56,7 +56,7 @@ def failing(error: Exception, pipeline: SimpleNamespace) -> Callable[[], str]:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_where_nothing_can_be_compiled_pictures_are_drawn_all_the_same(
+def test_where_nothing_can_be_compiled_images_are_drawn_all_the_same(
     error: Exception,
     pipeline: SimpleNamespace,
     monkeypatch: pytest.MonkeyPatch,

@@ -16,7 +16,7 @@ import torch
 from concurrent_calls import all_done, at_once, queued
 from PIL import Image
 
-from interleave.backends.protocols import ImageRequest, PictureSettings, listening
+from interleave.backends.protocols import ImageRequest, ImageSettings, listening
 from interleave.backends.registry import load_generator
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
@@ -48,7 +48,7 @@ def draw(generator: DiffusersGenerator, *requests: ImageRequest) -> list[Image.I
 
 
 def alike(one: Image.Image, other: Image.Image) -> bool:
-    """Whether two pictures differ only as sums do that are added in another order: here and there by one."""
+    """Whether two images differ only as sums do that are added in another order: here and there by one."""
     difference = numpy.abs(numpy.asarray(one, int) - numpy.asarray(other, int))
     return one.size == other.size and difference.mean() < 0.02
 
@@ -66,7 +66,7 @@ def calls(generator: DiffusersGenerator, monkeypatch: pytest.MonkeyPatch) -> lis
     return seen
 
 
-def test_pictures_from_text_are_drawn_together_and_each_has_its_own_seed(
+def test_images_from_text_are_drawn_together_and_each_has_its_own_seed(
     klein: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone, batched = load(klein), load(klein, "?batch=4")
@@ -78,7 +78,7 @@ def test_pictures_from_text_are_drawn_together_and_each_has_its_own_seed(
     assert not any(alike(one, other) for one, other in combinations(together, 2))
 
 
-def test_a_picture_is_queued_as_soon_as_it_is_asked_for_so_that_batches_are_full(
+def test_an_image_is_queued_as_soon_as_it_is_asked_for_so_that_batches_are_full(
     klein: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch waits for others hardly longer than a moment: what is prepared before the queue splits it."""
@@ -102,7 +102,7 @@ def test_a_picture_is_queued_as_soon_as_it_is_asked_for_so_that_batches_are_full
     assert [len(call["prompt"]) for call in seen] == [4, 4]  # type: ignore[arg-type]
 
 
-def test_edits_of_different_pictures_are_drawn_together_and_each_sees_its_own(
+def test_edits_of_different_images_are_drawn_together_and_each_sees_its_own(
     klein: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone, batched = load(klein), load(klein, "?batch=4")
@@ -140,7 +140,7 @@ def test_a_family_that_draws_one_at_a_time_does(
     assert generator.capabilities.concurrency == 1
 
 
-def test_an_editor_starts_its_first_picture_on_a_white_canvas(
+def test_an_editor_starts_its_first_image_on_a_white_canvas(
     toy_pipeline: ToyPipeline, small_references: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generator = load(toy_pipeline("QwenImageEditPlusPipeline"))
@@ -167,8 +167,8 @@ def test_a_model_folder_says_how_it_is_called_and_a_spec_says_it_better(
     )
     generator = load(folder)
     seen = calls(generator, monkeypatch)
-    (picture,) = draw(generator, ImageRequest("a cat", 7))
-    assert picture.size == (96, 64)
+    (image,) = draw(generator, ImageRequest("a cat", 7))
+    assert image.size == (96, 64)
     assert {name: seen[0][name] for name in settings} == settings
     assert seen[0]["text_encoder_out_layers"] == (1, 1, 2)
     assert generator.capabilities.max_sources == 1
@@ -235,10 +235,10 @@ def test_settings_that_the_pipeline_does_not_take_are_refused(
         load(folder)
 
 
-def test_a_lora_changes_the_picture_as_strongly_as_it_is_told_to(klein: Path, tmp_path: Path) -> None:
+def test_a_lora_changes_the_image_as_strongly_as_it_is_told_to(klein: Path, tmp_path: Path) -> None:
     lora = build_tiny_lora(tmp_path / "lora", klein)
     request = ImageRequest("a cat", 7)
-    pictures = [
+    images = [
         draw(load(klein, options), request)[0].tobytes()
         for options in (
             "",
@@ -247,8 +247,8 @@ def test_a_lora_changes_the_picture_as_strongly_as_it_is_told_to(klein: Path, tm
             f"?lora={lora}&lora_scale=0",
         )
     ]
-    assert len(set(pictures[:3])) == 3
-    assert pictures[3] == pictures[0]
+    assert len(set(images[:3])) == 3
+    assert images[3] == images[0]
 
 
 def test_a_lightning_lora_brings_its_steps_guidance_and_schedule(
@@ -276,7 +276,7 @@ def test_a_mask_says_what_is_redrawn_and_must_be_there(
     generator = load(fill, f"?mask={mask}")
     assert not generator.capabilities.text_to_image
     assert draw(generator, ImageRequest("a cat", 7, (canvas("red", (90, 70)),)))[0].size == (64, 64)
-    with pytest.raises(BackendError, match="only changes pictures"):
+    with pytest.raises(BackendError, match="only changes images"):
         draw(generator, ImageRequest("a cat", 7))
     with pytest.raises(ConfigurationError, match="name a mask with"):
         load(fill)
@@ -310,25 +310,25 @@ def test_every_request_may_have_its_own_settings_and_shares_a_batch_only_with_it
     generator = load(toy_pipeline("QwenImagePipeline"), "?batch=4")
     assert generator.capabilities.request_settings == ("steps", "guidance", "size", "negative_prompt")
     seen = calls(generator, monkeypatch)
-    three = PictureSettings(steps=3, guidance=2.5, size=(96, 64), negative_prompt="ugly")
-    pictures = draw(
+    three = ImageSettings(steps=3, guidance=2.5, size=(96, 64), negative_prompt="ugly")
+    images = draw(
         generator,
         ImageRequest("a", 1),
         ImageRequest("b", 2, settings=three),
         ImageRequest("c", 3),
         ImageRequest("d", 4, settings=three),
     )
-    assert [picture.size for picture in pictures] == [(64, 64), (96, 64), (64, 64), (96, 64)]
+    assert [image.size for image in images] == [(64, 64), (96, 64), (64, 64), (96, 64)]
     assert [call["prompt"] for call in seen] == [["a", "c"], ["b", "d"]]
     named = ("num_inference_steps", "true_cfg_scale", "width", "negative_prompt")
     assert [seen[1][name] for name in named] == [3, 2.5, 96, ["ugly"] * 2]
     with pytest.raises(BackendError, match="multiples of 16 from 64 to 4096"):
-        draw(generator, ImageRequest("a cat", 7, settings=PictureSettings(size=(100, 64))))
+        draw(generator, ImageRequest("a cat", 7, settings=ImageSettings(size=(100, 64))))
 
 
 def test_guidance_that_a_distilled_model_ignores_is_refused(klein: Path) -> None:
     with pytest.raises(BackendError, match="takes no 'guidance' with a request"):
-        draw(load(klein), ImageRequest("a cat", 7, settings=PictureSettings(guidance=4.0)))
+        draw(load(klein), ImageRequest("a cat", 7, settings=ImageSettings(guidance=4.0)))
 
 
 def test_a_prompt_that_will_not_be_read_to_its_end_is_reported(
@@ -351,7 +351,7 @@ def test_a_prompt_too_long_for_longcat_is_cut_rather_than_broken(
     assert 100 < len(str(seen[0]["prompt"])) < 2000
 
 
-def test_numbers_that_are_none_are_no_picture(klein: Path) -> None:
+def test_numbers_that_are_none_are_no_image(klein: Path) -> None:
     import torch
 
     generator = load(klein)

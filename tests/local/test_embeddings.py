@@ -21,7 +21,7 @@ transformers = pytest.importorskip("transformers")
 IMAGE = {"size": {"height": 28, "width": 28}, "crop_size": {"height": 28, "width": 28}}
 
 
-def picture(colour: str, *, at: int = 8, size: int = 64) -> Image.Image:
+def image(colour: str, *, at: int = 8, size: int = 64) -> Image.Image:
     image = Image.new("RGB", (size, size), "white")
     ImageDraw.Draw(image).ellipse((at, at, at + 24, at + 24), fill=colour)
     return image
@@ -50,16 +50,16 @@ def spec(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return save(transformers.CLIPModel(clip), folder, "CLIPImageProcessor")
 
 
-def test_the_same_picture_is_itself_and_another_is_less(spec: str) -> None:
+def test_the_same_image_is_itself_and_another_is_less(spec: str) -> None:
     measure = EmbeddingIdentity(parse_spec(spec))
-    fox = picture("orangered")
+    fox = image("orangered")
     assert measure(fox, fox) == pytest.approx(1, abs=1e-4)
     assert measure(fox, Image.effect_noise((64, 64), 90).convert("RGB")) < measure(fox, fox)
 
 
-def test_an_asset_is_found_in_a_part_of_a_picture(spec: str) -> None:
+def test_an_asset_is_found_in_a_part_of_an_image(spec: str) -> None:
     measure = EmbeddingIdentity(parse_spec(spec))
-    fox = picture("orangered")
+    fox = image("orangered")
     page = Image.new("RGB", (128, 128), "navy")
     page.paste(fox, (64, 64))
     assert measure(fox, page) == pytest.approx(1, abs=1e-4)
@@ -67,7 +67,7 @@ def test_an_asset_is_found_in_a_part_of_a_picture(spec: str) -> None:
 
 def test_the_drift_of_a_step_names_its_measure(spec: str) -> None:
     measure = EmbeddingIdentity(parse_spec(spec))
-    fox = picture("orangered")
+    fox = image("orangered")
     found = step_drift(None, fox, references={"fox": fox}, measure=measure)
     assert found.identity["fox"] == pytest.approx(1, abs=1e-3)
     assert found.identity_by == spec
@@ -76,7 +76,7 @@ def test_the_drift_of_a_step_names_its_measure(spec: str) -> None:
 
 
 def test_a_run_records_the_model_that_measured(spec: str, tmp_path: Path) -> None:
-    asked = Request((Text("The fox, in two pictures"),), (GivenAsset("fox", picture("orangered")),))
+    asked = Request((Text("The fox, in two pictures"),), (GivenAsset("fox", image("orangered")),))
     options: Any = {"profile": "dry-run", "generator": "solid?size=64", "identity": spec}
     run = generate(asked, out=tmp_path / "run", **options)
     assert run.record.config.identity == spec
@@ -85,7 +85,7 @@ def test_a_run_records_the_model_that_measured(spec: str, tmp_path: Path) -> Non
     assert generate(asked, out=tmp_path / "run", **options).record == run.record
 
 
-def test_windows_cover_the_picture() -> None:
+def test_windows_cover_the_image() -> None:
     found = windows(Image.new("L", (5, 3)))
     assert len(found) == 10
     assert {each.size for each in found[1:]} == {(2, 1)}

@@ -1,4 +1,4 @@
-"""Products in float8: what they compute, which layers they are used for, and the pictures that come of it."""
+"""Products in float8: what they compute, which layers they are used for, and the images that come of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from interleave.local.direct_loading import _scaled
 from interleave.local.fp8 import FLOAT8, Float8Linear, has_float8, to_float8, use_float8
 from interleave.local.tiny.pipelines import build_tiny_lora
 from interleave.local.transformers_vlm import TransformersVlm
-from interleave.types import Picture, Text
+from interleave.types import ImagePart, Text
 
 CPU = torch.device("cpu")
 ToyVlm = Callable[[str | None], Path]
@@ -45,7 +45,7 @@ def load_critic(folder: Path, options: str) -> TransformersVlm:
 
 
 def replied(folder: Path, options: str) -> Reply:
-    question = (Message("user", (Text("Is it right?"), Picture(Image.new("RGB", (64, 64), "red")))),)
+    question = (Message("user", (Text("Is it right?"), ImagePart(Image.new("RGB", (64, 64), "red")))),)
     sampling = Sampling(max_tokens=64, token_probabilities=True)
     return asyncio.run(load_critic(folder, options).complete(question, sampling))
 
@@ -55,7 +55,7 @@ def draw(generator: DiffusersGenerator, *requests: ImageRequest) -> list[Image.I
 
 
 def apart(one: Image.Image, other: Image.Image) -> float:
-    """How far two pictures differ, in levels of 255."""
+    """How far two images differ, in levels of 255."""
     return float(numpy.abs(numpy.asarray(one, int) - numpy.asarray(other, int)).mean())
 
 
@@ -93,7 +93,7 @@ def test_modulation_and_what_is_outside_of_the_blocks_keep_their_precision(
 @pytest.mark.parametrize(
     "pipeline", ["Flux2KleinPipeline", "Flux2KleinKVPipeline", "QwenImageEditPlusPipeline"]
 )
-def test_pictures_are_nearly_those_without_it(toy_pipeline: Callable[[str], Path], pipeline: str) -> None:
+def test_images_are_nearly_those_without_it(toy_pipeline: Callable[[str], Path], pipeline: str) -> None:
     folder = toy_pipeline(pipeline)
     request = ImageRequest("a cat", 3, (Image.new("RGB", (64, 64), "red"),))
     (plain,), (rounded,) = draw(load(folder), request), draw(load(folder, "?quantization=fp8"), request)

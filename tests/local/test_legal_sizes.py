@@ -69,16 +69,16 @@ def test_every_step_of_a_chain_has_the_size_of_the_first(
     monkeypatch.setattr(
         generator, "_arguments", lambda drawings, step: seen.append(drawings) or arguments(drawings, step)
     )
-    picture, sizes = canvas(ODD), []
+    image, sizes = canvas(ODD), []
     for seed in range(3):
-        picture = asyncio.run(generator.generate(ImageRequest("a cat", seed, (picture,))))
-        sizes.append(picture.size)
+        image = asyncio.run(generator.generate(ImageRequest("a cat", seed, (image,))))
+        sizes.append(image.size)
     assert len(set(sizes)) == 1
     assert all(side % FAMILIES[pipeline].side_multiple == 0 for side in sizes[0])
     assert [each.sources[-1].size for [each] in seen] == sizes  # nothing is cropped or scaled on the way
 
 
-def test_the_size_is_that_of_the_picture_to_change_not_of_a_reference(
+def test_the_size_is_that_of_the_image_to_change_not_of_a_reference(
     toy_pipeline: Callable[[str], Path],
 ) -> None:
     generator: Any = load_generator(

@@ -35,7 +35,7 @@ def noise(seed: int, side: int = 64) -> Image.Image:
 @pytest.mark.parametrize("each", [1, 2])
 def test_sources_are_encoded_as_if_alone(pipelines: Any, each: int) -> None:
     own, ours = pipelines
-    pictures = [noise(seed) for seed in range(3 * each)]
+    sources = [noise(seed) for seed in range(3 * each)]
 
     def prepared(pipeline: Any, images: list[Image.Image], rows: int) -> Any:
         size = {"height": 64, "width": 64, "resize_mode": "crop"}
@@ -48,13 +48,13 @@ def test_sources_are_encoded_as_if_alone(pipelines: Any, each: int) -> None:
         )
 
     with torch.inference_mode():
-        latents, position_ids = prepared(ours, pictures, 3)
+        latents, position_ids = prepared(ours, sources, 3)
         for row in range(3):
-            alone, alone_ids = prepared(own, pictures[row * each : (row + 1) * each], 1)
+            alone, alone_ids = prepared(own, sources[row * each : (row + 1) * each], 1)
             torch.testing.assert_close(latents[row : row + 1], alone, atol=1e-4, rtol=1e-4)
             assert torch.equal(position_ids[row : row + 1], alone_ids)
-        single, _ = prepared(ours, pictures[:each], 1)
-        assert torch.equal(single, prepared(own, pictures[:each], 1)[0])
+        single, _ = prepared(ours, sources[:each], 1)
+        assert torch.equal(single, prepared(own, sources[:each], 1)[0])
 
 
 def test_the_latents_of_a_source_are_kept_for_the_next_attempt(

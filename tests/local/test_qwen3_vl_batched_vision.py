@@ -1,4 +1,4 @@
-"""The batched vision tower gives what the library gives, which handles pictures one by one."""
+"""The batched vision tower gives what the library gives, which handles images one by one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interleave.local.qwen3_vl.batched_vision import batch_vision  # noqa: E402
 
 EQUAL = ((4, 4),) * 5
 UNEQUAL = ((4, 4), (2, 6), (4, 4), (8, 2), (6, 6))
-PICTURES_OF_ROWS = (2, 0, 1, 2)
+IMAGES_OF_ROWS = (2, 0, 1, 2)
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +34,13 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
 
 
 def batch_of(model: Any, grids: Sequence[tuple[int, int]], side: str) -> dict[str, Any]:
-    """Rows of words and pictures of these sizes (in patches), of different lengths, padded on one side."""
+    """Rows of words and images of these sizes (in patches), of different lengths, padded on one side."""
     torch.manual_seed(0)
     config, left = model.config, list(grids)
     rows = []
-    for number, pictures in enumerate(PICTURES_OF_ROWS):
+    for number, images in enumerate(IMAGES_OF_ROWS):
         ids = list(range(10, 13 + number))
-        for _ in range(pictures):
+        for _ in range(images):
             height, width = left.pop(0)
             ids += [config.vision_start_token_id, *[config.image_token_id] * (height * width // 4)]
             ids += [config.vision_end_token_id, 20 + number]
@@ -107,7 +107,7 @@ def test_it_generates_the_same_tokens(pair: Any) -> None:
     pair[1](**batch).logits.sum().backward()  # tensors cached in inference mode also serve training
 
 
-def test_pictures_of_one_size_share_one_attention_call(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_of_one_size_share_one_attention_call(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     attend = torch.nn.functional.scaled_dot_product_attention
 

@@ -19,11 +19,11 @@ from interleave.backends.registry import load_vlm
 from interleave.errors import BackendError
 from interleave.local.decoding import CompletionRequest, Decoder
 from interleave.local.qwen3_vl import cuda_graph_decode, kept_prefixes, prefill
-from interleave.types import Picture, Text
+from interleave.types import ImagePart, Text
 
 ToyVlm = Callable[[str | None], Path]
 Specs = Sequence[tuple[str, int, int]]
-"""Words, pictures, and how many tokens to decode."""
+"""Words, images, and how many tokens to decode."""
 
 MIXED: Specs = [("a", 2, 40), ("longer and " * 20, 0, 23), ("hm", 1, 8)]
 
@@ -52,20 +52,20 @@ def on_cpu(toy_vlm: ToyVlm) -> Decoder:
 def ask(decoder: Decoder, specs: Specs, **how: bool | float) -> list[Reply]:
     requests = [
         CompletionRequest(
-            (Message("user", (*(_picture(number) for number in range(pictures)), Text(words))),),
+            (Message("user", (*(_image(number) for number in range(images)), Text(words))),),
             tokens,
             probabilities=True,
             **how,  # type: ignore[arg-type]
         )
-        for words, pictures, tokens in specs
+        for words, images, tokens in specs
     ]
     replies = decoder.complete(requests)
     assert not [reply for reply in replies if isinstance(reply, BackendError)]
     return replies  # type: ignore[return-value]
 
 
-def _picture(number: int) -> Picture:
-    return Picture(Image.new("RGB", (64 + 32 * number, 64), (50 * number, 90, 200)))
+def _image(number: int) -> ImagePart:
+    return ImagePart(Image.new("RGB", (64 + 32 * number, 64), (50 * number, 90, 200)))
 
 
 def same(one: Reply, other: Reply) -> bool:
@@ -238,8 +238,8 @@ def test_compiled_steps_give_the_same_tokens(decoder: Decoder, caplog: pytest.Lo
 
 
 def attempts(decoder: Decoder, before: int, afters: Sequence[int], **how: bool) -> list[Reply | BackendError]:
-    """Verdicts on pictures that were drawn from the same one, in one batch."""
-    pair = [Picture(Image.new("RGB", (64, 64), (50 * number, 90, 200))) for number in (before, *afters)]
+    """Verdicts on images that were drawn from the same one, in one batch."""
+    pair = [ImagePart(Image.new("RGB", (64, 64), (50 * number, 90, 200))) for number in (before, *afters)]
     requests = [
         CompletionRequest(
             (Message("system", (Text("judge"),)), Message("user", (pair[0], after, Text(f"plan {before}")))),
@@ -279,13 +279,13 @@ def test_kept_prefixes_are_bounded_and_equal_in_every_pixel(
         assert all(
             map(same, attempts(on_cpu, before, [2], reuse=True), attempts(on_cpu, before, [2]))  # type: ignore[arg-type]
         )
-    assert kept.found == 0, "pictures with one checksum were taken for one another"
+    assert kept.found == 0, "images with one checksum were taken for one another"
     monkeypatch.setattr(kept, "limit", 1)
     attempts(on_cpu, 3, [2], reuse=True)
     assert not len(kept)
 
 
-def test_prompts_with_fewer_than_two_pictures_have_no_prefix(on_cpu: Decoder) -> None:
+def test_prompts_with_fewer_than_two_images_have_no_prefix(on_cpu: Decoder) -> None:
     assert on_cpu._graph_decoder is not None
     on_cpu._graph_decoder._kept.clear()
     assert all(map(same, ask(on_cpu, MIXED[1:], static=True, reuse=True), ask(on_cpu, MIXED[1:])))

@@ -44,19 +44,19 @@ def test_the_floats_are_the_processors_to_the_bit(folder: Path, sizes: Any, mean
     layout = use_uint8_processor(ours)
     assert layout is not None
     assert layout.linear is (mean == (0.5, 0.5, 0.5))
-    pictures = [noise(*size, seed=seed) for seed, size in enumerate(sizes)]
-    wanted = plain.image_processor(pictures, return_tensors="pt")
-    made = ours.image_processor(pictures, return_tensors="pt")
+    images = [noise(*size, seed=seed) for seed, size in enumerate(sizes)]
+    wanted = plain.image_processor(images, return_tensors="pt")
+    made = ours.image_processor(images, return_tensors="pt")
     assert made["pixel_values"].dtype is torch.uint8
     assert torch.equal(layout.normalize(made["pixel_values"], made["image_grid_thw"]), wanted["pixel_values"])
     assert torch.equal(made["image_grid_thw"], wanted["image_grid_thw"])
 
 
-def test_a_picture_that_must_be_scaled_is_left_to_the_processor(folder: Path) -> None:
+def test_an_image_that_must_be_scaled_is_left_to_the_processor(folder: Path) -> None:
     plain, ours = (load_processor(folder, "qwen3_vl") for _ in range(2))
     use_uint8_processor(ours)
-    pictures = [noise(64, 64), noise(300, 200)]
-    wanted, made = (each.image_processor(pictures, return_tensors="pt") for each in (plain, ours))
+    images = [noise(64, 64), noise(300, 200)]
+    wanted, made = (each.image_processor(images, return_tensors="pt") for each in (plain, ours))
     assert all(torch.equal(made[name], wanted[name]) for name in wanted)
 
 
@@ -79,11 +79,11 @@ def test_the_model_sees_the_same(folder: Path, tmp_path: Path) -> None:
 
     model = AutoModelForImageTextToText.from_pretrained(folder)
     plain, ours = (load_processor(folder, "qwen3_vl") for _ in range(2))
-    texts, pictures = ["<|image_pad|> a", "b <|image_pad|>"], [[noise(64, 64)], [noise(64, 64, seed=1)]]
+    texts, images = ["<|image_pad|> a", "b <|image_pad|>"], [[noise(64, 64)], [noise(64, 64, seed=1)]]
 
     def logits(processor: Any) -> Any:
         with torch.no_grad():
-            return model(**processor(images=pictures, text=texts, padding=True, return_tensors="pt")).logits
+            return model(**processor(images=images, text=texts, padding=True, return_tensors="pt")).logits
 
     wanted = logits(plain)
     assert use_uint8_pixels(model, ours)
@@ -94,11 +94,11 @@ def test_the_model_sees_the_same(folder: Path, tmp_path: Path) -> None:
     assert again.image_processor.to_dict() == plain.image_processor.to_dict()
 
 
-def test_kept_pixels_are_returned_without_a_copy_and_dropped_with_their_picture() -> None:
+def test_kept_pixels_are_returned_without_a_copy_and_dropped_with_their_image() -> None:
     pixels = np.asarray(noise(64, 32))
-    picture = keep_pixels(Image.fromarray(pixels), pixels)
-    assert pixels_of(picture) is pixels
-    assert np.array_equal(pixels_of(picture.copy()), pixels)
-    del picture
+    image = keep_pixels(Image.fromarray(pixels), pixels)
+    assert pixels_of(image) is pixels
+    assert np.array_equal(pixels_of(image.copy()), pixels)
+    del image
     gc.collect()
     assert not uint8_pixels._PIXELS

@@ -22,7 +22,7 @@ from interleave.agents.prompts.import_checkout import CRITICS, RELEASED_MODELS, 
 from interleave.agents.replies import render_plan, render_verdict
 from interleave.config.profiles import load_profile
 from interleave.errors import ConfigurationError
-from interleave.images import decode_picture
+from interleave.images import decode_image
 from interleave.local.decoding import CompletionRequest, Decoder
 from interleave.runs import resolve as resolving
 from interleave.runs.resolve import Choices, resolve
@@ -66,14 +66,14 @@ def said_again() -> Iterator[None]:
     resolving._say_how_to_import.cache_clear()
 
 
-def conversation(text: str, pictures: Sequence[Image.Image]) -> list[dict[str, Any]]:
-    """One message of the user, with the pictures at the marks: as the reference's demo makes it."""
+def conversation(text: str, images: Sequence[Image.Image]) -> list[dict[str, Any]]:
+    """One message of the user, with the images at the marks: as the reference's demo makes it."""
     content: list[dict[str, Any]] = []
-    for position, piece in enumerate(re.split("<image>", text) if pictures else [text]):
+    for position, piece in enumerate(re.split("<image>", text) if images else [text]):
         if piece:
             content.append({"type": "text", "text": piece})
-        if position < len(pictures):
-            content.append({"type": "image", "image": pictures[position]})
+        if position < len(images):
+            content.append({"type": "image", "image": images[position]})
     return [{"role": "user", "content": content}]
 
 
@@ -95,7 +95,7 @@ def answering(loopback: Loopback, text: str) -> None:
 
 
 def openai_content(content: Any) -> Any:
-    """What a server got, with its pictures decoded."""
+    """What a server got, with its images decoded."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [
@@ -116,7 +116,7 @@ def gemini_content(parts: Any) -> Any:
 
 
 def _decoded(text: str) -> Image.Image:
-    return decode_picture(base64.b64decode(text.replace("-", "+").replace("_", "/")))
+    return decode_image(base64.b64decode(text.replace("-", "+").replace("_", "/")))
 
 
 def same(ours: Any, theirs: Any) -> bool:
@@ -137,7 +137,7 @@ def test_a_planner_behind_openai_gets_one_text_without_a_line_break_more(
     ]
 
 
-def test_a_planner_behind_openai_sees_the_pictures_of_a_request_where_they_stand(
+def test_a_planner_behind_openai_sees_the_images_of_a_request_where_they_stand(
     imported: None, loopback: Loopback
 ) -> None:
     answering(loopback, render_plan(PLAN))
@@ -150,7 +150,7 @@ def test_a_planner_behind_openai_sees_the_pictures_of_a_request_where_they_stand
 
 
 def judged(spec: str, out: str, **choices: Any) -> Image.Image:
-    """One step, drawn and judged; returns the picture."""
+    """One step, drawn and judged; returns the image."""
     interleave.generate(
         "a cat", profile="dry-run", plan=PLAN, critic=spec, generator="solid?size=64", out=out, **choices
     )

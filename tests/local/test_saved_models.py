@@ -18,7 +18,7 @@ from interleave.local.tiny.vlms import build_tiny_vlm  # noqa: E402
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """A model as transformers 5 saves it, with our processor for text and pictures."""
+    """A model as transformers 5 saves it, with our processor for text and images."""
     return build_tiny_vlm(tmp_path / "model")
 
 
@@ -53,7 +53,7 @@ def test_the_settings_for_videos_are_those_of_the_model_it_was_trained_from(
     }
 
 
-def test_transformers_4_finds_pictures_tokens_and_positions(saved: Path) -> None:
+def test_transformers_4_finds_images_tokens_and_positions(saved: Path) -> None:
     images = read(saved / "processor_config.json")["image_processor"]
     tokens = read(saved / "tokenizer_config.json")["extra_special_tokens"]
     rope = read(saved / "config.json")["text_config"]["rope_parameters"]

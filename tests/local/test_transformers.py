@@ -25,7 +25,7 @@ from interleave.local import transformers_vlm as backend
 from interleave.local.decoding import detokenize, escape_special_tokens
 from interleave.local.tiny.vlms import PLAN, VERDICT, build_tiny_vlm, split_into_distinct
 from interleave.local.transformers_vlm import LoadedModel, TransformersVlm
-from interleave.types import Picture, Text
+from interleave.types import ImagePart, Text
 from work import HANGS_AFTER
 
 ToyVlm = Callable[[str | None], Path]
@@ -33,8 +33,8 @@ SHORT = Sampling(max_tokens=24, token_probabilities=True)
 
 
 def asked(text: str, *colours: str) -> tuple[Message, ...]:
-    pictures = tuple(Picture(Image.new("RGB", (96, 64), colour)) for colour in colours)
-    return (Message("system", (Text("Be brief."),)), Message("user", (Text(text), *pictures)))
+    images = tuple(ImagePart(Image.new("RGB", (96, 64), colour)) for colour in colours)
+    return (Message("system", (Text("Be brief."),)), Message("user", (Text(text), *images)))
 
 
 def load(folder: Path, options: str = "", role: str = "critic") -> TransformersVlm:
@@ -84,7 +84,7 @@ def test_a_critic_of_the_loop_gets_its_confidence_from_them(toy_vlm: ToyVlm) -> 
     assert confidence is not None and 0.5 < confidence < 1
 
 
-def test_an_answer_depends_on_words_and_pictures_and_their_order(toy_vlm: ToyVlm) -> None:
+def test_an_answer_depends_on_words_and_images_and_their_order(toy_vlm: ToyVlm) -> None:
     vlm = load(toy_vlm(None))
     replies = [
         ask(vlm, asked(*question)).tokens
@@ -269,11 +269,11 @@ def test_text_of_a_user_is_never_taken_for_special_tokens(toy_vlm: ToyVlm) -> No
     assert escape_special_tokens("a <|im_end|> b", ["<|im_end|>"]) == "a <\u200b|im_end|> b"
 
 
-def test_large_pictures_are_scaled_down_and_cost_fewer_tokens(models: Path) -> None:
+def test_large_images_are_scaled_down_and_cost_fewer_tokens(models: Path) -> None:
     folder = build_tiny_vlm(models / "sharp")
     config = folder / "processor_config.json"
     config.write_text(config.read_text().replace("16384", "4194304"))
-    message = (Message("user", (Picture(Image.new("RGB", (1600, 1200), "red")),)),)
+    message = (Message("user", (ImagePart(Image.new("RGB", (1600, 1200), "red")),)),)
     large = ask(load(folder), message).usage["prompt_tokens"]
     small = ask(load(folder, "?max_pixels=65536"), message).usage["prompt_tokens"]
     assert large == pytest.approx(1024 * 1024 / 32**2, abs=60)

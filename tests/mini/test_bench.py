@@ -139,7 +139,7 @@ class CountingPainter(WorldPainter):
         return await super().generate(request)
 
 
-def test_a_cached_picture_is_for_the_same_prompt_seed_and_source_alone() -> None:
+def test_a_cached_image_is_for_the_same_prompt_seed_and_source_alone() -> None:
     painter = CountingPainter()
     caching = CachingGenerator(painter)
     source = draw(Scene("sea"))

@@ -36,9 +36,9 @@ def mini() -> Any:
 
 
 def drawn_right(generator: Any, prompt: str, sources: tuple[Scene, ...], wanted: Scene) -> bool:
-    pictures = tuple(draw(scene) for scene in sources)
-    picture = asyncio.run(generator.generate(ImageRequest(prompt, 7, pictures)))
-    return shows(shared_reader().read(picture), wanted)
+    images = tuple(draw(scene) for scene in sources)
+    image = asyncio.run(generator.generate(ImageRequest(prompt, 7, images)))
+    return shows(shared_reader().read(image), wanted)
 
 
 def test_it_draws_and_edits_what_it_is_told(mini: Any) -> None:
@@ -70,7 +70,7 @@ def test_it_reads_prompts_as_it_did_in_training(mini: Any) -> None:
         assert len(trained.encode(prompt).ids) <= 2 * len(re.findall(r"\w+|[^\w\s]", prompt)), prompt
 
 
-def test_it_starts_from_two_pictures(mini: Any) -> None:
+def test_it_starts_from_two_images(mini: Any) -> None:
     assert mini.capabilities.max_sources == 2
     earlier = Scene.of("meadow", {4: Thing("cat", "red")})
     before = Scene.of("meadow", {4: Thing("cat", "red"), 3: Thing("ball", "blue")})

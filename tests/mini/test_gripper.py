@@ -38,10 +38,10 @@ def test_every_goal_is_asked_for_and_read_back(goal: object) -> None:
         assert apply_all([each for step in asked.steps for each in step.operations], asked.scene) == (
             asked.steps[-1].scene
         )
-        assert not unknown_words(asked.text, with_pictures=True)
+        assert not unknown_words(asked.text, with_images=True)
 
 
-def test_a_goal_and_its_picture_are_a_task_also_in_other_words() -> None:
+def test_a_goal_and_its_image_are_a_task_also_in_other_words() -> None:
     bench = Scene.of(
         "workbench",
         {6: Thing("block", "red", Size.SMALL), 7: Thing("block", "blue", Size.SMALL)},

@@ -1,4 +1,4 @@
-"""The miniature's language about pictures: what is written is read back as the very same scene."""
+"""The miniature's language about images: what is written is read back as the very same scene."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_prompt_that_asks_for_nothing_is_not_understood(prompt: str) -> None:
         parse_prompt(prompt, Scene.of("meadow", {3: CAT}))
 
 
-def test_an_edit_without_a_picture_is_not_understood() -> None:
+def test_an_edit_without_an_image_is_not_understood() -> None:
     with pytest.raises(NotUnderstood):
         parse_prompt("Paint the red cat blue.", None)
 

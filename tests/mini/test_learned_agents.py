@@ -44,7 +44,7 @@ def critic() -> Any:
 
 
 def test_the_learned_trio_answers_four_short_tasks(tmp_path: Path) -> None:
-    """Riddles: one picture each, planned, drawn and judged by learned models."""
+    """Riddles: one image each, planned, drawn and judged by learned models."""
     settings = Settings(suite="know", items=4, concurrency=4, choices={"profile": "mini"})
     result, _ = run_mini(settings, tmp_path)
     assert result.coverage == 1
@@ -61,14 +61,14 @@ def test_the_planner_writes_true_plans_of_stories_it_has_never_seen(planner: Any
     assert sum(right) >= 2
 
 
-def test_the_critic_tells_right_pictures_from_wrong_ones(critic: Any) -> None:
+def test_the_critic_tells_right_images_from_wrong_ones(critic: Any) -> None:
     rng, right = Random("critic"), []
     for task in islice(tasks("edit", "test", seed=5), 8):
         step = task.steps[0]
         assert step.before is not None
         wrong = rng.random() < 0.5
-        picture = draw(with_mistake(step.scene, rng) if wrong else step.scene)
-        seen = critic_input(step.prompt, step.prompt, (draw(step.before),), picture)
+        image = draw(with_mistake(step.scene, rng) if wrong else step.scene)
+        seen = critic_input(step.prompt, step.prompt, (draw(step.before),), image)
         right.append(asyncio.run(VlmCritic(critic, PACK).judge(seen)).accepted is not wrong)
     assert sum(right) >= 6
 

@@ -20,7 +20,7 @@ from interleave_mini.world.mistakes import (
     _permuted,
     _wrong_target,
     with_mistake,
-    with_mistake_of_the_picture,
+    with_mistake_of_the_image,
     wrong_edit,
 )
 from interleave_mini.world.operations import Recolour, Remove, apply_all
@@ -35,7 +35,7 @@ EDIT = (Recolour(2, "orange"),)
 AFTER = apply_all(EDIT, BEFORE)
 
 
-def test_an_edit_of_one_operation_not_done_is_the_picture_before() -> None:
+def test_an_edit_of_one_operation_not_done_is_the_image_before() -> None:
     assert _not_done(BEFORE, AFTER, EDIT, Random(0)) == BEFORE
 
 
@@ -108,19 +108,19 @@ def test_most_edits_to_judge_are_steps_of_plans_of_the_training_split(
 
 
 def test_some_judgements_are_about_edits_of_the_wrong_thing() -> None:
-    """The picture has changed, but in the wrong place: nothing odd to see, only something not done."""
+    """The image has changed, but in the wrong place: nothing odd to see, only something not done."""
     rng, found = Random(5), 0
     for _ in range(400):
         exercise = sample_exercise(rng, ("verdict",))
-        before, shown = exercise.pictures
+        before, shown = exercise.images
         if before is None:
             continue
         found += exercise.answer.count("instead of") >= 2 and before.background == shown.background
     assert found > 5
 
 
-def test_a_mistake_of_the_picture_changes_everything_in_one_way() -> None:
-    wrong = {with_mistake_of_the_picture(BEFORE, Random(seed)) for seed in range(80)}
+def test_a_mistake_of_the_image_changes_everything_in_one_way() -> None:
+    wrong = {with_mistake_of_the_image(BEFORE, Random(seed)) for seed in range(80)}
     mirrored, upside_down = (
         Scene.of("night", {0: LARGE, 4: SMALL, 6: DOG}),
         Scene.of("night", {6: LARGE, 4: SMALL, 0: DOG}),
@@ -132,8 +132,8 @@ def test_a_mistake_of_the_picture_changes_everything_in_one_way() -> None:
         assert [*other.things] == [*BEFORE.things]
 
 
-def test_an_empty_picture_has_no_such_mistake() -> None:
-    assert with_mistake_of_the_picture(Scene("night"), Random(0)) == Scene("night")
+def test_an_empty_image_has_no_such_mistake() -> None:
+    assert with_mistake_of_the_image(Scene("night"), Random(0)) == Scene("night")
 
 
 def test_the_painter_makes_such_mistakes_when_asked_to() -> None:

@@ -103,7 +103,7 @@ def test_known_words_without_a_rule_are_answered_with_examples_that_have_one(tex
 def test_the_nearest_requests_are_offered() -> None:
     """The words that make up a topic count, not those that one of its many wordings happens to have."""
     for text, wanted in {
-        "Show the phases of the sun and the moon in pictures": "[Mm]oon wa[nx]",
+        "Show the phases of the sun and the moon in images": "[Mm]oon wa[nx]",
         "my frog, all of it": "frog",
         "something with a cake": "cake",
     }.items():
@@ -118,7 +118,7 @@ def test_where_no_word_tells_what_is_meant_examples_are_offered() -> None:
 
 
 @pytest.mark.parametrize("suite", [suite for suite in SUITES if suite != "annotate"])
-def test_right_pictures_are_accepted(suite: str) -> None:
+def test_right_images_are_accepted(suite: str) -> None:
     for task in islice(tasks(suite, "test", seed=4), 4):
         for step in task.steps:
             verdict = judged(attempt(step.prompt, step.scene, step.before))
@@ -131,7 +131,7 @@ EDITS = [Add, Recolour, Remove, Move, ChangeBackground]
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
 @pytest.mark.parametrize("kind", EDITS)
-def test_every_mistake_is_rejected_and_the_refined_prompt_leads_to_the_right_picture(
+def test_every_mistake_is_rejected_and_the_refined_prompt_leads_to_the_right_image(
     kind: type[Operation], mistake: object
 ) -> None:
     rng = Random(f"{kind.__name__}/{mistake}"[:30])
@@ -155,7 +155,7 @@ def test_an_edit_that_was_not_made_is_rejected() -> None:
     assert "a red cat instead of a blue cat" in verdict.reasoning
 
 
-def test_a_wrong_first_picture_is_drawn_right_from_the_refined_prompt() -> None:
+def test_a_wrong_first_image_is_drawn_right_from_the_refined_prompt() -> None:
     rng = Random(5)
     for _ in range(5):
         target = random_scene(rng, least=1, most=6)
@@ -198,7 +198,7 @@ def test_a_prompt_that_cannot_be_read_is_an_unreadable_outcome_and_never_a_numbe
         scored(seen)
 
 
-def test_the_scorer_marks_right_pictures_higher_than_wrong_ones() -> None:
+def test_the_scorer_marks_right_images_higher_than_wrong_ones() -> None:
     before = Scene.of("meadow", {4: Thing("cat", "red")})
     right, wrong = (
         scored(attempt("Paint the red cat blue.", shown, before))
@@ -209,7 +209,7 @@ def test_the_scorer_marks_right_pictures_higher_than_wrong_ones() -> None:
     assert right.overall > wrong.overall
 
 
-def test_an_unclear_picture_is_rejected() -> None:
+def test_an_unclear_image_is_rejected() -> None:
     before = Scene.of("meadow", {4: Thing("cat", "red")})
     after = Recolour(4, "blue").apply(before)
     between = Image.blend(draw(before), draw(after), 0.5)

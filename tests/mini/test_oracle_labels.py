@@ -23,9 +23,9 @@ def test_attempts_are_labelled_by_the_reader_and_not_drawn_again(
     assert [each.critic.accepted for each in labels if each.critic] == [each.value for each in labels]
     assert all(each.picture and (out / each.picture).is_file() for each in labels)
     assert all(each.rater == "oracle" and each.prompt and each.blind for each in labels)
-    pictures = {path: path.stat().st_mtime_ns for path in (out / "images").iterdir()}
+    images = {path: path.stat().st_mtime_ns for path in (out / "images").iterdir()}
     assert run(command) == 0
-    assert {path: path.stat().st_mtime_ns for path in (out / "images").iterdir()} == pictures
+    assert {path: path.stat().st_mtime_ns for path in (out / "images").iterdir()} == images
     again = read_labels(out / "labels.jsonl")
     assert [(each.run, each.step, each.value) for each in again] == [
         (each.run, each.step, each.value) for each in labels

@@ -13,7 +13,7 @@ from interleave.agents.prompts import load_pack
 from interleave.agents.replies import render_plan
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.errors import InputError
-from interleave.types import Picture, Plan, PlanStep, Request, Text
+from interleave.types import ImagePart, Plan, PlanStep, Request, Text
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.plan_check import (
     NEGATED,
@@ -112,7 +112,7 @@ def test_words_that_speak_of_a_thing_make_its_plan_fit(text: str, prompt: str) -
     [
         ("who won the world cup 2014?", "filling a cup", "A kitchen table with a blue cup in the middle."),
         ("draw the Eiffel tower", "a tower of blocks", "A room with a red block at the bottom."),
-        ("a picture of my grandma", "a picture", "A meadow with a red flower in the middle."),
+        ("an image of my grandma", "an image", "A meadow with a red flower in the middle."),
     ],
 )
 def test_names_of_something_else_do_not_make_a_plan_fit(text: str, topic: str, prompt: str) -> None:
@@ -133,7 +133,7 @@ def test_names_of_something_else_do_not_make_a_plan_fit(text: str, topic: str, p
         ("oh no a ball hits a cat", []),
     ],
 )
-def test_what_is_not_wanted_must_not_be_in_the_last_picture(text: str, unwanted: list[str]) -> None:
+def test_what_is_not_wanted_must_not_be_in_the_last_image(text: str, unwanted: list[str]) -> None:
     assert unwanted_in(CAT, Request.of(text)) == unwanted
 
 
@@ -241,9 +241,9 @@ def test_after_that_it_is_refused_with_what_was_understood_and_three_requests() 
     assert message.count("” or “") == 2
 
 
-def test_a_plan_for_a_picture_is_held_against_what_it_shows_and_stands_if_no_other_is_better() -> None:
+def test_a_plan_for_an_image_is_held_against_what_it_shows_and_stands_if_no_other_is_better() -> None:
     scene = parse_prompt("A meadow with a green circle in the middle.", None)
-    request = Request((Picture(draw(scene)), Text("How about the circle in purple?")))
+    request = Request((ImagePart(draw(scene)), Text("How about the circle in purple?")))
     wrong, right = plan("Paint the blue circle purple."), plan("Paint the green circle purple.")
     assert PlanCheck().problem(request, wrong) == "Nobody can draw “Paint the blue circle purple.”."
     assert PlanCheck().problem(request, right) == ""
@@ -262,7 +262,7 @@ def test_painting_what_has_the_colour_already_is_no_contradiction() -> None:
     assert impossible_step(plan("A meadow with a red car in the middle.", gone)) == gone
 
 
-def test_another_number_of_pictures_is_named_with_that_of_the_plan() -> None:
+def test_another_number_of_images_is_named_with_that_of_the_plan() -> None:
     request = Request.of("a cat finds a red ball, in 5 pictures")
     assert PlanCheck().problem(request, CAT) == "The plan has 2 steps, and 5 are wanted."
     assert "it tells this in 2 pictures, not in 5" in str(PlanCheck().refusal(request, CAT))

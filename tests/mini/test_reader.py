@@ -1,4 +1,4 @@
-"""The reader: exact on what the world draws, steady under damage, unsure where a picture is unclear."""
+"""The reader: exact on what the world draws, steady under damage, unsure where an image is unclear."""
 
 from __future__ import annotations
 
@@ -108,13 +108,13 @@ def test_a_little_damage_changes_nothing(damage: Callable[[Pixels], Pixels]) -> 
 
 
 @pytest.mark.parametrize("size", [(512, 512), (1024, 1024), (200, 200), (512, 384)])
-def test_pictures_of_other_sizes_are_read(size: tuple[int, int]) -> None:
+def test_images_of_other_sizes_are_read(size: tuple[int, int]) -> None:
     drawn = scenes(12, 5, most=6)
-    pictures = [draw(scene).resize(size, Image.Resampling.LANCZOS) for scene in drawn]
-    assert [reading.scene for reading in shared_reader().read_many(pictures)] == drawn
+    images = [draw(scene).resize(size, Image.Resampling.LANCZOS) for scene in drawn]
+    assert [reading.scene for reading in shared_reader().read_many(images)] == drawn
 
 
-def test_pictures_of_other_modes_are_read() -> None:
+def test_images_of_other_modes_are_read() -> None:
     scene = Scene.of("meadow", {0: Thing("cat", "red"), 8: Thing("house", "blue", Size.SMALL, 2)})
     plain = shared_reader().read(draw(scene))
     assert shared_reader().read(draw(scene).convert("RGBA")) == plain
@@ -124,14 +124,14 @@ def test_pictures_of_other_modes_are_read() -> None:
         assert len(reading.confidence) == CELLS
 
 
-def test_a_picture_without_colours_is_not_taken_for_the_scene() -> None:
+def test_an_image_without_colours_is_not_taken_for_the_scene() -> None:
     drawn = scenes(12, 6, least=3, most=6)
     readings = shared_reader().read_many([draw(scene).convert("L") for scene in drawn])
     assert not any(shows(reading, scene) for reading, scene in zip(readings, drawn, strict=True))
 
 
 @pytest.mark.parametrize("colour", [(0, 0, 0), (128, 128, 128), (255, 0, 255)])
-def test_a_picture_of_one_colour_shows_no_scene(colour: tuple[int, int, int]) -> None:
+def test_an_image_of_one_colour_shows_no_scene(colour: tuple[int, int, int]) -> None:
     reading = shared_reader().read(Image.new("RGB", (256, 256), colour))
     assert not shows(reading, reading.scene)
 
@@ -185,13 +185,13 @@ def _halves_of_two(shown: Pixels, empty: Pixels, thing: Thing, rng: Random) -> P
 def test_half_drawn_and_blended_things_are_unclear(spoil: Callable[..., Pixels], most_clear: float) -> None:
     rng, clear = Random(7), 0
     drawn = scenes(40, 8, least=1, most=5)
-    pictures, cells = draw_many(drawn), [rng.choice(list(scene.things)) for scene in drawn]
-    for scene, picture, cell in zip(drawn, pictures, cells, strict=True):
+    images, cells = draw_many(drawn), [rng.choice(list(scene.things)) for scene in drawn]
+    for scene, image, cell in zip(drawn, images, cells, strict=True):
         top, left = corner(cell)
         spot = np.s_[top : top + CELL, left : left + CELL]
         thing = scene.things[cell]
-        picture[spot] = spoil(picture[spot].copy(), background(scene.background)[spot], thing, rng)
-    for reading, scene, cell in zip(shared_reader().read_many(pictures), drawn, cells, strict=True):
+        image[spot] = spoil(image[spot].copy(), background(scene.background)[spot], thing, rng)
+    for reading, scene, cell in zip(shared_reader().read_many(images), drawn, cells, strict=True):
         clear += is_clear(reading, cell) and reading.scene.cells[cell] == scene.cells[cell]
     assert clear <= most_clear * len(drawn)
 
@@ -222,19 +222,19 @@ AFTER = Add(DOG, 4).apply(BEFORE)
 def scored(
     shown: Scene | Image.Image, target: Scene = AFTER, before: Scene | None = BEFORE
 ) -> tuple[float, float]:
-    picture = draw(shown) if isinstance(shown, Scene) else shown
-    scores = score(shared_reader().read(picture), target, before)
+    image = draw(shown) if isinstance(shown, Scene) else shown
+    scores = score(shared_reader().read(image), target, before)
     return scores.semantics, scores.quality
 
 
-def test_the_right_picture_has_full_marks() -> None:
+def test_the_right_image_has_full_marks() -> None:
     semantics, quality = scored(AFTER)
     assert semantics == 10
     assert quality >= 9.5
     assert scored(AFTER, before=None)[0] == 10
 
 
-def test_an_edit_that_was_not_made_has_no_marks_though_the_picture_is_good() -> None:
+def test_an_edit_that_was_not_made_has_no_marks_though_the_image_is_good() -> None:
     semantics, quality = scored(BEFORE)
     assert semantics == 0
     assert quality >= 9.5

@@ -78,7 +78,7 @@ def test_a_story_is_told_as_planners_know_it(tmp_path: Path, markdown: str, wish
     assert [step.name for step in parse_request(begun).steps] == [step.name for step in TASK.steps[2:]]
 
 
-def test_pictures_without_words_go_on_too(tmp_path: Path) -> None:
+def test_images_without_words_go_on_too(tmp_path: Path) -> None:
     begun = accept_request(half_a_story(tmp_path, BARE, "Continue."), {})
     assert shape(begun) == [TITLE, "Step 1: ", "picture", "Step 2: ", "picture", "Continue."]
 
@@ -94,11 +94,11 @@ def test_the_oracle_understands_who_shouts(shouted: str) -> None:
 
 
 def test_what_is_no_story_stays_as_it_is(tmp_path: Path) -> None:
-    picture = draw(TASK.steps[0].scene)
+    image = draw(TASK.steps[0].scene)
     kept: list[list[str | Path | Image.Image | Part]] = [
         [TITLE],
-        [picture, "Paint the frog spawn blue."],
-        ["A story like", picture],
+        [image, "Paint the frog spawn blue."],
+        ["A story like", image],
     ]
     for parts in kept:
         request = Request.of(parts)
@@ -119,13 +119,13 @@ def test_the_form_planners_learn_stays_as_it_is(seed: int) -> None:
     assert normalise_story(request) is request
 
 
-def test_only_the_wish_says_how_many_pictures_are_to_come(tmp_path: Path) -> None:
+def test_only_the_wish_says_how_many_images_are_to_come(tmp_path: Path) -> None:
     assert wanted_steps(half_a_story(tmp_path, OURS, "Please continue from here."), 50) is None
     assert wanted_steps(half_a_story(tmp_path, OURS, "Go on, in two pictures"), 50) == 2
     assert wanted_steps(Request.of([TITLE, draw(TASK.steps[0].scene)]), 50) == 4
 
 
-# Refused: words, pictures and requests from outside the world
+# Refused: words, images and requests from outside the world
 
 
 @pytest.mark.parametrize("planner", ["oracle", "mini", "mini?device=cpu"])
@@ -194,9 +194,9 @@ def test_an_abbreviation_is_no_mistyped_word() -> None:
         accept_request(Request((Text("how to do CPR"),)), {})
 
 
-def test_a_foreign_picture_is_named() -> None:
+def test_a_foreign_image_is_named() -> None:
     photo = Image.linear_gradient("L").convert("RGB")
-    drawn = sample_task("edit", Random(1)).request().pictures[0]
+    drawn = sample_task("edit", Random(1)).request().images[0]
     with pytest.raises(InputError, match="picture 2 is not of the miniature's world"):
         adapt_request(Request.of([drawn, photo, "What comes next? Finish it."]), "oracle")
 

@@ -1,4 +1,4 @@
-"""Exported documents: every format has the text, the pictures and their descriptions, and loses nothing."""
+"""Exported documents: every format has the text, the images and their descriptions, and loses nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interleave import generate
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError, MissingDependency
 from interleave.render.exports import ExportOptions, Format, export_run
-from interleave.render.exports.book import MISSING_PICTURE, book_of, clean
+from interleave.render.exports.book import MISSING_IMAGE, book_of, clean
 from interleave.render.exports.formats import FORMATS, INSTALL
 from interleave.runs.record import RunRecord, read_record
 
@@ -35,19 +35,19 @@ def record(made: Path) -> RunRecord:
     return read_record(made)
 
 
-def test_a_book_has_the_steps_with_pictures_and_descriptions(made: Path, record: RunRecord) -> None:
+def test_a_book_has_the_steps_with_images_and_descriptions(made: Path, record: RunRecord) -> None:
     book = book_of(made, record)
     assert (book.title, book.given, len(book.pages)) == (ASKED, (), 2)
     for page, step in zip(book.pages, record.steps, strict=True):
         assert page.text == step.plan.text
-        assert page.picture and step.attempt and page.picture.alt == step.attempt.prompt
+        assert page.image and step.attempt and page.image.alt == step.attempt.prompt
     assert any("double" in remark for remark in book.remarks)
 
 
-def test_a_picture_that_is_missing_is_told(made: Path, record: RunRecord, tmp_path: Path) -> None:
+def test_an_image_that_is_missing_is_told(made: Path, record: RunRecord, tmp_path: Path) -> None:
     book = book_of(tmp_path, record)
-    assert [page.picture for page in book.pages] == [None, None]
-    assert all(MISSING_PICTURE in page.remarks for page in book.pages)
+    assert [page.image for page in book.pages] == [None, None]
+    assert all(MISSING_IMAGE in page.remarks for page in book.pages)
 
 
 def test_text_that_xml_cannot_hold_is_shown_as_what_it_is() -> None:
@@ -79,7 +79,7 @@ def test_an_epub_is_well_formed_and_complete(made: Path, record: RunRecord) -> N
     assert export_run(made, record, "epub").data == data
 
 
-def test_slides_have_text_pictures_and_descriptions(made: Path, record: RunRecord) -> None:
+def test_slides_have_text_images_and_descriptions(made: Path, record: RunRecord) -> None:
     pptx = pytest.importorskip("pptx")
     slides = pptx.Presentation(io.BytesIO(export_run(made, record, "pptx").data)).slides
     assert len(slides) == 3
@@ -87,13 +87,13 @@ def test_slides_have_text_pictures_and_descriptions(made: Path, record: RunRecor
     for slide, step in zip(list(slides)[1:], record.steps, strict=True):
         texts = [shape.text_frame.text for shape in slide.shapes if shape.has_text_frame]
         assert any(step.plan.text in text for text in texts)
-        (picture,) = [shape for shape in slide.shapes if shape.shape_type == 13]
+        (image,) = [shape for shape in slide.shapes if shape.shape_type == 13]
         assert step.attempt
-        assert picture._element.nvPicPr.cNvPr.get("descr") == step.attempt.prompt
-        assert Image.open(io.BytesIO(picture.image.blob)).size == (64, 64)
+        assert image._element.nvPicPr.cNvPr.get("descr") == step.attempt.prompt
+        assert Image.open(io.BytesIO(image.image.blob)).size == (64, 64)
 
 
-def test_the_archive_has_markdown_and_all_pictures(made: Path, record: RunRecord) -> None:
+def test_the_archive_has_markdown_and_all_images(made: Path, record: RunRecord) -> None:
     with zipfile.ZipFile(io.BytesIO(export_run(made, record, "zip").data)) as archive:
         text = archive.read("document.md").decode()
         links = re.findall(r"\]\((images/[^)]+)\)", text)

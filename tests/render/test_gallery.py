@@ -35,7 +35,7 @@ def test_every_run_has_a_strip_in_the_order_of_the_file_and_a_document(
     assert page.count("<img") == 2 + 6 + 1  # of a long one the first and the last
     assert page.count("2 more</li>") == 1
     assert all(f'alt="Part {number} of 2' in page for number in (1, 2))
-    assert "built-in double" in page
+    assert "built-in fake" in page
 
 
 def test_the_same_command_again_makes_the_same_page(tmp_path: Path) -> None:

@@ -79,9 +79,7 @@ def test_D19_G22_nothing_written_by_a_user_or_model_becomes_markup(attack: str) 
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     for name, value in page.attributes:
         if name in ("src", "href"):
-            assert value.startswith(("data:image/", "images/")) or re.fullmatch(
-                r"#(?:picture|step)-\d+", value
-            )
+            assert value.startswith(("data:image/", "images/")) or re.fullmatch(r"#(?:image|step)-\d+", value)
     assert "\x1b" not in page.text
     assert "\u202e" not in page.text
 
@@ -93,7 +91,7 @@ def test_the_page_loads_nothing_and_runs_nothing() -> None:
     assert not re.search(r"(?:src|href|url)\s*[=(]\s*[\"']?(?:https?:)?//", html)
 
 
-def test_text_and_pictures_stand_in_order() -> None:
+def test_text_and_images_stand_in_order() -> None:
     run = interleave.generate(REQUEST, out="run")
     html = run.document.read_text("utf-8")
     places = [html.index(f'id="step-{step.number}"') for step in run.steps]
@@ -120,7 +118,7 @@ def test_forced_steps_are_marked() -> None:
     run = interleave.generate(REQUEST, out="run", critic=script("c.jsonl", *[refusal] * 8), max_attempts=2)
     text = Page(run.document.read_text("utf-8")).text
     assert text.count("Not accepted by the critic") == 4
-    assert "4 pictures were not accepted" in text
+    assert "4 images were not accepted" in text
     assert "Not accepted by the critic" in render_markdown(run.record)
 
 
@@ -137,21 +135,21 @@ def test_a_short_run_says_why_it_ended() -> None:
     assert "limit of 4 model calls" in Page(run.document.read_text("utf-8")).text
 
 
-def test_a_missing_picture_is_said_not_left_out() -> None:
+def test_a_missing_image_is_said_not_left_out() -> None:
     run = interleave.generate(REQUEST, out="run")
-    for picture in (run.folder / "images").iterdir():
-        picture.unlink()
+    for image in (run.folder / "images").iterdir():
+        image.unlink()
     assert "missing or was altered" in render_document(run.folder, run.record)
 
 
-def test_given_pictures_are_part_of_the_document() -> None:
+def test_given_images_are_part_of_the_document() -> None:
     run = interleave.generate(["Once", Image.new("RGB", (64, 64), "teal"), "go on in 1 step"], out="run")
     html = run.document.read_text("utf-8")
     assert html.count("data:image/png") == 2
     assert "The request" in Page(html).text
 
 
-def test_large_pictures_are_embedded_smaller_than_their_files() -> None:
+def test_large_images_are_embedded_smaller_than_their_files() -> None:
     import random
 
     noise = Image.frombytes("RGB", (512, 512), random.Random(0).randbytes(512 * 512 * 3))
@@ -182,7 +180,7 @@ def test_markdown_shows_hostile_text_as_text(attack: str) -> None:
     assert "\x1b" not in text
 
 
-def test_markdown_lists_every_step_with_its_picture() -> None:
+def test_markdown_lists_every_step_with_its_image() -> None:
     run = interleave.generate(REQUEST, out="run")
     text = render_markdown(run.record)
     for step in run.steps:

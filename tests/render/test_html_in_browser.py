@@ -1,4 +1,4 @@
-"""The page in a real browser: hostile text runs nothing, pictures load, nothing is cut off on a phone."""
+"""The page in a real browser: hostile text runs nothing, images load, nothing is cut off on a phone."""
 
 from __future__ import annotations
 

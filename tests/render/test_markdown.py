@@ -69,7 +69,7 @@ def lines(tokens: list[Token]) -> list[str]:
 
 
 def document(*captions: str) -> str:
-    """The Markdown of a run whose first step has a picture, and whose other ones are text alone."""
+    """The Markdown of a run whose first step has an image, and whose other ones are text alone."""
     steps = [
         {"step_number": number, "step_name": caption, "prompt": None, "auxiliary_text": caption}
         for number, caption in enumerate(captions, start=1)

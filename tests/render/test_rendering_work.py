@@ -34,8 +34,8 @@ def calls_of(work: Callable[[], Any]) -> int:
 
 @pytest.fixture
 def run() -> RunResult:
-    picture = Image.new("RGB", (8, 8), "red")
-    return interleave.generate([picture, "Add a hat, in 1 picture"], out="run")
+    image = Image.new("RGB", (8, 8), "red")
+    return interleave.generate([image, "Add a hat, in 1 picture"], out="run")
 
 
 def long_record(run: RunResult, attempts: int, words: int) -> RunRecord:

@@ -1,4 +1,4 @@
-"""The page of a document as a reader meets it: a grid of pictures, quiet notes, details folded away."""
+"""The page of a document as a reader meets it: a grid of images, quiet notes, details folded away."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Captured = pytest.CaptureFixture[str]
 
 
 class Unfolded(HTMLParser):
-    """The text that is seen before anything is unfolded, and the alternative texts of pictures."""
+    """The text that is seen before anything is unfolded, and the alternative texts of images."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -61,19 +61,19 @@ def test_what_holds_for_two_models_is_said_once() -> None:
     _, html = page("A boat in 1 picture")
     assert Unfolded(html).text.count("no language model took part") == 1
     assert merged_notes(
-        ["The plan comes from x.", "The verdicts come from x.", "The pictures come from y."]
-    ) == ("The plan and the verdicts come from x. The pictures come from y.")
+        ["The plan comes from x.", "The verdicts come from x.", "The images come from y."]
+    ) == ("The plan and the verdicts come from x. The images come from y.")
     assert merged_notes(["The plan comes from x.", "Small models took part."]) == (
         "The plan comes from x. Small models took part."
     )
 
 
-def test_every_picture_says_in_words_what_it_shows() -> None:
+def test_every_image_says_in_words_what_it_shows() -> None:
     made, html = page("A boat in 3 pictures")
     assert Unfolded(html).alts == [step.attempt.prompt for step in made.record.steps if step.attempt]
 
 
-def test_a_forced_step_is_marked_below_its_picture_and_counted_once_above() -> None:
+def test_a_forced_step_is_marked_below_its_image_and_counted_once_above() -> None:
     Path("c.jsonl").write_text(
         "\n".join(
             json.dumps({"text": json.dumps({"success": False, "refine_prompt": "x"})}) for _ in range(4)
@@ -82,7 +82,7 @@ def test_a_forced_step_is_marked_below_its_picture_and_counted_once_above() -> N
     _, html = page("A boat in 2 pictures", critic="scripted:./c.jsonl", max_attempts=2)
     seen = Unfolded(html).text
     assert seen.count("Not accepted by the critic: the best of 2 attempts") == 2
-    assert seen.count("2 pictures were not accepted") == 1
+    assert seen.count("2 images were not accepted") == 1
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_a_forced_step_is_marked_below_its_picture_and_counted_once_above() -> N
         (1024, 12, 3, 400),
     ],
 )
-def test_pictures_stand_in_a_grid_at_a_size_where_they_are_sharp(
+def test_images_stand_in_a_grid_at_a_size_where_they_are_sharp(
     width: int, steps: int, columns: int, tile: int
 ) -> None:
     layout = layout_of([(width, width)] * steps, steps)
     assert (layout.columns, layout.tile) == (columns, tile)
 
 
-def test_only_tiny_pictures_show_their_pixels() -> None:
+def test_only_tiny_images_show_their_pixels() -> None:
     _, tiny = page("A boat in 1 picture", generator="solid?size=64")
     assert 'class="pixels"' in tiny
     made = interleave.generate("A boat in 1 picture", out="large", generator="solid?size=256")
@@ -141,6 +141,6 @@ def test_a_title_that_is_no_text_is_refused(capsys: Captured) -> None:
     assert '"title" must be a text' in capsys.readouterr().err
 
 
-def test_a_given_picture_says_that_it_was_given() -> None:
+def test_a_given_image_says_that_it_was_given() -> None:
     made = interleave.generate(["Once", Image.new("RGB", (64, 64), "teal"), "go on in 1 step"], out="run")
-    assert "A picture given with the request" in Unfolded(made.document.read_text("utf-8")).alts
+    assert "An image given with the request" in Unfolded(made.document.read_text("utf-8")).alts

@@ -58,7 +58,7 @@ def prompts(text: str) -> list[str]:
         ),
     ],
 )
-def test_a_picture_has_things_where_and_as_often_as_they_are_named(text: str, first: str) -> None:
+def test_an_image_has_things_where_and_as_often_as_they_are_named(text: str, first: str) -> None:
     assert prompts(text)[0].startswith(first)
 
 

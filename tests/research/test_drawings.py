@@ -1,4 +1,4 @@
-"""Pictures that the generator has drawn, as exercises for a critic: what is kept, and what is answered."""
+"""Images that the generator has drawn, as exercises for a critic: what is kept, and what is answered."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DRAWN_AT_ONCE, COUNT = 16, 48
 
 
 class Painter:
-    """In place of the learned generator, which would take a minute: every third picture is wrong."""
+    """In place of the learned generator, which would take a minute: every third image is wrong."""
 
     def __init__(self) -> None:
         self.rng = Random(0)
@@ -76,7 +76,7 @@ def test_what_is_drawn_together_is_alike_and_of_one_size(monkeypatch: pytest.Mon
         assert len({(each.step.before is None, each.steps) for each in group}) == 1
 
 
-def test_all_wrong_pictures_are_kept_and_some_right_ones(some: Drawings) -> None:
+def test_all_wrong_images_are_kept_and_some_right_ones(some: Drawings) -> None:
     assert some.counts["drawn"] >= COUNT
     assert some.counts["wrong"] >= some.counts["drawn"] // 4
     assert 0 < some.counts["right"] <= 1.5 * (some.counts["wrong"] + 1)
@@ -87,11 +87,11 @@ def test_every_answer_says_what_the_reader_sees(some: Drawings) -> None:
     reader = shared_reader()
     for each in some.exercises:
         planned, before_at, after_at = parts(each)
-        is_white = bool((some.pictures[before_at] == 255).all())
+        is_white = bool((some.images[before_at] == 255).all())
         assert is_white == (before_at == 0)
-        before = None if is_white else reader.read_many(some.pictures[before_at][None].numpy())[0].scene
+        before = None if is_white else reader.read_many(some.images[before_at][None].numpy())[0].scene
         target = parse_prompt(planned, before)
-        [seen] = reader.read_many(some.pictures[after_at][None].numpy())
+        [seen] = reader.read_many(some.images[after_at][None].numpy())
         said = parse_verdict(each.answer)
         assert said.accepted == shows(seen, target)
         assert said.accepted or parse_prompt(str(said.refined_prompt), before) == target
@@ -117,9 +117,9 @@ def test_a_model_is_trained_on_them_and_examined_on_others(
 
 def test_a_white_canvas_has_no_background_to_name() -> None:
     from interleave_mini.world.scene import Scene
-    from miniature.train.vision_pretrain import IGNORED, picture_codes
+    from miniature.train.vision_pretrain import IGNORED, image_codes
 
-    codes = picture_codes([None, Scene("night"), None])
+    codes = image_codes([None, Scene("night"), None])
     assert codes[:, 0].tolist() == [IGNORED, scene_codes([Scene("night")])[0, 0], IGNORED]
     assert not codes[:, 1:].any()
-    assert picture_codes([]).shape == (0, 13)
+    assert image_codes([]).shape == (0, 13)

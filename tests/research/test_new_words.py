@@ -47,7 +47,7 @@ def test_an_article_loses_its_n_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said == ("A trumpet frog wakes up.", "Draw a trumpet frog.")
 
 
-def test_a_colour_that_two_things_of_a_picture_have_stays(one_word: None) -> None:
+def test_a_colour_that_two_things_of_an_image_have_stays(one_word: None) -> None:
     """The plan gives the other one its usual colour, which the request never names."""
     both = Scene.of("meadow", {3: Thing("ball", "red"), 4: Thing("apple", "red")})
     text, answer = "A red ball lies beside an apple.", "Draw a red ball and a red apple."

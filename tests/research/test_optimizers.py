@@ -93,8 +93,8 @@ def test_a_toys_loss_falls(fresh: Path) -> None:
     assert losses[-1] < 0.6 * losses[0]
 
 
-def test_a_batch_without_pictures_leaves_the_vision_tower_as_it_is(fresh: Path) -> None:
-    """Momentum and weight decay too, after batches with pictures."""
+def test_a_batch_without_images_leaves_the_vision_tower_as_it_is(fresh: Path) -> None:
+    """Momentum and weight decay too, after batches with images."""
     agent = Trained(fresh)
     seen, unseen = agent.batch("look"), agent.batch("plan-know")
     assert len(seen.codes) and not len(unseen.codes)

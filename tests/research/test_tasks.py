@@ -171,7 +171,7 @@ def _coloured(*nouns: str) -> list[str]:
     return [f"{'an' if colour[0] in 'o' else 'a'} {colour} {noun}" for noun in nouns for colour in COLOURS]
 
 
-def test_a_wrong_number_of_pictures_is_no_request_of_the_topic() -> None:
+def test_a_wrong_number_of_images_is_no_request_of_the_topic() -> None:
     assert len(parse_task(["How a frog grows up, step by step, in four pictures"]).steps) == 4
     with pytest.raises(NotUnderstood):
         parse_task(["How a frog grows up, step by step, in seven pictures"])
@@ -329,7 +329,7 @@ def test_an_edit_that_makes_no_sense_here_is_not_read() -> None:
     assert parse_edit("Somebody presses the switch of the red candle stub. Show the effect", stub) is None
 
 
-def test_a_plain_edit_of_a_picture_is_a_task_too() -> None:
+def test_a_plain_edit_of_an_image_is_a_task_too() -> None:
     scene = Scene.of("meadow", {4: Thing("cat", "red")})
     task = parse_task([scene, "Paint the red cat blue"])
     assert (task.suite, len(task.steps)) == ("plain", 1)
@@ -404,7 +404,7 @@ def test_nothing_is_left_to_continue_when_all_is_there() -> None:
         parse_task(parts)
 
 
-def test_annotations_describe_every_picture(sampled: dict[str, list[Task]]) -> None:
+def test_annotations_describe_every_image(sampled: dict[str, list[Task]]) -> None:
     for task in sampled["annotate"]:
         scenes = [part for part in task.parts if isinstance(part, Scene)]
         assert [step.scene for step in task.steps] == scenes
@@ -413,7 +413,7 @@ def test_annotations_describe_every_picture(sampled: dict[str, list[Task]]) -> N
             assert all(fact.is_said_in(step.caption) for fact in step.facts), (step.caption, step.facts)
 
 
-def test_pictures_without_words_are_described() -> None:
+def test_images_without_words_are_described() -> None:
     scene = Scene.of("meadow", {4: Thing("cat", "red")})
     assert [step.caption for step in parse_task([scene, scene]).steps] == [
         "A meadow with a red cat in the middle.",
@@ -422,11 +422,11 @@ def test_pictures_without_words_are_described() -> None:
     assert parse_task([scene, DESCRIBE[1]]).text_only
 
 
-def test_a_request_shows_its_scenes_as_pictures() -> None:
+def test_a_request_shows_its_scenes_as_images() -> None:
     task = next(tasks("edit", "test"))
     request = task.request()
-    assert len(request.pictures) == 1
-    assert request.pictures[0].size == (256, 256)
+    assert len(request.images) == 1
+    assert request.images[0].size == (256, 256)
     assert request.text.strip() == task.text
 
 
@@ -461,7 +461,7 @@ def test_enough_is_held_out_and_enough_is_left() -> None:
         assert set(named.templates) - HELD_OUT_TEMPLATES, f"{named.name} has no wording to train on"
 
 
-def test_a_request_that_names_its_number_of_pictures_names_the_right_one(stories: list[Task]) -> None:
+def test_a_request_that_names_its_number_of_images_names_the_right_one(stories: list[Task]) -> None:
     """As a pipeline reads it, which knows nothing of templates."""
     for task in stories:
         assert named_step_count(task.text) in (None, len(task.steps)), task.text

@@ -94,7 +94,7 @@ def test_patches_are_the_pipelines(tokenizer: Any) -> None:
 
 @pytest.fixture(scope="module")
 def lively(tokenizer: Any) -> Flow:
-    """A toy whose pictures depend visibly on everything it is given, as fresh weights do not."""
+    """A toy whose images depend visibly on everything it is given, as fresh weights do not."""
     torch.manual_seed(0)
     vae = build_vae(TOY).eval()
     vae.bn.running_mean.normal_()
@@ -201,7 +201,7 @@ def test_a_quick_evaluation_draws_counts_and_saves_samples(tmp_path: Path) -> No
         starts: Any = [reading.scene for reading in reader.read_many(sources[0])] if sources else [None] * 8
         return draw_many([parse_prompt(prompt, start) for prompt, start in zip(prompts, starts, strict=True)])
 
-    found = QuickEval(by_the_world, reader, tmp_path / "samples", pictures=8)()
+    found = QuickEval(by_the_world, reader, tmp_path / "samples", images=8)()
     assert found == {"text": 1.0, "short": 1.0, "exact": 1.0}
     assert asked == [(8, 0), (8, 1), (8, 1)]
     assert Image.open(tmp_path / "samples" / "000.png").size == (8 * 256, 4 * 256)
@@ -280,7 +280,7 @@ def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loa
     from interleave.diagnostics.contract import Known, Status, checks_for
 
     backend = load_generator(f"diffusers:{tmp_path / 'pipeline'}?device=cpu")
-    first = [check for check in checks_for("generator") if str(check) in ("it draws a picture",)]
+    first = [check for check in checks_for("generator") if str(check) in ("it draws an image",)]
     assert first
     import asyncio
 

@@ -111,7 +111,7 @@ def test_trajectories_are_compared_within_their_story() -> None:
     assert useful_groups([good, bad, alone], TrajectoryTraining()) == 1.0
 
 
-def test_verdicts_are_compared_where_they_are_about_the_same_picture() -> None:
+def test_verdicts_are_compared_where_they_are_about_the_same_image() -> None:
     one, other = object(), object()
     played = [
         Trajectory(0, [attempts((False, ACCEPTED), image=one)]),
@@ -174,7 +174,7 @@ def a_story() -> Task:
     return next(each for each in sample_stories(40, Random(3)) if len(each.steps) > 2)
 
 
-def test_trajectories_of_a_story_share_their_pictures() -> None:
+def test_trajectories_of_a_story_share_their_images() -> None:
     painter, story = Counted(), a_story()
     played = play(Refuser(0), painter, [story], 3)
     assert len(painter.seen) == len(story.steps)
@@ -182,19 +182,19 @@ def test_trajectories_of_a_story_share_their_pictures() -> None:
     assert all(each.is_right for each in played)
 
 
-def test_a_trajectory_ends_where_a_wrong_picture_was_chosen() -> None:
+def test_a_trajectory_ends_where_a_wrong_image_was_chosen() -> None:
     [made] = play(Refuser(0), Counted("world?mistakes=1"), [a_story()], 1)
     assert len(made.steps) == 1 and made.length > 1 and not made.is_right
 
 
-def test_a_refused_picture_is_drawn_again_from_the_prompt_of_the_critic() -> None:
+def test_a_refused_image_is_drawn_again_from_the_prompt_of_the_critic() -> None:
     painter = Counted()
     [made] = play(Refuser(1), painter, [a_story()], 1)
     assert [each.prompt for each in painter.seen[:2]] == [a_story().steps[0].prompt, "again"]
     assert len(made.steps[0]) == 2
 
 
-def test_first_pictures_may_show_another_step() -> None:
+def test_first_images_may_show_another_step() -> None:
     story = a_story()
     [made] = play(Refuser(0), Counted(), [story], 1, strays=1.0)
     assert not made.steps[0][0].right

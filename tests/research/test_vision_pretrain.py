@@ -84,7 +84,7 @@ def wish_of(each: Exercise) -> str:
     return wish
 
 
-def picture(shot: Shot | None) -> Image.Image:
+def image(shot: Shot | None) -> Image.Image:
     return draw_shot(shot) if shot else white_canvas((256, 256))
 
 
@@ -101,25 +101,25 @@ def exercises(name: str, count: int) -> list[Exercise]:
 def test_answers_are_true(name: str) -> None:
     for each in exercises(name, 40):
         if name == "look":
-            assert parse_prompt(each.answer, None) == each.pictures[0]
+            assert parse_prompt(each.answer, None) == each.images[0]
         elif name == "compare":
-            before, after = each.pictures
+            before, after = each.images
             said = before if each.answer == "Nothing has changed." else parse_prompt(each.answer, before)
             assert said == after
         elif name in ("verdict", "audit"):
-            before, shown = each.pictures
+            before, shown = each.images
             asked, said = parse_prompt(wish_of(each), before), parse_verdict(each.answer)
             assert said.accepted == (asked == shown)
             assert said.accepted or parse_prompt(str(said.refined_prompt), before) == asked
         elif name == "done":
-            before, shown = each.pictures
+            before, shown = each.images
             asked, said = parse_prompt(wish_of(each), before), parse_verdict(each.answer)
             seen = what_is_seen(shown)
             assert said.accepted == (isinstance(shown, Scene) and same_state(shown, asked))
             if said.refined_prompt and not isinstance(shown, Frame):
                 assert same_state(carry_out(said.refined_prompt, seen, Random(0)), asked)
         else:
-            *before, shown = each.pictures
+            *before, shown = each.images
             asked = parse_prompt(wish_of(each), before[0] if before else None)
             assert (asked == shown) == (each.answer == "Everything is as asked.")
 
@@ -144,8 +144,8 @@ def test_shots_of_an_episode_are_described_by_what_has_changed_since_the_last() 
     """Each caption leads from what one shot shows to what the next one does."""
     for each in exercises("segment", 40):
         plan = parse_plan(Reply(text=each.answer))
-        shots = [what_is_seen(shot) for shot in each.pictures if isinstance(shot, Scene | Frame)]
-        assert len(plan.steps) == len(shots) == len(each.pictures)
+        shots = [what_is_seen(shot) for shot in each.images if isinstance(shot, Scene | Frame)]
+        assert len(plan.steps) == len(shots) == len(each.images)
         assert parse_prompt(str(plan.steps[0].caption), None) == shots[0]
         for before, after, step in zip(shots, shots[1:], plan.steps[1:], strict=False):
             caption = str(step.caption)
@@ -179,7 +179,7 @@ def test_a_batch_is_what_the_processor_makes_of_the_same_conversation(processor:
         asked = [
             {"type": "text", "text": part}
             if isinstance(part, str)
-            else {"type": "image", "image": picture(part)}
+            else {"type": "image", "image": image(part)}
             for part in each.question
         ]
         said = [{"role": "user", "content": asked}]
@@ -195,7 +195,7 @@ def test_a_batch_is_what_the_processor_makes_of_the_same_conversation(processor:
         assert batch.ids[row, : len(ids)].tolist() == ids.tolist()
         learned = batch.labels[row] != -100
         assert processor.tokenizer.decode(batch.ids[row][learned]) == f"{each.answer}<|im_end|>"
-    drawn = [np.asarray(picture(scene)) for each in some for scene in each.pictures]
+    drawn = [np.asarray(image(scene)) for each in some for scene in each.images]
     seen = painted(torch.from_numpy(batch.codes)).numpy()
     assert len(seen) == len(drawn)
     assert all((one == other).all() for one, other in zip(seen, drawn, strict=True))
@@ -206,14 +206,14 @@ def test_its_loss_is_the_librarys_own(fresh: Path, name: str) -> None:
     own = load_processor(fresh, "qwen3_vl")
     model = Qwen3VLForConditionalGeneration.from_pretrained(fresh, dtype=torch.float32).eval()
     batch = on_device(Batches(own, 3, 0).batch(exercises(name, 3)), "cpu")
-    pictures = [Image.fromarray(each) for each in painted(batch.codes).numpy()]
-    seen = own.image_processor(pictures, return_tensors="pt") if pictures else {}
+    images = [Image.fromarray(each) for each in painted(batch.codes).numpy()]
+    seen = own.image_processor(images, return_tensors="pt") if images else {}
     padding = own.tokenizer.pad_token_id
     with torch.no_grad():
         expected = model(
             input_ids=batch.ids,
             attention_mask=(batch.ids != padding).long(),
-            mm_token_type_ids=batch.is_picture,
+            mm_token_type_ids=batch.is_image,
             labels=batch.labels,
             **seen,
         ).loss
@@ -341,9 +341,9 @@ def test_a_folder_without_a_model_is_refused_before_the_hub_is_asked(tmp_path: P
         pretrain_vision(tmp_path / "no-model", tmp_path / "out", 0.1)
 
 
-def test_some_pictures_to_judge_are_as_they_were_before_the_wish() -> None:
+def test_some_images_to_judge_are_as_they_were_before_the_wish() -> None:
     judged = exercises("verdict", 90)
-    ignored = [each for each in judged if each.pictures[0] == each.pictures[1]]
+    ignored = [each for each in judged if each.images[0] == each.images[1]]
     assert 3 <= len(ignored) <= 20
     assert all(each.answer.startswith("<think>Wrong. ") for each in ignored)
 

@@ -122,7 +122,7 @@ def test_what_a_person_leaves_out_is_chosen() -> None:
         assert found.topic.name == "a birthday"
 
 
-def test_a_story_in_fewer_pictures_keeps_its_first_and_its_last() -> None:
+def test_a_story_in_fewer_images_keeps_its_first_and_its_last() -> None:
     frog = next(topic for topic in TOPICS if topic.name == "a frog grows up")
     steps = tuple(frog.sample(Random(1)).story.steps)
     for count in (2, 3):
@@ -147,7 +147,7 @@ def test_a_request_is_dressed_in_many_ways() -> None:
     said = {dressed("draw a cat.", voice, Random(seed), 3) for seed in range(400)}
     assert {"Draw a cat.", "Draw a cat", "hello! draw a cat"} <= said
     assert any("thanks" in text for text in said)
-    assert any("three pictures" in text or "3 pictures" in text for text in said)
+    assert any("three images" in text or "3 pictures" in text for text in said)
     assert "DRAW A CAT." in said
 
 

@@ -68,13 +68,13 @@ def test_every_frame_comes_back_from_the_film_in_any_order(tmp_path: Path) -> No
             assert found == pytest.approx([shade[place] for place in places], abs=4)
 
 
-def test_pictures_in_the_rows_are_read_too(tmp_path: Path, copy: Path) -> None:
+def test_images_in_the_rows_are_read_too(tmp_path: Path, copy: Path) -> None:
     info = json.loads((copy / "meta/info.json").read_text())
     info["features"] = {"observation.images.eye": {"dtype": "image", "shape": [8, 8, 3], "names": None}}
     (copy / "meta/info.json").write_text(json.dumps(info))
     table = pq.read_table(copy / DATA)
-    picture = Image.new("RGB", (8, 8), (200, 0, 0))
-    picture.save(tmp_path / "p.png")
+    image = Image.new("RGB", (8, 8), (200, 0, 0))
+    image.save(tmp_path / "p.png")
     stored = [{"bytes": (tmp_path / "p.png").read_bytes(), "path": None}] * table.num_rows
     pq.write_table(table.append_column("observation.images.eye", pa.array(stored)), copy / DATA)
     dataset = open_dataset(copy)
@@ -242,7 +242,7 @@ BROKEN_EPISODES = {
         lambda root: (root / VIDEO).write_bytes((root / VIDEO).read_bytes()[:4000]),
         "cannot be decoded",
     ),
-    "wrong shape": (wrong_shape, "has pictures of 256×256, and the dataset says 256×128"),
+    "wrong shape": (wrong_shape, "has images of 256×256, and the dataset says 256×128"),
     "odd frame rate": (changed_info(fps=15), "should be"),
     "missing rows": (lambda root: (root / DATA).unlink(), "it has the frames of episode"),
     "rows are no Parquet": (lambda root: (root / DATA).write_text("x"), "as Parquet"),

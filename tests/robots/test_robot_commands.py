@@ -18,7 +18,7 @@ from interleave.robots.control_loop import carry_out
 from interleave.robots.execution import executions
 from interleave.robots.sub_task_check import SubTaskInput, VlmSubTaskCheck
 from interleave.robots.subgoals import read_subgoals
-from interleave.types import Outcome, Picture, Text, Verdict
+from interleave.types import ImagePart, Outcome, Text, Verdict
 from interleave_mini.world.drawing import draw
 from interleave_mini.world.operations import Pick, Place
 from interleave_mini.world.scene import Gripper, Scene, Size, Thing
@@ -36,7 +36,7 @@ GOAL = "put the red block on the blue one"
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def images(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("camera")
     for name, scene in (("bench", BENCH), ("lifted", LIFTED), ("stacked", STACKED)):
         draw(scene).save(folder / f"{name}.png")
@@ -44,22 +44,22 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture
-def planned(pictures: dict[str, str], tmp_path: Path) -> Path:
+def planned(images: dict[str, str], tmp_path: Path) -> Path:
     out = tmp_path / "run"
-    command = ["robot", "plan", GOAL, "--image", pictures["bench"], "--profile", "oracle", "--out", str(out)]
+    command = ["robot", "plan", GOAL, "--image", images["bench"], "--profile", "oracle", "--out", str(out)]
     assert run(command) == 0
     return out
 
 
-def test_a_goal_becomes_sub_tasks_with_pictures_in_a_run_like_any_other(
-    planned: Path, pictures: dict[str, str], capsys: Captured
+def test_a_goal_becomes_sub_tasks_with_images_in_a_run_like_any_other(
+    planned: Path, images: dict[str, str], capsys: Captured
 ) -> None:
     again = [
         "robot",
         "plan",
         GOAL,
         "--image",
-        pictures["bench"],
+        images["bench"],
         "--profile",
         "oracle",
         "--out",
@@ -74,22 +74,22 @@ def test_a_goal_becomes_sub_tasks_with_pictures_in_a_run_like_any_other(
         "Put the red block down in the middle.",
     ]
     shown = [Image.open(planned / str(each.image)).convert("RGB") for each in goals.subgoals]
-    assert [picture.tobytes() for picture in shown] == [draw(LIFTED).tobytes(), draw(STACKED).tobytes()]
+    assert [image.tobytes() for image in shown] == [draw(LIFTED).tobytes(), draw(STACKED).tobytes()]
     assert all(each.accepted for each in goals.subgoals)
     assert (planned / "document.html").is_file()
     assert run(["show", str(planned), "--json"]) == 0
 
 
 def test_checks_say_done_or_what_to_correct_and_are_kept(
-    planned: Path, pictures: dict[str, str], capsys: Captured
+    planned: Path, images: dict[str, str], capsys: Captured
 ) -> None:
     capsys.readouterr()
     of_step = ["robot", "check", "--run", str(planned), "--critic", "oracle"]
-    assert run([*of_step, "--step", "1", "--after", pictures["bench"]]) == 1
+    assert run([*of_step, "--step", "1", "--after", images["bench"]]) == 1
     assert "now: Pick up the red block" in capsys.readouterr().out
-    assert run([*of_step, "--step", "1", "--after", pictures["lifted"], "--json"]) == 0
+    assert run([*of_step, "--step", "1", "--after", images["lifted"], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["done"] is True
-    assert run([*of_step, "--step", "2", "--after", pictures["stacked"]]) == 0, "it began with the last frame"
+    assert run([*of_step, "--step", "2", "--after", images["stacked"]]) == 0, "it began with the last frame"
     kept = executions(planned)
     assert [(each.number, each.attempt, each.verdict.accepted) for each in kept] == [
         (1, 1, False),
@@ -98,10 +98,10 @@ def test_checks_say_done_or_what_to_correct_and_are_kept(
     ]
 
 
-def test_a_check_needs_no_run(pictures: dict[str, str], capsys: Captured) -> None:
+def test_a_check_needs_no_run(images: dict[str, str], capsys: Captured) -> None:
     told = ["robot", "check", "Put the red block down in the middle.", "--critic", "oracle"]
-    assert run([*told, "--before", pictures["lifted"], "--after", pictures["stacked"]]) == 0
-    assert run([*told, "--before", pictures["lifted"], "--after", pictures["bench"]]) == 1
+    assert run([*told, "--before", images["lifted"], "--after", images["stacked"]]) == 0
+    assert run([*told, "--before", images["lifted"], "--after", images["bench"]]) == 1
     assert "not done: Wrong." in capsys.readouterr().out
 
 
@@ -143,7 +143,7 @@ class Bench:
 
 
 class Said:
-    """A check that compares with the picture that is wanted."""
+    """A check that compares with the image that is wanted."""
 
     async def check(self, seen: SubTaskInput) -> Verdict:
         wanted = draw(LIFTED) if "lift" in seen.instruction else draw(STACKED)
@@ -232,9 +232,9 @@ def test_packs_have_the_prompts_for_robots_and_runs_do_not_depend_on_them(name: 
     without = {key: text for key, text in pack.texts.items() if key not in ROBOT_PROMPTS}
     assert pack.digest == type(pack)(pack.description, without).digest
     slots = {slot: "x" for each in ROBOT_PROMPTS.values() for slot in each}
-    frames = (Picture(draw(BENCH)),) * 3
+    frames = (ImagePart(draw(BENCH)),) * 3
     filled = pack.messages("robot_segments", {**slots, "frames": frames})
-    assert sum(isinstance(part, Picture) for message in filled for part in message.parts) == 3
+    assert sum(isinstance(part, ImagePart) for message in filled for part in message.parts) == 3
 
 
 def test_frames_on_a_contact_sheet_are_numbered_through_all_sheets() -> None:
@@ -270,7 +270,7 @@ def test_a_run_becomes_an_episode_with_its_sub_tasks(planned: Path, tmp_path: Pa
 
 
 def test_what_the_camera_saw_is_exported_where_the_run_was_carried_out(
-    planned: Path, pictures: dict[str, str], tmp_path: Path
+    planned: Path, images: dict[str, str], tmp_path: Path
 ) -> None:
     pytest.importorskip("av")
     from interleave.robots.lerobot.dataset import open_dataset
@@ -278,7 +278,7 @@ def test_what_the_camera_saw_is_exported_where_the_run_was_carried_out(
 
     for step, after in ((1, "bench"), (1, "lifted"), (2, "stacked")):
         told = ["robot", "check", "--run", str(planned), "--critic", "oracle", "--step", str(step)]
-        run([*told, "--after", pictures[after]])
+        run([*told, "--after", images[after]])
     out = tmp_path / "episodes"
     assert run(["robot", "export", str(planned), "--to", "lerobot", "--out", str(out)]) == 0
     dataset = open_dataset(out)

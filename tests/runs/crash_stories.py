@@ -1,4 +1,4 @@
-"""Long documents for runs that are killed: two lines of pictures, refusals, drift, and contradictions.
+"""Long documents for runs that are killed: two lines of images, refusals, drift, and contradictions.
 
 Everything that the models say follows from what they are asked, so an undisturbed run is always the same.
 """
@@ -23,7 +23,7 @@ NEEDS: list[tuple[int, ...] | None] = [None, (1,), (), (3,), (2,), (4,), (5, 6)]
 REFUSED = {2: 2, 6: 3}
 """The attempts up to this one of these steps are refused; of step 6 so many that the run goes back twice."""
 MOVED = 4
-"""The step whose picture moves too far when it is drawn over the one before."""
+"""The step whose image moves too far when it is drawn over the one before."""
 CONTRADICTING = (1, 7)
 """The steps that the first look at the whole finds."""
 REMEDIES = {
@@ -47,7 +47,7 @@ def plan() -> Plan:
 
 
 class Painter:
-    """Adds a dot to the picture before, or begins with a colour; one step also makes everything lighter."""
+    """Adds a dot to the image before, or begins with a colour; one step also makes everything lighter."""
 
     capabilities = GeneratorCapabilities(max_sources=2)
 
@@ -60,12 +60,12 @@ class Painter:
             await asyncio.sleep(0.001)
         if not request.sources:
             return Image.new("RGB", (32, 32), (request.seed % 200, 60, 90))
-        picture = request.sources[-1].copy()
+        image = request.sources[-1].copy()
         if request.slot.step == MOVED:
-            picture = picture.point(lambda level: min(255, level + 6))
+            image = image.point(lambda level: min(255, level + 6))
         side = 2 + request.slot.step
-        picture.paste((250, request.seed % 200, 250), (side, side, side + 4, side + 4))
-        return picture
+        image.paste((250, request.seed % 200, 250), (side, side, side + 4, side + 4))
+        return image
 
 
 class Critic:

@@ -1,4 +1,4 @@
-"""Planners and critics that know the pictures of some generators alone do not work for others unasked."""
+"""Planners and critics that know the images of some generators alone do not work for others unasked."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def test_the_miniatures_agents_are_refused_for_another_generator(generator: str,
     assert not Path("run").exists()
     told = capsys.readouterr().err
     assert (
-        "the planner and critic of the profile 'mini' were made for the pictures of “mini” and “world”"
-        in told
+        "the planner and critic of the profile 'mini' were made for the images of “mini” and “world”" in told
     )
     assert repr(generator) in told
 
@@ -89,7 +88,7 @@ def test_agents_that_are_named_work_and_the_document_says_for_whom_they_were_mad
     ]
     assert run(["generate", request, "--profile", "mini", *chosen, "--out", "run"]) == 0
     note = (
-        "The planner “oracle” and critic “oracle” were made for the pictures of “mini” and “world”; "
+        "The planner “oracle” and critic “oracle” were made for the images of “mini” and “world”; "
         "these come from “solid?size=64”, so the plan and the verdicts may be wrong."
     )
     assert note in capsys.readouterr().err
@@ -101,7 +100,7 @@ def test_agents_that_are_named_work_and_the_document_says_for_whom_they_were_mad
 def test_a_profile_that_names_all_three_is_taken_at_its_word_and_says_so() -> None:
     Path("mine.toml").write_text('planner = "oracle"\ncritic = "oracle"\ngenerator = "solid"\n')
     config, _ = resolve(Choices(profile="./mine.toml"))
-    assert any("were made for the pictures of" in note for note in config.notes)
+    assert any("were made for the images of" in note for note in config.notes)
 
 
 def test_the_generators_of_the_miniature_fit() -> None:
@@ -129,7 +128,7 @@ def test_the_agents_of_any_package_declare_what_they_know(monkeypatch: pytest.Mo
     (package / "wax_judge.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(str(package.absolute()))
     Path("wax.toml").write_text('planner = "none"\ncritic = "wax"\ngenerator = "solid"\n')
-    with pytest.raises(ConfigurationError, match="made for the pictures of “crayon”, and 'world'"):
+    with pytest.raises(ConfigurationError, match="made for the images of “crayon”, and 'world'"):
         resolve(Choices(profile="./wax.toml", generator="world"))
     config, _ = resolve(Choices(profile="./wax.toml", generator="world", critic="wax"))
     assert unfit_agents(config.asked) == ["critic"]

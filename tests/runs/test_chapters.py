@@ -26,7 +26,7 @@ from interleave.runs.event_lines import EventLines, PlannedLine
 from interleave.runs.folder import comparable
 from interleave.runs.journal import ChapterPlanned, read_journal
 from interleave.runs.record import read_record
-from interleave.types import Chapter, Picture, Plan, PlanStep, Request, Text
+from interleave.types import Chapter, ImagePart, Plan, PlanStep, Request, Text
 
 FROG = "How a frog grows up, in 10 pictures"
 DOUBLES: dict[str, Any] = {"planner": "scripted", "critic": "scripted", "generator": "solid?size=64"}
@@ -91,7 +91,7 @@ def test_it_draws_what_the_same_plan_at_once_would(tmp_path: Path) -> None:
     assert parts["steps"] == whole["steps"]
 
 
-def test_the_planner_sees_the_summary_the_last_steps_and_the_latest_picture(tmp_path: Path) -> None:
+def test_the_planner_sees_the_summary_the_last_steps_and_the_latest_image(tmp_path: Path) -> None:
     author = Author(answer(1, 3), answer(4, 2), answer(6, 1, finished=True))
     assert tell(tmp_path / "run", author).status == "done"
     assert "Plan chapter 1: at most 3 steps, numbered from 1." in author.told(0)
@@ -186,7 +186,7 @@ def test_a_planner_of_ones_own_can_write_chapters(tmp_path: Path) -> None:
     own = Own()
     assert tell(tmp_path / "run", own).status == "done"
     assert [story.chapter for story in own.asked] == [2, 3]
-    assert all(story.pictures for story in own.asked)
+    assert all(story.images for story in own.asked)
     assert len(read_record(tmp_path / "run").steps) == 4
 
 
@@ -226,8 +226,8 @@ def test_chapters_are_numbered_on_whatever_the_model_writes() -> None:
         parse_chapter('{"finished": false, "execution_plan": []}', before)
 
 
-def test_a_picture_is_shown_as_a_picture() -> None:
+def test_an_image_is_shown_as_an_image() -> None:
     from interleave.agents.planner import told
 
     story = StorySoFar(Request.of("x"), parse_chapter(answer(1, 2)), (Image.new("RGB", (8, 8)),))
-    assert isinstance(list(told(story))[-1], Picture)
+    assert isinstance(list(told(story))[-1], ImagePart)

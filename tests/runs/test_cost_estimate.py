@@ -18,7 +18,7 @@ SOLID = load_generator("solid?size=64")
 
 
 class Paid:
-    """A generator that costs five cents a picture."""
+    """A generator that costs five cents an image."""
 
     capabilities = GeneratorCapabilities(max_sources=1, price_per_image=0.05)
 
@@ -40,7 +40,7 @@ def said(capsys: Captured, *arguments: str) -> list[str]:
 def test_the_cost_is_said_before_the_first_call(capsys: Captured) -> None:
     lines = said(capsys, "A boat in 4 pictures", "--max-attempts", "3")
     note = next(line for line in lines if line.startswith("cost"))
-    assert "4 pictures in at most 3 attempts each" in note
+    assert "4 images in at most 3 attempts each" in note
     assert "$0.05 an attempt, at most $0.60" in note
     assert lines.index(note) < next(number for number, line in enumerate(lines) if line.startswith("plan:"))
 
@@ -48,8 +48,8 @@ def test_the_cost_is_said_before_the_first_call(capsys: Captured) -> None:
 @pytest.mark.usefixtures("priced")
 def test_where_the_steps_are_not_known_it_is_said_again_once_they_are(capsys: Captured) -> None:
     first, second = [line for line in said(capsys, "A boat") if line.startswith("cost")]
-    assert "a picture in at most 5 attempts each; $0.05 an attempt, at most $0.25" in first
-    assert "4 pictures in at most 5 attempts each; $0.05 an attempt, at most $1.00" in second
+    assert "an image in at most 5 attempts each; $0.05 an attempt, at most $0.25" in first
+    assert "4 images in at most 5 attempts each; $0.05 an attempt, at most $1.00" in second
 
 
 @pytest.mark.usefixtures("priced")

@@ -12,9 +12,9 @@ import pytest
 from crashing import KILLED, CrashServer, ledger_of
 
 import interleave
-from interleave.runs.folder import PictureStore
+from interleave.runs.folder import ImageStore
 from interleave.runs.journal import Drawn, Replied, read_journal
-from interleave.runs.record import picture_names
+from interleave.runs.record import image_names
 
 MOST_TOUCHES = 400
 MOST_CALLS = 20_000
@@ -49,8 +49,8 @@ def check(folder: Path, ledger: Path, kills: int, whole: tuple[dict[str, Any], l
     made = Counter(ledger_of(ledger))
     assert set(made) == set(calls)
     assert sum(made.values()) - len(calls) <= kills  # one open slot, so at most one repeat a kill
-    store = PictureStore(folder)
-    assert all(store.has(name) for name in picture_names(interleave.read_record(folder)))
+    store = ImageStore(folder)
+    assert all(store.has(name) for name in image_names(interleave.read_record(folder)))
     assert not list(folder.rglob(".*.tmp"))
     # a kill may come between announcing a call and making it: then the journal counts one more
     assert sum(made.values()) - len(calls) <= interleave.read_record(folder).calls.repeated <= kills

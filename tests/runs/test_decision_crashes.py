@@ -12,9 +12,9 @@ import pytest
 from crashing import KILLED, CrashServer, ledger_of
 
 import interleave
-from interleave.runs.folder import PictureStore
+from interleave.runs.folder import ImageStore
 from interleave.runs.journal import Drawn, Replied, read_journal
-from interleave.runs.record import picture_names
+from interleave.runs.record import image_names
 from interleave.types import Plan, PlanStep
 
 STORY = Plan(steps=tuple(PlanStep(number=n, caption=f"part {n}", prompt=f"add part {n}") for n in (1, 2, 3)))
@@ -75,8 +75,8 @@ def check_all(work: Any, server: CrashServer, begun: Path, tmp_path: Path, every
         folder = scratch / "run"
         assert interleave.comparable(folder) == whole
         assert len(ledger_of(scratch / "ledger")) <= made + killed
-        store = PictureStore(folder)
-        assert all(store.has(name) for name in picture_names(interleave.read_record(folder)))
+        store = ImageStore(folder)
+        assert all(store.has(name) for name in image_names(interleave.read_record(folder)))
         assert not list(folder.rglob(".*.tmp"))
         if not killed:
             break

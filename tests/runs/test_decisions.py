@@ -14,7 +14,7 @@ from PIL import Image
 import interleave
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.config.run_config import SourceRule
-from interleave.errors import FolderInUse, InputError, MissingPicture, RunError
+from interleave.errors import FolderInUse, InputError, MissingImage, RunError
 from interleave.runs.event_lines import BranchSummary, summarize
 from interleave.runs.journal import (
     AttemptChosen,
@@ -141,7 +141,7 @@ def test_only_the_step_is_redrawn_where_a_person_wants_so(run: Path) -> None:
     assert new_calls(run, before) == {(1, 2)}
     assert shown(run) == {1: 2, 2: 2, 3: None, 4: 2, 5: 1}
     assert by_hand(run) == {1: "redrawn", 2: "kept", 4: "kept", 5: "kept"}
-    interleave.redraw_step(run, 2)  # what was kept follows from the new picture now
+    interleave.redraw_step(run, 2)  # what was kept follows from the new image now
     interleave.resume(run)
     assert by_hand(run) == {1: "redrawn", 2: "redrawn", 5: "kept"}
 
@@ -156,7 +156,7 @@ def test_another_attempt_is_chosen_and_later_steps_follow_from_it(run: Path) -> 
     assert (second.by_hand, second.accepted, second.forced) == ("chosen", False, False)
     assert read_record(run).forced_steps == ()
     fourth = step_of(run, 4)
-    assert fourth.attempts[0].sources is not None  # it was drawn from the picture that was shown before
+    assert fourth.attempts[0].sources is not None  # it was drawn from the image that was shown before
     assert fourth.attempts[-1].sources is None
 
 
@@ -281,8 +281,8 @@ def test_a_branch_goes_its_own_way_and_pays_only_for_that(run: Path, tmp_path: P
     assert (parent.parent, parent.step) == ("run", 4)
     assert summarize(branch.record, branch.folder).branched_from == BranchSummary(run="run", step=4)
     assert (run / "journal.jsonl").read_bytes() == whole
-    picture = step_of(run, 1).attempt.image
-    assert (run / "images" / picture).samefile(branch.folder / "images" / picture)
+    image = step_of(run, 1).attempt.image
+    assert (run / "images" / image).samefile(branch.folder / "images" / image)
 
 
 def test_a_branch_without_links_is_copied(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +304,7 @@ def test_a_branch_of_a_branch_counts_its_own_calls(run: Path, tmp_path: Path) ->
 
 
 class Paid:
-    """A generator that costs 2 cents a picture."""
+    """A generator that costs 2 cents an image."""
 
     capabilities = GeneratorCapabilities(price_per_image=0.02)
 
@@ -329,7 +329,7 @@ def test_costs_and_limits_add_up_over_decisions(tmp_path: Path) -> None:
     assert (undone.status, undone.cost) == ("done", pytest.approx((first.cost or 0) + 0.02))
 
 
-def test_a_run_that_ends_short_shows_no_picture_that_follows_from_another(run: Path) -> None:
+def test_a_run_that_ends_short_shows_no_image_that_follows_from_another(run: Path) -> None:
     for at, expected in ((0, {1: None, 2: None}), (1, {1: 2, 2: None})):
         if not at:
             interleave.redraw_step(run, 1)
@@ -368,7 +368,7 @@ def test_an_interrupted_step_can_be_given_another_prompt(tmp_path: Path) -> None
         (lambda run: interleave.redraw_step(run, 9), "there is no step 9: the plan has steps 1 to 5"),
         (
             lambda run: interleave.redraw_step(run, 3, prompt="x"),
-            "text only and has no picture, so it takes no",
+            "text only and has no image, so it takes no",
         ),
         (lambda run: interleave.choose_attempt(run, 3, 1), "step 3 is text only"),
         (lambda run: interleave.redraw_step(run, 2, prompt=" "), "the prompt is blank"),
@@ -385,8 +385,8 @@ def test_an_interrupted_step_can_be_given_another_prompt(tmp_path: Path) -> None
         (lambda run: interleave.choose_attempt(run, 2, 7), "step 2 has no attempt 7: its attempts are 1, 2"),
         (lambda run: interleave.choose_attempt(run, 2, 2), "is the one that is shown already"),
         (lambda run: interleave.undo_decision(run), "nothing is left to undo"),
-        (lambda run: interleave.release_plan(run), "has pictures of its plan already"),
-        (lambda run: interleave.release_plan(run, STORY), "has pictures of its plan already"),
+        (lambda run: interleave.release_plan(run), "has images of its plan already"),
+        (lambda run: interleave.release_plan(run, STORY), "has images of its plan already"),
         (lambda run: interleave.branch_run(run, run, 2), "holds a run already"),
         (lambda run: interleave.branch_run(run, run / "images", 2), "holds other things"),
         (lambda run: interleave.redraw_step(run / "no", 2), "is not a run folder"),
@@ -425,12 +425,12 @@ def test_decisions_need_a_plan_that_is_there_and_released(tmp_path: Path) -> Non
         generate(tmp_path / "other2", hold_plan=True)
 
 
-def test_a_picture_that_is_gone_cannot_be_chosen_or_branched_off(run: Path, tmp_path: Path) -> None:
+def test_an_image_that_is_gone_cannot_be_chosen_or_branched_off(run: Path, tmp_path: Path) -> None:
     (run / "images" / step_of(run, 2).attempts[0].image).unlink()
     before = snapshot(tmp_path)
-    with pytest.raises(MissingPicture):
+    with pytest.raises(MissingImage):
         interleave.choose_attempt(run, 2, 1)
-    with pytest.raises(MissingPicture):
+    with pytest.raises(MissingImage):
         interleave.branch_run(run, tmp_path / "branch", 2)
     assert snapshot(tmp_path) == before
 
@@ -498,7 +498,7 @@ def test_a_decision_reopens_a_finished_run_until_it_is_continued(run: Path) -> N
     assert interleave.resume(run).status == "done"
 
 
-def test_which_steps_follow_from_a_picture() -> None:
+def test_which_steps_follow_from_an_image() -> None:
     assert steps_that_follow(STORY, SourceRule.PREVIOUS, 1) == {2, 4, 5}
     assert steps_that_follow(STORY, SourceRule.PREVIOUS, 2) == {4}
     assert steps_that_follow(STORY, SourceRule.HISTORY, 2) == {4}

@@ -285,19 +285,19 @@ def test_B08_a_torn_last_line_is_dropped_with_a_notice(
     assert "never finished" in caplog.text
 
 
-def test_B11_missing_and_altered_pictures_are_redrawn_only_if_the_user_says_so(tmp_path: Path) -> None:
+def test_B11_missing_and_altered_images_are_redrawn_only_if_the_user_says_so(tmp_path: Path) -> None:
     whole = interleave.comparable(interleave.generate(REQUEST, out=tmp_path / "whole").folder)
     folder = interleave.generate(REQUEST, out=tmp_path / "run").folder
     first, second, *_ = sorted((folder / "images").iterdir())
     first.unlink()
-    second.write_bytes(b"not a picture")
+    second.write_bytes(b"not an image")
     with pytest.raises(RunError, match="--redraw"):
         interleave.generate(REQUEST, out=folder)
     run_again = interleave.generate(REQUEST, out=folder, redraw=True)
     assert run_again.status == "done"
     assert interleave.comparable(folder) == whole
     assert run_again.record.calls.repeated == 2
-    assert run_again.record.calls.critic == 3  # the pictures came out the same, so nobody judged them again
+    assert run_again.record.calls.critic == 3  # the images came out the same, so nobody judged them again
 
 
 def test_every_result_is_on_disk_before_the_next_call_is_made(
@@ -337,7 +337,7 @@ def test_every_result_is_on_disk_before_the_next_call_is_made(
     for call, following in zip(calls, [*calls[1:], len(happened)], strict=True):
         after = happened[call + 1 : following]
         assert "journal synced" in after
-        if happened[call] == "draw":  # the picture's bytes, then its name, then the line that speaks of it
+        if happened[call] == "draw":  # the image's bytes, then its name, then the line that speaks of it
             steps = ["file or folder synced", "file named", "file or folder synced", "journal synced"]
             places = iter(after)
             assert all(step in places for step in steps)

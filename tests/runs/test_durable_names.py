@@ -102,7 +102,7 @@ def test_the_names_of_a_run_are_on_disk_before_its_first_call(
     assert seen[0] == (4, set())  # three folders and the journal
     assert all(not pending for _, pending in seen)
     assert not names.pending
-    assert names.given >= 8  # and the folder of pictures, a picture, the record and the page
+    assert names.given >= 8  # and the folder of images, an image, the record and the page
 
 
 def test_the_names_of_a_batch_are_on_disk(names: Names, tmp_path: Path) -> None:

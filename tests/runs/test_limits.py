@@ -19,7 +19,7 @@ SMALL = "solid?size=64"
 
 
 class Priced:
-    """A generator that costs two cents a picture."""
+    """A generator that costs two cents an image."""
 
     capabilities = GeneratorCapabilities(price_per_image=0.02)
 

@@ -12,13 +12,13 @@ from crash_stories import REMEDIES
 from crashing import KILLED, CrashServer, ledger_of
 
 import interleave
-from interleave.runs.folder import PictureStore
+from interleave.runs.folder import ImageStore
 from interleave.runs.journal import ChapterPlanned, Drawn, Judged, RedrawDecided, Replied, read_journal
-from interleave.runs.record import picture_names
+from interleave.runs.record import image_names
 
 MOST_LINES = 300
 AT_ONCE = 2
-"""The lines of pictures in the plan: so many calls may be under way at a kill."""
+"""The lines of images in the plan: so many calls may be under way at a kill."""
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +66,8 @@ def killed_everywhere(
         assert not journalled & set(again), "a call whose result was in the journal was made again"
         repeated = Counter(ledger_of(scratch / "ledger")) - made
         assert repeated.total() <= AT_ONCE
-        store = PictureStore(scratch / "run")
-        names = picture_names(interleave.read_record(scratch / "run"))
+        store = ImageStore(scratch / "run")
+        names = image_names(interleave.read_record(scratch / "run"))
         assert all(store.has(name) for name in names)
     raise AssertionError("the run never ended before its kill")
 

@@ -54,7 +54,7 @@ def test_a_run_cut_after_any_entry_ends_as_the_whole_one_did(name: str, tmp_path
         assert results(folder)[: len(before)] == before
 
 
-def test_a_run_of_the_miniature_goes_on_from_its_last_picture(tmp_path: Path) -> None:
+def test_a_run_of_the_miniature_goes_on_from_its_last_image(tmp_path: Path) -> None:
     folder = copy_of("mini", tmp_path)
     drawn = [number for number, entry in enumerate(read_journal(folder), 1) if isinstance(entry, Drawn)]
     cut_after(folder, drawn[-1])

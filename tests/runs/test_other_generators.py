@@ -31,15 +31,13 @@ def begun(folder: Path, calls: int = 5, **options: Any) -> Path:
 
 
 def generators(folder: Path) -> list[str | None]:
-    """What drew the picture that each step shows; None for the run's own generator."""
+    """What drew the image that each step shows; None for the run's own generator."""
     shown = [step.attempt for step in read_record(folder).steps]
     return [attempt.generator if attempt else "nothing" for attempt in shown]
 
 
 def sizes(folder: Path) -> list[tuple[int, int]]:
-    return [
-        interleave.read_picture(step.image).size for step in interleave.resume(folder).steps if step.image
-    ]
+    return [interleave.read_image(step.image).size for step in interleave.resume(folder).steps if step.image]
 
 
 def test_the_rest_is_drawn_by_the_other_one_and_what_is_finished_stays(tmp_path: Path) -> None:
@@ -143,7 +141,7 @@ def test_where_it_makes_no_sense_it_is_refused_with_the_reason(tmp_path: Path) -
     assert len(read_record(folder).decisions) == 0
 
 
-def test_a_critic_that_knows_other_pictures_only_is_a_reason(tmp_path: Path) -> None:
+def test_a_critic_that_knows_other_images_only_is_a_reason(tmp_path: Path) -> None:
     drawn = {"planner": "oracle", "critic": "oracle", "generator": "world"}
     folder = interleave.generate(
         "Show the phases of the moon.",
@@ -151,7 +149,7 @@ def test_a_critic_that_knows_other_pictures_only_is_a_reason(tmp_path: Path) -> 
         max_calls=3,
         **drawn,
     ).folder
-    with pytest.raises(InputError, match="not made for the pictures"):
+    with pytest.raises(InputError, match="not made for the images"):
         interleave.change_generator(folder, OTHER)
     interleave.change_generator(folder, "world?mistakes=0.1")
 

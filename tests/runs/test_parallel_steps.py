@@ -66,7 +66,7 @@ class Painter:
 
 
 class Critic:
-    """Refuses the first pictures of some steps."""
+    """Refuses the first images of some steps."""
 
     def __init__(self, refuses: dict[int, int] | None = None) -> None:
         self.refuses = refuses or {}
@@ -109,7 +109,7 @@ def test_the_order_in_which_calls_end_changes_nothing(
     assert comparable(tmp_path / "other") == comparable(tmp_path / "one")
 
 
-def test_lines_that_share_no_picture_go_on_while_another_one_goes_back(tmp_path: Path) -> None:
+def test_lines_that_share_no_image_go_on_while_another_one_goes_back(tmp_path: Path) -> None:
     needs: list[tuple[int, ...] | None] = [None, (1,), (), (3,), (4,)]
     painter = run(tmp_path / "run", Painter(), {2: 2}, plan=plan_of(needs), remedies="rollback=1")
     assert painter.most_at_once == 2

@@ -73,7 +73,7 @@ class Flaky:
         return Image.new("RGB", (32, 32), (request.seed % 256, self.calls, 0))
 
 
-def test_a_run_leaves_a_journal_pictures_a_record_and_a_document() -> None:
+def test_a_run_leaves_a_journal_images_a_record_and_a_document() -> None:
     run = generate()
     assert run.status == "done"
     assert {path.name for path in run.folder.iterdir()} == {
@@ -150,7 +150,7 @@ def test_a_timeout_that_an_own_generator_raises_is_retried_and_journalled() -> N
     assert "the generator timed out (TimeoutError without a message)" in finished.record.errors[0]
 
 
-def test_pictures_say_what_made_them_and_nothing_about_the_run() -> None:
+def test_images_say_what_made_them_and_nothing_about_the_run() -> None:
     run = generate()
     step = run.record.steps[1]
     assert step.attempt is not None
@@ -165,7 +165,7 @@ def test_pictures_say_what_made_them_and_nothing_about_the_run() -> None:
         }
 
 
-def test_equal_runs_have_equal_picture_files() -> None:
+def test_equal_runs_have_equal_image_files() -> None:
     one, two = generate("one"), generate("two")
     names = [sorted(path.name for path in (run.folder / "images").iterdir()) for run in (one, two)]
     assert names[0] == names[1]
@@ -246,15 +246,15 @@ def test_B08_damage_elsewhere_is_refused_with_file_and_line() -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "altered"])
-def test_B11_a_missing_or_altered_picture_is_noticed(damage: str) -> None:
+def test_B11_a_missing_or_altered_image_is_noticed(damage: str) -> None:
     stop_after(4, "run")
-    (picture,) = Path("run/images").iterdir()
+    (image,) = Path("run/images").iterdir()
     if damage == "missing":
-        picture.unlink()
+        image.unlink()
     else:
-        data = bytearray(picture.read_bytes())
+        data = bytearray(image.read_bytes())
         data[-20] ^= 1
-        picture.write_bytes(data)
+        image.write_bytes(data)
     with pytest.raises(RunError, match=damage):
         generate("run")
 
@@ -267,7 +267,7 @@ def test_a_failed_call_ends_the_run_with_its_cause_and_it_can_be_continued() -> 
     assert record.errors == ("generator: out of paint",)
     painter = Flaky()
     assert generate(generator=painter).status == "done"
-    assert painter.calls == 4  # two of six pictures were in the journal
+    assert painter.calls == 4  # two of six images were in the journal
 
 
 def test_a_transient_failure_is_tried_again_and_counted() -> None:
@@ -277,7 +277,7 @@ def test_a_transient_failure_is_tried_again_and_counted() -> None:
     assert run.record.calls.generator == 6
 
 
-def test_D02_an_unreadable_planner_ends_the_run_before_the_first_picture() -> None:
+def test_D02_an_unreadable_planner_ends_the_run_before_the_first_image() -> None:
     with pytest.raises(ReplyError):
         generate(planner=script("bad.jsonl", *["no"] * 8))
     record = interleave.read_record(Path("run"))
@@ -373,7 +373,7 @@ def test_a_run_made_with_objects_is_not_resumed_from_its_folder_alone() -> None:
         reopen_run(Path("run"), Limits())
 
 
-def test_the_request_comes_back_from_the_folder_with_its_pictures() -> None:
+def test_the_request_comes_back_from_the_folder_with_its_images() -> None:
     given = Image.new("RGB", (64, 48), "teal")
     run = generate(request=["Once upon a time", given, "and then? two more pictures, in 2 steps"])
     part = run.record.request[1]
@@ -454,7 +454,7 @@ def test_a_mistake_in_a_users_own_model_is_recorded_and_leaves_the_folder_free()
 
 
 @pytest.mark.parametrize("result", [b"png", "a path", None], ids=repr)
-def test_what_a_users_own_generator_returns_must_be_a_picture(result: object) -> None:
+def test_what_a_users_own_generator_returns_must_be_an_image(result: object) -> None:
     with pytest.raises(BackendError, match=f"the generator returned a {type(result).__name__}, not a Image"):
         generate(generator=Broken(result))
 
@@ -490,7 +490,7 @@ def test_a_request_that_is_none_is_refused_in_words(request_: Any) -> None:
         generate(request=request_)
 
 
-def test_a_path_in_a_request_is_a_picture() -> None:
+def test_a_path_in_a_request_is_an_image() -> None:
     Image.new("RGBA", (64, 64), (0, 128, 128, 128)).save("a.png")
     run = generate(request=[Path("a.png"), "Add a hat, in 1 step"])
     assert run.record.request[0].image
@@ -533,7 +533,7 @@ def test_a_page_says_only_what_is_true_of_its_models() -> None:
     plan = Plan(steps=(PlanStep(number=1, prompt="a cat"),))
     page = generate(plan=plan).document.read_text("utf-8")
     assert "The plan comes from" not in page
-    assert "The verdicts come from the built-in double" in page
+    assert "The verdicts come from the built-in fake" in page
 
 
 def test_a_child_that_was_started_meanwhile_does_not_keep_the_folder_locked(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Assets without a picture are drawn first as sheets, and are the references of all other steps."""
+"""Assets without an image are drawn first as sheets, and are the references of all other steps."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_sheets_come_first_and_everything_else_moves_with_its_number() -> None:
     assert without_sheets(PLAN) is PLAN and not sheets_of(PLAN)
 
 
-def test_an_asset_with_a_picture_needs_no_sheet() -> None:
+def test_an_asset_with_an_image_needs_no_sheet() -> None:
     given = Request(ASKED.parts, (GivenAsset("Fox", Image.new("RGB", (8, 8))),))
     assert with_sheets(PLAN, given) is PLAN
 
@@ -76,7 +76,7 @@ def test_a_run_draws_sheets_first_and_shows_them_to_the_steps_that_need_them(tmp
     prompts = [call.prompt for call in generator.calls]
     assert prompts[0] == sheet_prompt(FOX)
     sources = {call.slot.step: len(call.sources) for call in generator.calls}
-    assert sources[1] == sources[2] == 0  # neither the sheet nor the first picture starts from another
+    assert sources[1] == sources[2] == 0  # neither the sheet nor the first image starts from another
     assert sources[3] == 1 or generator.capabilities.max_sources > 1
     assert run.record.config.sheets
     drift = run.record.steps[2].drift

@@ -38,7 +38,7 @@ class Painter:
     capabilities: GeneratorCapabilities = field(default_factory=lambda: GeneratorCapabilities(max_sources=4))
     asked: list[ImageRequest] = field(default_factory=list)
     stops_after: int | None = None
-    """The number of pictures after which it stops the run, as Ctrl-C would."""
+    """The number of images after which it stops the run, as Ctrl-C would."""
 
     async def generate(self, request: ImageRequest) -> Image.Image:
         if len(self.asked) == self.stops_after:
@@ -49,7 +49,7 @@ class Painter:
 
 @dataclass
 class Critic:
-    """Refuses the pictures of a step until it was drawn so often; finds what it is told to."""
+    """Refuses the images of a step until it was drawn so often; finds what it is told to."""
 
     refuses: dict[int, int] = field(default_factory=dict)
     finds: list[tuple[Finding, ...]] = field(default_factory=list)
@@ -104,7 +104,7 @@ def test_a_run_goes_back_and_comes_through(tmp_path: Path) -> None:
     assert record.forced_steps == ()
     assert redraws(tmp_path / "run") == [("rollback", 3)]
     assert [len(step.attempts) for step in record.steps] == [1, 1, 3, 1]
-    assert len(painter.asked) == 6  # step 4 was not drawn over the refused picture
+    assert len(painter.asked) == 6  # step 4 was not drawn over the refused image
     assert all(step.by_hand is None for step in record.steps)
 
 
@@ -129,10 +129,10 @@ def test_another_way_that_is_no_better_is_undone(tmp_path: Path) -> None:
     assert sum(isinstance(entry, Undone) for entry in entries) == 1
     step = read_record(tmp_path / "run").steps[1]
     assert step.forced
-    assert step.shown in (1, 2)  # a picture from before the rollback
+    assert step.shown in (1, 2)  # an image from before the rollback
 
 
-def test_a_step_without_a_scene_whose_picture_moved_too_far_counts_as_refused(tmp_path: Path) -> None:
+def test_a_step_without_a_scene_whose_image_moved_too_far_counts_as_refused(tmp_path: Path) -> None:
     plain = Plan(steps=tuple(step.model_copy(update={"scene": None}) for step in story(4).steps))
     run(tmp_path / "run", Critic(), painter=Fading(3), plan=plain, remedies="rollback=1,drift=2")
     drifts = [line.drift for line in read_journal(tmp_path / "run") if isinstance(line, StepFinished)]
@@ -141,7 +141,7 @@ def test_a_step_without_a_scene_whose_picture_moved_too_far_counts_as_refused(tm
 
 
 class Fading(Painter):
-    """Adds a dot to the picture before it; at some steps the rest gets lighter, too."""
+    """Adds a dot to the image before it; at some steps the rest gets lighter, too."""
 
     def __init__(self, *fades_at: int) -> None:
         super().__init__()
@@ -151,14 +151,14 @@ class Fading(Painter):
         self.asked.append(request)
         if not request.sources:
             return Image.new("RGB", (32, 32), (40, 90, 140))
-        picture = request.sources[-1].copy()
+        image = request.sources[-1].copy()
         if request.slot.step in self.fading:
-            picture = picture.point(lambda level: level + 8)
-        picture.paste((250, 0, request.seed % 200), (4 * request.slot.step, 8, 4 * request.slot.step + 4, 12))
-        return picture
+            image = image.point(lambda level: level + 8)
+        image.paste((250, 0, request.seed % 200), (4 * request.slot.step, 8, 4 * request.slot.step + 4, 12))
+        return image
 
 
-def test_a_step_whose_picture_moved_too_far_is_drawn_anew_from_its_scene_once(tmp_path: Path) -> None:
+def test_a_step_whose_image_moved_too_far_is_drawn_anew_from_its_scene_once(tmp_path: Path) -> None:
     painter = run(tmp_path / "run", Critic(), painter=Fading(3), remedies="drift=2")
     assert redraws(tmp_path / "run") == [("drift", 3)]
     assert [asked.prompt for asked in painter.asked] == [
@@ -182,7 +182,7 @@ def test_a_step_whose_picture_moved_too_far_is_drawn_anew_from_its_scene_once(tm
     assert len(trajectory.sources_of(record.steps[2], superseded)) == 1
 
 
-def test_a_picture_drawn_anew_that_the_critic_refuses_is_taken_back(tmp_path: Path) -> None:
+def test_an_image_drawn_anew_that_the_critic_refuses_is_taken_back(tmp_path: Path) -> None:
     class Attached(Critic):
         async def judge(self, seen: CriticInput) -> Verdict:
             refused = seen.planned_prompt.startswith("all of")
@@ -198,7 +198,7 @@ def test_a_picture_drawn_anew_that_the_critic_refuses_is_taken_back(tmp_path: Pa
 
 
 @pytest.mark.parametrize("after", range(1, 7))
-def test_stopped_at_any_picture_a_run_with_rollbacks_ends_as_an_undisturbed_one(
+def test_stopped_at_any_image_a_run_with_rollbacks_ends_as_an_undisturbed_one(
     tmp_path: Path, after: int
 ) -> None:
     run(tmp_path / "whole", Critic({3: 3}), remedies="rollback=3")
@@ -206,8 +206,8 @@ def test_stopped_at_any_picture_a_run_with_rollbacks_ends_as_an_undisturbed_one(
         run(tmp_path / "cut", Critic({3: 3}), painter=Painter(stops_after=after), remedies="rollback=3")
     painter = run(tmp_path / "cut", Critic({3: 3}), remedies="rollback=3")
     assert comparable(tmp_path / "cut") == comparable(tmp_path / "whole")
-    pictures = sum(len(step.attempts) for step in read_record(tmp_path / "whole").steps)
-    assert len(painter.asked) == pictures - after
+    images = sum(len(step.attempts) for step in read_record(tmp_path / "whole").steps)
+    assert len(painter.asked) == images - after
 
 
 @pytest.mark.parametrize("kept", range(4, 40, 3))
@@ -271,7 +271,7 @@ def test_a_forced_step_that_an_audit_keeps_stays_forced(tmp_path: Path) -> None:
     assert read_record(tmp_path / "run").forced_steps == (3,)
 
 
-def test_a_critic_that_cannot_audit_judges_every_picture_by_its_whole_scene(tmp_path: Path) -> None:
+def test_a_critic_that_cannot_audit_judges_every_image_by_its_whole_scene(tmp_path: Path) -> None:
     class Plain:
         def __init__(self) -> None:
             self.seen: list[CriticInput] = []
@@ -311,15 +311,15 @@ async def _audited(*replies: str) -> tuple[tuple[Finding, ...], Reader]:
     return await VlmAuditor(reader, load_pack()).audit(Document(steps, (Asset(name="fox"),))), reader
 
 
-def test_a_model_sees_all_pictures_at_once_and_a_bad_step_is_asked_about_again() -> None:
+def test_a_model_sees_all_images_at_once_and_a_bad_step_is_asked_about_again() -> None:
     import asyncio
 
     found = Finding(step=2, reasoning="the fox is blue", assets=("fox",))
     bad = render_findings([Finding(step=9)])
     findings, reader = asyncio.run(_audited(bad, render_findings([found])))
     assert findings == (found,)
-    pictures = [part for part in reader.asked[0][-1].parts if hasattr(part, "image")]
-    assert len(pictures) == 3
+    images = [part for part in reader.asked[0][-1].parts if hasattr(part, "image")]
+    assert len(images) == 3
     assert "no step 9" in reader.asked[1][-1].text
 
 
@@ -391,8 +391,8 @@ def test_plans_without_them_are_written_as_before() -> None:
     assert '"assets"' not in render_plan(plan)
 
 
-def test_an_asset_of_a_step_without_a_picture_is_refused() -> None:
-    with pytest.raises(ValueError, match="no picture"):
+def test_an_asset_of_a_step_without_an_image_is_refused() -> None:
+    with pytest.raises(ValueError, match="no image"):
         Plan(steps=(PlanStep(number=1, caption="words"),), assets=(Asset(name="fox", step=1),))
 
 

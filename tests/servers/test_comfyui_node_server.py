@@ -1,4 +1,4 @@
-"""ComfyUI itself with our node: workflows of documents, on the doubles whose pictures can be held."""
+"""ComfyUI itself with our node: workflows of documents, on the doubles whose images can be held."""
 
 from __future__ import annotations
 
@@ -92,9 +92,7 @@ def saved(comfy: Program, history: dict[str, Any], node: str) -> list[Image.Imag
     return [Image.open(io.BytesIO(file.content)) for file in files]
 
 
-def test_the_example_gives_pictures_and_text_and_shows_its_progress(
-    comfy: Program, documents: Service
-) -> None:
+def test_the_example_gives_images_and_text_and_shows_its_progress(comfy: Program, documents: Service) -> None:
     from websockets.sync.client import connect
 
     told: list[dict[str, Any]] = []
@@ -115,11 +113,11 @@ def test_the_example_gives_pictures_and_text_and_shows_its_progress(
     (text,), (link,) = history["outputs"]["3"]["text"], history["outputs"]["4"]["text"]
     facts = documents.http.get(f"/v1/documents/{link.rpartition('/')[2]}").json()
     assert facts["seed"] == 7 and len(facts["steps"]) == 3
-    pictures = saved(comfy, history, "2")
-    for step, picture in zip(facts["steps"], pictures, strict=True):
+    images = saved(comfy, history, "2")
+    for step, image in zip(facts["steps"], images, strict=True):
         assert f"({documents.url}{step['picture']})" in text
         drawn = Image.open(io.BytesIO(documents.http.get(step["picture"]).content))
-        assert picture.tobytes() == drawn.convert("RGB").tobytes()
+        assert image.tobytes() == drawn.convert("RGB").tobytes()
 
 
 def test_the_same_request_is_made_once(comfy: Program, documents: Service) -> None:

@@ -76,17 +76,17 @@ def generator_at(
     return RetriedGenerator("it", load_generator(f"comfyui:./flow.json@{comfy.url}{options}"))
 
 
-def test_pictures_are_drawn_and_follow_the_seed(comfy: Program) -> None:
+def test_images_are_drawn_and_follow_the_seed(comfy: Program) -> None:
     async def drawing() -> list[Any]:
         generator = generator_at(comfy)
         requests = [ImageRequest(f"cat{number}", number) for number in (0, 255, 65280)]
         return await asyncio.gather(*(generator.generate(request) for request in requests))
 
-    colours = [picture.getpixel((0, 0)) for picture in asyncio.run(drawing())]
+    colours = [image.getpixel((0, 0)) for image in asyncio.run(drawing())]
     assert colours == [(0, 0, 0), (0, 0, 255), (0, 255, 0)]
 
 
-def test_the_steps_of_a_picture_are_reported(comfy: Program) -> None:
+def test_the_steps_of_an_image_are_reported(comfy: Program) -> None:
     graph = {
         **WORKFLOW,
         "5": {"class_type": "CountedSteps", "inputs": {"image": ["1", 0], "steps": 4}},
@@ -122,7 +122,7 @@ def test_the_workflows_lack_nothing_but_their_models(comfy: Program, name: str) 
     assert set(re.findall(r"node \d+ \((\w+)\)", said)) <= {"UNETLoader", "CLIPLoader", "VAELoader"}
 
 
-def test_pictures_whose_files_were_deleted_are_drawn_again(comfy: Program, outputs: Path) -> None:
+def test_images_whose_files_were_deleted_are_drawn_again(comfy: Program, outputs: Path) -> None:
     async def drawing() -> None:
         generator, request = generator_at(comfy), ImageRequest("deleted", 77)
         await generator.generate(request)

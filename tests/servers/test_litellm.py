@@ -1,4 +1,4 @@
-"""The LiteLLM proxy before a server of the loopback: chat, pictures and Google's API through it."""
+"""The LiteLLM proxy before a server of the loopback: chat, images and Google's API through it."""
 
 from __future__ import annotations
 
@@ -57,6 +57,6 @@ def test_googles_api_goes_through(proxy: Program) -> None:
     assert asyncio.run(vlm.complete(HELLO, Sampling())).text.startswith("I see: hello")
 
 
-def test_pictures_go_through(proxy: Program) -> None:
+def test_images_go_through(proxy: Program) -> None:
     generator = load_generator(f"openai-images:draws@{proxy.url}/v1?key=PROXY_KEY")
     assert asyncio.run(generator.generate(ImageRequest("a cat", 7))).size == (SIDE, SIDE)

@@ -47,7 +47,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def called(python: str, model: str, base: str, **more: Any) -> list[str]:
-    """What LiteLLM shows of an answer: texts and the addresses of pictures."""
+    """What LiteLLM shows of an answer: texts and the addresses of images."""
     done = subprocess.run(
         [python, "-c", CALL, model, base, json.dumps(more)],
         env={**os.environ, "PYTHONPATH": "", "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
@@ -66,7 +66,7 @@ def kind_of(shown: str) -> str:
     return shown[:5] if shown.startswith(("data:", "http:")) else "text"
 
 
-def test_a_whole_answer_has_its_pictures(python: str, documents: Service) -> None:
+def test_a_whole_answer_has_its_images(python: str, documents: Service) -> None:
     shown = called(python, "openai/interleave", f"{documents.url}/v1", modalities=["image", "text"])
     assert [kind_of(each) for each in shown] == ["text", "data:", "data:"]
 

@@ -59,13 +59,13 @@ def test_it_passes_the_check_of_a_planner(llama: Program) -> None:
 
     results = asyncio.run(examining())
     assert results["a question in text alone is answered"] is Status.PASSED
-    assert results["a question with a picture is answered"] is Status.SKIPPED
+    assert results["a question with an image is answered"] is Status.SKIPPED
 
 
 def test_it_takes_the_bounds_of_a_schema(llama: Program) -> None:
     async def asking() -> Reply:
         vlm = load_vlm(f"openai:smol@{llama.url}/v1?json_schema=true&timeout=600", "planner")
-        question = (Message("user", (Text("Plan two pictures of a frog, as JSON."),)),)
+        question = (Message("user", (Text("Plan two images of a frog, as JSON."),)),)
         reply = await vlm.complete(question, Sampling(schema=plan_schema(2), max_tokens=500))
         assert vlm._takes_schemas  # type: ignore[attr-defined]
         return reply

@@ -76,7 +76,7 @@ BAD_FORMS: dict[str, tuple[bytes, str]] = {
     "a boundary without end": (multipart(PROMPT), "multipart/form-data; boundary=" + "x" * 5000),
     "the same field twice": (multipart(PROMPT, PROMPT), "multipart/form-data; boundary=xYz"),
     "no name": (multipart(b"Content-Disposition: form-data\r\n\r\nx"), "multipart/form-data; boundary=xYz"),
-    "no picture": (multipart(PROMPT), "multipart/form-data; boundary=xYz"),
+    "no image": (multipart(PROMPT), "multipart/form-data; boundary=xYz"),
     "an odd file field": (
         multipart(PROMPT, field(b"passwd", png(), b'; filename="a.png"')),
         "multipart/form-data; boundary=xYz",

@@ -86,7 +86,7 @@ class Server:
         return self.journal.read_text().splitlines().count(line) if self.journal.exists() else 0
 
     def open_gate(self, name: str) -> None:
-        """Let the pictures go on whose prompts are `gate NAME …`."""
+        """Let the images go on whose prompts are `gate NAME …`."""
         self.journal.with_name(f"gate-{name}").touch()
 
     def close_gate(self, name: str) -> None:
@@ -129,7 +129,7 @@ def png(colour: str = "navy", size: tuple[int, int] = (48, 40)) -> bytes:
 
 @functools.cache
 def blank_png(side: int, *, transparent: bool = False) -> bytes:
-    """A large picture in a small file."""
+    """A large image in a small file."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -144,5 +144,5 @@ def coded(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def picture(text: str) -> Image.Image:
+def make_image(text: str) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(text, validate=True)))

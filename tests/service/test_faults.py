@@ -177,7 +177,7 @@ def test_G16_file_names_mean_nothing(server: Server, name: bytes) -> None:
     assert {file.name for file in server.folder.iterdir()} <= {"stderr.txt", "journal.txt"}
 
 
-def test_a_picture_of_300_megapixels_is_refused_by_its_header(server: Server) -> None:
+def test_an_image_of_300_megapixels_is_refused_by_its_header(server: Server) -> None:
     reply = server.client.post("/edit", json={"prompt": "x", "image": coded(huge_png())})
     assert (reply.status_code, "too large" in reply.json()["detail"]) == (422, True)
     files = {"image": ("a.png", huge_png(), "image/png")}
@@ -185,7 +185,7 @@ def test_a_picture_of_300_megapixels_is_refused_by_its_header(server: Server) ->
     assert (reply.status_code, "too large" in reply.json()["error"]["message"]) == (400, True)
 
 
-def test_a_picture_of_more_than_20_megabytes_is_refused(server: Server) -> None:
+def test_an_image_of_more_than_20_megabytes_is_refused(server: Server) -> None:
     files = {"image": ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(20_000_000), "image/png")}
     assert server.client.post("/v1/images/edits", data={"prompt": "x"}, files=files).status_code == 413
     large = coded(b"\x89PNG\r\n\x1a\n" + bytes(20_000_000))

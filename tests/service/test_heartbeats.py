@@ -19,7 +19,7 @@ from interleave.backends.protocols import GeneratorCapabilities
 from interleave.service.generator import worker_process as workers
 from interleave.service.generator import worker_protocol
 from interleave.service.generator.config import Limits
-from interleave.service.generator.messages import Drawing, DrawnPicture, ServiceFacts
+from interleave.service.generator.messages import Drawing, DrawnImage, ServiceFacts
 from interleave.service.generator.pool import Pool
 from interleave.service.generator.worker_process import Ticket, Worker, WorkerState
 from interleave.service.generator.worker_protocol import HeartbeatMonitor, processor_seconds
@@ -59,7 +59,7 @@ class Listener:
 async def watched(
     monkeypatch: pytest.MonkeyPatch, seconds: int, *, ends_after: float | None = None, **state: Any
 ) -> list[tuple[float, str]]:
-    """When the state of a worker changed, in seconds; with a picture that has so long, or without one."""
+    """When the state of a worker changed, in seconds; with an image that has so long, or without one."""
     patient = Patient(monkeypatch)
     vars(patient).update(state)
     worker = Worker(0, None, "solid", Listener(), silence_seconds=SILENCE)  # type: ignore[arg-type]
@@ -121,10 +121,10 @@ def test_a_worker_that_moves_again_is_well_again(monkeypatch: pytest.MonkeyPatch
     assert states == [*[WorkerState.READY] * 11, *[WorkerState.HUNG] * 2, WorkerState.READY]
 
 
-def test_a_generator_that_cannot_be_interrupted_may_finish_its_picture(
+def test_a_generator_that_cannot_be_interrupted_may_finish_its_image(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One that has taken 40 s for a picture may take them again, though nobody waits for it any more."""
+    """One that has taken 40 s for an image may take them again, though nobody waits for it any more."""
 
     async def late(longest: float) -> bool:
         patient = Patient(monkeypatch)
@@ -154,7 +154,7 @@ def test_a_hung_worker_is_given_nothing_and_the_server_is_not_healthy() -> None:
     assert clockwork.run(look()) == ("ready", True, "dead", False)
 
 
-def test_a_picture_that_takes_longer_than_a_draw_may_is_answered_in_time() -> None:
+def test_an_image_that_takes_longer_than_a_draw_may_is_answered_in_time() -> None:
     """However long the request itself would have waited."""
 
     async def draw() -> tuple[int, float, list[str]]:
@@ -172,8 +172,8 @@ def test_a_picture_that_takes_longer_than_a_draw_may_is_answered_in_time() -> No
     assert clockwork.run(draw()) == (504, 20, ["draw", "cancel"])
 
 
-def test_a_picture_that_is_drawn_and_only_being_written_is_not_late() -> None:
-    async def draw() -> DrawnPicture:
+def test_an_image_that_is_drawn_and_only_being_written_is_not_late() -> None:
+    async def draw() -> DrawnImage:
         pool = Pool("solid", limits=Limits(draw_seconds=20, deadline_seconds=300))
         (worker,) = pool.workers
         worker.state = WorkerState.READY
@@ -185,8 +185,8 @@ def test_a_picture_that_is_drawn_and_only_being_written_is_not_late() -> None:
         (ticket,) = worker.in_flight.values()
         ticket.drawn = True
         await asyncio.sleep(30)
-        picture = DrawnPicture(b"", 1, 1, 1, 0, None, 10.0)
-        ticket.answer.set_result(picture)
+        image = DrawnImage(b"", 1, 1, 1, 0, None, 10.0)
+        ticket.answer.set_result(image)
         watching.cancel()
         return (await drawing)[0]
 
@@ -244,7 +244,7 @@ def test_a_stopped_worker_is_unhealthy_at_once_and_well_when_it_goes_on(start: S
 
 
 @pytest.mark.slow
-def test_a_worker_that_stays_stopped_is_replaced_and_its_picture_drawn_by_the_next(
+def test_a_worker_that_stays_stopped_is_replaced_and_its_image_drawn_by_the_next(
     start: StartServer,
 ) -> None:
     from test_workers import in_background

@@ -28,13 +28,13 @@ from interleave.service.generator.worker_process import Ticket, Worker, WorkerSt
 from interleave.service.generator.worker_protocol import PIECE_BYTES as FRAME_BYTES
 from interleave.service.generator.worker_protocol import send_frame
 from interleave.service.http import decoding
-from interleave.service.http.decoding import Decoder, EncodedPicture, RawPicture, decoding_bytes
+from interleave.service.http.decoding import Decoder, EncodedImage, RawImage, decoding_bytes
 from interleave.service.http.memory import MemoryBudget, MemoryLease
 from interleave.service.http.refusals import Refusal
 from interleave.service.http.request_bodies import parse_json
 
 SIDE = 100
-PICTURE = EncodedPicture(png(size=(SIDE, SIDE)), "image")
+IMAGE = EncodedImage(png(size=(SIDE, SIDE)), "image")
 
 
 class Hook:
@@ -46,8 +46,8 @@ class Hook:
         self.at_once = 0
         self.most_at_once = 0
         self.most_reserved = 0
-        self._decode = decoding.images.decode_picture
-        monkeypatch.setattr(decoding.images, "decode_picture", self)
+        self._decode = decoding.images.decode_image
+        monkeypatch.setattr(decoding.images, "decode_image", self)
 
     def __call__(self, data: bytes, *, name: str) -> Image.Image:
         self.decoded += 1
@@ -60,21 +60,21 @@ class Hook:
 
 
 def test_no_more_pixels_are_in_memory_than_were_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forty requests at once with four pictures each, where there is memory for about two of them."""
-    memory = MemoryBudget(4 * decoding_bytes([PICTURE] * 4) // 2)
+    """Forty requests at once with four images each, where there is memory for about two of them."""
+    memory = MemoryBudget(4 * decoding_bytes([IMAGE] * 4) // 2)
     hook = Hook(monkeypatch, memory)
-    kept: list[RawPicture] = []
+    kept: list[RawImage] = []
     most_pixels = 0
 
     async def request(decoder: Decoder) -> None:
         nonlocal most_pixels
         lease = MemoryLease(memory)
-        pictures = await decoder.decode([PICTURE] * 4, lease, asyncio.get_running_loop().time() + 600)
-        kept.extend(pictures)
-        most_pixels = max(most_pixels, sum(len(picture.data) // 3 for picture in kept))
+        images = await decoder.decode([IMAGE] * 4, lease, asyncio.get_running_loop().time() + 600)
+        kept.extend(images)
+        most_pixels = max(most_pixels, sum(len(image.data) // 3 for image in kept))
         await asyncio.sleep(0)
-        for picture in pictures:
-            kept.remove(picture)
+        for image in images:
+            kept.remove(image)
         lease.release()
 
     async def crowd() -> None:
@@ -91,7 +91,7 @@ def test_no_more_pixels_are_in_memory_than_were_reserved(monkeypatch: pytest.Mon
 def test_a_request_that_can_never_fit_is_refused_undecoded(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = MemoryBudget(1_000_000_000)
     hook = Hook(monkeypatch, memory)
-    bomb = EncodedPicture(blank_png(4000), "image")
+    bomb = EncodedImage(blank_png(4000), "image")
 
     async def attack() -> Refusal:
         with pytest.raises(Refusal) as refusal:
@@ -178,7 +178,7 @@ def test_room_that_is_granted_to_who_has_just_left_is_given_to_the_next() -> Non
     assert clockwork.run(leave()) == (650, 0, True)
 
 
-def test_pictures_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on = [], threading.Event()
 
     def slow(data: bytes, *, name: str) -> Image.Image:
@@ -186,11 +186,11 @@ def test_pictures_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
         assert go_on.wait(60)
         return Image.new("RGB", (SIDE, SIDE))
 
-    monkeypatch.setattr(decoding.images, "decode_picture", slow)
+    monkeypatch.setattr(decoding.images, "decode_image", slow)
 
     async def crowd() -> int:
         decoder, memory = Decoder(), MemoryBudget(10**9)
-        work = [decoder.decode([PICTURE], MemoryLease(memory), 1e12) for _ in range(3)]
+        work = [decoder.decode([IMAGE], MemoryLease(memory), 1e12) for _ in range(3)]
         tasks = [asyncio.create_task(each) for each in work]
         for _ in range(5):  # threads take what was given to them first first
             await asyncio.to_thread(lambda: None)
@@ -212,7 +212,7 @@ def test_memory_is_held_until_the_thread_that_uses_it_has_ended(monkeypatch: pyt
         assert go_on.wait(60)
         return Image.new("RGB", (SIDE, SIDE))
 
-    monkeypatch.setattr(decoding.images, "decode_picture", slow)
+    monkeypatch.setattr(decoding.images, "decode_image", slow)
 
     async def hang_up() -> tuple[int, int]:
         memory = MemoryBudget(10**9)
@@ -220,7 +220,7 @@ def test_memory_is_held_until_the_thread_that_uses_it_has_ended(monkeypatch: pyt
 
         async def request() -> None:
             try:
-                await Decoder().decode([PICTURE], lease, asyncio.get_running_loop().time() + 600)
+                await Decoder().decode([IMAGE], lease, asyncio.get_running_loop().time() + 600)
             finally:
                 lease.release()
 
@@ -234,16 +234,16 @@ def test_memory_is_held_until_the_thread_that_uses_it_has_ended(monkeypatch: pyt
         await asyncio.wait({task})
         return while_it_decodes, memory.held
 
-    assert asyncio.run(hang_up()) == (decoding_bytes([PICTURE]), 0)
+    assert asyncio.run(hang_up()) == (decoding_bytes([IMAGE]), 0)
 
 
-def encoded(kind: str, size: tuple[int, int], mode: str = "RGB", **options: Any) -> EncodedPicture:
+def encoded(kind: str, size: tuple[int, int], mode: str = "RGB", **options: Any) -> EncodedImage:
     buffer = io.BytesIO()
     Image.new(mode, size).save(buffer, kind, **options)
-    return EncodedPicture(buffer.getvalue(), "image")
+    return EncodedImage(buffer.getvalue(), "image")
 
 
-HEADERS: dict[str, EncodedPicture] = {
+HEADERS: dict[str, EncodedImage] = {
     "PNG": encoded("PNG", (700, 30)),
     "JPEG": encoded("JPEG", (700, 30)),
     "progressive JPEG": encoded("JPEG", (700, 30), progressive=True),
@@ -257,39 +257,39 @@ HEADERS: dict[str, EncodedPicture] = {
 }
 
 
-@pytest.mark.parametrize("picture", HEADERS.values(), ids=HEADERS)
-def test_the_size_of_a_picture_is_read_from_its_header(picture: EncodedPicture) -> None:
-    assert picture.pixels == 700 * 30
-    assert picture.working_bytes > 16 * 700 * 30
+@pytest.mark.parametrize("image", HEADERS.values(), ids=HEADERS)
+def test_the_size_of_an_image_is_read_from_its_header(image: EncodedImage) -> None:
+    assert image.pixels == 700 * 30
+    assert image.working_bytes > 16 * 700 * 30
 
 
 def test_of_two_sizes_in_a_header_the_larger_is_believed() -> None:
     small, large = HEADERS["JPEG"].data, encoded("JPEG", (3000, 3000)).data
     frame = large.index(b"\xff\xc0")
     two = small[:2] + large[frame : frame + 19] + small[2:]
-    assert EncodedPicture(two, "image").pixels == 9_000_000
+    assert EncodedImage(two, "image").pixels == 9_000_000
 
 
-def test_a_header_that_cannot_be_read_counts_as_the_largest_picture() -> None:
-    for picture in HEADERS.values():
-        assert EncodedPicture(picture.data[:14], "image").pixels == MAX_PIXELS
-    assert EncodedPicture(b"GIF89a", "image").working_bytes == 0  # refused by its first bytes
-    assert EncodedPicture(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"\xff" * 20, "image").pixels == MAX_PIXELS
+def test_a_header_that_cannot_be_read_counts_as_the_largest_image() -> None:
+    for image in HEADERS.values():
+        assert EncodedImage(image.data[:14], "image").pixels == MAX_PIXELS
+    assert EncodedImage(b"GIF89a", "image").working_bytes == 0  # refused by its first bytes
+    assert EncodedImage(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"\xff" * 20, "image").pixels == MAX_PIXELS
 
 
 def test_no_header_leads_astray() -> None:
     chance = random.Random(3)
-    for picture in HEADERS.values():
+    for image in HEADERS.values():
         for _ in range(200):
-            data = bytearray(picture.data[: chance.randrange(len(picture.data)) + 1])
+            data = bytearray(image.data[: chance.randrange(len(image.data)) + 1])
             for _ in range(5):
                 data[chance.randrange(len(data))] = chance.randrange(256)
-            assert 0 <= EncodedPicture(bytes(data), "image").pixels <= MAX_PIXELS
+            assert 0 <= EncodedImage(bytes(data), "image").pixels <= MAX_PIXELS
 
 
 def test_a_worker_is_given_no_more_sources_than_it_may_hold() -> None:
     def ticket(number: int, side: int) -> Ticket:
-        source = RawPicture(side, side, b"")
+        source = RawImage(side, side, b"")
         return Ticket(number, Drawing("x", 1, (source,)), asyncio.Future(), 1e9)
 
     async def fill() -> list[bool]:
@@ -304,9 +304,9 @@ def test_a_worker_is_given_no_more_sources_than_it_may_hold() -> None:
     assert asyncio.run(fill()) == [True, True, True, True, False]
 
 
-def test_a_picture_reaches_a_worker_in_pieces_and_whole() -> None:
+def test_an_image_reaches_a_worker_in_pieces_and_whole() -> None:
     """Neither end ever holds a second copy of it."""
-    picture = Image.effect_noise((900, 700), 50).convert("RGB")
+    image = Image.effect_noise((900, 700), 50).convert("RGB")
 
     class Pipe:
         """What one end has written and the other not yet read."""
@@ -330,22 +330,22 @@ def test_a_picture_reaches_a_worker_in_pieces_and_whole() -> None:
 
     async def send() -> tuple[Any, Pipe]:
         pipe = Pipe()
-        header = {"event": "draw", "pictures": [list(picture.size)] * 2}
-        sending = asyncio.create_task(send_frame(pipe, header, picture.tobytes(), picture.tobytes()))  # type: ignore[arg-type]
+        header = {"event": "draw", "pictures": [list(image.size)] * 2}
+        sending = asyncio.create_task(send_frame(pipe, header, image.tobytes(), image.tobytes()))  # type: ignore[arg-type]
         order = await read_command(pipe)  # type: ignore[arg-type]
         await sending
         return order, pipe
 
     order, pipe = clockwork.run(send())
-    assert [each.tobytes() for each in order.pictures] == [picture.tobytes()] * 2
+    assert [each.tobytes() for each in order.images] == [image.tobytes()] * 2
     assert pipe.most <= FRAME_BYTES + 1000
     assert pipe.read <= BAND_BYTES
 
 
-def test_an_answer_is_the_same_json_and_no_text_can_pass_for_a_picture() -> None:
-    picture, text = bytes(range(256)), '"}\\ \u2028 0123456789abcdef' * 3
-    answer = {"a": picture, "prompt": text, "b": [picture, None, 1.5]}
-    code = base64.b64encode(picture).decode()
+def test_an_answer_is_the_same_json_and_no_text_can_pass_for_an_image() -> None:
+    image, text = bytes(range(256)), '"}\\ \u2028 0123456789abcdef' * 3
+    answer = {"a": image, "prompt": text, "b": [image, None, 1.5]}
+    code = base64.b64encode(image).decode()
     assert json.loads(b"".join(compose(answer))) == {"a": code, "prompt": text, "b": [code, None, 1.5]}
     with pytest.raises(TypeError):
         compose({"a": object()})
@@ -396,9 +396,9 @@ def test_counting_the_pieces_of_a_body_copies_nothing(monkeypatch: pytest.Monkey
     assert parse_json(Body(b'{"prompt": "x"}')) == {"prompt": "x"}
 
 
-def test_sixteen_large_blank_pictures_are_refused_over_http(server: Server) -> None:
-    picture = coded(blank_png(4000))
-    reply = server.client.post("/edit", json={"prompt": "x", "image": [picture] * 16})
+def test_sixteen_large_blank_images_are_refused_over_http(server: Server) -> None:
+    image = coded(blank_png(4000))
+    reply = server.client.post("/edit", json={"prompt": "x", "image": [image] * 16})
     assert reply.status_code == 413
     assert "--memory" in reply.json()["detail"]
     files = [("image[]", ("a.png", blank_png(4000), "image/png"))] * 16
@@ -474,8 +474,8 @@ def test_a_server_and_its_worker_stay_within_their_memory(start: StartServer) ->
     fitting = [coded(blank_png(2000, transparent=True))] * 8
     bombs = [coded(blank_png(4000))] * 16
 
-    def edit(pictures: list[str]) -> int:
-        return server.client.post("/edit", json={"prompt": "x", "image": pictures}).status_code
+    def edit(images: list[str]) -> int:
+        return server.client.post("/edit", json={"prompt": "x", "image": images}).status_code
 
     with ThreadPoolExecutor(8) as threads:
         statuses = list(threads.map(edit, [fitting, bombs] * 4))

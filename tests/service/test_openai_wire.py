@@ -25,38 +25,38 @@ def awkward_client(awkward: Server) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def pictures(reply: Any) -> list[Image.Image]:
+def images(reply: Any) -> list[Image.Image]:
     return [Image.open(io.BytesIO(base64.b64decode(item.b64_json))) for item in reply.data]
 
 
 def test_the_openai_client_draws(client: openai.OpenAI) -> None:
     reply = client.images.generate(model="solid", prompt="a cat", size="auto", response_format="b64_json")
-    (drawn,) = pictures(reply)
+    (drawn,) = images(reply)
     assert (drawn.format, drawn.size) == ("PNG", (64, 64))
     assert (reply.output_format, reply.background, reply.size) == ("png", "opaque", "64x64")
 
 
-def test_the_openai_client_edits_one_picture_and_several(client: openai.OpenAI) -> None:
+def test_the_openai_client_edits_one_image_and_several(client: openai.OpenAI) -> None:
     def edited(image: Any) -> bytes:
         reply = client.images.edit(model="solid", image=image, prompt="x", extra_body={"seed": 4})
-        return pictures(reply)[0].tobytes()
+        return images(reply)[0].tobytes()
 
     one, two = ("a.png", png("navy"), "image/png"), ("b.png", png("red"), "image/png")
     assert edited(one) == edited([one])
     assert len({edited(one), edited(two), edited([one, two]), edited([two, one])}) == 4
 
 
-def test_several_pictures_differ_and_follow_from_the_seed(client: openai.OpenAI) -> None:
+def test_several_images_differ_and_follow_from_the_seed(client: openai.OpenAI) -> None:
     reply = client.images.generate(model="solid", prompt="a cat", n=3, extra_body={"seed": 10})
-    assert len({drawn.tobytes() for drawn in pictures(reply)}) == 3
+    assert len({drawn.tobytes() for drawn in images(reply)}) == 3
     third = client.images.generate(model="solid", prompt="a cat", extra_body={"seed": 12})
-    assert pictures(reply)[2].tobytes() == pictures(third)[0].tobytes()
+    assert images(reply)[2].tobytes() == images(third)[0].tobytes()
 
 
 @pytest.mark.parametrize(("name", "format"), [("png", "PNG"), ("jpeg", "JPEG"), ("webp", "WEBP")])
-def test_pictures_come_in_the_format_asked_for(client: openai.OpenAI, name: Any, format: str) -> None:
+def test_images_come_in_the_format_asked_for(client: openai.OpenAI, name: Any, format: str) -> None:
     reply = client.images.generate(model="solid", prompt="a cat", output_format=name)
-    assert (pictures(reply)[0].format, reply.output_format) == (format, name)
+    assert (images(reply)[0].format, reply.output_format) == (format, name)
 
 
 def test_compression_makes_smaller_files(client: openai.OpenAI) -> None:
@@ -149,7 +149,7 @@ def test_the_openai_client_reads_a_stream(client: openai.OpenAI) -> None:
     assert (events[0].size, events[0].output_format, events[0].usage.total_tokens) == ("64x64", "png", 0)
 
 
-def test_an_edit_is_streamed_and_partial_pictures_are_said_to_be_missing(client: openai.OpenAI) -> None:
+def test_an_edit_is_streamed_and_partial_images_are_said_to_be_missing(client: openai.OpenAI) -> None:
     with client.images.with_streaming_response.edit(
         model="solid",
         prompt="x",
@@ -187,7 +187,7 @@ def test_another_model_is_not_found(client: openai.OpenAI) -> None:
 EDITS_REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a mask": ({"mask": ("m.png", png(), "image/png")}, "takes no masks"),
     "fidelity": ({"input_fidelity": "high"}, "cannot do that"),
-    "a picture that is none": ({"image": ("a.png", b"hello", "image/png")}, "not a PNG"),
+    "an image that is none": ({"image": ("a.png", b"hello", "image/png")}, "not a PNG"),
     "too many": ({"image": [("a.png", png(), "image/png")] * 17}, "takes at most 16"),
     "far too many": ({"image": [("a.png", png(), "image/png")] * 18}, "Too many files"),
     "an address": ({"extra_body": {"url": "http://127.0.0.1/x.png"}}, "unknown parameter 'url'"),
@@ -203,10 +203,10 @@ def test_edits_that_cannot_be_made_are_refused(
         client.images.edit(**request)  # type: ignore[call-overload]
 
 
-def test_an_edit_without_a_picture_is_refused(server: Server) -> None:
+def test_an_edit_without_an_image_is_refused(server: Server) -> None:
     reply = server.client.post("/v1/images/edits", files={"prompt": (None, "x")})
     assert reply.status_code == 400
-    assert "there is no picture to edit" in reply.json()["error"]["message"]
+    assert "there is no image to edit" in reply.json()["error"]["message"]
     as_text = server.client.post("/v1/images/edits", files={"prompt": (None, "x"), "image": (None, "data:")})
     assert as_text.status_code == 400
 
@@ -233,4 +233,4 @@ def test_the_clients_own_retries_wait_for_an_overloaded_server(start: Any) -> No
         replies = [threads.submit(client.images.generate, prompt=f"gate go {n}") for n in range(4)]
         server.until(lambda: " 429 " in server.errors.read_text())
         server.open_gate("go")
-        assert [len(pictures(reply.result())) for reply in replies] == [1] * 4
+        assert [len(images(reply.result())) for reply in replies] == [1] * 4

@@ -119,7 +119,7 @@ def test_the_negative_prompt_of_the_generator_may_be_named() -> None:
         parameters({"negative_prompt": "blurry"}).negative_prompt()
 
 
-def test_pictures_are_counted_against_what_the_generator_takes() -> None:
+def test_images_are_counted_against_what_the_generator_takes() -> None:
     editor = ServiceFacts(GeneratorCapabilities(max_sources=1, text_to_image=False))
     painter = ServiceFacts(GeneratorCapabilities(max_sources=0))
     check_sources(1, editor)

@@ -10,7 +10,7 @@ import clockwork
 import pytest
 
 from interleave.service.generator.config import Limits
-from interleave.service.generator.messages import Drawing, DrawnPicture
+from interleave.service.generator.messages import Drawing, DrawnImage
 from interleave.service.generator.pool import Pool
 from interleave.service.generator.worker_process import Worker, WorkerState
 from interleave.service.generator.worker_protocol import Frame
@@ -25,7 +25,7 @@ def ready_pool(workers: int = 1, *, batch: int = 1, queue: int = 2, **limits: An
     return pool
 
 
-def ask(pool: Pool, *prompts: str) -> asyncio.Task[list[DrawnPicture]]:
+def ask(pool: Pool, *prompts: str) -> asyncio.Task[list[DrawnImage]]:
     return asyncio.create_task(pool.draw([Drawing(prompt, 1) for prompt in prompts]))
 
 
@@ -80,7 +80,7 @@ def test_a_newcomer_is_refused_before_its_body_is_read_and_one_that_is_read_has_
     clockwork.run(crowd())
 
 
-def test_a_picture_whose_worker_dies_is_drawn_once_more_and_then_given_up() -> None:
+def test_an_image_whose_worker_dies_is_drawn_once_more_and_then_given_up() -> None:
     async def deaths() -> list[int]:
         pool = ready_pool(batch=4, queue=9)
         (worker,) = pool.workers
@@ -99,7 +99,7 @@ def test_a_picture_whose_worker_dies_is_drawn_once_more_and_then_given_up() -> N
     assert clockwork.run(deaths()) == [200, 503, 200]
 
 
-def test_a_waiting_picture_that_nobody_wants_any_more_is_never_drawn() -> None:
+def test_a_waiting_image_that_nobody_wants_any_more_is_never_drawn() -> None:
     async def leave() -> list[str]:
         pool = ready_pool(queue=9)
         (worker,), order = pool.workers, []
@@ -117,7 +117,7 @@ def test_a_waiting_picture_that_nobody_wants_any_more_is_never_drawn() -> None:
     assert clockwork.run(leave()) == ["a", "b"]
 
 
-def test_pictures_go_to_the_worker_that_is_least_busy() -> None:
+def test_images_go_to_the_worker_that_is_least_busy() -> None:
     async def spread() -> list[list[str]]:
         pool = ready_pool(workers=2, batch=2, queue=9)
         tasks = [ask(pool, prompt) for prompt in "abcde"]

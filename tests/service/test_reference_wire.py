@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from serving import Server, coded, picture, png
+from serving import Server, coded, make_image, png
 
 TRAINER = {
     "num_inference_step": 4,
@@ -15,14 +15,14 @@ TRAINER = {
     "height": 1024,
     "enhance_prompt": False,
 }
-"""What the reference's reward function sends to its klein service with every picture, in its spelling."""
+"""What the reference's reward function sends to its klein service with every image, in its spelling."""
 
 
 def test_edit_answers_with_every_field_of_the_reference(server: Server) -> None:
     reply = server.client.post("/edit", json={"image": coded(png()), "prompt": "make it blue", "seed": 7})
     assert reply.status_code == 200
     body = reply.json()
-    drawn = picture(body.pop("edited_image"))
+    drawn = make_image(body.pop("edited_image"))
     assert (drawn.format, drawn.size, drawn.mode) == ("PNG", (64, 64), "RGB")
     assert body.pop("processing_time") > 0
     assert body.pop("task_id") == reply.headers["x-request-id"]
@@ -42,15 +42,15 @@ def test_generate_answers_with_every_field_of_editthinker(server: Server) -> Non
     assert set(body) == {
         *("success", "task_id", "image", "seed", "enhanced_prompt", "gpu_id", "generation_time", "error")
     }
-    assert picture(body["image"]).size == (64, 64)
+    assert make_image(body["image"]).size == (64, 64)
 
 
-def test_an_edit_without_a_picture_is_text_to_image(server: Server) -> None:
+def test_an_edit_without_an_image_is_text_to_image(server: Server) -> None:
     drawn = server.client.post("/edit", json={"image": None, "prompt": "a cat", "seed": 3}).json()
     assert drawn["edited_image"] == server.draw("a cat", seed=3).json()["image"]
 
 
-def test_the_same_seed_gives_the_same_picture_and_no_seed_a_new_one(server: Server) -> None:
+def test_the_same_seed_gives_the_same_image_and_no_seed_a_new_one(server: Server) -> None:
     first, second = (server.draw("a cat", seed=5).json()["image"] for _ in range(2))
     assert first == second
     seeds = {server.draw("a cat").json()["seed"] for _ in range(3)}
@@ -67,14 +67,14 @@ def test_an_edit_depends_on_its_sources_and_takes_several(server: Server) -> Non
     assert len({edited(navy), edited(red), edited([navy, red]), edited([red, navy])}) == 4
 
 
-def test_a_picture_may_come_as_a_data_url_or_in_lines(server: Server) -> None:
+def test_an_image_may_come_as_a_data_url_or_in_lines(server: Server) -> None:
     plain = coded(png())
     lines = "\n".join(plain[at : at + 40] for at in range(0, len(plain), 40))
-    pictures = {
+    images = {
         server.client.post("/edit", json={"image": each, "prompt": "x", "seed": 1}).json()["edited_image"]
         for each in (plain, lines, f"data:image/png;base64,{plain}")
     }
-    assert len(pictures) == 1
+    assert len(images) == 1
 
 
 def test_an_upload_is_an_edit(server: Server) -> None:
@@ -92,13 +92,13 @@ def test_the_references_trainer_works_against_its_preset(awkward: Server) -> Non
     reply = awkward.client.post("/edit", json=request)
     result = reply.json()
     assert result.get("success")
-    assert picture(result["edited_image"]).size == (1024, 1024)
+    assert make_image(result["edited_image"]).size == (1024, 1024)
     assert "x-ignored-parameters" not in reply.headers
     white = awkward.client.post("/edit", json={**request, "image": None}).json()
     assert white.get("success")
 
 
-def test_the_trainer_hears_why_a_picture_was_refused(awkward: Server) -> None:
+def test_the_trainer_hears_why_an_image_was_refused(awkward: Server) -> None:
     result = awkward.client.post("/edit", json={"image": None, "prompt": "refuse", **TRAINER}).json()
     assert not result.get("success")
     assert result.get("error") == "the model does not draw that"
@@ -112,7 +112,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "enhanced prompt": ({"enhance_prompt": True}, "prompts are drawn as they are sent"),
     "text guidance": ({"text_guidance_scale": 5}, "this server draws with 1.0"),
     "image guidance": ({"image_guidance_scale": 2}, "has no such setting"),
-    "several pictures": ({"num_images_per_prompt": 2}, "one picture"),
+    "several pictures": ({"num_images_per_prompt": 2}, "one image"),
     "another width": ({"width": 512}, "this server draws 1024x1024"),
     "sequence length": ({"max_sequence_length": 512}, "has no such setting"),
     "misspelt": ({"sead": 5}, "unknown parameter 'sead'. Known"),
@@ -127,12 +127,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "prompt with NUL": ({"prompt": "a\x00b"}, "NUL"),
     "half a character": ({"prompt": "a\ud800"}, "surrogate"),
     "long prompt": ({"prompt": "x" * 70_000}, "70,000 characters"),
-    "picture of words": ({"image": "hello!"}, "not base64"),
+    "image of words": ({"image": "hello!"}, "not base64"),
     "empty picture": ({"image": ""}, "empty"),
-    "picture of numbers": ({"image": 5}, "base64 text"),
-    "address of a picture": ({"image": "http://169.254.169.254/x.png"}, "nothing is fetched"),
+    "image of numbers": ({"image": 5}, "base64 text"),
+    "address of an image": ({"image": "http://169.254.169.254/x.png"}, "nothing is fetched"),
     "too many pictures": ({"image": [coded(png())] * 3}, "takes at most 2"),
-    "not a picture": ({"image": coded(b"hello, I am text")}, "not a PNG, JPEG or WebP"),
+    "not an image": ({"image": coded(b"hello, I am text")}, "not a PNG, JPEG or WebP"),
     "cut off": ({"image": coded(png()[:-20])}, "damaged or cut off"),
 }
 
@@ -156,7 +156,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "no enhancing": {"enhance_prompt": False},
     "nulls": {"seed": None, "guidance_scale": None, "negative_prompt": None},
     "empty prompt": {"prompt": ""},
-    "one picture": {"num_images_per_prompt": 1},
+    "one image": {"num_images_per_prompt": 1},
     "the true size": {"width": 1024, "height": 1024},
 }
 
@@ -174,7 +174,7 @@ def test_what_the_operator_ignores_is_dropped_and_every_answer_says_so(awkward: 
     assert "x-ignored-parameters" not in awkward.draw("a cat").headers
 
 
-def test_a_picture_is_not_enlarged_or_shrunk_to_please(server: Server) -> None:
+def test_an_image_is_not_enlarged_or_shrunk_to_please(server: Server) -> None:
     assert server.draw("a cat", width=64, height=64).status_code == 200
     assert "draws 64x64" in server.draw("a cat", width=128, height=64).json()["detail"]
     assert "draws 64x64" in server.draw("a cat", aspect_ratio="16:9").json()["detail"]
@@ -207,9 +207,9 @@ FAILURES = {
     "permanent": ("refuse", 422, "the model does not draw that"),
     "transient": ("overloaded", 503, "the model is busy"),
     "a fault in the generator": ("raise", 500, "ZeroDivisionError"),
-    "no picture": ("text", 422, "returned a str, not a picture"),
+    "no image": ("text", 422, "returned a str, not an image"),
     "a picture too large": ("huge", 422, "9000×9000"),
-    "given up": ("give-up", 500, "gave the picture up"),
+    "given up": ("give-up", 500, "gave the image up"),
 }
 
 

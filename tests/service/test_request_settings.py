@@ -1,4 +1,4 @@
-"""What a request may set for its own pictures: steps, guidance, size, negative prompt, mask."""
+"""What a request may set for its own images: steps, guidance, size, negative prompt, mask."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 import openai
 import pytest
 from PIL import Image
-from serving import Server, coded, picture, png
+from serving import Server, coded, make_image, png
 
 TAKES = "steps,guidance,size,negative_prompt"
 
 
 @pytest.fixture(scope="module")
 def generous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server whose generator takes all settings and masks; its pictures show what it was told."""
+    """A server whose generator takes all settings and masks; its images show what it was told."""
     folder = tmp_path_factory.mktemp("generous")
     options = f"steps=4&guidance=1&size=64&takes={TAKES}&masks=may"
     running = Server(folder, "--generator", f"awkward?{options}")
@@ -36,7 +36,7 @@ def client(generous: Server) -> Iterator[openai.OpenAI]:
 def drawn(server: Server, **body: Any) -> Image.Image:
     reply = server.client.post("/edit", json={"prompt": "told", **body})
     assert reply.status_code == 200, reply.text
-    return picture(reply.json()["edited_image"])
+    return make_image(reply.json()["edited_image"])
 
 
 def transparent(hole: tuple[int, int, int, int] | None) -> bytes:
@@ -68,7 +68,7 @@ def test_steps_guidance_and_size_are_those_of_the_request(generous: Server) -> N
 def test_a_ratio_keeps_the_number_of_pixels(generous: Server) -> None:
     def of(ratio: str) -> tuple[int, int]:
         reply = generous.client.post("/generate", json={"prompt": "told", "aspect_ratio": ratio})
-        return picture(reply.json()["image"]).size
+        return make_image(reply.json()["image"]).size
 
     assert (of("1:1"), of("4:1"), of("1:4")) == ((64, 64), (128, 32), (32, 128))
 
@@ -83,7 +83,7 @@ def test_a_negative_prompt_reaches_the_generator(generous: Server) -> None:
 def test_they_may_be_named_by_the_openai_client_as_well(client: openai.OpenAI) -> None:
     reply = client.images.generate(prompt="told", size="96x64", extra_body={"num_inference_steps": "7.0"})  # type: ignore[arg-type]
     assert reply.size == "96x64"
-    assert picture(reply.data[0].b64_json).getpixel((0, 0)) == (7, 0, 0)  # type: ignore[index, arg-type]
+    assert make_image(reply.data[0].b64_json).getpixel((0, 0)) == (7, 0, 0)  # type: ignore[index, arg-type]
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -110,10 +110,10 @@ def test_a_mask_is_white_where_it_is_redrawn(generous: Server) -> None:
     filled = generous.client.post(
         "/fill", json={"prompt": "told", "image": coded(png()), "mask_image": coded(half())}
     )
-    assert picture(filled.json()["edited_image"]).tobytes() == told.tobytes()
+    assert make_image(filled.json()["edited_image"]).tobytes() == told.tobytes()
     files = {"image_file": ("a.png", png(), "image/png"), "mask_file": ("m.png", half(), "image/png")}
     sent = generous.client.post("/edit-upload", data={"prompt": "told"}, files=files)
-    assert picture(sent.json()["edited_image"]).tobytes() == told.tobytes()
+    assert make_image(sent.json()["edited_image"]).tobytes() == told.tobytes()
 
 
 def test_the_mask_of_the_openai_client_is_transparent_where_it_is_redrawn(client: openai.OpenAI) -> None:
@@ -145,13 +145,13 @@ def test_a_mask_of_another_size_is_refused(generous: Server) -> None:
     body = {"prompt": "told", "image": coded(png(size=(20, 20))), "mask_image": coded(half())}
     reply = generous.client.post("/edit", json=body)
     assert reply.status_code == 422
-    assert "it is 48x40, and the picture 20x20" in reply.json()["detail"]
+    assert "it is 48x40, and the image 20x20" in reply.json()["detail"]
 
 
 def test_a_generator_that_needs_a_mask_says_so_and_a_fixed_server_takes_no_settings(start: Any) -> None:
     server = start("--generator", f"awkward?steps=4&takes={TAKES}&masks=must", "--fixed")
     bare = server.client.post("/edit", json={"prompt": "told", "image": coded(png())})
-    assert (bare.status_code, "send one with the picture" in bare.json()["detail"]) == (422, True)
+    assert (bare.status_code, "send one with the image" in bare.json()["detail"]) == (422, True)
     body = {"prompt": "told", "image": coded(png()), "mask_image": coded(half())}
     assert server.client.post("/edit", json=body | {"num_inference_steps": 4}).status_code == 200
     other = server.client.post("/edit", json=body | {"num_inference_steps": 5})

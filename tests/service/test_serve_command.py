@@ -180,9 +180,7 @@ def test_G21_other_names_are_not(host: str) -> None:
 
 
 def test_G21_a_token_is_enough_behind_a_proxy_with_a_name_of_its_own() -> None:
-    Access("secret-token").check(
-        "/edit", {"host": "pictures.example", "authorization": "Bearer secret-token"}
-    )
+    Access("secret-token").check("/edit", {"host": "images.example", "authorization": "Bearer secret-token"})
     with pytest.raises(Refusal):
         Access("secret-token").check(
             "/edit",

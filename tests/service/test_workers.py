@@ -70,7 +70,7 @@ def test_one_dead_worker_of_two_is_a_degraded_service_that_draws_on(start: Start
 
 
 @pytest.mark.slow
-def test_a_picture_whose_worker_dies_is_drawn_once_more(start: StartServer) -> None:
+def test_an_image_whose_worker_dies_is_drawn_once_more(start: StartServer) -> None:
     server = start(*AWKWARD)
     reply = server.draw("die-once mark", seed=3)
     assert reply.status_code == 200
@@ -78,7 +78,7 @@ def test_a_picture_whose_worker_dies_is_drawn_once_more(start: StartServer) -> N
 
 
 @pytest.mark.slow
-def test_a_picture_that_kills_its_workers_is_given_up_and_takes_no_other_with_it(start: StartServer) -> None:
+def test_an_image_that_kills_its_workers_is_given_up_and_takes_no_other_with_it(start: StartServer) -> None:
     server = start(*AWKWARD)
     innocent = in_background(server, "gate a", "gate b")
     server.until(lambda: worker_of(server)["in_flight"] == 2)
@@ -102,7 +102,7 @@ def test_a_worker_that_leaves_a_child_behind_is_seen_to_be_dead(start: StartServ
     server.open_gate("orphan")
 
 
-def test_pictures_are_drawn_together(awkward: Server) -> None:
+def test_images_are_drawn_together(awkward: Server) -> None:
     replies = in_background(awkward, *(f"gate together {number}" for number in range(4)))
     awkward.until(lambda: worker_of(awkward)["in_flight"] == 4)
     awkward.open_gate("together")
@@ -164,7 +164,7 @@ def test_G11_a_hundred_hang_ups_leave_no_slot_taken(awkward: Server) -> None:
 
 
 @pytest.mark.slow
-def test_a_waiting_picture_whose_client_hangs_up_is_never_drawn(start: StartServer) -> None:
+def test_a_waiting_image_whose_client_hangs_up_is_never_drawn(start: StartServer) -> None:
     server = start(*AWKWARD, "--batch", "1")
     others = in_background(server, "gate go a", "gate go b")
     server.until(lambda: server.status()["pending_tasks"] == 2)
@@ -276,7 +276,7 @@ def test_G27_a_server_that_is_told_to_end_finishes_what_it_has_begun(start: Star
 
 
 @pytest.mark.slow
-def test_G27_pictures_that_take_too_long_are_given_up_when_the_server_ends(start: StartServer) -> None:
+def test_G27_images_that_take_too_long_are_given_up_when_the_server_ends(start: StartServer) -> None:
     server = start(*AWKWARD, "--drain", "0.5")
     (reply,) = in_background(server, "gate shut")
     server.until(lambda: server.happened("begin gate shut 1"))
@@ -310,7 +310,7 @@ def test_G27_who_comes_while_the_server_is_ending_is_told_to_go_elsewhere(start:
     assert server.process.wait(timeout=120) == 0
 
 
-def test_G27_the_port_stays_open_until_pictures_are_finished_or_time_is_up() -> None:
+def test_G27_the_port_stays_open_until_images_are_finished_or_time_is_up() -> None:
     async def drain(seconds: float) -> tuple[float, int]:
         pool = Pool("solid", limits=Limits(drain_seconds=30))
         server = uvicorn.Server(uvicorn.Config(lambda: None))

@@ -1,4 +1,4 @@
-"""The studio as a user starts it, whose pictures wait for the test, and a browser that looks at it."""
+"""The studio as a user starts it, whose images wait for the test, and a browser that looks at it."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class Studio:
         assert self.url, (self.folder / "stderr.txt").read_text()
         self.port = int(self.url.rpartition(":")[2])
 
-    def free(self, pictures: int) -> None:
-        """Let so many pictures be drawn, counted from the start of the process."""
+    def free(self, images: int) -> None:
+        """Let so many images be drawn, counted from the start of the process."""
         new = self.folder / "free.new"
-        new.write_text(str(pictures))
+        new.write_text(str(images))
         new.rename(self.folder / "free")
 
     def kill(self) -> None:

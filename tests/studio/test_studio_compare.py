@@ -60,7 +60,7 @@ def test_one_form_makes_several_runs_and_shows_them_while_they_are_made(
         page.get_by_label("The request of all runs").fill(REQUEST)
         page.get_by_role("button", name="Add a run").click()
         page.get_by_role("button", name="Remove run 4").click()
-        page.get_by_role("group", name="Run 3").get_by_label("Attempts a picture").select_option("1")
+        page.get_by_role("group", name="Run 3").get_by_label("Attempts an image").select_option("1")
         page.get_by_role("button", name="Make 3 documents and compare").click()
         pane(page).get_by_text("Drawing step 1 of 3").first.wait_for()
         assert row(page, 1).get_by_text("Not drawn yet").count() == 3
@@ -82,7 +82,7 @@ def test_one_form_makes_several_runs_and_shows_them_while_they_are_made(
         assert [each["max_attempts"] for each in configured][2] == 1
 
 
-def test_pictures_that_differ_are_overlaid_and_an_address_says_it_all(page: Page, shared: Studio) -> None:
+def test_images_that_differ_are_overlaid_and_an_address_says_it_all(page: Page, shared: Studio) -> None:
     ids = [made(shared, REQUEST, seed=seed) for seed in (5, 6, 7)]
     page.goto(f"/#/compare/{','.join(ids)}?step=2&base={ids[1]}")
     marked = pane(page).locator("[aria-current=step]")
@@ -136,7 +136,7 @@ def test_documents_are_selected_in_the_library_and_a_document_finds_its_branches
     dialog.get_by_text("it was branched from this one").wait_for()
     assert dialog.get_by_text("the same request").is_visible()
     dialog.get_by_role("button", name="Compare", exact=True).click()
-    row(page, 1).get_by_text("The same picture").first.wait_for()
+    row(page, 1).get_by_text("The same image").first.wait_for()
     ids = page.url.partition("#/compare/")[2].split("?")[0].split(",")
     assert {first, second} < set(ids) and len(ids) == 3
 
@@ -210,7 +210,7 @@ def test_attempts_are_labelled_by_keyboard_undone_and_resumed_after_a_kill(
         page.reload()
         page.get_by_text("12 of 12 left").wait_for()
         assert "Rejected" not in shown(page) and "solid" not in shown(page)
-        # the pictures of the next ones are there before they are needed
+        # the images of the next ones are there before they are needed
         wait_until(
             lambda: len({url for url in asked if "/pictures/" in url}) >= 5 or page.wait_for_timeout(20)
         )
@@ -255,7 +255,7 @@ def test_attempts_are_labelled_by_keyboard_undone_and_resumed_after_a_kill(
 
 def test_a_list_of_thousands_of_labels_has_only_those_on_the_screen(browser: Browser, tmp_path: Path) -> None:
     with studio_in(tmp_path) as studio, page_of(browser, studio) as page:
-        made(studio, "One picture of a hen")
+        made(studio, "One image of a hen")
         at, number = "2026-01-01T00:00:00Z", 3000
         given = [
             {

@@ -52,13 +52,13 @@ def panel(page: Page) -> Locator:
     return page.get_by_role("dialog")
 
 
-def picture_of(page: Page, number: int) -> str:
+def image_of(page: Page, number: int) -> str:
     return str(step(page, number).get_by_role("img").get_attribute("src"))
 
 
 @pytest.fixture
 def gated(browser: Browser, tmp_path: Path) -> object:
-    """Starts a studio whose pictures wait, with a page that looks at it."""
+    """Starts a studio whose images wait, with a page that looks at it."""
     with studio_in(tmp_path / "gated", free=0) as studio, page_of(browser, studio) as page:
         yield studio, page
 
@@ -74,7 +74,7 @@ def test_a_plan_is_edited_reordered_extended_and_approved(page: Page, shared: St
     page.get_by_role("button", name="Delete step 3").click()
     page.get_by_role("button", name="Add a step").click()
     page.get_by_role("button", name="Draw the edited plan").click()
-    assert page.get_by_role("alert").get_by_text("Step 3: describe the picture").is_visible()
+    assert page.get_by_role("alert").get_by_text("Step 3: describe the image").is_visible()
     page.get_by_role("checkbox", name="Text only").nth(2).check()
     captions.nth(2).fill("The end.")
     page.get_by_role("button", name="Draw the edited plan").click()
@@ -118,34 +118,34 @@ def test_a_document_is_stopped_and_goes_on(gated: tuple[Studio, Page]) -> None:
     ask(page, "How a frog grows up, in three pictures", hold=False)
     studio.free(1)
     page.locator(".state").get_by_text("Drawing step 2 of 3").wait_for()
-    first = picture_of(page, 1)
+    first = image_of(page, 1)
     page.get_by_role("button", name="Stop").click()
     page.get_by_text("Stopped. What was drawn is kept.").wait_for()
     studio.free(1000)
     page.get_by_role("button", name="Go on").click()
     step(page, 3).get_by_role("img").wait_for()
     done(page)
-    assert picture_of(page, 1) == first
+    assert image_of(page, 1) == first
     assert page.get_by_text("Stopped.").count() == 0
 
 
 def test_a_step_is_drawn_again_chosen_and_undone(page: Page, shared: Studio) -> None:
     id_ = made(page, "How a frog grows up, in two pictures")
-    before = [picture_of(page, 1), picture_of(page, 2)]
+    before = [image_of(page, 1), image_of(page, 2)]
     step(page, 1).get_by_role("link", name="Change step 1").last.click()
     panel(page).get_by_role("textbox", name="Prompt").fill("a red egg on a leaf")
     panel(page).get_by_role("spinbutton", name="Seed").fill("7")
     panel(page).get_by_role("button", name="Draw again").click()
     page.get_by_role("button", name="Undo").wait_for()
-    assert picture_of(page, 1) != before[0]
-    assert picture_of(page, 2) != before[1]  # it starts from the first one
+    assert image_of(page, 1) != before[0]
+    assert image_of(page, 2) != before[1]  # it starts from the first one
     facts = shared.get(f"/v1/documents/{id_}")
     assert facts["steps"][0]["attempts"][-1]["prompt"] == "a red egg on a leaf"
 
     page.get_by_role("button", name="Undo").click()
     page.get_by_role("button", name="Undo").wait_for(state="detached")
     done(page)
-    assert [picture_of(page, 1), picture_of(page, 2)] == before
+    assert [image_of(page, 1), image_of(page, 2)] == before
 
     step(page, 1).get_by_role("link", name="Change step 1").last.click()
     panel(page).get_by_role("checkbox", name="Keep the later steps").check()
@@ -153,25 +153,25 @@ def test_a_step_is_drawn_again_chosen_and_undone(page: Page, shared: Studio) -> 
     panel(page).get_by_role("listitem", name="Attempt 2").get_by_text("Shown", exact=True).wait_for()
     panel(page).get_by_role("button", name="Close").click()
     page.get_by_role("button", name="Undo").wait_for()
-    assert picture_of(page, 1) != before[0]
-    assert picture_of(page, 2) == before[1]
+    assert image_of(page, 1) != before[0]
+    assert image_of(page, 2) == before[1]
 
 
 def test_a_branch_is_a_document_of_its_own(page: Page, shared: Studio) -> None:
     id_ = made(page, "How a frog grows up, in three pictures")
-    pictures = [picture_of(page, number) for number in (1, 2, 3)]
+    images = [image_of(page, number) for number in (1, 2, 3)]
     page.goto(f"/#/d/{id_}/step/2")
     panel(page).get_by_role("textbox", name="Prompt").fill("a heron comes")
     panel(page).get_by_role("button", name="Branch from here").click()
     page.get_by_role("link", name="Branched from another document").wait_for()
     done(page)
     assert id_of(page) != id_
-    assert picture_of(page, 1).rpartition("/")[2] == pictures[0].rpartition("/")[2]
-    assert picture_of(page, 2).rpartition("/")[2] != pictures[1].rpartition("/")[2]
+    assert image_of(page, 1).rpartition("/")[2] == images[0].rpartition("/")[2]
+    assert image_of(page, 2).rpartition("/")[2] != images[1].rpartition("/")[2]
     page.get_by_role("link", name="Branched from another document").click()
     page.wait_for_url(f"**/d/{id_}")
     done(page)
-    assert [picture_of(page, number) for number in (1, 2, 3)] == pictures
+    assert [image_of(page, number) for number in (1, 2, 3)] == images
 
 
 def _is_zip_with(*names: str) -> Callable[[bytes], bool]:
@@ -186,7 +186,7 @@ FORMATS: dict[str, tuple[str, str, Callable[[bytes], bool]]] = {
     "pdf": ("PDF", "fpdf", lambda data: data.startswith(b"%PDF-")),
     "epub": ("EPUB", "jinja2", _is_zip_with("mimetype", ".opf", ".png")),
     "pptx": ("PowerPoint", "pptx", _is_zip_with("ppt/slides/slide1.xml", "ppt/media")),
-    "zip": ("Markdown and pictures", "jinja2", _is_zip_with(".md", ".png")),
+    "zip": ("Markdown and images", "jinja2", _is_zip_with(".md", ".png")),
     "html": ("Web page", "jinja2", lambda data: b"<!doctype html>" in data[:200].lower()),
 }
 
@@ -231,7 +231,7 @@ def test_a_service_that_is_killed_and_comes_back_is_waited_for(gated: tuple[Stud
 
 def test_two_tabs_show_the_same(page: Page, shared: Studio) -> None:
     id_ = made(page, "How a frog grows up, in two pictures")
-    before = picture_of(page, 1)
+    before = image_of(page, 1)
     other = page.context.new_page()
     other.goto(f"/#/d/{id_}")
     done(other)
@@ -239,7 +239,7 @@ def test_two_tabs_show_the_same(page: Page, shared: Studio) -> None:
     panel(page).get_by_role("button", name="Draw again").click()
     other.get_by_role("button", name="Undo").wait_for()
     done(other)
-    assert picture_of(other, 1) == picture_of(page, 1) != before
+    assert image_of(other, 1) == image_of(page, 1) != before
 
 
 def test_a_slow_network_only_takes_longer(browser: Browser, shared: Studio) -> None:
@@ -277,7 +277,7 @@ def test_a_phone_is_enough(browser: Browser, shared: Studio) -> None:
             fits()
 
 
-def test_pictures_are_added_pasted_dropped_and_removed(page: Page, shared: Studio) -> None:
+def test_images_are_added_pasted_dropped_and_removed(page: Page, shared: Studio) -> None:
     from PIL import Image
 
     def png(colour: str) -> bytes:
@@ -304,9 +304,9 @@ def test_pictures_are_added_pasted_dropped_and_removed(page: Page, shared: Studi
     page.get_by_role("img", name="Picture 3 of the request").wait_for()
     page.get_by_role("button", name="Remove picture 2").click()
     page.locator("input[type=file]").set_input_files(
-        [{"name": "letter.txt", "mimeType": "text/plain", "buffer": b"no picture"}]
+        [{"name": "letter.txt", "mimeType": "text/plain", "buffer": b"no image"}]
     )
-    page.get_by_role("alert").get_by_text("letter.txt is not a picture").wait_for()
+    page.get_by_role("alert").get_by_text("letter.txt is not an image").wait_for()
     page.get_by_role("textbox", name="Your request").fill("Paint it green, in two pictures")
     page.get_by_role("button", name="Write the plan").click()
     page.get_by_role("button", name="Draw it").wait_for()
@@ -328,7 +328,7 @@ def test_everything_inside_is_shown(page: Page, shared: Studio) -> None:
     calls = page.get_by_role("listitem").filter(has_text="Planner")
     calls.locator("summary").click()
     assert calls.locator("pre").inner_text().strip()
-    assert page.locator(".log > li").count() == 7  # a plan; a picture and a verdict; two of both
+    assert page.locator(".log > li").count() == 7  # a plan; an image and a verdict; two of both
 
     page.goto(f"/#/d/{id_}/step/2")
     first = panel(page).get_by_role("listitem", name="Attempt 1")

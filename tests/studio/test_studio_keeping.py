@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 DOCUMENTS = 6300
-"""With four pictures each, more than 25,000."""
+"""With four images each, more than 25,000."""
 
 
 def finished(studio: Studio, id_: str) -> bool:
@@ -107,7 +107,7 @@ def test_a_full_library_scrolls_to_its_end_with_few_tiles_in_the_page(browser: B
 
 @pytest.fixture
 def waiting(browser: Browser, tmp_path: Path) -> Iterator[tuple[Studio, Page, list[str]]]:
-    """A studio that makes one document at a time, whose pictures wait; and three documents, in this order."""
+    """A studio that makes one document at a time, whose images wait; and three documents, in this order."""
     arguments = ("--dry-run", "--offer", "none", "--concurrency", "1")
     with studio_in(tmp_path / "queue", *arguments, free=0) as studio, page_of(browser, studio) as page:
         ids = [studio.submit(f"{name} in one picture") for name in ("Alpha", "Beta", "Gamma")]

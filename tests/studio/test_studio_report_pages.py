@@ -61,7 +61,7 @@ def framed(page: Page, words: str) -> Frame:
     return page.frames[1]
 
 
-def test_a_report_appears_is_opened_and_its_pictures_are_looked_at(
+def test_a_report_appears_is_opened_and_its_images_are_looked_at(
     page: Page, studio: Studio, collection: None
 ) -> None:
     page.goto("/#/reports")
@@ -87,14 +87,14 @@ def test_a_report_appears_is_opened_and_its_pictures_are_looked_at(
 
 def test_links_in_a_report_are_followed_and_change_the_address(page: Page, studio: Studio) -> None:
     head = "<!doctype html><head><title>{}</title></head>"
-    picture = studio.folder / "bench" / "a b" / "pictures" / "one.png"
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (40, 20), "teal").save(picture)
+    image = studio.folder / "bench" / "a b" / "pictures" / "one.png"
+    image.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (40, 20), "teal").save(image)
     run = head.format("A run") + "<h1>The run</h1>"
     written(studio, "bench/a b/runs/1/document.html", run)
     written(studio, "bench/a b/result.json", '{"strict": 0.5}')
-    text = head.format("bench ueval") + '<h1>Numbers</h1><a href="pictures/one.png" target="_blank">'
-    text += '<img src="pictures/one.png" alt="teal"></a><a href="runs/1/document.html">the run</a>'
+    text = head.format("bench ueval") + '<h1>Numbers</h1><a href="images/one.png" target="_blank">'
+    text += '<img src="images/one.png" alt="teal"></a><a href="runs/1/document.html">the run</a>'
     written(studio, "bench/a b/report-all.html", text)
     page.goto("/#/reports/bench/a%20b/report-all.html")  # a link that somebody sent
     framed(page, "Numbers")

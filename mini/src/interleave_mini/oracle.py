@@ -1,6 +1,6 @@
 """The oracle: a planner, critic and scorer that compute their answers instead of learning them.
 
-It parses requests with the miniature's language and looks at pictures with its reader. It is the teacher of
+It parses requests with the miniature's language and looks at images with its reader. It is the teacher of
 the learned agents, the judge of their work and their upper bound in benchmarks; every output it takes part in
 says so.
 """
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 EXACT_SHARE = 0.35
 """The share of refined prompts that are exact, where their wording is varied."""
 Readings = tuple[Reading | None, Reading]
-"""Of the picture before, None where there is none, and of the picture after."""
+"""Of the image before, None where there is none, and of the image after."""
 
 
 class Oracle:
-    """Plans, judges and scores by parsing the miniature's language and reading its pictures."""
+    """Plans, judges and scores by parsing the miniature's language and reading its images."""
 
     class Options(BackendOptions):
         refine: Literal["exact", "varied"] = "exact"
@@ -76,7 +76,7 @@ class Oracle:
         return with_scenes(task) if self.options.scenes else task.plan()
 
     async def judge(self, seen: CriticInput) -> Verdict:
-        """Whether the picture shows what the plan asks for; a rejection comes with a refined prompt."""
+        """Whether the image shows what the plan asks for; a rejection comes with a refined prompt."""
         readings = await _read_async(seen)
         verdict = judge_attempt(seen, readings, refine=self.options.refine)
         return _opposite(verdict, seen, readings) if _errs(seen, self.options.errs) else verdict
@@ -98,7 +98,7 @@ class Oracle:
         return score_attempt(seen, await _read_async(seen))
 
     async def audit(self, document: agents.Document) -> tuple[Finding, ...]:
-        """The pictures that do not show what the plan as a whole asks for."""
+        """The images that do not show what the plan as a whole asks for."""
         readings = await shared_batched_reader().read_all([each.image for each in document.steps])
         findings = []
         for each, reading in zip(document.steps, readings, strict=True):
@@ -121,7 +121,7 @@ def with_scenes(task: Task) -> Plan:
 
 
 def parse_request(request: Request) -> Task:
-    """The task behind a request, its pictures read; raises `InputError` where it is not known.
+    """The task behind a request, its images read; raises `InputError` where it is not known.
 
     The benchmark's own requests are looked up. Others are parsed by the grammar, where it is installed.
     """
@@ -146,22 +146,22 @@ def parse_request(request: Request) -> Task:
 
 
 async def _read_async(seen: CriticInput) -> Readings:
-    """The pictures before and after, read in one batch with those of concurrent calls."""
-    *before, after = await shared_batched_reader().read_all(_pictures(seen))
+    """The images before and after, read in one batch with those of concurrent calls."""
+    *before, after = await shared_batched_reader().read_all(_images(seen))
     return (before[0] if before else None), after
 
 
 def _read(seen: CriticInput) -> Readings:
-    *before, after = map(shared_batched_reader().read, _pictures(seen))
+    *before, after = map(shared_batched_reader().read, _images(seen))
     return (before[0] if before else None), after
 
 
-def _pictures(seen: CriticInput) -> list[Image]:
+def _images(seen: CriticInput) -> list[Image]:
     return [seen.after] if _is_blank(seen.before) else [seen.before, seen.after]
 
 
 def judge_attempt(seen: CriticInput, readings: Readings | None = None, *, refine: str = "exact") -> Verdict:
-    """The oracle's verdict on a picture; a rejection words the planned prompt again, exactly or varied."""
+    """The oracle's verdict on an image; a rejection words the planned prompt again, exactly or varied."""
     reading_before, reading = readings or _read(seen)
     try:
         before, target = _scenes(seen, reading_before)
@@ -183,7 +183,7 @@ def _errs(seen: CriticInput, share: float) -> bool:
 
 
 def _opposite(verdict: Verdict, seen: CriticInput, readings: Readings) -> Verdict:
-    """A wrong verdict: a right picture refused for a fault that it has not, or a wrong one accepted."""
+    """A wrong verdict: a right image refused for a fault that it has not, or a wrong one accepted."""
     if verdict.outcome is Outcome.REJECTED:
         return Verdict(outcome=Outcome.ACCEPTED, reasoning=ACCEPTED, confidence=1.0)
     if verdict.outcome is Outcome.UNREADABLE:
@@ -199,7 +199,7 @@ def _opposite(verdict: Verdict, seen: CriticInput, readings: Readings) -> Verdic
 
 
 def score_attempt(seen: CriticInput, readings: Readings | None = None) -> Scores:
-    """The oracle's marks for a picture; raises `ReplyError` for a prompt that is not in the language."""
+    """The oracle's marks for an image; raises `ReplyError` for a prompt that is not in the language."""
     reading_before, reading = readings or _read(seen)
     try:
         before, target = _scenes(seen, reading_before)
@@ -214,11 +214,11 @@ def _scenes(seen: CriticInput, reading_before: Reading | None) -> tuple[Scene | 
     return before, parse_prompt(seen.planned_prompt, before)
 
 
-def _is_blank(picture: Image) -> bool:
-    """Whether it is the white canvas that a critic is shown where there is no picture before."""
-    if picture.mode == "RGB" and picture.getpixel((0, 0)) != (255, 255, 255):
+def _is_blank(image: Image) -> bool:
+    """Whether it is the white canvas that a critic is shown where there is no image before."""
+    if image.mode == "RGB" and image.getpixel((0, 0)) != (255, 255, 255):
         return False
-    return all(low == high == 255 for low, high in picture.convert("RGB").getextrema())  # type: ignore[misc]
+    return all(low == high == 255 for low, high in image.convert("RGB").getextrema())  # type: ignore[misc]
 
 
 def refine_prompt(target: Scene, before: Scene | None, rng: Random | None = None) -> str:
@@ -234,5 +234,5 @@ def refine_prompt(target: Scene, before: Scene | None, rng: Random | None = None
 
 
 def _rng_for(seen: CriticInput) -> Random:
-    """Seeded by prompt and picture, so that the same attempt always gets the same verdict."""
+    """Seeded by prompt and image, so that the same attempt always gets the same verdict."""
     return Random(f"{seen.prompt}/{images.pixel_digest(seen.after)}")

@@ -110,14 +110,14 @@ def has_unwanted(unwanted: Sequence[str]) -> str:
 
 
 def more_than_fit(text: str) -> str | None:
-    """A number of things in a request that no picture has room for; None where there is none."""
+    """A number of things in a request that no image has room for; None where there is none."""
     found = _MORE_THAN_NINE.search(_SAID_OTHERWISE.sub(" ", text))
     return found[0] if found else None
 
 
 def unwanted_in(plan: Plan, request: Request) -> list[str]:
-    """What a request without pictures says is not to be there, and the last picture of the plan has."""
-    scenes = [] if request.pictures else scenes_of(plan)
+    """What a request without images says is not to be there, and the last image of the plan has."""
+    scenes = [] if request.images else scenes_of(plan)
     if not scenes:
         return []
     kinds = {thing.kind for thing in scenes[-1].things.values()}
@@ -139,7 +139,7 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
     places = list(_missing_places(asked, planned))
     asked = _PLACE.sub(" ", asked)  # nothing stands "among the trees"
     kinds = _drawn_kinds(plan)
-    scenes = [] if request.pictures else scenes_of(plan)
+    scenes = [] if request.images else scenes_of(plan)
     is_riddle = (
         topic_of(plan) in language().riddle_topics
     )  # "the vegetable that bunnies love" asks for no rabbit
@@ -199,7 +199,7 @@ def impossible_step(plan: Plan, scene: Scene | None = None) -> str | None:
 
 
 def scenes_of(plan: Plan) -> list[Scene]:
-    """The pictures of a plan from nothing; none where a prompt cannot be carried out."""
+    """The images of a plan from nothing; none where a prompt cannot be carried out."""
     scenes: list[Scene] = []
     for step in plan.steps:
         try:
@@ -245,10 +245,10 @@ def named_things(plan: Plan) -> list[str]:
 def _asked_text(request: Request) -> str:
     """The words that say what is to be drawn.
 
-    Where pictures are given, most words refer to what they show; only what is spoken of as something new,
+    Where images are given, most words refer to what they show; only what is spoken of as something new,
     in the text after them, must be in the plan.
     """
-    if not request.pictures:
+    if not request.images:
         return request.text
     last = next((part.text for part in reversed(request.parts) if isinstance(part, Text)), "")
     return ". ".join(found[0] for found in _SOMETHING_NEW.finditer(last))
@@ -271,7 +271,7 @@ def _missing_pairs(asked: str, planned: str, kinds: set[str]) -> Iterator[str]:
 
 
 def _missing_counts(asked: str, planned: str, scenes: Sequence[Scene]) -> Iterator[str]:
-    """Numbers of things that no picture has, as far as the prompts tell; else, that nothing speaks of."""
+    """Numbers of things that no image has, as far as the prompts tell; else, that nothing speaks of."""
     for found in COUNTED.finditer(asked):
         said = found["count"].lower()
         number = int(said) if said.isdigit() else NUMBERS.index(said)
@@ -300,7 +300,7 @@ _PUT_DOWN = re.compile(
 
 
 def _not_put_down(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
-    """What a gripper is to do with a block that it still holds in the last picture."""
+    """What a gripper is to do with a block that it still holds in the last image."""
     holds = bool(scenes) and scenes[-1].gripper is not None and scenes[-1].gripper.holds is not None
     if holds and (said := _PUT_DOWN.search(asked)):
         yield said[0]
@@ -322,7 +322,7 @@ _RELATION = re.compile(
 
 
 def _missing_relations(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
-    """Where something is beside something else, and no picture shows it there."""
+    """Where something is beside something else, and no image shows it there."""
     for found in _RELATION.finditer(asked):
         one, other = (KIND_OF[found[name].lower()] for name in ("thing", "other"))
         if one == other or not scenes:

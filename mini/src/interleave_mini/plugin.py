@@ -2,7 +2,7 @@
 
 A string such as "interleave_mini.oracle:Oracle" is imported when the backend is first used. `draws` checks a
 prompt and `takes` checks and normalises a request before any model is loaded, `suggests` finds requests that
-it can take; `generators` names the ones whose pictures the miniature's agents can read.
+it can take; `generators` names the ones whose images the miniature's agents can read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from interleave import BackendInfo
 from interleave.local.backends import NEEDS
 
-PICTURES_OF = ("mini", "world")
+IMAGES_OF = ("mini", "world")
 CHAINS = "interleave_mini.bench.chains:MiniChains"
 
 GENERATOR = BackendInfo(
@@ -36,7 +36,7 @@ VLM = BackendInfo(
     note="The miniature's own small models took part: they know its little world alone, and they err.",
     takes="interleave_mini.requests:accept_request",
     suggests="interleave_mini.requests:suggest_requests",
-    generators=PICTURES_OF,
+    generators=IMAGES_OF,
 )
 ORACLE = BackendInfo(
     "interleave_mini.oracle:Oracle",
@@ -45,5 +45,5 @@ ORACLE = BackendInfo(
     "no language model took part.",
     takes="interleave_mini.requests:accept_request",
     suggests="interleave_mini.requests:suggest_requests",
-    generators=PICTURES_OF,
+    generators=IMAGES_OF,
 )

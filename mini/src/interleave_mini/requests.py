@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import groupby
 
-from interleave import InputError, Picture, Plan, Request, Text
+from interleave import ImagePart, InputError, Plan, Request, Text
 from interleave.plugin import Part, agents, one_line
 from interleave.plugin import count as counted
 from interleave_mini.language.vocabulary import (
@@ -46,7 +46,7 @@ from interleave_mini.world.scene import CELLS, Scene
 log = logging.getLogger(__name__)
 
 MIN_CLEAR_CELLS = 5
-"""Of nine: a picture of this world has nearly all its cells clear, any other picture none."""
+"""Of nine: an image of this world has nearly all its cells clear, any other image none."""
 MAX_SHOWN, MAX_WORD_LENGTH, MAX_REQUEST_SHOWN = 6, 40, 200
 EXAMPLES = (
     "How a frog grows up, step by step, in four pictures",
@@ -74,14 +74,14 @@ def accept_request(request: Request, options: Mapping[str, str]) -> Request:
     order. Nothing else stands between the person's words and the planner.
     """
     request = normalise_story(request)
-    with_pictures = bool(request.pictures)
-    found = corrections(request.text, with_pictures=with_pictures)
+    with_images = bool(request.images)
+    found = corrections(request.text, with_images=with_images)
     if found:
         log.warning("read %s", listed([f"“{wrong}” as “{right}”" for wrong, right in found.items()]))
         request = Request(
             tuple(
                 Text(corrected(part.text, found))
-                if isinstance(part, Text) and not (with_pictures and _STEP.match(part.text))
+                if isinstance(part, Text) and not (with_images and _STEP.match(part.text))
                 else part
                 for part in request.parts
             ),
@@ -101,16 +101,16 @@ def check_prompt(prompt: str) -> None:
 
 
 def check_request(request: Request) -> None:
-    """Raise `InputError` for unknown words, and for pictures that are not of the miniature's world."""
+    """Raise `InputError` for unknown words, and for images that are not of the miniature's world."""
     check_words(request)
-    if not request.pictures:
+    if not request.images:
         return
     from interleave_mini.reader import shared_reader  # loads all that draws, and takes seconds to make
     from interleave_mini.reader.scores import is_clear
 
-    for number, reading in enumerate(shared_reader().read_many(list(request.pictures)), start=1):
+    for number, reading in enumerate(shared_reader().read_many(list(request.images)), start=1):
         if sum(is_clear(reading, cell) for cell in range(CELLS)) < MIN_CLEAR_CELLS:
-            which = f"picture {number} is" if len(request.pictures) > 1 else "the picture is"
+            which = f"picture {number} is" if len(request.images) > 1 else "the picture is"
             raise InputError(
                 f"{which} not of the miniature's world, and it knows no other: begin with one that it has "
                 f"drawn, or leave it out. {REAL_MODELS}"
@@ -120,7 +120,7 @@ def check_request(request: Request) -> None:
 def check_words(request: Request) -> None:
     """Raise `InputError`, with neighbours in meaning and requests to paste, for unknown words."""
     text = request.text
-    unknown = unknown_words(text, with_pictures=bool(request.pictures))
+    unknown = unknown_words(text, with_images=bool(request.images))
     if not unknown:
         _check_numbers(text)
         return
@@ -228,7 +228,7 @@ class PlanCheck:
             return f"The plan has {counted(len(plan.steps), 'step')}, and {wanted} are wanted."
         if prompt := impossible_step(plan, _last_scene(request)):
             return f"Nobody can draw “{prompt}”."
-        if request.pictures:
+        if request.images:
             return ""
         if unwanted := unwanted_in(plan, request):
             return has_unwanted(unwanted)
@@ -237,17 +237,17 @@ class PlanCheck:
     def refusal(self, request: Request, plan: Plan) -> InputError | None:
         """What the person is told when no plan is better.
 
-        A plan for given pictures stands if all that is wrong is a thing taken for another: the generator sees
-        the picture too, and mostly does what is meant.
+        A plan for given images stands if all that is wrong is a thing taken for another: the generator sees
+        the image too, and mostly does what is meant.
         """
-        if request.pictures and not missing_from(plan, request) and _other_count(request, plan) is None:
+        if request.images and not missing_from(plan, request) and _other_count(request, plan) is None:
             return None
         return InputError(
             f"{_why(request, plan)}. It can do {quoted(nearest_requests(request.text))}. {REAL_MODELS}"
         )
 
     def meaning(self, plan: Plan) -> Hashable:
-        """The pictures of a plan; its words where pictures are given, which the plan does not know."""
+        """The images of a plan; its words where images are given, which the plan does not know."""
         return tuple(scenes_of(plan)) or tuple((step.prompt, step.caption) for step in plan.steps)
 
 
@@ -270,16 +270,16 @@ def _why(request: Request, plan: Plan) -> str:
 
 
 def _last_scene(request: Request) -> Scene | None:
-    """What the last picture of a request shows, which the plan goes on from; None without pictures."""
-    if not request.pictures:
+    """What the last image of a request shows, which the plan goes on from; None without images."""
+    if not request.images:
         return None
     from interleave_mini.reader import shared_batched_reader
 
-    return shared_batched_reader().read(request.pictures[-1]).scene
+    return shared_batched_reader().read(request.images[-1]).scene
 
 
 def _other_count(request: Request, plan: Plan) -> int | None:
-    """The number of pictures that a request names, where the plan has another; None where it has not."""
+    """The number of images that a request names, where the plan has another; None where it has not."""
     wanted = agents.named_steps(request)
     return wanted if wanted is not None and wanted != len(plan.steps) else None
 
@@ -288,33 +288,33 @@ def _other_count(request: Request, plan: Plan) -> int | None:
 
 
 def normalise_story(request: Request) -> Request:
-    """A picture story that has begun, in the planner's form: title, “Step 1: …” and picture, then the wish.
+    """A picture story that has begun, in the planner's form: title, “Step 1: …” and image, then the wish.
 
-    Users send documents with a title, headings, and captions above or below the pictures. Any request that is
+    Users send documents with a title, headings, and captions above or below the images. Any request that is
     not such a story, or has that form already, is returned as it is.
     """
-    parts = [part for part in request.parts if isinstance(part, Picture) or part.text.strip()]
+    parts = [part for part in request.parts if isinstance(part, ImagePart) or part.text.strip()]
     if len(parts) < 3:
         return request
     first, *story, wish = parts
     if not isinstance(first, Text) or not isinstance(wish, Text):
         return request
-    pictures = [part for part in story if isinstance(part, Picture)]
-    if not pictures or (isinstance(story[0], Text) and _STEP.match(story[0].text)):
+    images = [part for part in story if isinstance(part, ImagePart)]
+    if not images or (isinstance(story[0], Text) and _STEP.match(story[0].text)):
         return request
     title, *words = _LEAD.sub("", _unescaped(first.text)).strip().split("\n", 1)
     captions = _captions([Text("\n".join(words)), *story])
     normalised: list[Part] = [Text(title.strip())]
-    for number, (caption, picture) in enumerate(zip(captions, pictures, strict=True), start=1):
-        normalised += [Text(f"Step {number}: {caption}"), picture]
+    for number, (caption, image) in enumerate(zip(captions, images, strict=True), start=1):
+        normalised += [Text(f"Step {number}: {caption}"), image]
     return Request((*normalised, wish), request.assets)
 
 
 def _captions(story: Sequence[Part]) -> list[str]:
-    """The caption of each picture: the text above it if the first picture has text above it, else below."""
+    """The caption of each image: the text above it if the first image has text above it, else below."""
     texts = [""]
-    for is_picture, some in groupby(story, lambda part: isinstance(part, Picture)):
-        if is_picture:
+    for is_image, some in groupby(story, lambda part: isinstance(part, ImagePart)):
+        if is_image:
             texts += [""] * len(list(some))
         else:
             text = "\n".join(part.text for part in some if isinstance(part, Text))

@@ -14,17 +14,17 @@ from interleave.plugin import BackendOptions, Spec
 
 
 class WorldPainter:
-    """Parses the prompt and draws the scene it asks for, starting from the source picture if there is one.
+    """Parses the prompt and draws the scene it asks for, starting from the source image if there is one.
 
     It is the upper bound for generators. With `?mistakes=0.3` it errs on purpose in that share of its
-    pictures, so that a critic has something to find. From a prompt it cannot parse it draws the things named.
+    images, so that a critic has something to find. From a prompt it cannot parse it draws the things named.
     """
 
     class Options(BackendOptions):
         mistakes: float = Field(default=0.0, ge=0, le=1)
-        """The share of pictures with a mistake made on purpose; half of it for exact prompts."""
+        """The share of images with a mistake made on purpose; half of it for exact prompts."""
         of: Literal["thing", "picture"] = "thing"
-        """What is wrong then: one thing, as critics were trained to see, or everything in the picture."""
+        """What is wrong then: one thing, as critics were trained to see, or everything in the image."""
 
     def __init__(self, *, spec: Spec, options: Options) -> None:
         if spec.model or spec.base_url:
@@ -46,7 +46,7 @@ class WorldPainter:
         from interleave_mini.language.prompts import is_exact, literal_scene, parse_prompt
         from interleave_mini.reader import shared_batched_reader
         from interleave_mini.world.drawing import draw
-        from interleave_mini.world.mistakes import with_mistake, with_mistake_of_the_picture
+        from interleave_mini.world.mistakes import with_mistake, with_mistake_of_the_image
         from interleave_mini.world.operations import Impossible
 
         before = shared_batched_reader().read(request.sources[0]).scene if request.sources else None
@@ -59,5 +59,5 @@ class WorldPainter:
         if rng.random() >= share:
             return draw(scene)
         if self.options.of == "picture":
-            return draw(with_mistake_of_the_picture(scene, rng))
+            return draw(with_mistake_of_the_image(scene, rng))
         return draw(with_mistake(scene, rng, before))

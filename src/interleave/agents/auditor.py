@@ -1,4 +1,4 @@
-"""The last look at the whole: which finished pictures contradict the plan or each other."""
+"""The last look at the whole: which finished images contradict the plan or each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from interleave.agents.prompts import PromptPack, ask
 from interleave.agents.replies import FINDINGS_SCHEMA, parse_findings
 from interleave.backends.protocols import Reply, Sampling, VisionLanguageModel
 from interleave.errors import ReplyError
-from interleave.types import Asset, Finding, Outcome, Part, Picture, PlanStep, Slot, Text
+from interleave.types import Asset, Finding, ImagePart, Outcome, Part, PlanStep, Slot, Text
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -26,12 +26,12 @@ class FinishedStep:
     step: PlanStep
     image: Image
     prompt: str
-    """The prompt that made the picture."""
+    """The prompt that made the image."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """All finished pictures, in order, and the things that must stay the same."""
+    """All finished images, in order, and the things that must stay the same."""
 
     steps: tuple[FinishedStep, ...]
     assets: tuple[Asset, ...] = ()
@@ -46,7 +46,7 @@ class Auditor(Protocol):
 
 
 class CriticAsAuditor:
-    """A critic that audits picture by picture: each is judged by the description of its whole scene.
+    """A critic that audits image by image: each is judged by the description of its whole scene.
 
     A step without such a description is left out: the critic saw it when it was drawn.
     """
@@ -95,11 +95,11 @@ class VlmAuditor:
 
 
 def document_parts(document: Document) -> list[Part]:
-    """The document as a model sees it: the assets, then every step with its picture."""
+    """The document as a model sees it: the assets, then every step with its image."""
     parts: list[Part] = []
     for asset in document.assets:
         parts.append(Text(f"Must stay the same: {asset.name}. {asset.description}".strip() + "\n"))
     for each in document.steps:
         said = each.step.scene or each.step.text or each.prompt
-        parts += [Text(f"Step {each.step.number}: {said}\n"), Picture(each.image), Text("\n")]
+        parts += [Text(f"Step {each.step.number}: {said}\n"), ImagePart(each.image), Text("\n")]
     return parts

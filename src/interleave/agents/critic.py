@@ -1,4 +1,4 @@
-"""A picture before and after → a verdict, and a better prompt where the picture is rejected."""
+"""An image before and after → a verdict, and a better prompt where the image is rejected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from interleave.backends.protocols import Message, Reply, Sampling, VisionLangua
 from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import BackendError, ConfigurationError, Failure, ReplyError
 from interleave.images import white_canvas
-from interleave.types import Outcome, Picture, Plan, PlanStep, Request, Scores, Slot, Verdict
+from interleave.types import ImagePart, Outcome, Plan, PlanStep, Request, Scores, Slot, Verdict
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -37,7 +37,7 @@ class CriticInput:
 
     planned_prompt: str
     prompt: str
-    """The prompt that this picture was drawn with."""
+    """The prompt that this image was drawn with."""
     before: Image
     after: Image
     slot: Slot = Slot()
@@ -52,7 +52,7 @@ class Critic(Protocol):
 def critic_input(
     planned_prompt: str, prompt: str, sources: tuple[Image, ...], image: Image, slot: Slot = Slot()
 ) -> CriticInput:
-    """What the critic sees, always a pair of pictures; used by inference, data, training and benchmarks."""
+    """What the critic sees, always a pair of images; used by inference, data, training and benchmarks."""
     before = sources[-1] if sources else white_canvas(image.size)
     return CriticInput(planned_prompt, prompt, before, image, slot)
 
@@ -62,13 +62,13 @@ def critic_messages(seen: CriticInput, pack: PromptPack) -> tuple[Message, ...]:
     return pack.messages("critic", pair_slots(seen))
 
 
-def pair_slots(seen: CriticInput) -> dict[str, str | tuple[Picture]]:
-    """The slots of every prompt about a pair of pictures."""
+def pair_slots(seen: CriticInput) -> dict[str, str | tuple[ImagePart]]:
+    """The slots of every prompt about a pair of images."""
     return {
         "planned_prompt": seen.planned_prompt,
         "prompt": seen.prompt,
-        "before": (Picture(seen.before),),
-        "after": (Picture(seen.after),),
+        "before": (ImagePart(seen.before),),
+        "after": (ImagePart(seen.after),),
     }
 
 
@@ -126,7 +126,7 @@ class VlmCritic:
 class _VerdictReader:
     """Parses verdicts; the first rejection without a better prompt is sent back, the second is accepted.
 
-    A picture that only strictness rejects is not sent back: the critic would have to contradict itself.
+    An image that only strictness rejects is not sent back: the critic would have to contradict itself.
     """
 
     def __init__(self, strict: float | None) -> None:
@@ -149,7 +149,7 @@ class _VerdictReader:
 
 
 def acceptance_probability(reply: Reply) -> float | None:
-    """The probability of "this picture is right": that of the token with the judgement."""
+    """The probability of "this image is right": that of the token with the judgement."""
     text = "".join(token.text for token in reply.tokens)
     thought = text.lower().rfind("</think>")
     judged = _JUDGEMENT.search(text, max(thought, 0))
@@ -204,7 +204,7 @@ ROLES = ("planner", "critic")
 class NoAgent:
     """`none`: leaves the planner or the critic out, to measure what each contributes.
 
-    As planner, makes the request itself the prompt of one picture; as critic, accepts every picture.
+    As planner, makes the request itself the prompt of one image; as critic, accepts every image.
     """
 
     class Options(BackendOptions):

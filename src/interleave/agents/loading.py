@@ -95,7 +95,7 @@ def critic_from(backend: Any, pack: PromptPack, *, strict: float | None = None) 
 
 
 def auditor_from(critic: Critic) -> Auditor:
-    """The auditor that a critic makes: its own way, a model that sees all at once, or picture by picture."""
+    """The auditor that a critic makes: its own way, a model that sees all at once, or image by image."""
     if isinstance(critic, Auditor):
         return critic
     if isinstance(critic, VlmCritic) and critic.pack.description.audits == "document":

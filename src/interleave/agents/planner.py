@@ -1,6 +1,6 @@
 """Request → plan; or chapter after chapter, each when the one before it is drawn.
 
-In chapters, each planned from a summary and the latest picture, a document may have hundreds of steps
+In chapters, each planned from a summary and the latest image, a document may have hundreds of steps
 although its planner can only write a few at a time.
 """
 
@@ -21,7 +21,7 @@ from interleave.events import Planned
 from interleave.step_counts import asking_text, chapter_place, named_step_count
 from interleave.text import count
 from interleave.text import count as counted
-from interleave.types import Part, Picture, Plan, Request, Slot, Text
+from interleave.types import ImagePart, Part, Plan, Request, Slot, Text
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -32,11 +32,11 @@ _FOR_EACH = re.compile(
     r"\b(?:each|every)\s+(?:picture|image|photo|frame|panel)\b",
     re.IGNORECASE,
 )
-"""A wish for one text for each picture that is given."""
+"""A wish for one text for each image that is given."""
 
 
 class Planner(Protocol):
-    """Writes the whole plan before the first picture is drawn."""
+    """Writes the whole plan before the first image is drawn."""
 
     async def plan(self, request: Request) -> Plan: ...
 
@@ -182,7 +182,7 @@ def planner_messages(request: Request, pack: PromptPack, *, with_assets: bool = 
 
     With assets it is also asked for what must stay the same, and for the whole scene of every step.
     """
-    prompt = "planner_interleaved" if request.pictures else "planner_text"
+    prompt = "planner_interleaved" if request.images else "planner_text"
     first, *others = pack.messages(prompt, {"request": request_parts(request)})
     if not with_assets:
         return (first, *others)
@@ -197,7 +197,7 @@ def request_parts(request: Request) -> tuple[Part, ...]:
 
 
 def _asset_parts(request: Request) -> Iterator[Part]:
-    """What is known of named things: descriptions first, then each picture after its name."""
+    """What is known of named things: descriptions first, then each image after its name."""
     for asset in sorted(request.assets, key=lambda asset: asset.image is not None):
         said = asset.description.strip().rstrip(".")
         if asset.image is None:
@@ -205,7 +205,7 @@ def _asset_parts(request: Request) -> Iterator[Part]:
             continue
         words = f" ({asset.kind}): {said}. It" if said else ", which"
         yield Text(f"\nThis is “{asset.name}”{words} must always look like this: ")
-        yield Picture(asset.image)
+        yield ImagePart(asset.image)
 
 
 def _one_part_a_line(parts: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -224,11 +224,11 @@ def _checked(plan: Plan, request: Request, wanted: int | None, max_steps: int, r
     if wanted is not None and count != wanted:
         have = counted(count, "step")
         raise ReplyError(f"the plan has {have}, and the user asked for exactly {wanted}", reply=reply)
-    pictures = _captions_wanted(request) if wanted is None and _is_words(plan) else 0
-    if pictures and count not in (1, pictures):  # a single text may hold all of them
-        have, given = counted(count, "text"), counted(pictures, "picture")
+    images = _captions_wanted(request) if wanted is None and _is_words(plan) else 0
+    if images and count not in (1, images):  # a single text may hold all of them
+        have, given = counted(count, "text"), counted(images, "picture")
         raise ReplyError(f"the answer has {have} for {given}, and one for each was asked for", reply=reply)
-    if not request.pictures and plan.steps[0].number != 1:
+    if not request.images and plan.steps[0].number != 1:
         raise ReplyError(f"the first step must have number 1, not {plan.steps[0].number}", reply=reply)
     return plan
 
@@ -239,8 +239,8 @@ def _is_words(plan: Plan) -> bool:
 
 
 def _captions_wanted(request: Request) -> int:
-    """The number of pictures, where the request asks for a text for each of them; else 0."""
-    return len(request.pictures) if _FOR_EACH.search(request.text) else 0
+    """The number of images, where the request asks for a text for each of them; else 0."""
+    return len(request.images) if _FOR_EACH.search(request.text) else 0
 
 
 TOLD_STEPS = 12
@@ -249,8 +249,8 @@ SUMMARY_CHARACTERS = 4000
 """How much of a summary a planner is given: its end, where it is longer."""
 
 
-class Pictures(Protocol):
-    """The pictures so far."""
+class Images(Protocol):
+    """The images so far."""
 
     @property
     def latest(self) -> tuple[Image, ...]: ...
@@ -263,8 +263,8 @@ class StorySoFar:
     request: Request
     plan: Plan
     """All chapters so far."""
-    pictures: tuple[Image, ...] = ()
-    """The latest picture, if there is one."""
+    images: tuple[Image, ...] = ()
+    """The latest image, if there is one."""
 
     @property
     def chapter(self) -> int:
@@ -344,13 +344,13 @@ def _refuse_unusable(
             )
 
 
-async def chapters(planner: Planner, request: Request, pictures: Pictures) -> AsyncGenerator[Planned]:
+async def chapters(planner: Planner, request: Request, images: Images) -> AsyncGenerator[Planned]:
     """The plan; and where it is written in chapters, the plan again with each further chapter."""
     plan = await planner.plan(request)
     yield Planned(plan)
     while plan.goes_on and isinstance(planner, ChapterPlanner):
         drawn = len(plan.steps)
-        plan = await planner.next_chapter(StorySoFar(request, plan, pictures.latest))
+        plan = await planner.next_chapter(StorySoFar(request, plan, images.latest))
         yield Planned(plan, drawn)
 
 
@@ -368,7 +368,7 @@ def place_of(story: StorySoFar | None, most: int) -> str:
 
 
 def told(story: StorySoFar | None) -> Iterator[Part]:
-    """What has happened so far, for the planner: the summary, the last steps, the latest picture."""
+    """What has happened so far, for the planner: the summary, the last steps, the latest image."""
     if story is None:
         yield Text("Nothing has been planned yet: this is the beginning.")
         return
@@ -380,6 +380,6 @@ def told(story: StorySoFar | None) -> Iterator[Part]:
     )
     for asset in story.plan.assets:
         yield Text(f"\nAlways the same: {asset.name}, {asset.description}")
-    if story.pictures:
+    if story.images:
         yield Text("\nThe latest picture: ")
-        yield Picture(story.pictures[-1])
+        yield ImagePart(story.images[-1])

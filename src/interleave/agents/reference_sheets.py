@@ -1,8 +1,8 @@
-"""Assets in a plan: those that a user gives, and sheets of those that are described but have no picture.
+"""Assets in a plan: those that a user gives, and sheets of those that are described but have no image.
 
 A sheet is drawn first and is then the reference of its asset. It is a step like any other: judged,
-journalled, shown, redrawn on request. No step follows from it as from the picture before; the steps that show
-its asset are given its picture.
+journalled, shown, redrawn on request. No step follows from it as from the image before; the steps that show
+its asset are given its image.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VIEWS = {
     "size and with the same colours, from the front, from the side and from behind.",
     "place": "A wide view of a place, empty, so that all of it can be seen.",
 }
-"""What is drawn of each kind; a style has no sheet, it belongs to all pictures."""
+"""What is drawn of each kind; a style has no sheet, it belongs to all images."""
 
 
 def sheet_prompt(asset: Asset) -> str:
@@ -136,7 +136,7 @@ def asset_planner(planner: Planner, *, sheets: bool = False) -> Planner:
 def with_given_assets(plan: Plan, request: Request) -> Plan:
     """The plan with what the user said about assets: those words are fixed, whatever the planner wrote.
 
-    An asset that was given as a picture alone is bound by its name, and needs no place in the plan. A plan
+    An asset that was given as an image alone is bound by its name, and needs no place in the plan. A plan
     that has all this already is returned as it is.
     """
     said = {

@@ -142,7 +142,7 @@ def parse_verdict(reply: Reply | str) -> Verdict:
 
 
 def parse_prompt(reply: Reply | str) -> str | None:
-    """The prompt in a critic's reply, whether or not it accepts the picture."""
+    """The prompt in a critic's reply, whether or not it accepts the image."""
     return parse_reply(
         reply, JUDGEMENT_KEYS, lambda value, _: _refinement(require_object(value, "a verdict"))
     )
@@ -558,7 +558,7 @@ def contradiction_in(reasoning: str) -> str | None:
     Weak critics write such sentences, and what they refuse with them is not judged at all. Only what cannot
     be read otherwise is found: the same words, but for case and articles, on both sides of "instead of", as
     whole phrases. "A small blue ball instead of a blue ball" names a difference; so does "a cat and a dog
-    instead of a dog", "a picture of a dog instead of a dog" and "a dog instead of a dog on the left".
+    instead of a dog", "an image of a dog instead of a dog" and "a dog instead of a dog on the left".
     """
     for contrast in _CONTRAST.finditer(reasoning):
         start, end = contrast.start() - WINDOW, contrast.end() + WINDOW

@@ -8,7 +8,7 @@ from interleave.backends.concurrency import (
 from interleave.backends.protocols import (
     MAX_TEMPERATURE as MAX_TEMPERATURE,
     NO_SETTINGS as NO_SETTINGS,
-    PictureSettings as PictureSettings,
+    ImageSettings as ImageSettings,
     SamplingOptions as SamplingOptions,
     Token as Token,
     check_extras as check_extras,

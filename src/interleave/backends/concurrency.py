@@ -119,7 +119,7 @@ QUICK_SHARE = 0.5
 class CallLimit:
     """Limits the calls in flight to one model, in order of arrival.
 
-    Later attempts at a step go first: a run whose picture was rejected does not fall behind the others, and a
+    Later attempts at a step go first: a run whose image was rejected does not fall behind the others, and a
     batch does not end with a few stragglers.
     """
 

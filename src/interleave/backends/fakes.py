@@ -44,17 +44,17 @@ from interleave.types import Part, Text, Value
 
 MAX_SOURCES = 16
 CARDS = 6
-"""Cards on a picture; the seventh step starts again at the top."""
+"""Cards on an image; the seventh step starts again at the top."""
 LINES, LINE_CHARACTERS, LINE_HEIGHT = 3, 30, 10
 STAMP_CELLS = 16
 
 
 class SolidGenerator:
-    """Paints a gradient for a first picture, and for every step a card with its number and words."""
+    """Paints a gradient for a first image, and for every step a card with its number and words."""
 
     class Options(BackendOptions):
         delay: float = Field(default=0.0, ge=0, le=3600)
-        """Seconds to wait before each picture, to simulate a slow model."""
+        """Seconds to wait before each image, to simulate a slow model."""
         size: int = Field(default=512, ge=64, le=2048)
 
     def __init__(self, *, spec: Spec, options: Options) -> None:
@@ -208,10 +208,10 @@ def _plan(parts: Sequence[Part]) -> str:
     place = next((found for text in texts if text and (found := read_chapter_place(text))), None)
     if place is not None:
         texts = _before_place(texts)
-    request = "\n".join(text for text in texts if text is not None)  # pictures separate words
+    request = "\n".join(text for text in texts if text is not None)  # images separate words
     asking = asking_text(texts)
     count = named_step_count(asking) or _counted(asking) or DEFAULT_STEPS
-    subject = one_line(request, 60) or "the pictures given"
+    subject = one_line(request, 60) or "the images given"
     steps = [
         {
             "step_number": number,

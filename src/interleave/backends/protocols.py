@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PictureSettings:
-    """What one picture is drawn with, where that differs from the generator's own; None: its own."""
+class ImageSettings:
+    """What one image is drawn with, where that differs from the generator's own; None: its own."""
 
     steps: int | None = None
     guidance: float | None = None
@@ -32,24 +32,24 @@ class PictureSettings:
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
 
-NO_SETTINGS = PictureSettings()
+NO_SETTINGS = ImageSettings()
 
 
 @dataclass(frozen=True)
 class ImageRequest:
-    """One picture to draw. Steps, guidance and size belong to the backend, unless `settings` names them."""
+    """One image to draw. Steps, guidance and size belong to the backend, unless `settings` names them."""
 
     prompt: str
     seed: int
     sources: tuple[Image, ...] = ()
-    """Pictures to start from, oldest first. Empty means text-to-image."""
+    """Images to start from, oldest first. Empty means text-to-image."""
     slot: Slot = Slot()
     mask: Image | None = None
     """What is redrawn of the first source: white. Only for generators whose capabilities say `masks`."""
-    settings: PictureSettings = NO_SETTINGS
+    settings: ImageSettings = NO_SETTINGS
     """Only those that its capabilities list under `request_settings` may be named."""
     changes_last: bool = True
-    """Whether the last source is the picture to change. Else all sources are references; for models that tell
+    """Whether the last source is the image to change. Else all sources are references; for models that tell
     the two apart by the prompt alone it makes no difference."""
 
 
@@ -58,46 +58,46 @@ class GeneratorCapabilities:
     """What an image generator can do. It refuses what it cannot do, and never ignores a part of a request."""
 
     max_sources: int = 1
-    """How many pictures an edit may start from; 0 for a generator that only draws from text."""
+    """How many images an edit may start from; 0 for a generator that only draws from text."""
     text_to_image: bool = True
-    """Whether it can draw with no source picture at all."""
+    """Whether it can draw with no source image at all."""
     masks: Literal["never", "may", "must"] = "never"
     """Whether a request may have a mask, or must have one."""
     request_settings: tuple[str, ...] = ()
-    """The `PictureSettings` that a request may name: `steps`, `guidance`, `size`, `negative_prompt`."""
+    """The `ImageSettings` that a request may name: `steps`, `guidance`, `size`, `negative_prompt`."""
     seeds: bool = True
-    """Whether the same request with the same seed gives the same picture."""
+    """Whether the same request with the same seed gives the same image."""
     price_per_image: float | None = None
-    """US dollars a picture; 0 where it is free, None where it is not known."""
+    """US dollars an image; 0 where it is free, None where it is not known."""
     concurrency: int | None = None
-    """How many pictures it can draw at once; None for no limit."""
+    """How many images it can draw at once; None for no limit."""
     first_concurrency: int | None = None
     """How many calls are made at once until it is known to take more; None: as many as `concurrency`."""
     timeout: float | None = None
     """Seconds that one try may take, which it keeps itself; None for the default."""
     deadline: float | None = None
-    """Seconds that a picture may take, with all retries; None for the default. Waits do not count."""
+    """Seconds that an image may take, with all retries; None for the default. Waits do not count."""
 
 
 @runtime_checkable
 class ImageGenerator(Protocol):
-    """Draws pictures."""
+    """Draws images."""
 
     @property
     def capabilities(self) -> GeneratorCapabilities: ...
 
     async def generate(self, request: ImageRequest) -> Image:
-        """Return one picture. Raises `BackendError` when the model cannot."""
+        """Return one image. Raises `BackendError` when the model cannot."""
         ...
 
 
 def check_extras(request: ImageRequest, capabilities: GeneratorCapabilities) -> None:
     """Refuse a mask or a setting that the generator does not take: it would be ignored."""
     if request.mask is not None and capabilities.masks == "never":
-        raise BackendError("this generator changes whole pictures and takes no mask", kind=Failure.INVALID)
+        raise BackendError("this generator changes whole images and takes no mask", kind=Failure.INVALID)
     if request.mask is None and capabilities.masks == "must":
         raise BackendError(
-            "this generator redraws a picture where a mask is white, and was given none", kind=Failure.INVALID
+            "this generator redraws an image where a mask is white, and was given none", kind=Failure.INVALID
         )
     for name in request.settings.named:
         if name not in capabilities.request_settings:
@@ -192,7 +192,7 @@ class VlmCapabilities:
 
 @runtime_checkable
 class VisionLanguageModel(Protocol):
-    """Reads text and pictures, answers with text."""
+    """Reads text and images, answers with text."""
 
     @property
     def capabilities(self) -> VlmCapabilities: ...
@@ -239,13 +239,13 @@ def sampling_for(sampling: Sampling, options: SamplingOptions) -> Sampling:
 
 
 Listener = Callable[[Slot, int, int], None]
-"""Called with the slot of the picture, the steps done and the total; from any thread."""
+"""Called with the slot of the image, the steps done and the total; from any thread."""
 
 _listeners: list[Listener] = []
 
 
 def report(slot: Slot, done: int, total: int) -> None:
-    """Report that `done` of `total` denoising steps of a picture are done."""
+    """Report that `done` of `total` denoising steps of an image are done."""
     for listener in tuple(_listeners):
         listener(slot, done, total)
 
@@ -257,7 +257,7 @@ def has_listeners() -> bool:
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call a listener for every picture that is being drawn."""
+    """Call a listener for every image that is being drawn."""
     _listeners.append(listener)
     try:
         yield

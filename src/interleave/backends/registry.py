@@ -93,13 +93,13 @@ class BackendInfo:
         return f"pip install {' '.join(self.needs)}" if self.needs else ""
 
 
-WORK_OF = {"planner": "The plan comes", "critic": "The verdicts come", "generator": "The pictures come"}
+WORK_OF = {"planner": "The plan comes", "critic": "The verdicts come", "generator": "The images come"}
 
 GENERATORS = {
     "solid": BackendInfo(
         "interleave.backends.fakes:SolidGenerator",
         "paints a simple pattern that builds on its source; a double for dry runs and tests",
-        note="{} from the built-in double “solid”; no image model took part.",
+        note="{} from the built-in fake “solid”; no image model took part.",
         light=True,
     ),
 }
@@ -108,7 +108,7 @@ VLMS = {
     "scripted": BackendInfo(
         "interleave.backends.fakes:ScriptedVlm",
         "answers from a JSONL file, or by a fixed rule; a double for dry runs and tests",
-        note="{} from the built-in double “scripted”; no language model took part.",
+        note="{} from the built-in fake “scripted”; no language model took part.",
         light=True,
     ),
 }
@@ -116,7 +116,7 @@ VLMS = {
 AGENTS = {
     "none": BackendInfo(
         "interleave.agents.critic:NoAgent",
-        "leaves a role out: the planner (one picture of the request) or the critic (accepts all)",
+        "leaves a role out: the planner (one image of the request) or the critic (accepts all)",
         note="{} from “none”, which leaves this role out; no model took part.",
         light=True,
     ),

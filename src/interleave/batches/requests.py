@@ -1,7 +1,7 @@
 """Many requests, from one JSONL file or from Python: all are checked before the first call.
 
 A line of a file is an object with `request`, a text or a list of `{"text": …}` and `{"image": "path"}`, and
-perhaps an `id`. Other keys are ignored. Pictures are in the folder of the file or below it; they are decoded
+perhaps an `id`. Other keys are ignored. Images are in the folder of the file or below it; they are decoded
 when their request is answered, so that a file of 40,000 lines is checked in seconds.
 """
 
@@ -18,11 +18,11 @@ from typing import Any
 
 from interleave.errors import InputError, InterleaveError
 from interleave.files import open_regular, read_lines, why
-from interleave.images import MAX_BYTES, pixel_digest, read_picture, white_canvas
+from interleave.images import MAX_BYTES, pixel_digest, read_image, white_canvas
 from interleave.runs.journal_files import Lease
 from interleave.text import count as counted
 from interleave.text import storable
-from interleave.types import Picture, Request, Text
+from interleave.types import ImagePart, Request, Text
 
 MAX_LINE_BYTES = 1_000_000
 MAX_FILE_BYTES = 2_000_000_000
@@ -30,9 +30,9 @@ SHOWN_PROBLEMS = 5
 _HOW_TO_SKIP = "(fix what is wrong, or leave it out with skip_bad=True)"
 
 RawPart = str | Path
-"""Text, or the path of a picture."""
+"""Text, or the path of an image."""
 _UNREAD = white_canvas((1, 1))
-"""A placeholder for a picture that has not been read yet."""
+"""A placeholder for an image that has not been read yet."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _read_line(path: Path, offset: int, line: bytes) -> Item:
         again = checked_parts(parse_line(_line_at(path, offset)).get("request"), path.parent)
         if again != parts:
             raise InputError(f"{path} has changed since it was checked")
-        return Request.of([part if isinstance(part, str) else read_picture(part) for part in again])
+        return Request.of([part if isinstance(part, str) else read_image(part) for part in again])
 
     return _item(row.get("id"), digest, load)
 
@@ -213,19 +213,19 @@ def parse_line(line: bytes) -> dict[str, Any]:
 
 
 def checked_parts(request: Any, root: Path) -> list[RawPart]:
-    """The parts of a request in JSON, with the files of its pictures; raises `InputError` for a bad one."""
-    parts = raw_parts(request, lambda name: picture_file(root, name))
+    """The parts of a request in JSON, with the files of its images; raises `InputError` for a bad one."""
+    parts = raw_parts(request, lambda name: image_file(root, name))
     refuse_unusable(parts)
     return parts
 
 
 def refuse_unusable(parts: Iterable[RawPart]) -> None:
-    """Raise `InputError` for everything that can be wrong with a request before its pictures are decoded."""
-    unread = Picture(_UNREAD)
+    """Raise `InputError` for everything that can be wrong with a request before its images are decoded."""
+    unread = ImagePart(_UNREAD)
     Request(tuple(Text(part) if isinstance(part, str) else unread for part in parts))
 
 
-def raw_parts(request: Any, find_picture: Callable[[str], Path]) -> list[RawPart]:
+def raw_parts(request: Any, find_image: Callable[[str], Path]) -> list[RawPart]:
     """The parts of a request in JSON: a text, or a list of `{"text": …}` and `{"image": …}`."""
     if request is None:
         raise InputError('there is no "request"')
@@ -239,30 +239,30 @@ def raw_parts(request: Any, find_picture: Callable[[str], Path]) -> list[RawPart
             case {"text": str(text), **rest} if not rest:
                 parts.append(text)
             case {"image": str(name), **rest} if not rest:
-                parts.append(find_picture(name))
+                parts.append(find_image(name))
             case _:
                 raise InputError('a part of "request" must be {"text": …} or {"image": …}')
     return parts
 
 
-def picture_file(root: Path, name: str) -> Path:
-    """The file of a picture below a folder; raises `InputError` where it is missing or outside."""
+def image_file(root: Path, name: str) -> Path:
+    """The file of an image below a folder; raises `InputError` where it is missing or outside."""
     if "://" in name:
         raise InputError(f"{name[:80]!r} is an address: nothing is fetched from the web")
     path = root / name
     try:
         if not path.resolve().is_relative_to(root.resolve()):
             raise InputError(
-                f"the picture {name[:80]!r} lies outside {root}: put it beside the file or below it"
+                f"the image {name[:80]!r} lies outside {root}: put it beside the file or below it"
             )
         if not path.is_file():
-            raise InputError(f"the picture {name[:80]!r} is missing, or is not a file")
+            raise InputError(f"the image {name[:80]!r} is missing, or is not a file")
         if not 0 < path.stat().st_size <= MAX_BYTES:
-            raise InputError(f"the picture {name[:80]!r} is empty, or larger than {MAX_BYTES:,} bytes")
+            raise InputError(f"the image {name[:80]!r} is empty, or larger than {MAX_BYTES:,} bytes")
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"the picture {name[:80]!r} cannot be read ({error})") from None
+        raise InputError(f"the image {name[:80]!r} cannot be read ({error})") from None
     return path
 
 

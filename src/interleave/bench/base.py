@@ -19,7 +19,7 @@ from interleave import (
     Reply,
     Request,
     Sampling,
-    read_picture,
+    read_image,
 )
 from interleave.bench.datasets import HubData
 from interleave.bench.numbers import Number
@@ -43,7 +43,7 @@ class Unparsed(InterleaveError):
 
 
 class MissingOutput(Unparsed):
-    """An output without what a question is about, such as a picture."""
+    """An output without what a question is about, such as an image."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ItemAsset:
 
     name: str
     description: str = ""
-    picture: Path | None = None
+    image: Path | None = None
     key: str = ""
     """What the benchmark calls it."""
 
@@ -65,18 +65,18 @@ class Item:
     group: str
     """The task, category or edit type that numbers are averaged over."""
     parts: tuple[str | Path | Image, ...] = ()
-    """What the system is asked: texts, and pictures or their paths, in order."""
+    """What the system is asked: texts, and images or their paths, in order."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What the judge and the numbers need to know: criteria, references, human verdicts."""
     assets: tuple[ItemAsset, ...] = ()
 
     @property
     def request(self) -> Request:
-        """The request, with its pictures read from disk."""
+        """The request, with its images read from disk."""
         request = Request.of(list(self.parts))
         assets = tuple(
             GivenAsset(
-                each.name, read_picture(each.picture) if each.picture else None, description=each.description
+                each.name, read_image(each.image) if each.image else None, description=each.description
             )
             for each in self.assets
         )
@@ -188,7 +188,7 @@ class Context:
 
     prompts: JudgePrompts
     folder: Path
-    """What the paths of output pictures are relative to."""
+    """What the paths of output images are relative to."""
     records: Mapping[str, JudgeRecord] = field(default_factory=dict)
     """Questions about the same item that were asked before, by key."""
 

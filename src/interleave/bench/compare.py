@@ -176,7 +176,7 @@ def write_comparison(comparison: Comparison, ours: Path, theirs: Path, data: Pat
 def render_comparison(
     comparison: Comparison, ours: Side, theirs: Side, page: Path, data: Path | None = None
 ) -> str:
-    """The page as HTML: no script, nothing loaded but pictures of the two folders."""
+    """The page as HTML: no script, nothing loaded but images of the two folders."""
     benchmark = find_benchmark(comparison.benchmark)
     items, notes = _items(benchmark, ours, data)
     duels = _duels(comparison, ours, theirs, items, Pages(benchmark, page))

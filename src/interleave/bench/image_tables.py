@@ -1,6 +1,6 @@
-"""Rows of parquet and Arrow files that hold pictures: texts are read at once, pictures when they are shown.
+"""Rows of parquet and Arrow files that hold images: texts are read at once, images when they are shown.
 
-Benchmarks of critics have gigabytes of pictures in their tables. Arrow files are mapped into memory; of
+Benchmarks of critics have gigabytes of images in their tables. Arrow files are mapped into memory; of
 parquet files the row groups read last are kept.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".parquet", ".arrow")
 ROWS_AT_ONCE = 64
 ROW_GROUPS_KEPT = 2
-MAX_PICTURE_BYTES = 64_000_000
+MAX_IMAGE_BYTES = 64_000_000
 
 
 def table_files(folder: Path) -> list[Path]:
@@ -45,26 +45,26 @@ class TableRow:
     path: Path
     row: int
 
-    def pictures(self, column: str) -> list[Image]:
-        """The pictures of a column, one or a list; raises `InputError` for what is none."""
+    def images(self, column: str) -> list[Image]:
+        """The images of a column, one or a list; raises `InputError` for what is none."""
         value = _cell(self.path, self.row, column)
         cells = value if isinstance(value, list) else [] if value is None else [value]
-        return [self._picture(cell, column) for cell in cells]
+        return [self._image(cell, column) for cell in cells]
 
-    def picture(self, column: str, place: int = 0) -> Image:
+    def image(self, column: str, place: int = 0) -> Image:
         """One of them."""
         value = _cell(self.path, self.row, column)
         cells = value if isinstance(value, list) else [value]
         if place >= len(cells):
-            raise InputError(f"{self.path}: row {self.row} has no picture {place + 1} in {column!r}")
-        return self._picture(cells[place], column)
+            raise InputError(f"{self.path}: row {self.row} has no image {place + 1} in {column!r}")
+        return self._image(cells[place], column)
 
-    def _picture(self, cell: Any, column: str) -> Image:
+    def _image(self, cell: Any, column: str) -> Image:
         data = cell.get("bytes") if isinstance(cell, Mapping) else cell
         where = f"{self.path}: row {self.row}, {column!r}"
         if not isinstance(data, bytes):
-            raise InputError(f"{where} holds no picture")
-        return images.decode_picture(data, name=where, max_bytes=MAX_PICTURE_BYTES)
+            raise InputError(f"{where} holds no image")
+        return images.decode_image(data, name=where, max_bytes=MAX_IMAGE_BYTES)
 
 
 def text_rows(
@@ -82,7 +82,7 @@ def text_rows(
 def revision_of(rows: Iterable[Any], paths: Iterable[Path] = ()) -> str:
     """Twelve digits that stand for the texts and labels of a set and for the sizes of its files.
 
-    Hashing gigabytes of pictures at every start would take longer than most commands.
+    Hashing gigabytes of images at every start would take longer than most commands.
     """
     total = hashlib.sha256()
     for row in rows:

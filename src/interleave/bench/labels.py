@@ -2,11 +2,11 @@
 
 {"kind": "accept", "rater": "ann", "at": "2026-01-31T12:00:00Z", "run": "runs/frog", "step": 2, "attempt": 1,
  "other": null, "value": true, "blind": true, "critic": {"accepted": false, "confidence": 0.31},
- "prompt": "a green frog on a leaf", "picture": "pictures/ab12.png"}
+ "prompt": "a green frog on a leaf", "picture": "images/ab12.png"}
 
 | kind       | is about                  | value                                                     |
 |------------|---------------------------|-----------------------------------------------------------|
-| accept     | an attempt                | true or false: the picture shows what its step planned    |
+| accept     | an attempt                | true or false: the image shows what its step planned    |
 | better     | an attempt, and `other`   | "first", "second" or "same"                               |
 | score      | an attempt, a step, a run | a number from 0 to 10                                     |
 | wrong_step | a run                     | the number of its first wrong step, 0 where all are right |
@@ -65,7 +65,7 @@ class CriticVerdict(Value):
 
     accepted: bool
     confidence: float | None = Field(default=None, ge=0, le=1)
-    """The probability that the picture is right, where the critic gave one."""
+    """The probability that the image is right, where the critic gave one."""
 
 
 class Label(Subject):
@@ -78,12 +78,12 @@ class Label(Subject):
     """The second attempt of a pair."""
     value: bool | int | float | str
     blind: bool = False
-    """Whether the rater saw neither the critic's verdict nor which system drew the picture."""
+    """Whether the rater saw neither the critic's verdict nor which system drew the image."""
     critic: CriticVerdict | None = None
     prompt: Prose | None = None
     """The planned prompt of the step."""
     picture: str | None = None
-    """SHA-256 of the picture's file, or its path relative to the label file."""
+    """SHA-256 of the image's file, or its path relative to the label file."""
 
     @model_validator(mode="after")
     def the_value_fits_the_kind(self) -> Label:

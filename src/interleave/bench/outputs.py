@@ -12,7 +12,7 @@ from typing import Literal
 from PIL.Image import Image
 from pydantic import ValidationError
 
-from interleave import InputError, RunRecord, read_picture
+from interleave import InputError, RunRecord, read_image
 from interleave.bench.datasets import digest_of
 from interleave.plugin import Value, files, write_atomic
 
@@ -22,12 +22,12 @@ MAX_LINE_BYTES = 16_000_000
 
 
 class OutputPart(Value):
-    """A piece of text, or a picture by its path below the benchmark's folder."""
+    """A piece of text, or an image by its path below the benchmark's folder."""
 
     text: str | None = None
     image: str | None = None
     digest: str = ""
-    """Of the picture's file, where its name says nothing of what it shows."""
+    """Of the image's file, where its name says nothing of what it shows."""
 
 
 class Output(Value):
@@ -50,19 +50,19 @@ class Output(Value):
 
     @cached_property
     def digest(self) -> str:
-        """Names what is judged: texts as they are, pictures by digests, which in runs are their names."""
+        """Names what is judged: texts as they are, images by digests, which in runs are their names."""
         shown = [
             part.text if part.image is None else ["image", part.digest or Path(part.image).name]
             for part in self.parts
         ]
         return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
 
-    def pictures(self, base: Path) -> list[Image]:
-        return [read_picture(base / name) for name in self.images]
+    def load_images(self, base: Path) -> list[Image]:
+        return [read_image(base / name) for name in self.images]
 
 
 def output_of(item: str, record: RunRecord, run: str) -> Output:
-    """The document of a run: the text and the shown picture of every step."""
+    """The document of a run: the text and the shown image of every step."""
     parts: list[OutputPart] = []
     for step in record.steps:
         if step.plan.text:
@@ -74,7 +74,7 @@ def output_of(item: str, record: RunRecord, run: str) -> Output:
 
 
 def with_digests(output: Output, base: Path) -> Output:
-    """The output of another program, whose pictures may change under the same name."""
+    """The output of another program, whose images may change under the same name."""
     parts = tuple(
         part if part.image is None else part.model_copy(update={"digest": digest_of([base / part.image])})
         for part in output.parts

@@ -1,4 +1,4 @@
-"""The page of a judged benchmark: prompt, pictures, questions and verdicts of every item, worst first."""
+"""The page of a judged benchmark: prompt, images, questions and verdicts of every item, worst first."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def write_report(workspace: Workspace, scored: Scored, judged: Judged) -> Path:
 
 
 def render_report(workspace: Workspace, scored: Scored, judged: Judged) -> str:
-    """The page as HTML: no script, nothing loaded but pictures beside it."""
+    """The page as HTML: no script, nothing loaded but images beside it."""
     entries = entries_of(workspace, scored, judged)
     outcome, benchmark = scored.outcome, workspace.benchmark
     pages = Pages(benchmark, workspace.folder)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from interleave.plugin import batches
 
 SYSTEMS = {
-    "base": "the generator alone: one picture from the request itself, no text",
+    "base": "the generator alone: one image from the request itself, no text",
     "plan": "planner and generator, one attempt a step",
     "full": "planner, generator and critic",
 }
@@ -113,7 +113,7 @@ def _request(item: Item) -> Request:
 
 
 def _digest(item: Item) -> str:
-    """Names what is asked: texts as they are, pictures by the names and sizes of their files, unread."""
+    """Names what is asked: texts as they are, images by the names and sizes of their files, unread."""
     asked = [
         part
         if isinstance(part, str)
@@ -123,8 +123,7 @@ def _digest(item: Item) -> str:
         for part in item.parts
     ]
     asked += [
-        [each.name, each.description, each.picture.stat().st_size if each.picture else 0]
-        for each in item.assets
+        [each.name, each.description, each.image.stat().st_size if each.image else 0] for each in item.assets
     ]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
 

@@ -278,7 +278,7 @@ class Coincidences:
         return 1 - (float(totals.sum()) - 1) * float(self.observed[units].sum()) / expected
 
 
-# reliability: of the pictures that a critic gives a probability, how many are right?
+# reliability: of the images that a critic gives a probability, how many are right?
 
 BINS = 10
 SURE = 1e-6
@@ -286,7 +286,7 @@ SURE = 1e-6
 
 
 class Bin(Value):
-    """Pictures with about the same confidence."""
+    """Images with about the same confidence."""
 
     count: int
     confidence: float
@@ -309,7 +309,7 @@ class Errors(Value):
 
 
 def reliability(confidences: Sequence[float], right: Sequence[bool], bins: int = BINS) -> list[Bin]:
-    """Bins of about as many pictures each, from the lowest confidence, so that none is empty.
+    """Bins of about as many images each, from the lowest confidence, so that none is empty.
 
     Equal confidences are never in two of them.
     """
@@ -332,7 +332,7 @@ def reliability(confidences: Sequence[float], right: Sequence[bool], bins: int =
 
 
 def area_under_curve(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """The probability that a right picture has a higher confidence than a wrong one; ties count half."""
+    """The probability that a right image has a higher confidence than a wrong one; ties count half."""
     import numpy as np
 
     known, truth = np.asarray(confidences, dtype=float), np.asarray(right, dtype=bool)

@@ -1,4 +1,4 @@
-"""What the pages show of items, outputs and verdicts: plain values, with links instead of pictures."""
+"""What the pages show of items, outputs and verdicts: plain values, with links instead of images."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ REASONS = ("reason", "reasoning", "explanation", "rationale", "justification", "
 MAX_REPLY = 6_000
 """Characters of a reply that a page shows; the whole of it is in the judge's file."""
 KEPT = "report-pictures"
-"""Where pictures of items go that are not files yet."""
+"""Where images of items go that are not files yet."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A picture of a page, by its address; none where the file is missing."""
+    """An image of a page, by its address; none where the file is missing."""
 
     name: str
     address: str | None
@@ -39,10 +39,10 @@ class Shown:
 
 @dataclass(frozen=True)
 class Piece:
-    """A text, a picture, or a text with the picture that follows it."""
+    """A text, an image, or a text with the image that follows it."""
 
     text: str = ""
-    picture: Shown | None = None
+    image: Shown | None = None
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,11 @@ class Pages:
             if isinstance(part, str):
                 yield Piece(text=part)
             else:
-                yield Piece(picture=self.picture(part if isinstance(part, Path) else self._kept(part)))
+                yield Piece(image=self.image(part if isinstance(part, Path) else self._kept(part)))
         for asset in item.assets:
             yield Piece(text=f"{asset.name}: {asset.description}".removesuffix(": "))
-            if asset.picture is not None:
-                yield Piece(picture=self.picture(asset.picture))
+            if asset.image is not None:
+                yield Piece(image=self.image(asset.image))
 
     def _kept(self, image: Image) -> Path:
         data = images.encode_png(image)
@@ -153,18 +153,18 @@ class Pages:
         )
 
     def _pieces(self, output: Output, folder: Path) -> Iterator[Piece]:
-        """Texts stand with the pictures they come before, as in the document."""
+        """Texts stand with the images they come before, as in the document."""
         texts: list[str] = []
         for part in output.parts:
             if part.image is None:
                 texts.append(part.text or "")
                 continue
-            yield Piece("\n".join(texts), self.picture(folder / part.image))
+            yield Piece("\n".join(texts), self.image(folder / part.image))
             texts = []
         if texts:
             yield Piece("\n".join(texts))
 
-    def picture(self, path: Path) -> Shown:
+    def image(self, path: Path) -> Shown:
         return Shown(path.name, self.address(path) if path.is_file() else None)
 
     def address(self, path: Path) -> str:

@@ -177,7 +177,7 @@ def _texts_of_refused(items: list[Item], all_ended: list[Ended]) -> dict[str, st
     texts: dict[str, str] = {}
     for item in items:
         if item.id in failed:
-            with suppress(InterleaveError):  # a picture of it may be gone; then its id stands for it
+            with suppress(InterleaveError):  # an image of it may be gone; then its id stands for it
                 texts[item.id] = item.load().text
     return texts
 

@@ -1,6 +1,6 @@
 """Progress of a batch on standard error: what was last done, how far it is, and about how long it will take.
 
-On a terminal one live line shows it. Elsewhere there is a line for a picture or a request that has ended, but
+On a terminal one live line shows it. Elsewhere there is a line for an image or a request that has ended, but
 not for each of many: between two lines is at least a second, and at least a hundredth of the time so far, up
 to ten minutes. So a batch of 10,000 requests that takes a day prints fewer than 800 lines. While nothing ends
 for minutes, a line says so.
@@ -51,7 +51,7 @@ class WorkMeter:
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.total = total
-        self.ended = self.failed = self.already = self.pictures = 0
+        self.ended = self.failed = self.already = self.images = 0
         self._clock = clock
         self._started = clock()
         self._open: dict[str, _Open] = {}
@@ -72,7 +72,7 @@ class WorkMeter:
                 if not line.replayed:
                     request.own.add(line.step)
             case DrawnLine():
-                self.pictures += not line.replayed
+                self.images += not line.replayed
 
     def end(self, id_: str, *, failed: bool, already: bool) -> None:
         self.ended += 1
@@ -97,8 +97,8 @@ class WorkMeter:
     def __str__(self) -> str:
         failed = f", {self.failed:,} failed" if self.failed else ""
         parts = [f"{self.ended:,} of {self.total:,} ended{failed}"]
-        if self.pictures:
-            parts.append(count(self.pictures, "picture"))
+        if self.images:
+            parts.append(count(self.images, "picture"))
         if (left := self.seconds_left) is not None and self.ended < self.total:
             parts.append(time_left(left))
         return " · ".join(parts)

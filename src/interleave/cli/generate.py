@@ -43,7 +43,7 @@ def generate(
     json_output: options.Json = False,
     json_events: options.JsonEvents = False,
 ) -> int:
-    """Answer a request with text and pictures; prints where the document is.
+    """Answer a request with text and images; prints where the document is.
 
     If the folder holds the same request and configuration, the run is continued; a finished one is shown.
     With --requests FILE.jsonl --out DIR, many requests are answered, each in a folder below DIR.

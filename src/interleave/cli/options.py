@@ -12,15 +12,15 @@ RequestText = Annotated[
 ]
 Images = Annotated[
     list[Path] | None,
-    typer.Option("--image", metavar="PATH", help="A picture to start from; may be repeated."),
+    typer.Option("--image", metavar="PATH", help="An image to start from; may be repeated."),
 ]
 FromFile = Annotated[
     Path | None,
     typer.Option(
         "--from",
         metavar="FILE.md",
-        help="Text and pictures to continue, as Markdown: ![](picture.png)."
-        " Pictures are files of its folder or below.",
+        help="Text and images to continue, as Markdown: ![](image.png)."
+        " Images are files of its folder or below.",
     ),
 ]
 ProfileName = Annotated[
@@ -58,7 +58,7 @@ MaxCost = Annotated[
     float | None, typer.Option(help="End the run before it costs more than this, in US dollars.")
 ]
 Sources = Annotated[
-    str | None, typer.Option(metavar="previous|history", help="The pictures that a step starts from.")
+    str | None, typer.Option(metavar="previous|history", help="The images that a step starts from.")
 ]
 Choose = Annotated[
     str | None,
@@ -78,7 +78,7 @@ Sheets = Annotated[
     bool | None,
     typer.Option(
         "--sheets/--no-sheets",
-        help="Draw what is described under 'assets', and has no picture, first. [default: the profile's, no]",
+        help="Draw what is described under 'assets', and has no image, first. [default: the profile's, no]",
     ),
 ]
 Identity = Annotated[
@@ -93,12 +93,12 @@ Assets = Annotated[
     list[str] | None,
     typer.Option(
         "--asset",
-        metavar="NAME=PICTURE",
-        help="A thing that must always look the same, and a picture of it, or 'NAME: WORDS' that describe it;"
+        metavar="NAME=IMAGE",
+        help="A thing that must always look the same, and an image of it, or 'NAME: WORDS' that describe it;"
         " may be repeated.",
     ),
 ]
-Seed = Annotated[int, typer.Option(help="The random seed; another seed gives other pictures.")]
+Seed = Annotated[int, typer.Option(help="The random seed; another seed gives other images.")]
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="The run folder. [default: a new one under runs/]")
 ]
@@ -132,7 +132,7 @@ Gallery = Annotated[
     typer.Option("--gallery", help="With --requests: a page for every run, and one that shows them all."),
 ]
 Redraw = Annotated[
-    bool, typer.Option("--redraw", help="Redraw pictures that are missing from the folder or altered.")
+    bool, typer.Option("--redraw", help="Redraw images that are missing from the folder or altered.")
 ]
 Allow = Annotated[
     list[str] | None,

@@ -104,7 +104,7 @@ class LiveProgress:
                     self._live(self._line(self._step(step.number + 1), "drawing…"))
 
     def drawing(self, slot: Slot, done: int, total: int) -> None:
-        """Show the denoising step of a picture; called from the thread that draws it."""
+        """Show the denoising step of an image; called from the thread that draws it."""
         if self.steps and slot.step and done < total:
             self._live(
                 self._line(self._step(slot.step), f"drawing attempt {slot.attempt}: {done} of {total}…")

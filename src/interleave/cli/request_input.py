@@ -1,4 +1,4 @@
-"""The request that a user gives: text, pictures, a Markdown file or a plan file."""
+"""The request that a user gives: text, images, a Markdown file or a plan file."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ UNTELLING_NAMES = ("plan", "plans", "steps", "p", "stdin")
 """Names of plan files that say nothing about what is planned."""
 
 RawPart = str | Path
-"""A part of a request before its picture is read: text, or the path of a picture."""
+"""A part of a request before its image is read: text, or the path of an image."""
 
 _MARK = re.compile(r"\\.|!\[|[\[\]]|\n[ \t]*+\n")
-"""What begins or ends the description of a picture; a blank line ends all of them."""
+"""What begins or ends the description of an image; a blank line ends all of them."""
 _TARGET = re.compile(
     r"""\( \s*+
         (?: <(?P<bracketed> [^<>\n]++ )>
@@ -35,14 +35,14 @@ _TARGET = re.compile(
 )
 """What follows the description: a path, in pointed brackets or not, and a title, which is ignored.
 
-All repetitions are possessive, so there is no backtracking, and a match never reads past the next picture:
+All repetitions are possessive, so there is no backtracking, and a match never reads past the next image:
 the time for a file grows linearly with its length.
 """
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]{0,30}+:)?//|(?:data|file):", re.IGNORECASE)
 
 
 def gather_parts(text: str | None, images: list[Path] | None, document: Path | None) -> list[RawPart]:
-    """The parts of a request in order: the document, the pictures, the text."""
+    """The parts of a request in order: the document, the images, the text."""
     parts: list[RawPart] = []
     if document is not None:
         parts += read_markdown(document)
@@ -65,21 +65,21 @@ def _standard_input() -> str:
 
 
 def build_request(parts: list[RawPart]) -> Request:
-    """The request, with its pictures read and checked."""
-    from interleave.images import read_picture
+    """The request, with its images read and checked."""
+    from interleave.images import read_image
     from interleave.types import Request
 
-    return Request.of([part if isinstance(part, str) else read_picture(part) for part in parts])
+    return Request.of([part if isinstance(part, str) else read_image(part) for part in parts])
 
 
 def with_assets(request: Request, given: list[str]) -> Request:
-    """The request with the assets that are given as NAME=PICTURE and NAME: DESCRIPTION.
+    """The request with the assets that are given as NAME=IMAGE and NAME: DESCRIPTION.
 
     What is said about the same name belongs together.
     """
     from dataclasses import replace
 
-    from interleave.images import read_picture
+    from interleave.images import read_image
     from interleave.types import GivenAsset
 
     found: dict[str, dict[str, Any]] = {}
@@ -89,32 +89,32 @@ def with_assets(request: Request, given: list[str]) -> Request:
         name, _, kind = (piece.strip() for piece in called.removesuffix(")").partition("("))
         if not name or not said:
             raise ConfigurationError(
-                f"--asset {each}: write a name and a picture, such as fox=fox.png, or a name and a "
+                f"--asset {each}: write a name and an image, such as fox=fox.png, or a name and a "
                 "description, such as 'fox: a little fox with a red scarf'"
             )
         asset = found.setdefault(name.lower(), {"name": name})
         what = "image" if how == "=" else "description"
         if what in asset:
             raise ConfigurationError(f"--asset {each}: there is a {what} of {name!r} already")
-        asset[what] = read_picture(Path(said)) if what == "image" else said
+        asset[what] = read_image(Path(said)) if what == "image" else said
         asset |= {"kind": kind} if kind else {}
     return replace(request, assets=tuple(GivenAsset(**each) for each in found.values())) if found else request
 
 
 def read_markdown(path: Path) -> list[RawPart]:
-    """Text and pictures of a Markdown file, in order; pictures are files in its folder or below."""
+    """Text and images of a Markdown file, in order; images are files in its folder or below."""
     return list(_markdown_parts(path, read_text(path)))
 
 
 def _markdown_parts(path: Path, text: str) -> Iterator[RawPart]:
-    for position, piece in enumerate(_split_at_pictures(text)):
+    for position, piece in enumerate(_split_at_images(text)):
         if position % 2:
-            yield _picture(path, piece)
+            yield _image(path, piece)
         elif piece.strip():
             yield piece.strip()
 
 
-def _split_at_pictures(text: str) -> Iterator[str]:
+def _split_at_images(text: str) -> Iterator[str]:
     """Text, path, text, path, …, text."""
     opened: list[int | None] = []
     done = at = 0
@@ -136,15 +136,15 @@ def _split_at_pictures(text: str) -> Iterator[str]:
     yield text[done:]
 
 
-def _picture(path: Path, name: str) -> Path:
+def _image(path: Path, name: str) -> Path:
     """The file that a document means, where spaces may be written as %20."""
-    shown = f"{path} shows the picture {name[:80]!r}"
+    shown = f"{path} shows the image {name[:80]!r}"
     if _ADDRESS.match(name):
-        raise InputError(f"{shown}: pictures must be files, nothing is fetched from the web")
+        raise InputError(f"{shown}: images must be files, nothing is fetched from the web")
     try:
         written, decoded = path.parent / name, path.parent / unquote(name)
-        picture = decoded if decoded.exists() and not written.exists() else written
-        folder, place, exists = path.parent.resolve(), picture.resolve(), picture.is_file()
+        image = decoded if decoded.exists() and not written.exists() else written
+        folder, place, exists = path.parent.resolve(), image.resolve(), image.is_file()
     except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL, links that go in circles
         raise InputError(f"{shown}, which cannot be read ({error})") from None
     if not place.is_relative_to(folder):
@@ -154,7 +154,7 @@ def _picture(path: Path, name: str) -> Path:
         )
     if not exists:
         raise InputError(f"{shown}, and there is no such file beside it")
-    return picture
+    return image
 
 
 def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
@@ -180,9 +180,9 @@ def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
     if title is not None and not isinstance(title, str):
         raise InputError(f'{path}: "title" must be a text')
     request = _request_of(path, value.pop("request", None) or title)
-    has_pictures = any(isinstance(part, Path) for part in request)
+    has_images = any(isinstance(part, Path) for part in request)
     steps = value["steps"]
-    value["steps"] = _numbered(path, steps, keep_first=has_pictures)
+    value["steps"] = _numbered(path, steps, keep_first=has_images)
     if "assets" in value:
         value["assets"] = _moved_assets(path, value["assets"], steps, value["steps"][0]["number"])
     return _checked_plan(path, value), request
@@ -198,7 +198,7 @@ def title_of_plan(path: Path, plan: Plan) -> str:
 
 
 def _request_of(path: Path, request: Any) -> list[RawPart]:
-    """The request in a plan file, if any; paths of pictures are relative to the file."""
+    """The request in a plan file, if any; paths of images are relative to the file."""
     from interleave.batches.requests import raw_parts
 
     try:

@@ -148,7 +148,7 @@ StepGenerator = Annotated[
         help="The model that draws all that is left; with a redrawn step: that step.",
     ),
 ]
-OnlyStep = Annotated[bool, typer.Option("--only-step", help="Keep the pictures of all later steps.")]
+OnlyStep = Annotated[bool, typer.Option("--only-step", help="Keep the images of all later steps.")]
 Choose = Annotated[
     str | None, typer.Option("--choose", metavar="STEP:ATTEMPT", help="Show another attempt of a step.")
 ]

@@ -84,21 +84,21 @@ def run_and_report(
 def _with_cost_note(run: Run, show: Callable[[Event], None]) -> Callable[[Event], None]:
     """Print what a paid run may cost: now if its steps are known, otherwise once they are planned."""
     from interleave.events import Planned
-    from interleave.runs.models import cost_note, pictures_asked_for, pictures_planned
+    from interleave.runs.models import cost_note, images_asked_for, images_planned
 
     models, config, limits = run.models, run.config, run.meter.limits
-    pictures = pictures_asked_for(run.request, config)
+    images = images_asked_for(run.request, config)
 
     def print_note(count: int | None) -> None:
         if models is not None and (note := cost_note(models, config, limits, steps=count)):
             say(note)
 
     def show_with_note(event: Event) -> None:
-        if pictures is None and isinstance(event, Planned):
-            print_note(pictures_planned(event.plan))
+        if images is None and isinstance(event, Planned):
+            print_note(images_planned(event.plan))
         show(event)
 
-    print_note(pictures)
+    print_note(images)
     return show_with_note
 
 
@@ -135,11 +135,11 @@ def _report(result: RunResult, output: Output, open_document: bool, fail_on_forc
     from interleave.runs.record import PLAN_NAME
 
     record = result.record
-    pictures = sum(not attempt.inherited for step in record.steps for attempt in step.attempts)
+    images = sum(not attempt.inherited for step in record.steps for attempt in step.attempts)
     steps = sum(step.finished for step in record.steps)
     say(
         f"{record.status}: {steps} of {count(len(record.steps), 'step')} finished, "
-        f"{count(pictures, 'picture')} drawn, {record.seconds:.1f} s"
+        f"{count(images, 'image')} drawn, {record.seconds:.1f} s"
     )
     if result.error is not None:
         say(f"interleave: {result.error}")

@@ -23,7 +23,7 @@ FOLLOW_SECONDS = 0.2
 Follow = Annotated[
     bool, typer.Option("--follow", help="Keep printing what a running run does until it ends.")
 ]
-Markdown = Annotated[bool, typer.Option("--markdown", help="Write document.md beside the pictures.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Write document.md beside the images.")]
 
 
 def show(

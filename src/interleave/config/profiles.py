@@ -79,7 +79,7 @@ class Profile(Value):
     remedies: str = ""
     """What is done against drift, as `--remedies` takes it."""
     sheets: bool = False
-    """Whether assets that are described, and have no picture, are drawn first."""
+    """Whether assets that are described, and have no image, are drawn first."""
     identity: str = ""
     """What says whether assets are still themselves, as `--identity` takes it."""
 

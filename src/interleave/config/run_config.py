@@ -127,23 +127,23 @@ Choice = Annotated[str, AfterValidator(checked_choice)]
 
 
 class SourceRule(StrEnum):
-    """Which pictures a step starts from when its plan does not say."""
+    """Which images a step starts from when its plan does not say."""
 
     PREVIOUS = "previous"
-    """The picture before it."""
+    """The image before it."""
     HISTORY = "history"
-    """All pictures so far, the user's first; the latest ones when the generator cannot take all."""
+    """All images so far, the user's first; the latest ones when the generator cannot take all."""
 
 
 class Remedies(Value):
     """What is done against drift and contradictions; nothing by default, as in the paper."""
 
     keep: bool = False
-    """Whether what a step has not changed is taken from the picture that it starts from."""
+    """Whether what a step has not changed is taken from the image that it starts from."""
     align: bool = False
-    """Whether brightness and tint are aligned to that picture."""
+    """Whether brightness and tint are aligned to that image."""
     anchor_every: int | None = Field(default=None, ge=1, le=10_000)
-    """Every so many steps a picture is drawn from the description of its whole scene."""
+    """Every so many steps an image is drawn from the description of its whole scene."""
     rollbacks: int = Field(default=0, ge=0, le=100)
     """How often a run may go back to an earlier step, where one stays refused."""
     drift_limit: float | None = Field(default=None, gt=0, le=255)
@@ -162,7 +162,7 @@ class Remedies(Value):
         return self.rollbacks > 0 or self.drift_limit is not None
 
     def re_anchors(self, place: int) -> bool:
-        """Whether the picture at this place of a chain, from 1, is drawn from its whole description."""
+        """Whether the image at this place of a chain, from 1, is drawn from its whole description."""
         return self.anchor_every is not None and place > 1 and (place - 1) % self.anchor_every == 0
 
 
@@ -219,7 +219,7 @@ class Rules:
     choose: str = DEFAULT_CHOICE
     """The policy that says which attempt of a step counts."""
     anchor_every: int | None = None
-    """Every so many steps a picture is drawn from the description of its whole scene."""
+    """Every so many steps an image is drawn from the description of its whole scene."""
     in_line: bool = False
     """Whether steps that hang together are drawn one after another, because the run may go back."""
 
@@ -295,7 +295,7 @@ class RunConfig(Value):
     remedies: Remedies = Field(default=NO_REMEDIES, exclude_if=lambda value: value == NO_REMEDIES)
     """Written only where there are any, so that earlier versions can read all other runs."""
     sheets: bool = Field(default=False, exclude_if=lambda value: not value)
-    """Whether assets that are described, and have no picture, are drawn first."""
+    """Whether assets that are described, and have no image, are drawn first."""
     identity: str | None = WRITTEN_IF_GIVEN
     """The model that says whether assets are still themselves; None: their colours do."""
 

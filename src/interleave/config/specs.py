@@ -64,7 +64,7 @@ class CriticOptions(Value):
     """The options that every vision-language model takes as a critic."""
 
     strict: float | None = Field(default=None, ge=0, le=1)
-    """The probability of "this picture is right" from which on a picture is accepted; None: what the critic
+    """The probability of "this image is right" from which on an image is accepted; None: what the critic
     says counts."""
 
 

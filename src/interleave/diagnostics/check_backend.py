@@ -70,7 +70,7 @@ def check_profile(name: str, *, tiny: bool, quick: bool, json_output: bool) -> i
             )
         )
     elif loop:
-        print(f"loop: {loop['status']}, {count(loop['pictures'], 'picture')} drawn, {loop['seconds']:.1f} s")
+        print(f"loop: {loop['status']}, {count(loop['pictures'], 'image')} drawn, {loop['seconds']:.1f} s")
     return code
 
 
@@ -97,7 +97,7 @@ def run_checks(spec: str, role: str, *, quick: bool, show: bool) -> list[Result]
 def _say_price(backend: object) -> None:
     price = getattr(getattr(backend, "capabilities", None), "price_per_image", None)
     if price:
-        say(f"every picture of this check costs about ${price:.3f}; --quick draws fewer")
+        say(f"every image of this check costs about ${price:.3f}; --quick draws fewer")
 
 
 async def _results(backend: object, known: Known, quick: bool) -> list[Result]:
@@ -206,12 +206,12 @@ def _run_loop(specs: dict[str, Spec], prompts: str, folder: Path) -> dict[str, A
             fail_on_forced=False,
         )
     made = json.loads(out.getvalue())
-    pictures = [step["image"] for step in made["steps"] if step["image"]]
-    whole = all((folder / image).is_file() for image in pictures) and (folder / "document.html").is_file()
+    images = [step["image"] for step in made["steps"] if step["image"]]
+    whole = all((folder / image).is_file() for image in images) and (folder / "document.html").is_file()
     return {
-        "code": code or (0 if whole and pictures else 1),
+        "code": code or (0 if whole and images else 1),
         "status": made["status"],
-        "pictures": len(pictures),
+        "pictures": len(images),
         "calls": made["calls"],
         "seconds": made["seconds"],
     }

@@ -1,7 +1,7 @@
 """Remedies against drift that need no call, around any generator; and models that measure identities.
 
 What an edit was not asked to change comes from the source. `keep_unchanged` puts the changed part into the
-source picture. `align_colours` leaves the drawn picture and corrects its low frequencies (brightness, tint,
+source image. `align_colours` leaves the drawn image and corrects its low frequencies (brightness, tint,
 gradients) by what the unchanged part says about them.
 """
 
@@ -25,7 +25,7 @@ from interleave.errors import ConfigurationError
 
 
 def improved(remedies: Remedies, before: Image.Image, drawn: Image.Image) -> Image.Image:
-    """A drawn picture after the remedies; `before` is the picture that it was to change."""
+    """A drawn image after the remedies; `before` is the image that it was to change."""
     if remedies.align:
         drawn = align_colours(before, drawn)
     return keep_unchanged(before, drawn) if remedies.keep else drawn
@@ -54,13 +54,13 @@ def with_remedies(generator: ImageGenerator, remedies: Remedies) -> ImageGenerat
 
 
 MOST_CHANGED = 0.6
-"""Where more of the picture has changed, the edit was about the whole of it: nothing is kept."""
+"""Where more of the image has changed, the edit was about the whole of it: nothing is kept."""
 LOW = 1 / 10
 """The radius of what counts as a low frequency, as a share of the shorter side."""
 
 
 def keep_unchanged(source: Image.Image, drawn: Image.Image) -> Image.Image:
-    """The drawn picture where it has changed, and the source everywhere else."""
+    """The drawn image where it has changed, and the source everywhere else."""
     changed = _changed(source, drawn)
     if changed is None:
         return drawn
@@ -68,7 +68,7 @@ def keep_unchanged(source: Image.Image, drawn: Image.Image) -> Image.Image:
 
 
 def align_colours(source: Image.Image, drawn: Image.Image) -> Image.Image:
-    """The drawn picture, its low frequencies corrected to those of the source where nothing has changed.
+    """The drawn image, its low frequencies corrected to those of the source where nothing has changed.
 
     Near a change, where the source says nothing, the correction of the surroundings is used.
     """
@@ -82,7 +82,7 @@ def align_colours(source: Image.Image, drawn: Image.Image) -> Image.Image:
 
 
 def _changed(source: Image.Image, drawn: Image.Image) -> Pixels | None:
-    """How much each pixel has changed; None where the pictures cannot be compared, or little is left."""
+    """How much each pixel has changed; None where the images cannot be compared, or little is left."""
     if source.size != drawn.size:
         return None
     changed = weights(changed_mask(source, drawn))
@@ -99,7 +99,7 @@ def _low(values: Pixels) -> Pixels:
 
 
 def _box(values: Pixels, radius: int, axis: int) -> Pixels:
-    """The mean over a window along one axis; the picture is mirrored at its edges."""
+    """The mean over a window along one axis; the image is mirrored at its edges."""
     around = [(0, 0)] * values.ndim
     around[axis] = (radius + 1, radius)
     sums = np.cumsum(np.pad(values, around, mode="symmetric"), axis=axis, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Drift of a step, from its pictures alone: cheap enough for every step of every run."""
+"""Drift of a step, from its images alone: cheap enough for every step of every run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNIT = 256
 NOTICEABLE = 20.0
 """A difference of so many levels of 255, in any colour, counts as a change."""
 MOST_SHIFT = 12.0
-"""A shift of all colours by more levels is no drift: the edit was about the whole picture."""
+"""A shift of all colours by more levels is no drift: the edit was about the whole image."""
 SMOOTHED = 1.2
 """Differences are smoothed by this radius first, so that noise and fine texture do not count."""
 SPECK = 3
@@ -40,7 +40,7 @@ def as_image(pixels: Pixels) -> Image.Image:
 
 
 def changed_mask(before: Image.Image, after: Image.Image) -> Image.Image:
-    """White where the edit has changed something, with a soft edge; both pictures have one size.
+    """White where the edit has changed something, with a soft edge; both images have one size.
 
     A small shift of all colours alike is no change: it is drift, which the remedies undo.
     """
@@ -77,29 +77,27 @@ def _shrunk(mask: Image.Image, radius: int) -> Image.Image:
 
 
 WINDOWED_SIDE = 96
-"""Pictures are compared at this size."""
+"""Images are compared at this size."""
 LEVELS = 6
 """Levels of each colour that are told apart."""
 WINDOWS = (1 / 4, 1 / 3, 1 / 2, 1)
-"""The sizes of windows, as shares of the picture."""
+"""The sizes of windows, as shares of the image."""
 BACKGROUND = 40.0
 """A pixel of the reference within so many levels of its border's colour is background."""
 LEAST_FOREGROUND = 0.02
 
 
-def identity(reference: Image.Image, picture: Image.Image) -> float:
-    """How much of the colours of an asset is found together somewhere in a picture: 0 to 1.
+def identity(reference: Image.Image, image: Image.Image) -> float:
+    """How much of the colours of an asset is found together somewhere in an image: 0 to 1.
 
-    Cheap, and blind to shape. The colours of the reference picture's foreground are looked for in windows of
-    the picture, at a few sizes. A character whose scarf has turned from red to blue loses as much as the
+    Cheap, and blind to shape. The colours of the reference image's foreground are looked for in windows of
+    the image, at a few sizes. A character whose scarf has turned from red to blue loses as much as the
     scarf makes up of it.
     """
     wanted = _foreground(
         as_pixels(reference.convert("RGB").resize((WINDOWED_SIDE, WINDOWED_SIDE), Image.Resampling.BOX))
     )
-    bins = _bins(
-        as_pixels(picture.convert("RGB").resize((WINDOWED_SIDE, WINDOWED_SIDE), Image.Resampling.BOX))
-    )
+    bins = _bins(as_pixels(image.convert("RGB").resize((WINDOWED_SIDE, WINDOWED_SIDE), Image.Resampling.BOX)))
     found = 0.0
     for share in WINDOWS:
         size = round(WINDOWED_SIDE * share)
@@ -134,30 +132,30 @@ def _bins(pixels: Pixels) -> NDArray[np.int64]:
 
 
 SIDE = 256
-"""Pictures are measured at this size of the longer side: drift is not about the finest detail."""
+"""Images are measured at this size of the longer side: drift is not about the finest detail."""
 
 
 class NamedMeasure(Protocol):
-    """Says how much an asset resembles its reference picture, 0 to 1."""
+    """Says how much an asset resembles its reference image, 0 to 1."""
 
     name: str
 
-    def __call__(self, reference: Image.Image, picture: Image.Image) -> float: ...
+    def __call__(self, reference: Image.Image, image: Image.Image) -> float: ...
 
 
 class StepDrift(Value):
-    """How far a step's picture has moved from where it should have stayed."""
+    """How far a step's image has moved from where it should have stayed."""
 
     changed: float = Field(ge=0, le=1)
-    """The share of the picture that the step has changed."""
+    """The share of the image that the step has changed."""
     outside: float = Field(ge=0, le=255)
     """The mean difference in the rest, which should have stayed, in levels of 255."""
     likeness: float = Field(ge=-1, le=1)
     """The structural similarity of the rest to what it was: 1 is the same."""
     from_start: float | None = Field(default=None, ge=0, le=255)
-    """The difference of tint and brightness from the first picture of the document, in levels of 255."""
+    """The difference of tint and brightness from the first image of the document, in levels of 255."""
     identity: dict[str, float] = Field(default_factory=dict)
-    """How much each asset of the step resembles its reference picture, 0 to 1."""
+    """How much each asset of the step resembles its reference image, 0 to 1."""
     identity_by: str | None = WRITTEN_IF_GIVEN
     """The model that said so; None: their colours did."""
 
@@ -169,9 +167,9 @@ def step_drift(
     references: Mapping[str, Image.Image] | None = None,
     measure: NamedMeasure | None = None,
 ) -> StepDrift:
-    """The drift of a picture from the one that it was to change; None: it was drawn anew.
+    """The drift of an image from the one that it was to change; None: it was drawn anew.
 
-    Identities are measured by colours, or by the model of a `measure`, which sees the picture at full size.
+    Identities are measured by colours, or by the model of a `measure`, which sees the image at full size.
     """
     whole, after = after, small(after)
     found = {
@@ -197,7 +195,7 @@ def step_drift(
 
 
 def small(image: Image.Image) -> Image.Image:
-    """The picture at the size at which it is measured."""
+    """The image at the size at which it is measured."""
     if max(image.size) <= SIDE:
         return image
     scale = SIDE / max(image.size)
@@ -206,13 +204,13 @@ def small(image: Image.Image) -> Image.Image:
 
 
 def difference(one: Image.Image, other: Image.Image) -> float:
-    """The mean difference of two pictures, in levels of 255."""
+    """The mean difference of two images, in levels of 255."""
     one = small(one)
     return float(np.abs(as_pixels(one) - as_pixels(_same_size(other, one))).mean())
 
 
 def tint_difference(one: Image.Image, other: Image.Image) -> float:
-    """The difference of two pictures at a size of 4 × 4: of tint, brightness and gradients alone."""
+    """The difference of two images at a size of 4 × 4: of tint, brightness and gradients alone."""
     tiny = (as_pixels(each.resize((4, 4), Image.Resampling.BOX)) for each in (one, other))
     return float(np.abs(next(tiny) - next(tiny)).mean())
 
@@ -243,7 +241,7 @@ def _similarity(one: Pixels, other: Pixels) -> Pixels:
 
 
 def _window(values: Pixels) -> Pixels:
-    """The mean of the window around every pixel; the picture is mirrored at its edges."""
+    """The mean of the window around every pixel; the image is mirrored at its edges."""
     size = 2 * WINDOW + 1
     padded = np.pad(values.astype(np.float64), ((WINDOW + 1, WINDOW), (WINDOW + 1, WINDOW)), mode="symmetric")
     sums = padded.cumsum(axis=0).cumsum(axis=1)

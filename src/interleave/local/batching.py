@@ -6,7 +6,7 @@ it takes the oldest call and with it those behind it that can be computed in the
 call stands still while it is in the queue. A call that is cancelled there is never computed; one that is
 cancelled while it is computed is marked, so that the model can stop early.
 
-Decoding many replies takes hardly longer than decoding one, while every picture takes as long as the first.
+Decoding many replies takes hardly longer than decoding one, while every image takes as long as the first.
 So a queue of prompts can have low priority: it defers to the other queues of its device until its own batch
 is full or its oldest call has waited long enough.
 
@@ -41,7 +41,7 @@ BATCH_WAIT_SECONDS = 0.01
 """How long a batch that is not full waits for another call: callers just answered call again within it."""
 MAX_BATCH_WAIT_SECONDS = 0.6
 MAX_DEFER_SECONDS = 60.0
-"""How long a call of low priority waits at most for the other queues: longer than 32 large pictures take."""
+"""How long a call of low priority waits at most for the other queues: longer than 32 large images take."""
 
 _QUEUES: WeakKeyDictionary[ThreadPoolExecutor, WeakSet[BatchQueue[Any, Any]]] = WeakKeyDictionary()
 """The queues of every executor."""
@@ -87,7 +87,7 @@ class BatchQueue(Generic[Input, Result]):
         `free_memory` is called in the executor after `run` has failed. A queue of `low_priority` defers to
         those without while its batch is not full. After a batch of several calls, the next one waits longer
         for more of them, for a share `wait_share` of the time the last batch took: the callers just answered
-        may still be saving a picture, and a further batch would take as long again.
+        may still be saving an image, and a further batch would take as long again.
         """
         self._run = run
         self._executor = executor

@@ -1,7 +1,7 @@
-"""The repeated blocks of a pipeline, compiled once it has drawn enough pictures for compiling to pay.
+"""The repeated blocks of a pipeline, compiled once it has drawn enough images for compiling to pay.
 
-Compiling an image model takes many seconds, and saves a fraction of one per picture: a loss for one document,
-a gain for a hundred, and how many there will be is not known in advance. So the first pictures are drawn
+Compiling an image model takes many seconds, and saves a fraction of one per image: a loss for one document,
+a gain for a hundred, and how many there will be is not known in advance. So the first images are drawn
 uncompiled; a process that has drawn many will probably draw as many again.
 """
 
@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 COMPILE_AFTER = 64
-"""Pictures. With FLUX.2-klein-9B on an H200 compiling takes 17 s for single pictures and 14 s for batches,
-and saves 0.2 to 0.3 s per picture: 50 to 90 pictures make up for one of the two."""
+"""Images. With FLUX.2-klein-9B on an H200 compiling takes 17 s for single images and 14 s for batches,
+and saves 0.2 to 0.3 s per image: 50 to 90 images make up for one of the two."""
 LARGE = 1_000_000_000
 """Weights of a model that is worth compiling."""
 
@@ -48,7 +48,7 @@ def denoiser_of(pipeline: Any) -> Any | None:
 def compile_blocks(pipeline: Any) -> None:
     """Compile the repeated blocks: nearly all of the gain, in a fraction of the time the whole model takes.
 
-    Shapes are dynamic, for pictures of all sizes with and without sources: that is as fast, and every static
+    Shapes are dynamic, for images of all sizes with and without sources: that is as fast, and every static
     shape would take as long to compile as the first.
     """
     denoiser = denoiser_of(pipeline)
@@ -65,7 +65,7 @@ def uncompile(pipeline: Any) -> None:
 
 
 class CompileLater:
-    """Counts the pictures that a pipeline draws, and compiles it after `COMPILE_AFTER` of them."""
+    """Counts the images that a pipeline draws, and compiles it after `COMPILE_AFTER` of them."""
 
     def __init__(self, pipeline: Any) -> None:
         self.pipeline = pipeline
@@ -73,12 +73,12 @@ class CompileLater:
         self._compiled = False
         self._given_up = False
 
-    def draw(self, pictures: int, work: Callable[[], Result]) -> Result:
-        """Call `work`, which draws this many pictures; without the compiled blocks where the compiler fails.
+    def draw(self, images: int, work: Callable[[], Result]) -> Result:
+        """Call `work`, which draws this many images; without the compiled blocks where the compiler fails.
 
         A shape is compiled when it is first drawn, so one may fail long after others have succeeded.
         """
-        self._drawn += pictures
+        self._drawn += images
         if self._drawn >= COMPILE_AFTER and not (self._compiled or self._given_up):
             self._compile()
         try:
@@ -98,7 +98,7 @@ class CompileLater:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        log.warning("pictures are drawn as before, the model cannot be compiled: %s", str(error)[:300])
+        log.warning("images are drawn as before, the model cannot be compiled: %s", str(error)[:300])
         uncompile(self.pipeline)
         self._compiled, self._given_up = False, True
 

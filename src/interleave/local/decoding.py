@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from interleave import BackendError, Failure, Message, Picture, Reply, Text
+from interleave import BackendError, Failure, ImagePart, Message, Reply, Text
 from interleave.local.library_errors import is_out_of_memory
 from interleave.local.qwen3_vl.cuda_graph_decode import (
     KNOWN_INPUTS,
@@ -157,7 +157,7 @@ class Decoder:
         try:
             replies = self._graph_decoder.generate(
                 batch.inputs,
-                [_picture_count(request) for request in batch.requests],
+                [_image_count(request) for request in batch.requests],
                 batch.token_budgets,
                 cancelled,
                 eos_ids=self.eos_ids,
@@ -229,7 +229,7 @@ class Decoder:
     def _too_long(self, length: int) -> BackendError:
         return BackendError(
             f"the question has {length:,} tokens, and the model reads at most {self.context:,}: "
-            "shorten it, show fewer pictures, or smaller ones with ?max_pixels=",
+            "shorten it, show fewer images, or smaller ones with ?max_pixels=",
             kind=Failure.INVALID,
         )
 
@@ -414,7 +414,7 @@ def escape_special_tokens(text: str, special_tokens: Sequence[str]) -> str:
 
 
 def downscaled(image: Image, max_pixels: int | None) -> Image:
-    """The picture with at most this many pixels."""
+    """The image with at most this many pixels."""
     if max_pixels is None or image.width * image.height <= max_pixels:
         return image
     from PIL import Image as pillow
@@ -424,8 +424,8 @@ def downscaled(image: Image, max_pixels: int | None) -> Image:
     return image.resize(size, pillow.Resampling.BICUBIC)
 
 
-def _picture_count(request: CompletionRequest) -> int:
-    return sum(isinstance(part, Picture) for message in request.messages for part in message.parts)
+def _image_count(request: CompletionRequest) -> int:
+    return sum(isinstance(part, ImagePart) for message in request.messages for part in message.parts)
 
 
 def _padded(requests: Sequence[CompletionRequest]) -> list[CompletionRequest]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from pydantic import Field
 
-from interleave import BackendError, ConfigurationError, GeneratorCapabilities, ImageRequest, read_picture
+from interleave import BackendError, ConfigurationError, GeneratorCapabilities, ImageRequest, read_image
 from interleave.local.batching import BatchQueue, QueuedCall, device_executor
 from interleave.local.checkpoints import Source
 from interleave.local.compile_blocks import (
@@ -65,12 +65,12 @@ MASK_OF_REQUEST = "request"
 LEAST_SIDE, MOST_SIDE = 64, 4096
 SIDES = range(LEAST_SIDE, MOST_SIDE + 1, SIDE_MULTIPLE)
 GPU_BATCH = 4
-"""Pictures per batch on a GPU by default. A CPU gains nothing, and single pictures are repeatable."""
+"""Images per batch on a GPU by default. A CPU gains nothing, and single images are repeatable."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What every picture is drawn with."""
+    """What every image is drawn with."""
 
     steps: int
     guidance: float
@@ -83,7 +83,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Drawing:
-    """One picture to draw, with its sources as the pipeline accepts them."""
+    """One image to draw, with its sources as the pipeline accepts them."""
 
     request: ImageRequest
     sources: tuple[Image, ...]
@@ -117,7 +117,7 @@ class DiffusersGenerator:
         prompt_tokens: int | None = Field(default=None, ge=8, le=65_536)
         """How many tokens of a prompt are read."""
         mask: str | None = None
-        """For FLUX.1 Fill: a picture that is white where it redraws; `request` if every request has one."""
+        """For FLUX.1 Fill: an image that is white where it redraws; `request` if every request has one."""
         transformer: str | None = None
         """The transformer's weights in one file, e.g. in float8: a file, ORG/NAME or ORG/NAME/FILE."""
         lora: str | None = None
@@ -219,7 +219,7 @@ class DiffusersGenerator:
         return size_like(like, self.settings.size, multiple=self.family.side_multiple, sizes=sizes)
 
     def _request_settings(self) -> tuple[str, ...]:
-        """The settings that a request may name: those that change a picture of this pipeline."""
+        """The settings that a request may name: those that change an image of this pipeline."""
         distilled = bool(self.pipeline.config.get("is_distilled"))  # it ignores guidance
         guided = self.family.guidance_parameter is not None and not distilled
         takes = {
@@ -236,11 +236,11 @@ class DiffusersGenerator:
                 f"the generator takes at most {self.settings.max_sources} sources, not {len(request.sources)}"
             )
         if not request.sources and not self.family.text_to_image:
-            raise BackendError("this generator only changes pictures, and was given none to start from")
+            raise BackendError("this generator only changes images, and was given none to start from")
         backends.check_extras(request, self.capabilities)
         if request.mask is not None and request.mask.size != request.sources[0].size:
             raise BackendError(
-                f"the mask is {request.mask.width}×{request.mask.height}, and its picture "
+                f"the mask is {request.mask.width}×{request.mask.height}, and its image "
                 f"{request.sources[0].width}×{request.sources[0].height}: they must have one size"
             )
         size = request.settings.size
@@ -300,7 +300,7 @@ class DiffusersGenerator:
             with as_backend_error("the generator", len(batch), let_through=_AllCancelled):
                 drawn = self._draw(drawings, after_step)
                 return [
-                    _as_picture(*pair) for pair in zip(drawn, (each.size for each in drawings), strict=True)
+                    _as_image(*pair) for pair in zip(drawn, (each.size for each in drawings), strict=True)
                 ]
         except _AllCancelled:
             self._free_memory()
@@ -352,7 +352,7 @@ class DiffusersGenerator:
             arguments["callback_on_step_end"] = after_step
         if "step_func" in self._parameters:  # what OmniGen2 calls it
             arguments["step_func"] = lambda step, total: after_step(self.pipeline, step, None, {})
-        if "max_pixels" in self._parameters:  # larger pictures would be drawn smaller and scaled up
+        if "max_pixels" in self._parameters:  # larger images would be drawn smaller and scaled up
             arguments["max_pixels"] = max(first.size[0] * first.size[1], family.side**2)
         if "max_area" in self._parameters:  # Kontext resizes to the sizes it was trained with
             as_it_is = all(source.size == first.size for source in first.sources)  # else it would be zoomed
@@ -425,7 +425,7 @@ class DiffusersGenerator:
         return rounds if self.options.compile is None else self.options.compile
 
     def _may_compile_later(self) -> bool:
-        """Never with ?batch=1, which promises the same bits however many pictures have been drawn."""
+        """Never with ?batch=1, which promises the same bits however many images have been drawn."""
         options, denoiser = self.options, denoiser_of(self.pipeline)
         plain = options.compile is None and options.quantization == "none" and options.offload == "none"
         worth_it = has_blocks(denoiser) and is_large(denoiser)
@@ -448,14 +448,14 @@ class DiffusersGenerator:
     def _read_mask(self) -> Image | None:
         if self.family.takes_mask and not self.options.mask:
             raise ConfigurationError(
-                "this generator redraws a picture where a mask is white: name a mask with ?mask=PATH.png, "
+                "this generator redraws an image where a mask is white: name a mask with ?mask=PATH.png, "
                 f"or write ?mask={MASK_OF_REQUEST} where every request has its own"
             )
         if self.options.mask and not self.family.takes_mask:
             raise ConfigurationError(f"?mask= is for FLUX.1 Fill, and this is {self.family.summary!r}")
         if self.options.mask in (None, MASK_OF_REQUEST):
             return None
-        return as_mask(read_picture(self.options.mask))
+        return as_mask(read_image(self.options.mask))
 
     def _free_memory(self) -> None:
         self.pipeline.maybe_free_model_hooks()
@@ -523,8 +523,8 @@ def _prompt_with_marks(drawing: Drawing, family: Family) -> str:
     return " ".join([*marks, drawing.request.prompt])
 
 
-def _as_picture(pixels: Any, size: tuple[int, int]) -> Image:
-    """A picture from floats between 0 and 1; refuses NaN and infinity."""
+def _as_image(pixels: Any, size: tuple[int, int]) -> Image:
+    """An image from floats between 0 and 1; refuses NaN and infinity."""
     from PIL import Image as pillow
 
     precise = pixels.float()

@@ -1,7 +1,7 @@
 """Whether an asset is still itself, by the embeddings of a vision model such as DINOv2 or CLIP.
 
-The picture is cut into windows, and the one nearest to the reference counts: an asset is often only a part of
-a picture. Unlike the colours, embeddings see shapes; they need a model, and a call of it for every asset.
+The image is cut into windows, and the one nearest to the reference counts: an asset is often only a part of
+an image. Unlike the colours, embeddings see shapes; they need a model, and a call of it for every asset.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import torch
 
 SIDE = 3
-"""Windows of half the picture's size, in so many rows and columns, besides the whole."""
+"""Windows of half the image's size, in so many rows and columns, besides the whole."""
 REFERENCES = 256
-"""Embeddings of reference pictures that are kept."""
+"""Embeddings of reference images that are kept."""
 
 
 class Options(Value):
@@ -30,7 +30,7 @@ class Options(Value):
 
 
 class EmbeddingIdentity:
-    """The likeness of an asset to its reference picture, by a model's embeddings; 0 to 1."""
+    """The likeness of an asset to its reference image, by a model's embeddings; 0 to 1."""
 
     def __init__(self, spec: Spec) -> None:
         options = self.check(spec)
@@ -79,10 +79,10 @@ class EmbeddingIdentity:
             ) from None
         self.model: Any = model.to(self.device, torch.float32).eval()
 
-    def __call__(self, reference: Image.Image, picture: Image.Image) -> float:
+    def __call__(self, reference: Image.Image, image: Image.Image) -> float:
         with self._lock:
             wanted = self._reference(reference)
-            found = self._embed(windows(picture))
+            found = self._embed(windows(image))
         return max(0.0, min(1.0, float((found @ wanted).max())))
 
     def _reference(self, image: Image.Image) -> torch.Tensor:
@@ -95,7 +95,7 @@ class EmbeddingIdentity:
         return known
 
     def _embed(self, images: list[Image.Image]) -> torch.Tensor:
-        """One vector of length 1 for each picture."""
+        """One vector of length 1 for each image."""
         import torch
 
         inputs = self.processor(images=images, return_tensors="pt")["pixel_values"].to(self.device)
@@ -105,7 +105,7 @@ class EmbeddingIdentity:
 
 
 def _features(model: Any, pixels: torch.Tensor) -> Any:
-    """The embedding of every picture: what a model of texts and pictures compares, else its summary token."""
+    """The embedding of every image: what a model of texts and images compares, else its summary token."""
     if hasattr(model, "get_image_features"):
         found = model.get_image_features(pixel_values=pixels)
     else:
@@ -114,14 +114,14 @@ def _features(model: Any, pixels: torch.Tensor) -> Any:
     return found.last_hidden_state[:, 0] if pooled is None else pooled
 
 
-def windows(picture: Image.Image) -> list[Image.Image]:
-    """The whole picture, and overlapping windows of half its size."""
-    picture = picture.convert("RGB")
-    width, height = max(1, picture.width // 2), max(1, picture.height // 2)
-    found = [picture]
+def windows(image: Image.Image) -> list[Image.Image]:
+    """The whole image, and overlapping windows of half its size."""
+    image = image.convert("RGB")
+    width, height = max(1, image.width // 2), max(1, image.height // 2)
+    found = [image]
     for row in range(SIDE):
         for column in range(SIDE):
-            left = (picture.width - width) * column // (SIDE - 1)
-            top = (picture.height - height) * row // (SIDE - 1)
-            found.append(picture.crop((left, top, left + width, top + height)))
+            left = (image.width - width) * column // (SIDE - 1)
+            top = (image.height - height) * row // (SIDE - 1)
+            found.append(image.crop((left, top, left + width, top + height)))
     return found

@@ -49,7 +49,7 @@ class Family:
     steps: int
     guidance: float
     side: int = 1024
-    """Width and height of a picture, unless the model folder or the spec says otherwise."""
+    """Width and height of an image, unless the model folder or the spec says otherwise."""
     guidance_parameter: str | None = "guidance_scale"
     """None where the pipeline has no such parameter."""
     max_sources: int = 0
@@ -58,16 +58,16 @@ class Family:
     """The placeholder of a source in the prompt, where the pipeline needs one; {} is its number."""
     text_to_image: bool = True
     starts_on_white: bool = False
-    """Whether it can only edit, so that a picture without a source starts from a white canvas."""
+    """Whether it can only edit, so that an image without a source starts from a white canvas."""
     side_multiple: int = 16
-    """Where a size is chosen from a picture, sides are multiples of this: others are cropped or shifted."""
+    """Where a size is chosen from an image, sides are multiples of this: others are cropped or shifted."""
     sizes: tuple[tuple[int, int], ...] = ()
     """The sizes it was trained with, where its pipeline scales sources to one of them."""
     takes_size: bool = True
     takes_mask: bool = False
     """Whether it redraws only where a mask is white."""
     batches: Literal["nothing", "text", "everything"] = "nothing"
-    """What can share a batch: nothing, pictures from text, or edits of different sources as well."""
+    """What can share a batch: nothing, images from text, or edits of different sources as well."""
     prompt_tokens: int | None = 512
     """How many tokens of a prompt are read; None where there is no such limit."""
     prompt_tokens_parameter: str | None = "max_sequence_length"

@@ -39,7 +39,7 @@ def as_backend_error(
         if is_out_of_memory(error):
             raise errors.OutOfMemory(
                 f"{what} ran out of memory{f' with {batch} calls at once' if batch > 1 else ''}: "
-                "use a smaller ?batch= or picture size, ?quantization=, or (diffusers) ?offload=model"
+                "use a smaller ?batch= or image size, ?quantization=, or (diffusers) ?offload=model"
             ) from None
         raise BackendError(f"{what} failed: {_summary(error)}") from error
 

@@ -1,4 +1,4 @@
-"""Source pictures as a diffusers pipeline takes them: scaled, padded, and stacked for batches.
+"""Source images as a diffusers pipeline takes them: scaled, padded, and stacked for batches.
 
 FLUX.2 pipelines condition every prompt of a batch on all the sources they are given. `stack_sources` gives
 each prompt its own; the sources of all prompts must have the same sizes. They are encoded together, and moved
@@ -27,17 +27,17 @@ Size = tuple[int, int]
 MIN_SIDE = 64
 MAX_RATIO = 8
 SIDE_MULTIPLE = 16
-"""Sides are multiples of this: pipelines round others down, and a picture must have the size asked for."""
+"""Sides are multiples of this: pipelines round others down, and an image must have the size asked for."""
 MOST_ROUNDINGS = 20
 """The rounding of a size settles after a few turns."""
 MOST_KEPT = 64
-"""Sources whose latents are kept: a megabyte each, for a picture of 1024×1024."""
+"""Sources whose latents are kept: a megabyte each, for an image of 1024×1024."""
 PLAIN_SETTINGS = {"do_normalize": True, "do_binarize": False, "do_convert_grayscale": False}
-"""Settings under which an image processor only maps a picture's bytes to floats from -1 to 1."""
+"""Settings under which an image processor only maps an image's bytes to floats from -1 to 1."""
 
 
 def usable_source(image: Image) -> Image:
-    """The picture as every pipeline accepts it: a tiny one is enlarged, a strip gets white margins."""
+    """The image as every pipeline accepts it: a tiny one is enlarged, a strip gets white margins."""
     image = image if image.mode == "RGB" else image.convert("RGB")
     least = min(image.size)
     if least < MIN_SIDE:
@@ -56,7 +56,7 @@ def as_mask(image: Image) -> Image:
 
 
 def on_canvas(image: Image, size: tuple[int, int], *, enlarge: bool = True) -> Image:
-    """The whole picture, centred on a white canvas of this size."""
+    """The whole image, centred on a white canvas of this size."""
     if image.size == size:
         return image
     if enlarge:
@@ -69,9 +69,9 @@ def on_canvas(image: Image, size: tuple[int, int], *, enlarge: bool = True) -> I
 def size_like(
     image: Image, size: tuple[int, int], *, multiple: int = SIDE_MULTIPLE, sizes: Sequence[Size] = ()
 ) -> Size:
-    """A size of about as many pixels as `size`, with the aspect ratio of a picture.
+    """A size of about as many pixels as `size`, with the aspect ratio of an image.
 
-    It is one that keeps itself: a picture of this size gets the same size again, so that no step of a chain
+    It is one that keeps itself: an image of this size gets the same size again, so that no step of a chain
     of edits is scaled. `sizes` are those that a model was trained with; without, sides are multiples.
     """
     if sizes:
@@ -172,7 +172,7 @@ def _encoded(pipeline: Any, images: list[Any], device: Any, dtype: Any) -> Tenso
 
 
 def _digest(images: list[Any], how: str) -> bytes:
-    """Names pictures by their pixels."""
+    """Names images by their pixels."""
     digest = hashlib.sha256(how.encode())
     for image in images:
         plain = image.cpu().contiguous()
@@ -182,7 +182,7 @@ def _digest(images: list[Any], how: str) -> bytes:
 
 
 def _preprocess(processor: Any, image: Any, height: Any = None, width: Any = None, **options: Any) -> Any:
-    """A picture of the right size as uint8; any other as the library does it."""
+    """An image of the right size as uint8; any other as the library does it."""
     from PIL.Image import Image
 
     if not isinstance(image, Image) or image.mode != "RGB" or image.size != (width, height):

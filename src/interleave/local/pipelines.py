@@ -77,7 +77,7 @@ class CallSettings(Value):
     text_encoder_out_layers: tuple[int, ...] | None = Field(default=None, min_length=1)
     """The text encoder layers whose hidden states go to the transformer."""
     max_sources: int | None = Field(default=None, ge=0, le=16)
-    """How many source pictures the model was trained with."""
+    """How many source images the model was trained with."""
 
 
 def read_settings(folder: Path) -> CallSettings:

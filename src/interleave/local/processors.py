@@ -1,4 +1,4 @@
-"""Processors, which turn messages and pictures into tensors, also where torchvision is not installed.
+"""Processors, which turn messages and images into tensors, also where torchvision is not installed.
 
 The processors of the Qwen-VL models require a video processor, which requires torchvision. We show models no
 videos, so where that is missing the same processor is built without one.
@@ -45,7 +45,7 @@ def load_processor(folder: Path, model_type: str, *, trust_remote_code: bool = F
 
 
 def load_without_videos(folder: Path, model_type: str) -> Any:
-    """The processor of a Qwen-VL model, for text and pictures."""
+    """The processor of a Qwen-VL model, for text and images."""
     from transformers import AutoTokenizer
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
@@ -55,7 +55,7 @@ def load_without_videos(folder: Path, model_type: str) -> Any:
 
 
 def image_text_processor(model_type: str, tokenizer: Any, image_processor: Any) -> Any:
-    """A processor of the model's own class for text and pictures, without videos."""
+    """A processor of the model's own class for text and images, without videos."""
     import transformers
     from transformers.processing_utils import ProcessorMixin
 

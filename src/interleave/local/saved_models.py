@@ -25,7 +25,7 @@ VIDEO_PROCESSORS = {
 }
 """By the class of the whole processor."""
 SHARED_WITH_IMAGES = ("image_mean", "image_std", "merge_size", "patch_size", "temporal_patch_size")
-"""Settings that decide tokens: frames of a video are cut as pictures are."""
+"""Settings that decide tokens: frames of a video are cut as images are."""
 TOKENS, OLD_TOKENS = "extra_special_tokens", "additional_special_tokens"
 
 

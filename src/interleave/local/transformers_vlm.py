@@ -51,7 +51,7 @@ from interleave.local.silence import quiet
 from interleave.plugin import Spec, backends
 
 TRAINED_PIXELS = 1024 * 1024
-"""The picture size that the planner and critic checkpoints were trained with; larger ones are scaled down."""
+"""The image size that the planner and critic checkpoints were trained with; larger ones are scaled down."""
 DEFAULT_BATCH, GRAPH_DECODE_BATCH = 8, 32
 """Prompts per batch. By CUDA graphs, decoding 32 replies takes less than twice as long as decoding one."""
 WAIT_SHARE, WAIT_SHARE_ON_CPU = 0.2, 0.05
@@ -71,7 +71,7 @@ class TransformersVlm:
         """A LoRA adapter for the model: a folder, or ORG/NAME."""
         adapter_revision: str | None = None
         max_pixels: int | None = Field(default=TRAINED_PIXELS, ge=1024)
-        """Pictures with more pixels are scaled down to this."""
+        """Images with more pixels are scaled down to this."""
         cache: Literal["auto", "dynamic", "static"] = "auto"
         """Whether the KV cache has a fixed size; `auto`: where that makes decoding faster."""
         reuse: bool | None = None

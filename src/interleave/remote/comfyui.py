@@ -1,10 +1,10 @@
 """`comfyui:WORKFLOW.json@http://HOST:8188`: a workflow of your own on a ComfyUI server.
 
-Export the workflow with *Export (API)*. For each picture the sources are uploaded, and the prompt, the seed
-and the file names are written into a copy of the workflow; that is queued and polled, and its picture is
+Export the workflow with *Export (API)*. For each image the sources are uploaded, and the prompt, the seed
+and the file names are written into a copy of the workflow; that is queued and polled, and its image is
 fetched. In most workflows the inputs for them are found automatically; options name them in the others.
 
-ComfyUI draws one picture at a time. The time that a workflow waits in its queue does not count against the
+ComfyUI draws one image at a time. The time that a workflow waits in its queue does not count against the
 timeout, and a server that is being restarted is waited for.
 """
 
@@ -28,7 +28,7 @@ from interleave.remote.comfyui_workflow import Workflow, read_workflow
 from interleave.remote.endpoints import EndpointPool
 from interleave.remote.http_client import (
     EXPECT_ANYTHING,
-    EXPECT_PICTURE,
+    EXPECT_IMAGE,
     PerLoop,
     as_backend_errors,
     open_client,
@@ -45,7 +45,7 @@ from interleave.remote.http_errors import (
     timed_out,
     unreachable,
 )
-from interleave.remote.image_encoding import check_sources, picture_from_bytes
+from interleave.remote.image_encoding import check_sources, image_from_bytes
 from interleave.remote.keys import Key, key_for
 from interleave.remote.options import RemoteOptions
 
@@ -58,9 +58,9 @@ log = logging.getLogger(__name__)
 
 OPEN_SECONDS = 10.0
 CLOSE_SECONDS = 0.1
-"""A finished picture does not wait for a server that is slow to say goodbye."""
+"""A finished image does not wait for a server that is slow to say goodbye."""
 MAX_MESSAGE_BYTES = 16_000_000
-"""Previews of the picture come on the same websocket; they are dropped."""
+"""Previews of the image come on the same websocket; they are dropped."""
 MAX_STEPS = 100_000
 
 
@@ -132,7 +132,7 @@ CANCEL_SECONDS = 5.0
 PROBE_SECONDS = 2.0
 """Between two looks at a server that is away."""
 CONCURRENCY = 2
-"""One picture is drawn while the sources of the next are uploaded; more would only wait in the queue."""
+"""One image is drawn while the sources of the next are uploaded; more would only wait in the queue."""
 
 
 class ComfyUIGenerator:
@@ -140,7 +140,7 @@ class ComfyUIGenerator:
 
     class Options(RemoteOptions):
         text: str | None = None
-        """The workflow for pictures drawn from text alone, where the main one edits."""
+        """The workflow for images drawn from text alone, where the main one edits."""
         prompt: str | None = Field(default=None, pattern=r"^[^.]+\.[^.]+$")
         """NODE.INPUT that holds the prompt, e.g. 6.text."""
         seed: str | None = Field(default=None, pattern=r"^[^.]+\.[^.]+$")
@@ -148,9 +148,9 @@ class ComfyUIGenerator:
         images: str | None = None
         """The nodes that load the sources, in order, separated by commas."""
         output: str | None = None
-        """The node whose picture is used, if several nodes save one."""
+        """The node whose image is used, if several nodes save one."""
         price: float | None = Field(default=None, ge=0)
-        """US dollars per picture."""
+        """US dollars per image."""
 
     def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model or not spec.base_url:
@@ -164,7 +164,7 @@ class ComfyUIGenerator:
         text = read_workflow(options.text, places, ()) if options.text else None
         if text is not None and not main.loaders:
             raise ConfigurationError(
-                f"{spec.model!r} loads no picture, so it draws from text itself: drop text={options.text}"
+                f"{spec.model!r} loads no image, so it draws from text itself: drop text={options.text}"
             )
         self.edit = main if main.loaders else None
         self.text = text if main.loaders else main
@@ -202,7 +202,7 @@ class ComfyUIGenerator:
                     data = await self._run_workflow(workflow, request)
         except TimeoutError:
             raise timed_out(self.where, self.seconds) from None
-        return await asyncio.to_thread(picture_from_bytes, data, where=self.where)
+        return await asyncio.to_thread(image_from_bytes, data, where=self.where)
 
     async def _run_workflow(self, workflow: Workflow, request: ImageRequest) -> bytes:
         http = self._client()
@@ -220,7 +220,7 @@ class ComfyUIGenerator:
 
     async def _upload(self, http: httpx2.AsyncClient, source: Image) -> str:
         data = await asyncio.to_thread(images.encode_png, source)
-        # Named by its contents, so that an upload never overwrites another picture.
+        # Named by its contents, so that an upload never overwrites another image.
         name = f"interleave-{hashlib.sha256(data).hexdigest()[:24]}.png"
         form = {"overwrite": "true", "type": "input"}
         files = {"image": (name, data, "image/png")}
@@ -228,7 +228,7 @@ class ComfyUIGenerator:
         folder = optional(reply.get("subfolder"), str, "subfolder", self.where)
         taken_as = optional(reply.get("name"), str, "name", self.where)
         if not taken_as:
-            raise bad_reply(self.where, "it accepted a picture without giving its name")
+            raise bad_reply(self.where, "it accepted an image without giving its name")
         return f"{folder}/{taken_as}" if folder else taken_as
 
     async def _outputs(self, http: httpx2.AsyncClient, job: str) -> dict[str, Any]:
@@ -282,26 +282,26 @@ class ComfyUIGenerator:
     async def _fetch(self, http: httpx2.AsyncClient, outputs: dict[str, Any]) -> bytes:
         nodes = [self.options.output] if self.options.output else list(outputs)
         made = [optional(outputs.get(node), dict, "output", self.where) or {} for node in nodes]
-        pictures = [
-            expect(picture, dict, "picture", self.where)
+        images = [
+            expect(image, dict, "picture", self.where)
             for each in made
-            for picture in optional(each.get("images"), list, "images", self.where) or []
+            for image in optional(each.get("images"), list, "images", self.where) or []
         ]
-        named = [picture for picture in pictures if isinstance(picture.get("filename"), str)]
+        named = [image for image in images if isinstance(image.get("filename"), str)]
         if not named:
-            raise bad_reply(self.where, "the workflow made no picture")
-        saved = [picture for picture in named if picture.get("type") == "output"]
+            raise bad_reply(self.where, "the workflow made no image")
+        saved = [image for image in named if image.get("type") == "output"]
         chosen = (saved or named)[0]
         place = {name: str(chosen.get(name) or "") for name in ("filename", "subfolder", "type")}
         try:
-            return (await http.get("/view", params=place, extensions=EXPECT_PICTURE)).content
+            return (await http.get("/view", params=place, extensions=EXPECT_IMAGE)).content
         except BackendError as error:
             if error.kind is not Failure.INVALID:
                 raise
             await self._forget_results(http)
             raise bad_reply(
                 self.where,
-                f"its picture {place['filename']!r} is gone: were its output files deleted? "
+                f"its image {place['filename']!r} is gone: were its output files deleted? "
                 "It is asked to forget its earlier results",
             ) from None
 

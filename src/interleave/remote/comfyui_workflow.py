@@ -44,7 +44,7 @@ class Workflow:
     loaders: tuple[str, ...]
 
     def filled(self, prompt: str, seed: int, names: Sequence[str]) -> Graph:
-        """A copy with these values filled in; with fewer pictures than loaders the last one is repeated."""
+        """A copy with these values filled in; with fewer images than loaders the last one is repeated."""
         graph = copy.deepcopy(self.graph)
         for node, name in self.prompts:
             held = graph[node]["inputs"].get(name)
@@ -76,7 +76,7 @@ def read_workflow(path: str, places: Mapping[str, str | None], loaders: tuple[st
     seeds = _chosen(graph, places.get("seed"), path) or tuple(_seed_places(graph))
     if not seeds and (linked := _linked_seeds(graph)):
         log.warning(
-            "the seed %s of the workflow %r comes from another node, where no number was found: its pictures "
+            "the seed %s of the workflow %r comes from another node, where no number was found: its images "
             "are not repeatable. Name the place with ?seed=NODE.INPUT",
             linked[0],
             path,

@@ -56,7 +56,7 @@ SLOW_TIMES = 5.0
 LONGEST_REST_SECONDS = 600.0
 ESTIMATE_SECONDS = 30.0
 """How long `seconds_per_call` is used for a server that gets no calls."""
-NOT_SERVER_FAILURES = {Failure.INVALID, Failure.REFUSED, Failure.DENIED, Failure.NO_PICTURE, Failure.BUSY}
+NOT_SERVER_FAILURES = {Failure.INVALID, Failure.REFUSED, Failure.DENIED, Failure.NO_IMAGE, Failure.BUSY}
 """Failures that do not mean that the server is unhealthy."""
 
 

@@ -1,7 +1,7 @@
 """`gemini:MODEL` as generator: Nano Banana and Nano Banana Pro, through google-genai.
 
-These models draw as part of a chat reply. A reply may have no picture, which is an error of its own and is
-retried, and there are no seeds, so the same request gives another picture every time.
+These models draw as part of a chat reply. A reply may have no image, which is an error of its own and is
+retried, and there are no seeds, so the same request gives another image every time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from interleave import ConfigurationError, GeneratorCapabilities, ImageRequest, Picture, Text
+from interleave import ConfigurationError, GeneratorCapabilities, ImagePart, ImageRequest, Text
 from interleave.plugin import Spec, backends
 from interleave.remote.gemini_vlm import (
     BLOCKED_REASONS,
@@ -24,11 +24,11 @@ from interleave.remote.gemini_vlm import (
     text_of,
 )
 from interleave.remote.http_client import as_backend_errors, gemini_clients
-from interleave.remote.http_errors import PICTURE_BYTES, no_picture, optional, refused
-from interleave.remote.image_encoding import check_sources, picture_from_base64
+from interleave.remote.http_errors import IMAGE_BYTES, no_image, optional, refused
+from interleave.remote.image_encoding import check_sources, image_from_base64
 from interleave.remote.keys import GEMINI_URL, GEMINI_VERSION, key_for
 from interleave.remote.options import RemoteOptions
-from interleave.remote.prices import family, picture_price
+from interleave.remote.prices import family, image_price
 
 if TYPE_CHECKING:
     from google.genai import types as genai
@@ -62,7 +62,7 @@ class GeminiGenerator:
         aspect_ratio: str = Field(default="1:1", pattern=r"^\d{1,2}:\d{1,2}$")
         size: Literal["1K", "2K", "4K"] = "1K"
         price: float | None = Field(default=None, ge=0)
-        """US dollars per picture, instead of the table's."""
+        """US dollars per image, instead of the table's."""
 
     def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model:
@@ -81,7 +81,7 @@ class GeminiGenerator:
         self.where = f"gemini:{spec.model} at {base_url}"
         price = options.price
         if price is None and base_url == GEMINI_URL:
-            price = picture_price(spec.model, options.size)
+            price = image_price(spec.model, options.size)
         self.capabilities = GeneratorCapabilities(
             max_sources=known.max_sources,
             seeds=False,
@@ -96,7 +96,7 @@ class GeminiGenerator:
             base_url=base_url,
             key=key_for(base_url, options.key, header="x-goog-api-key", prefix=""),
             seconds=options.seconds(backends.IMAGE_DEADLINE_SECONDS),
-            max_bytes=PICTURE_BYTES,
+            max_bytes=IMAGE_BYTES,
             api_version=options.api_version,
         )
 
@@ -107,8 +107,8 @@ class GeminiGenerator:
             response = await self._client().aio.models.generate_content(
                 model=self.model, contents=contents, config=self._config()
             )
-            encoded = self._picture(response_json(response, self.where))
-        return await asyncio.to_thread(picture_from_base64, encoded, where=self.where)
+            encoded = self._image(response_json(response, self.where))
+        return await asyncio.to_thread(image_from_base64, encoded, where=self.where)
 
     def _config(self) -> genai.GenerateContentConfig:
         from google.genai import types as genai
@@ -123,8 +123,8 @@ class GeminiGenerator:
             should_return_http_response=True,
         )
 
-    def _picture(self, answer: dict[str, Any]) -> str:
-        """The last picture that is not part of the reasoning; raises `BackendError` if there is none."""
+    def _image(self, answer: dict[str, Any]) -> str:
+        """The last image that is not part of the reasoning; raises `BackendError` if there is none."""
         candidate = first_candidate(answer, self.where)
         parts = [part for part in parts_of(candidate, self.where) if not part.get("thought")]
         inline = (optional(part.get("inlineData"), dict, "inlineData", self.where) for part in parts)
@@ -134,11 +134,11 @@ class GeminiGenerator:
         reason, said = finish_reason_of(candidate, self.where), text_of(parts, self.where)
         if reason in BLOCKED_REASONS:
             raise refused(self.where, said or reason)
-        raise no_picture(self.where, said or reason)
+        raise no_image(self.where, said or reason)
 
 
 def _contents(request: ImageRequest) -> list[genai.ContentUnion]:
     from google.genai import types as genai
 
-    parts = [gemini_part(Picture(source)) for source in request.sources]
+    parts = [gemini_part(ImagePart(source)) for source in request.sources]
     return [genai.Content(role="user", parts=[*parts, gemini_part(Text(request.prompt))])]

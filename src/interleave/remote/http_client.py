@@ -23,8 +23,8 @@ from interleave.plugin import backends, errors
 from interleave.remote import http_errors
 from interleave.remote.http_errors import (
     ERROR_BYTES,
+    IMAGE_BYTES,
     PARSED_JSON,
-    PICTURE_BYTES,
     UnreadableJson,
     parse_json,
 )
@@ -42,8 +42,8 @@ KEEP_ALIVE_SECONDS = 4.0
 """Less than the 5 s after which many servers close an idle connection."""
 MAX_CHUNKS = 200_000
 """Per response: reading one byte at a time would cost far more than sending it."""
-EXPECT_PICTURE = {"expects": "picture", "max_bytes": PICTURE_BYTES}
-"""The `extensions` of a request whose response is a picture instead of JSON."""
+EXPECT_IMAGE = {"expects": "picture", "max_bytes": IMAGE_BYTES}
+"""The `extensions` of a request whose response is an image instead of JSON."""
 EXPECT_ANYTHING = {"expects": "anything", "max_bytes": ERROR_BYTES}
 HEALTH_CHECK = {"max_bytes": ERROR_BYTES}
 
@@ -225,10 +225,10 @@ def _transports(trust_proxies: bool) -> _Transports:
 
 
 def open_client(
-    where: str, *, base_url: str, seconds: float, key: Key | None = None, max_bytes: int = PICTURE_BYTES
+    where: str, *, base_url: str, seconds: float, key: Key | None = None, max_bytes: int = IMAGE_BYTES
 ) -> httpx2.AsyncClient:
     """An HTTP client for one server, with a `CheckedTransport`."""
-    # An https request through a proxy is encrypted; a plain one would show it the key and the pictures.
+    # An https request through a proxy is encrypted; a plain one would show it the key and the images.
     trust_proxies = base_url.lower().startswith("https:") and not _bypasses_proxy(base_url)
     transport = CheckedTransport(
         where,

@@ -13,7 +13,7 @@ The only place that interprets status codes.
 | other 4xx, a redirect                     | invalid      | no          |
 | 4xx of a content filter                   | refused      | no          |
 | other 5xx                                 | failed       | yes         |
-| not JSON, wrong fields, no picture in it  | bad_reply    | yes         |
+| not JSON, wrong fields, no image in it  | bad_reply    | yes         |
 | too many bytes or JSON values             | bad_reply    | no          |
 
 A response that is cheap to send must not be expensive to read. Parsing JSON takes time and memory in
@@ -43,7 +43,7 @@ CHAT_BYTES = 8_000_000
 """A chat completion with the log-probabilities of about fifty thousand tokens."""
 STATUS_BYTES = 16_000_000
 """The state of a server, such as all workflows in the queue of ComfyUI."""
-PICTURE_BYTES = 64_000_000
+IMAGE_BYTES = 64_000_000
 """A base64 PNG of 16 megapixels is at most this large."""
 ERROR_BYTES = 1_000_000
 """Of an error, only the beginning is shown."""
@@ -105,7 +105,7 @@ ADVICE = {
     400: "check the model and its options",
     404: "check the model's name and the address",
     405: "check the address",
-    413: "send fewer or smaller pictures",
+    413: "send fewer or smaller images",
     422: "check the model and its options",
 }
 
@@ -175,13 +175,13 @@ def refused(where: str, reason: str) -> BackendError:
     return BackendError(f"{where} refused the request: {shorten(reason)}", kind=Failure.REFUSED)
 
 
-def no_picture(where: str, said: str) -> BackendError:
+def no_image(where: str, said: str) -> BackendError:
     """The model answered with text only; on a retry most models draw."""
     words = shorten(said)
     return BackendError(
-        f"{where} answered without a picture" + (f": {words!r}" if words else ""),
+        f"{where} answered without an image" + (f": {words!r}" if words else ""),
         transient=True,
-        kind=Failure.NO_PICTURE,
+        kind=Failure.NO_IMAGE,
     )
 
 

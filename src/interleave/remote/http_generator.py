@@ -1,9 +1,8 @@
 """`http://HOST:PORT[,http://…]` and `http:FILE`: services with the `/edit` and `/generate` API.
 
 That is the API of the reference's services, of EditThinker's and of `interleave serve generator`. `/edit`
-takes a prompt, a seed and optionally a picture; `/generate` draws from text alone. The services' own
-rewriting of prompts (`enhance_prompt`) is off by default, because the critic must know the prompt that made a
-picture.
+takes a prompt, a seed and optionally an image; `/generate` draws from text alone. The services' own
+rewriting of prompts (`enhance_prompt`) is off by default: the critic must know the prompt that made an image.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from interleave.remote.endpoints import (
     read_endpoints,
 )
 from interleave.remote.http_client import HEALTH_CHECK, PerLoop, as_backend_errors, open_client
-from interleave.remote.http_errors import PICTURE_BYTES, bad_reply, json_of
-from interleave.remote.image_encoding import check_sources, picture_from_base64, png_base64
+from interleave.remote.http_errors import IMAGE_BYTES, bad_reply, json_of
+from interleave.remote.image_encoding import check_sources, image_from_base64, png_base64
 from interleave.remote.keys import key_for
 from interleave.remote.options import FIRST_CONCURRENCY, RemoteOptions
 
@@ -51,7 +50,7 @@ class HttpGenerator:
         wire: Literal["edit", "generate", "both"] = "edit"
         """`edit`: only /edit. `generate`: only /generate, from text. `both`: by whether there is a source."""
         text_to_image: bool = True
-        """Whether /edit draws without a picture; false for services that only edit."""
+        """Whether /edit draws without an image; false for services that only edit."""
         max_sources: int = Field(default=1, ge=1, le=64)
         """The most sources of /edit; only `interleave serve generator` takes several."""
         seeds: bool = True
@@ -68,7 +67,7 @@ class HttpGenerator:
         probe: float = Field(default=5.0, gt=0, le=3600)
         """Seconds between health checks of a server that is down."""
         price: float | None = Field(default=None, ge=0)
-        """US dollars per picture."""
+        """US dollars per image."""
 
     def __init__(self, *, spec: Spec, options: Options) -> None:
         urls = _urls(spec, options)
@@ -115,7 +114,7 @@ class HttpGenerator:
             raise bad_reply(where, f"it says it failed: {_reason(reply.get('error'))}")
         _refuse_mismatched_response(where, reply, body)
         encoded = reply.get("edited_image") or reply.get("image")
-        return await asyncio.to_thread(picture_from_base64, encoded, where=where)
+        return await asyncio.to_thread(image_from_base64, encoded, where=where)
 
     def _request_body(self, request: ImageRequest, path: str) -> dict[str, Any]:
         options = self.options
@@ -123,8 +122,8 @@ class HttpGenerator:
         if options.seeds:
             body["seed"] = request.seed
         if path == "/edit":
-            pictures = [png_base64(source) for source in request.sources]
-            body["image"] = pictures if len(pictures) > 1 else next(iter(pictures), None)
+            images = [png_base64(source) for source in request.sources]
+            body["image"] = images if len(images) > 1 else next(iter(images), None)
         elif options.aspect_ratio is not None:
             body["aspect_ratio"] = options.aspect_ratio
         for name, wire in WIRE_NAMES.items():
@@ -147,9 +146,7 @@ class HttpGenerator:
         if url not in self._clients:
             key = key_for(url, self.options.key)
             self._clients[url] = PerLoop(
-                lambda: open_client(
-                    url, base_url=url, seconds=self.seconds, key=key, max_bytes=PICTURE_BYTES
-                ),
+                lambda: open_client(url, base_url=url, seconds=self.seconds, key=key, max_bytes=IMAGE_BYTES),
                 lambda http: http,
             )
         return self._clients[url]

@@ -1,4 +1,4 @@
-"""Pictures in requests and responses: the sources are checked and encoded, the results decoded."""
+"""Images in requests and responses: the sources are checked and encoded, the results decoded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from interleave.remote.http_errors import bad_reply
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MAX_PICTURE_BYTES = 48_000_000
+MAX_IMAGE_BYTES = 48_000_000
 """What fits, as base64, into the largest response that is read."""
 SMALLEST_SIDE = 8
 """No model draws less; some services send a single pixel instead of an error."""
@@ -29,7 +29,7 @@ def check_sources(where: str, request: ImageRequest, capabilities: GeneratorCapa
             f"{where} takes at most {capabilities.max_sources} sources, not {count}", kind=Failure.INVALID
         )
     if not count and not capabilities.text_to_image:
-        raise BackendError(f"{where} only edits: it needs a picture to start from", kind=Failure.INVALID)
+        raise BackendError(f"{where} only edits: it needs an image to start from", kind=Failure.INVALID)
 
 
 def png_base64(image: Image) -> str:
@@ -40,23 +40,23 @@ def data_url(image: Image) -> str:
     return f"data:image/png;base64,{png_base64(image)}"
 
 
-def picture_from_base64(text: object, *, where: str) -> Image:
-    """The picture in a response; raises `BackendError` for anything but a whole picture of allowed size."""
+def image_from_base64(text: object, *, where: str) -> Image:
+    """The image in a response; raises `BackendError` for anything but a whole image of allowed size."""
     if not isinstance(text, str) or not text:
-        raise bad_reply(where, "there is no picture in it")
+        raise bad_reply(where, "there is no image in it")
     try:
         found = _DATA_URL.match(text)
         data = base64.b64decode(text[found.end() if found else 0 :].strip(), validate=True)
     except (binascii.Error, ValueError):
-        raise bad_reply(where, "its picture is not base64") from None
-    return picture_from_bytes(data, where=where)
+        raise bad_reply(where, "its image is not base64") from None
+    return image_from_bytes(data, where=where)
 
 
-def picture_from_bytes(data: bytes, *, where: str) -> Image:
+def image_from_bytes(data: bytes, *, where: str) -> Image:
     try:
-        picture = images.decode_picture(data, name="its picture", max_bytes=MAX_PICTURE_BYTES)
+        image = images.decode_image(data, name="its image", max_bytes=MAX_IMAGE_BYTES)
     except InputError as error:
         raise bad_reply(where, str(error)) from None
-    if min(picture.size) < SMALLEST_SIDE:
-        raise bad_reply(where, f"its picture has {picture.width}×{picture.height} pixels")
-    return picture
+    if min(image.size) < SMALLEST_SIDE:
+        raise bad_reply(where, f"its image has {image.width}×{image.height} pixels")
+    return image

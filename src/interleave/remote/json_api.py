@@ -1,6 +1,6 @@
 """`json:FILE.toml[@URL]` and `json:NAME[@URL]`: plain image APIs, described in a file instead of in code.
 
-A description says which fields take what, and where the picture stands in an answer. `apis/` has those that
+A description says which fields take what, and where the image stands in an answer. `apis/` has those that
 ship with the product:
 
     url = "http://127.0.0.1:9000"        the server; the spec may name another
@@ -9,17 +9,17 @@ ship with the product:
     [text]                               drawing from text alone; left out where the API only edits
     path = "/draw"
     body = {prompt = "{prompt}", seed = "{seed}"}
-    picture = "result.image"             keys and list indexes, joined by dots
+    image = "result.image"               keys and list indexes, joined by dots
 
-    [edit]                               drawing from pictures; left out where the API only draws from text
+    [edit]                               drawing from images; left out where the API only draws from text
     path = "/redraw"
     body = {prompt = "{prompt}", seed = "{seed}", image = "{source}"}
-    picture = "result.image"
+    image = "result.image"
 
     [key]                                a key, from an environment variable into a header
     variable = "MY_TOKEN"
 
-Values in braces are filled in: {prompt}, {seed}, {width}, {height}, {size}, {source} (one picture) and
+Values in braces are filled in: {prompt}, {seed}, {width}, {height}, {size}, {source} (one image) and
 {sources} (a list of them). A value that is nothing else keeps its type, so that "{seed}" becomes a number.
 """
 
@@ -34,24 +34,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urljoin
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AliasChoices, Field, ValidationError, field_validator, model_validator
 
 from interleave import BackendError, ConfigurationError, Failure, GeneratorCapabilities, ImageRequest
 from interleave.plugin import Spec, Value, backends, did_you_mean, files, first_problem, images, read_text
 from interleave.remote.endpoints import EndpointPool, naming_what_is_there
 from interleave.remote.http_client import (
     EXPECT_ANYTHING,
-    EXPECT_PICTURE,
+    EXPECT_IMAGE,
     PerLoop,
     as_backend_errors,
     open_client,
 )
-from interleave.remote.http_errors import PICTURE_BYTES, bad_reply, json_of, shorten
+from interleave.remote.http_errors import IMAGE_BYTES, bad_reply, json_of, shorten
 from interleave.remote.image_encoding import (
     check_sources,
     data_url,
-    picture_from_base64,
-    picture_from_bytes,
+    image_from_base64,
+    image_from_bytes,
     png_base64,
 )
 from interleave.remote.keys import Key, key_for
@@ -85,25 +85,27 @@ class KeyDescription(Value):
 
 
 class CallDescription(Value):
-    """One kind of call: its request, and the picture in its answer."""
+    """One kind of call: its request, and the image in its answer."""
 
     path: str = Field(pattern=r"^/([^/\s#][^\s#]*)?$")
     body: dict[str, Any]
     """Its fields, with names in braces for what is filled in."""
     send: Literal["json", "form"] = "json"
-    """As JSON, or as a form in which pictures are files."""
-    pictures: Literal["base64", "data_url"] = "base64"
-    """How pictures are written in JSON."""
+    """As JSON, or as a form in which images are files."""
+    images: Literal["base64", "data_url"] = Field(
+        "base64", validation_alias=AliasChoices("images", "pictures")
+    )
+    """How images are written in JSON."""
     max_sources: int = Field(default=1, ge=1, le=MAX_SOURCES)
-    """The most pictures in {sources}."""
-    answer: Literal["json", "picture"] = "json"
-    """Whether the answer is JSON with a picture in it, or the picture itself."""
-    picture: str | tuple[str, ...] = ()
-    """Where the picture stands in a JSON answer, e.g. images.0; the first of several places that has one."""
+    """The most images in {sources}."""
+    answer: Literal["json", "image", "picture"] = "json"
+    """Whether the answer is JSON with an image in it, or the image itself."""
+    image: str | tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("image", "picture"))
+    """Where the image stands in a JSON answer, e.g. images.0; the first of several places that has one."""
     fetch: bool = False
-    """Whether an address of the picture stands there instead, on the same server."""
+    """Whether an address of the image stands there instead, on the same server."""
     error: str = "error"
-    """Where a reason stands in an answer without a picture."""
+    """Where a reason stands in an answer without an image."""
 
     @field_validator("body")
     @classmethod
@@ -121,15 +123,15 @@ class CallDescription(Value):
 
     @model_validator(mode="after")
     def answer_has_a_place(self) -> CallDescription:
-        if self.answer == "json" and not self.picture:
-            raise ValueError('say where the picture stands: picture = "images.0", or answer = "picture"')
+        if self.answer == "json" and not self.image:
+            raise ValueError('say where the image stands: image = "images.0", or answer = "image"')
         if self.send == "form" and any(isinstance(each, dict | list) for each in self.body.values()):
             raise ValueError("a form has no lists or tables: its fields are texts and numbers")
         return self
 
     @property
     def places(self) -> tuple[str, ...]:
-        return (self.picture,) if isinstance(self.picture, str) else self.picture
+        return (self.image,) if isinstance(self.image, str) else self.image
 
     @property
     def names(self) -> set[str]:
@@ -156,9 +158,9 @@ class ApiDescription(Value):
         if self.text is None and self.edit is None:
             raise ValueError("it has neither [text] nor [edit]")
         if self.text is not None and self.text.names & {"source", "sources"}:
-            raise ValueError("[text] has no pictures: {source} and {sources} belong into [edit]")
+            raise ValueError("[text] has no images: {source} and {sources} belong into [edit]")
         if self.edit is not None and len(self.edit.names & {"source", "sources"}) != 1:
-            raise ValueError("[edit] needs one of {source} and {sources}, where its pictures go")
+            raise ValueError("[edit] needs one of {source} and {sources}, where its images go")
         for name, value in self.headers.items():
             if _KEPT_HEADERS.search(name):
                 raise ValueError(f"the header {name!r} is not set here; keys come from [key] variable = NAME")
@@ -270,7 +272,7 @@ class JsonApiGenerator:
         size: str | None = Field(default=None, pattern=SIZE)
         """What {width}, {height} and {size} stand for, instead of the file's."""
         price: float | None = Field(default=None, ge=0)
-        """US dollars per picture."""
+        """US dollars per image."""
 
     def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model:
@@ -304,7 +306,7 @@ class JsonApiGenerator:
         key = _key(url, self.api, options.key)
         self._client: PerLoop[httpx2.AsyncClient] = PerLoop(
             lambda: open_client(
-                self.where, base_url=url, seconds=self.seconds, key=key, max_bytes=PICTURE_BYTES
+                self.where, base_url=url, seconds=self.seconds, key=key, max_bytes=IMAGE_BYTES
             ),
             lambda http: http,
         )
@@ -323,32 +325,30 @@ class JsonApiGenerator:
 
     async def _draw(self, call: CallDescription, sent: dict[str, Any]) -> Image:
         http = self._client()
-        raw = call.answer == "picture"
+        raw = call.answer != "json"
         response = await http.post(
-            call.path, headers=self.api.headers, extensions=EXPECT_PICTURE if raw else {}, **sent
+            call.path, headers=self.api.headers, extensions=EXPECT_IMAGE if raw else {}, **sent
         )
         if raw:
-            return await asyncio.to_thread(picture_from_bytes, response.content, where=self.where)
-        found = self._picture_in(call, json_of(response))
+            return await asyncio.to_thread(image_from_bytes, response.content, where=self.where)
+        found = self._image_in(call, json_of(response))
         if not call.fetch:
-            return await asyncio.to_thread(picture_from_base64, found, where=self.where)
+            return await asyncio.to_thread(image_from_base64, found, where=self.where)
         address = urljoin(f"{self.url}{call.path}", found)
-        data = (await http.get(address, headers=self.api.headers, extensions=EXPECT_PICTURE)).content
-        return await asyncio.to_thread(picture_from_bytes, data, where=self.where)
+        data = (await http.get(address, headers=self.api.headers, extensions=EXPECT_IMAGE)).content
+        return await asyncio.to_thread(image_from_bytes, data, where=self.where)
 
-    def _picture_in(self, call: CallDescription, answer: dict[str, Any]) -> str:
-        """What stands where the picture should stand; raises with the server's reason where it gives one."""
+    def _image_in(self, call: CallDescription, answer: dict[str, Any]) -> str:
+        """What stands where the image should stand; raises with the server's reason where it gives one."""
         found = next((each for place in call.places if isinstance(each := look_up(place, answer), str)), None)
         if found is None:
             if reason := look_up(call.error, answer):
                 raise bad_reply(self.where, f"it says it failed: {shorten(reason)}")
-            raise bad_reply(
-                self.where, f"no picture stands at {' or '.join(call.places)}; {contents(answer)}"
-            )
+            raise bad_reply(self.where, f"no image stands at {' or '.join(call.places)}; {contents(answer)}")
         if not call.fetch and found.startswith(("http://", "https://")):
             raise bad_reply(
                 self.where,
-                f"an address stands there instead of a picture: if it is on the same server, "
+                f"an address stands there instead of an image: if it is on the same server, "
                 f"add fetch = true to {self.file}",
                 permanent=True,
             )
@@ -359,9 +359,9 @@ class JsonApiGenerator:
         values = {"prompt": request.prompt, "seed": request.seed, **size_values(self.size)}
         if call.send == "form":
             return _form(call, values, [images.encode_png(source) for source in request.sources])
-        write = data_url if call.pictures == "data_url" else png_base64
-        pictures = [write(source) for source in request.sources]
-        return {"json": call.filled({**values, "sources": pictures, "source": next(iter(pictures), None)})}
+        write = data_url if call.images == "data_url" else png_base64
+        encoded = [write(source) for source in request.sources]
+        return {"json": call.filled({**values, "sources": encoded, "source": next(iter(encoded), None)})}
 
     async def _is_up(self, url: str) -> bool:
         """Whether a server that was away answers again, whatever it says."""
@@ -373,13 +373,13 @@ class JsonApiGenerator:
         return True
 
 
-def _form(call: CallDescription, values: dict[str, Any], pictures: list[bytes]) -> dict[str, Any]:
-    """A form: pictures are files, several of them in fields of the same name."""
+def _form(call: CallDescription, values: dict[str, Any], images: list[bytes]) -> dict[str, Any]:
+    """A form: images are files, several of them in fields of the same name."""
     placed = {name: value for name, value in call.body.items() if value in ("{source}", "{sources}")}
     uploads = [
-        (name, (f"source-{number}.png", picture, "image/png"))
+        (name, (f"source-{number}.png", image, "image/png"))
         for name in placed
-        for number, picture in enumerate(pictures, 1)
+        for number, image in enumerate(images, 1)
     ]
     filled = call.filled({**values, "source": "", "sources": ""})
     fields = {name: _as_field(value) for name, value in filled.items() if name not in placed}

@@ -16,11 +16,11 @@ from pydantic import Field
 from interleave import BackendError, ConfigurationError, Failure, GeneratorCapabilities, ImageRequest
 from interleave.plugin import Spec, backends, images
 from interleave.remote.http_client import as_backend_errors, openai_clients
-from interleave.remote.http_errors import PICTURE_BYTES, bad_reply, first_item, json_of
-from interleave.remote.image_encoding import check_sources, picture_from_base64
+from interleave.remote.http_errors import IMAGE_BYTES, bad_reply, first_item, json_of
+from interleave.remote.image_encoding import check_sources, image_from_base64
 from interleave.remote.keys import OPENAI_URL, key_for
 from interleave.remote.options import RemoteOptions
-from interleave.remote.prices import family, picture_price
+from interleave.remote.prices import family, image_price
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -37,7 +37,7 @@ class Server:
 
     max_sources: int
     seeds: bool
-    """Whether a seed makes its pictures repeatable."""
+    """Whether a seed makes its images repeatable."""
     sends_response_format: bool
     """Whether `response_format` is sent, for base64; OpenAI's own models refuse it."""
     fields: frozenset[str]
@@ -88,7 +88,7 @@ class OpenAIImagesGenerator:
         text_to_image: bool = True
         """Whether the model can draw from text alone; false for models that only edit."""
         price: float | None = Field(default=None, ge=0)
-        """US dollars per picture, instead of the table's."""
+        """US dollars per image, instead of the table's."""
         api_version: str | None = None
         """Azure's, e.g. 2025-04-01-preview."""
 
@@ -125,7 +125,7 @@ class OpenAIImagesGenerator:
             base_url=base_url,
             key=key_for(base_url, options.key, header=header, prefix=prefix),
             seconds=options.seconds(backends.IMAGE_DEADLINE_SECONDS),
-            max_bytes=PICTURE_BYTES,
+            max_bytes=IMAGE_BYTES,
             api_version=options.api_version,
         )
 
@@ -145,20 +145,20 @@ class OpenAIImagesGenerator:
             log.warning("%s; asking without response_format from here on", error)
             self._asks_for_base64 = False
             encoded = await self._ask(request, sources)
-        return await asyncio.to_thread(picture_from_base64, encoded, where=self.where)
+        return await asyncio.to_thread(image_from_base64, encoded, where=self.where)
 
     async def _ask(self, request: ImageRequest, sources: list[tuple[str, bytes, str]]) -> object:
-        """The picture, as base64."""
+        """The image, as base64."""
         arguments = self._arguments(request)
         with as_backend_errors(self.where):
             calls = self._client().images.with_raw_response
             if sources:
-                # Sent as image[] for several pictures, as image for one: every server accepts both.
+                # Sent as image[] for several images, as image for one: every server accepts both.
                 image: Any = sources if len(sources) > 1 else sources[0]
                 response = await calls.edit(image=image, **arguments)
             else:
                 response = await calls.generate(**arguments)
-            return self._picture_field(json_of(response.http_response))
+            return self._image_field(json_of(response.http_response))
 
     def _arguments(self, request: ImageRequest) -> dict[str, Any]:
         options = self.options
@@ -181,10 +181,10 @@ class OpenAIImagesGenerator:
             extra["seed"] = request.seed
         return {**arguments, "extra_body": extra}
 
-    def _picture_field(self, answer: dict[str, Any]) -> object:
+    def _image_field(self, answer: dict[str, Any]) -> object:
         first = first_item(answer, "data", self.where)
         if first.get("b64_json") is None and first.get("url"):
-            raise bad_reply(self.where, "it holds an address instead of a picture, and nothing is fetched")
+            raise bad_reply(self.where, "it holds an address instead of an image, and nothing is fetched")
         return first.get("b64_json")
 
 
@@ -213,7 +213,7 @@ def _refuse_unknown_options(spec: Spec, options: OpenAIImagesGenerator.Options, 
 
 def _refuse_wrong_size(model: str, size: str) -> None:
     if size == "auto":
-        raise ConfigurationError(f"size {size!r}: pictures of a run need one size, e.g. {OPENAI_SIZES[0]}")
+        raise ConfigurationError(f"size {size!r}: images of a run need one size, e.g. {OPENAI_SIZES[0]}")
     width, height = (int(side) for side in size.split("x"))
     if family(model) == "gpt-image-2":
         fits = not width % 16 and not height % 16 and width <= 3 * height and height <= 3 * width
@@ -231,6 +231,6 @@ def _price(model: str, base_url: str, options: OpenAIImagesGenerator.Options, si
         return options.price
     # If the model chooses the quality, assume the most expensive one.
     grade = options.quality if options.quality in ("low", "medium") else "high"
-    usual = picture_price(model, grade)
+    usual = image_price(model, grade)
     width, height = (int(side) for side in size.split("x"))
     return None if usual is None else round(usual * max(1.0, width * height / PRICED_PIXELS), 4)

@@ -79,7 +79,7 @@ class OpenAIVlm:
         """Whether to constrain replies to the JSON schema of the answer; unset: only after a reply that could
         not be read, if the server can."""
         detail: Literal["low", "high", "auto"] | None = None
-        """The resolution at which OpenAI's models see pictures."""
+        """The resolution at which OpenAI's models see images."""
         price_in: float | None = Field(default=None, ge=0)
         price_out: float | None = Field(default=None, ge=0)
         """US dollars per million tokens, instead of the table's."""

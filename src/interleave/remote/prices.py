@@ -1,7 +1,7 @@
 """List prices of services in US dollars, July 2026.
 
 A name in the tables includes its dated versions (`gpt-4o-2024-11-20`). For any other price use the spec:
-`?price=0.04` per picture, `?price_in=…&price_out=…` per million tokens.
+`?price=0.04` per image, `?price_in=…&price_out=…` per million tokens.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class TokenPrice:
 
 
 TYPICAL_INPUT_TOKENS, TYPICAL_OUTPUT_TOKENS = 3_500, 500
-"""Of an ordinary call: instructions, two pictures, a paragraph of reasoning, a short answer."""
+"""Of an ordinary call: instructions, two images, a paragraph of reasoning, a short answer."""
 
 TOKENS = {
     "gpt-4.1": TokenPrice(2.00, 8.00),
@@ -56,25 +56,25 @@ TOKENS = {
 
 
 @dataclass(frozen=True)
-class PicturePrice:
-    """US dollars per picture, by quality or size, and per source picture."""
+class ImagePrice:
+    """US dollars per image, by quality or size, and per source image."""
 
     drawn: dict[str, float]
     source: float
 
     def of(self, grade: str) -> float | None:
-        """The price of a picture of this grade with one source: the most that an attempt costs."""
+        """The price of an image of this grade with one source: the most that an attempt costs."""
         return round(self.drawn[grade] + self.source, 6) if grade in self.drawn else None
 
 
-PICTURES = {
-    "gpt-image-1": PicturePrice({"low": 0.011, "medium": 0.042, "high": 0.167}, source=0.01),
-    "gpt-image-1-mini": PicturePrice({"low": 0.005, "medium": 0.011, "high": 0.036}, source=0.003),
-    "gpt-image-1.5": PicturePrice({"low": 0.009, "medium": 0.034, "high": 0.133}, source=0.01),
-    "gpt-image-2": PicturePrice({"low": 0.006, "medium": 0.053, "high": 0.211}, source=0.01),
-    "gemini-2.5-flash-image": PicturePrice({"1K": 0.039}, source=0.0004),
-    "gemini-3-pro-image": PicturePrice({"1K": 0.134, "2K": 0.134, "4K": 0.24}, source=0.0011),
-    "gemini-3.1-flash-image": PicturePrice({"1K": 0.0672, "2K": 0.101, "4K": 0.151}, source=0.0006),
+IMAGES = {
+    "gpt-image-1": ImagePrice({"low": 0.011, "medium": 0.042, "high": 0.167}, source=0.01),
+    "gpt-image-1-mini": ImagePrice({"low": 0.005, "medium": 0.011, "high": 0.036}, source=0.003),
+    "gpt-image-1.5": ImagePrice({"low": 0.009, "medium": 0.034, "high": 0.133}, source=0.01),
+    "gpt-image-2": ImagePrice({"low": 0.006, "medium": 0.053, "high": 0.211}, source=0.01),
+    "gemini-2.5-flash-image": ImagePrice({"1K": 0.039}, source=0.0004),
+    "gemini-3-pro-image": ImagePrice({"1K": 0.134, "2K": 0.134, "4K": 0.24}, source=0.0011),
+    "gemini-3.1-flash-image": ImagePrice({"1K": 0.0672, "2K": 0.101, "4K": 0.151}, source=0.0006),
 }
 """OpenAI's are for 1024×1024 by quality, Google's by size; `source` is the price of one source."""
 
@@ -101,7 +101,7 @@ def typical_price(price: TokenPrice | None) -> float | None:
     )
 
 
-def picture_price(model: str, grade: str) -> float | None:
-    """The table's price of one picture with one source; None if it is not known."""
-    known = PICTURES.get(family(model))
+def image_price(model: str, grade: str) -> float | None:
+    """The table's price of one image with one source; None if it is not known."""
+    known = IMAGES.get(family(model))
     return known.of(grade) if known else None

@@ -14,35 +14,35 @@ from typing import Any
 from interleave.batches.batch import Ended
 from interleave.errors import RunError
 from interleave.files import write_atomic
-from interleave.render.html import EmbeddedPictures, merged_notes, page_template, write_document
-from interleave.runs.folder import DOCUMENT_NAME, PictureStore
+from interleave.render.html import EmbeddedImages, merged_notes, page_template, write_document
+from interleave.runs.folder import DOCUMENT_NAME, ImageStore
 from interleave.runs.record import RunRecord, StepRecord, read_record
 from interleave.text import count, one_line
 
 log = logging.getLogger(__name__)
 
 FILE_NAME = "index.html"
-PICTURES_IN_A_STRIP = 6
+IMAGES_IN_A_STRIP = 6
 TITLE_CHARACTERS = 120
 
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """One picture of a strip, and how many pictures are left out before it."""
+    """One image of a strip, and how many images are left out before it."""
 
-    picture: dict[str, Any]
+    image: dict[str, Any]
     text: str
     left_out: int = 0
 
 
 @dataclass(frozen=True)
 class Strip:
-    """One request: its title, its pictures and a link to its document; without a run, why there is none."""
+    """One request: its title, its images and a link to its document; without a run, why there is none."""
 
     title: str
     facts: str
     link: str | None = None
-    pictures: tuple[Thumbnail, ...] = ()
+    images: tuple[Thumbnail, ...] = ()
     reason: str = ""
     advice: str = ""
 
@@ -55,7 +55,7 @@ def write_gallery(folder: Path, all_ended: Iterable[Ended], requests: Mapping[st
         title = one_line(requests.get(ended.id, ended.id), TITLE_CHARACTERS)
         record = _record(folder / ended.folder)
         if record is None:
-            strips.append(Strip(title, "no pictures", reason=ended.reason, advice=_advice(ended)))
+            strips.append(Strip(title, "no images", reason=ended.reason, advice=_advice(ended)))
             continue
         write_document(folder / ended.folder, record)
         notes |= dict.fromkeys(record.notes)
@@ -88,7 +88,7 @@ def _strip(run: Path, link: str, record: RunRecord, advice: str) -> Strip:
         one_line(record.title, TITLE_CHARACTERS),
         _facts(record),
         link,
-        tuple(_thumbnails(EmbeddedPictures(PictureStore(run)), drawn)),
+        tuple(_thumbnails(EmbeddedImages(ImageStore(run)), drawn)),
         "" if record.status == "done" else record.reason,
         advice,
     )
@@ -97,21 +97,21 @@ def _strip(run: Path, link: str, record: RunRecord, advice: str) -> Strip:
 def _facts(record: RunRecord) -> str:
     facts = [
         count(len(record.steps), "step"),
-        f"{count(record.calls.generator, 'picture')} drawn",
+        f"{count(record.calls.generator, 'image')} drawn",
         *([f"{len(record.forced_steps)} not accepted"] if record.forced_steps else []),
         *([record.status] if record.status != "done" else []),
     ]
     return " · ".join(facts)
 
 
-def _thumbnails(pictures: EmbeddedPictures, drawn: list[StepRecord]) -> Iterator[Thumbnail]:
-    """The first and the last pictures; the first after a gap says how many are left out."""
-    half, left_out = PICTURES_IN_A_STRIP // 2, max(0, len(drawn) - PICTURES_IN_A_STRIP)
+def _thumbnails(images: EmbeddedImages, drawn: list[StepRecord]) -> Iterator[Thumbnail]:
+    """The first and the last images; the first after a gap says how many are left out."""
+    half, left_out = IMAGES_IN_A_STRIP // 2, max(0, len(drawn) - IMAGES_IN_A_STRIP)
     kept = drawn[:half] + drawn[-half:] if left_out else drawn
     for place, step in enumerate(kept):
-        picture = pictures.thumbnail(step.attempt.image) if step.attempt else None
-        if picture is not None:
-            yield Thumbnail(picture, step.plan.text, left_out if place == half else 0)
+        image = images.thumbnail(step.attempt.image) if step.attempt else None
+        if image is not None:
+            yield Thumbnail(image, step.plan.text, left_out if place == half else 0)
 
 
 def _advice(ended: Ended) -> str:

@@ -1,7 +1,7 @@
 """`document.html`: a run as one self-contained page, to print or to study.
 
 The page has no script and loads nothing; everything a user or a model wrote goes through autoescaping.
-Pictures are embedded: those a reader sees at full size, those folded away as thumbnails with links.
+Images are embedded: those a reader sees at full size, those folded away as thumbnails with links.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from PIL import Image
 from interleave.errors import RunError
 from interleave.files import write_atomic
 from interleave.render.word_diff import prompt_changes
-from interleave.runs.folder import DOCUMENT_NAME, IMAGES_FOLDER, PictureStore
+from interleave.runs.folder import DOCUMENT_NAME, IMAGES_FOLDER, ImageStore
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.text import count, one_line, visible
 
@@ -42,18 +42,18 @@ def write_document(folder: Path, record: RunRecord) -> Path:
 
 def render_document(folder: Path, record: RunRecord) -> str:
     """The page of a run."""
-    pictures = EmbeddedPictures(PictureStore(folder))
+    images = EmbeddedImages(ImageStore(folder))
     title = one_line(record.title, 120)
     return page_template("document.html.j2").render(
         record=record,
         title=title,
         notes=merged_notes(record.notes),
         forced=forced_note(len(record.forced_steps)),
-        pictures=pictures,
+        images=images,
         request=record.request,
         request_is_title=[part.text for part in record.request] == [title],
         steps=record.steps,
-        layout=layout_of(pictures.sizes(_shown(record)), len(record.steps)),
+        layout=layout_of(images.sizes(_shown(record)), len(record.steps)),
         attempts=sum(len(step.attempts) for step in record.steps),
         drawn=sum(bool(step.attempts) for step in record.steps),
         assets=record.plan.assets if record.plan else (),
@@ -69,14 +69,14 @@ def _shown(record: RunRecord) -> list[str]:
     return [step.attempt.image for step in record.steps if step.attempt is not None]
 
 
-class EmbeddedPictures:
-    """Pictures as data URLs."""
+class EmbeddedImages:
+    """Images as data URLs."""
 
-    def __init__(self, store: PictureStore) -> None:
+    def __init__(self, store: ImageStore) -> None:
         self.store = store
 
     def full(self, name: str) -> dict[str, Any] | None:
-        """The picture at full size; None where its file is missing."""
+        """The image at full size; None where its file is missing."""
         try:
             image = self.store.get(name)
         except RunError:
@@ -87,7 +87,7 @@ class EmbeddedPictures:
         return _embedded(_webp(image, quality=92), "webp", image.size)
 
     def sizes(self, names: Iterable[str]) -> list[tuple[int, int]]:
-        """Width and height of those pictures that are there."""
+        """Width and height of those images that are there."""
         return [size for name in names if (size := self._size(name)) is not None]
 
     def _size(self, name: str) -> tuple[int, int] | None:
@@ -111,11 +111,11 @@ def _embedded(data: bytes, kind: str, size: tuple[int, int]) -> dict[str, Any]:
     return {"url": url, "width": size[0], "height": size[1]}
 
 
-def image_attributes(picture: Mapping[str, Any]) -> Markup:
+def image_attributes(image: Mapping[str, Any]) -> Markup:
     """The attributes of an `img`: where it is, how large, and whether its pixels are to be seen as such."""
-    kind = "pixels" if picture["width"] <= PIXEL_ART_SIDE else ""
+    kind = "pixels" if image["width"] <= PIXEL_ART_SIDE else ""
     return Markup('src="{}" width="{}" height="{}" class="{}"').format(
-        picture["url"], picture["width"], picture["height"], kind
+        image["url"], image["width"], image["height"], kind
     )
 
 
@@ -144,7 +144,7 @@ def by_hand_of(step: StepRecord) -> str:
         case "chosen":
             return "chosen by hand"
         case "kept":
-            return "kept by hand, although a picture before it changed"
+            return "kept by hand, although an image before it changed"
     return ""
 
 
@@ -178,9 +178,9 @@ def page_template(name: str, *, package: str = "interleave.render") -> Template:
 
 
 PIXEL_ART_SIDE = 128
-"""Pictures up to this wide are enlarged pixel by pixel; smoothed, they would be a blur."""
+"""Images up to this wide are enlarged pixel by pixel; smoothed, they would be a blur."""
 SMALL_SIDE = 400
-"""Pictures up to this wide are enlarged a little; larger ones stand at their real size or below."""
+"""Images up to this wide are enlarged a little; larger ones stand at their real size or below."""
 
 
 @dataclass(frozen=True)
@@ -190,13 +190,13 @@ class Layout:
     columns: int
     """At most so many side by side; narrow windows have fewer."""
     tile: int
-    """The largest width of a picture, in CSS pixels."""
+    """The largest width of an image, in CSS pixels."""
     ratio: str
-    """Width to height of a cell without a picture: that of the pictures around it."""
+    """Width to height of a cell without an image: that of the images around it."""
 
 
 def layout_of(sizes: Sequence[tuple[int, int]], steps: int) -> Layout:
-    """The grid for so many steps with pictures of these sizes."""
+    """The grid for so many steps with images of these sizes."""
     if not sizes:
         return Layout(1, 720, "auto")
     columns = 1 if steps == 1 else 2 if steps in (2, 4) else 3
@@ -206,7 +206,7 @@ def layout_of(sizes: Sequence[tuple[int, int]], steps: int) -> Layout:
 
 
 def enlarged(width: int, columns: int) -> int:
-    """The width at which a picture still looks sharp."""
+    """The width at which an image still looks sharp."""
     if width <= PIXEL_ART_SIDE:
         return width * max(1, 384 // width)
     if width <= SMALL_SIDE:
@@ -239,8 +239,8 @@ def _sentence(work: list[str], statement: str) -> str:
 
 
 def forced_note(forced: int) -> str:
-    """How many steps show a picture that the critic did not accept."""
+    """How many steps show an image that the critic did not accept."""
     if not forced:
         return ""
     them = "it is" if forced == 1 else "they are"
-    return f"{count(forced, 'picture')} {'was' if forced == 1 else 'were'} not accepted; {them} marked."
+    return f"{count(forced, 'image')} {'was' if forced == 1 else 'were'} not accepted; {them} marked."

@@ -1,4 +1,4 @@
-"""`document.md`: a run as Markdown with links to its pictures, to edit further."""
+"""`document.md`: a run as Markdown with links to its images, to edit further."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write_markdown(folder: Path, record: RunRecord) -> Path:
 
 
 def render_markdown(record: RunRecord) -> str:
-    """The Markdown of a run; pictures are links into its `images` folder."""
+    """The Markdown of a run; images are links into its `images` folder."""
     blocks = [f"# {_plain(one_line(record.title, 200))}"]
     blocks += [f"> {_plain(one_line(note, 1000))}" for note in record.notes]
     if record.status != "done":
@@ -35,7 +35,7 @@ def render_markdown(record: RunRecord) -> str:
         blocks.append(f"> This document is not complete ({record.status}). {reason}".rstrip())
     if len(record.request) > 1:
         for part in record.request:
-            blocks.append(_picture(part.image, "given") if part.image else _plain(part.text or ""))
+            blocks.append(_image(part.image, "given") if part.image else _plain(part.text or ""))
         blocks.append("---")
     for step in record.steps:
         blocks += _step(step)
@@ -47,7 +47,7 @@ def _step(step: StepRecord) -> list[str]:
     heading = f"## {step.plan.number}. {_plain(one_line(name, 200))}".rstrip()
     blocks = [heading]
     if step.attempt:
-        blocks.append(_picture(step.attempt.image, one_line(step.plan.text, 120)))
+        blocks.append(_image(step.attempt.image, one_line(step.plan.text, 120)))
     if step.by_hand:
         blocks.append(f"*{by_hand_of(step).capitalize()}.*")
     if step.forced:
@@ -56,7 +56,7 @@ def _step(step: StepRecord) -> list[str]:
     return blocks
 
 
-def _picture(name: str, description: str) -> str:
+def _image(name: str, description: str) -> str:
     return f"![{_plain(description)}]({IMAGES_FOLDER}/{quote(name)})"
 
 

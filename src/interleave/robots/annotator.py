@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from interleave import Picture, Sampling, VisionLanguageModel
+from interleave import ImagePart, Sampling, VisionLanguageModel
 from interleave.plugin import Part, PromptPack, ask
 from interleave.robots.contact_sheets import contact_sheets
 from interleave.robots.replies import (
@@ -43,7 +43,7 @@ class VlmAnnotator:
         self.vlm = vlm
         self.pack = pack
         self.columns = columns
-        """Frames in a line of a contact sheet; None: every frame is a picture of its own."""
+        """Frames in a line of a contact sheet; None: every frame is an image of its own."""
 
     async def segments(self, task: str, frames: Sequence[Image]) -> tuple[SheetSegment, ...]:
         slots: Slots = {
@@ -76,4 +76,4 @@ class VlmAnnotator:
 
     def _shown(self, frames: Sequence[Image]) -> tuple[Part, ...]:
         shown = frames if self.columns is None else contact_sheets(frames, columns=self.columns)
-        return tuple(map(Picture, shown))
+        return tuple(map(ImagePart, shown))

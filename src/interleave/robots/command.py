@@ -57,7 +57,7 @@ def plan(
 ) -> int:
     """Plan sub-tasks to a goal and draw the state after each; prints where the subgoals are.
 
-    It is a run like any other, in --out; subgoals.json in it has the instructions and names the pictures.
+    It is a run like any other, in --out; subgoals.json in it has the instructions and names the images.
     """
     from contextlib import redirect_stdout
     from io import StringIO
@@ -115,12 +115,12 @@ def check(
     """Let the critic say whether a sub-task is done, and what to correct; exit code 1 when it is not.
 
     With --run and --step the check is also kept in the run folder, for `robot export`. There --before may be
-    left out: it is then what the camera saw after the sub-task before, or the picture of the plan.
+    left out: it is then what the camera saw after the sub-task before, or the image of the plan.
     """
     import asyncio
     import time
 
-    from interleave import ConfigurationError, read_picture
+    from interleave import ConfigurationError, read_image
     from interleave.robots import execution
     from interleave.robots.checking import load_check
     from interleave.robots.control_loop import Tried
@@ -131,13 +131,13 @@ def check(
     if (run is None) != (step is None) or (run is None) == (instruction is None):
         raise ConfigurationError("name a SUB-TASK with --before, or --run RUN and --step N")
     if run is not None and step is not None:
-        sub_task, picture_before = _of_run(run, step, before)
+        sub_task, image_before = _of_run(run, step, before)
     elif before is None:
         raise ConfigurationError("--before PATH is needed: what the camera saw before the sub-task")
     else:
-        sub_task, picture_before = instruction or "", read_picture(before)
+        sub_task, image_before = instruction or "", read_image(before)
     checker = load_check(profile=profile, critic=critic, prompts=prompts)
-    seen = SubTaskInput(sub_task, picture_before, read_picture(after))
+    seen = SubTaskInput(sub_task, image_before, read_image(after))
     began = time.perf_counter()
     verdict = asyncio.run(checker.check(seen))
     seconds = time.perf_counter() - began
@@ -165,7 +165,7 @@ def check(
 
 def _of_run(run: Path, step: int, before: Path | None) -> tuple[str, Image]:
     """A sub-task of a run, and what the camera saw before it."""
-    from interleave import ConfigurationError, InputError, read_picture
+    from interleave import ConfigurationError, InputError, read_image
     from interleave.robots import execution
     from interleave.robots.subgoals import read_subgoals
 
@@ -175,13 +175,13 @@ def _of_run(run: Path, step: int, before: Path | None) -> tuple[str, Image]:
         numbers = [each.number for each in goals.subgoals]
         raise InputError(f"{run} has no sub-task {step}: it has {numbers[0]} to {numbers[-1]}")
     if before is not None:
-        return found.instruction, read_picture(before)
+        return found.instruction, read_image(before)
     if tries := execution.tries_of(run, step):
-        return found.instruction, execution.picture(run, tries[0].before)
+        return found.instruction, execution.image(run, tries[0].before)
     if earlier := execution.tries_of(run, step - 1):
-        return found.instruction, execution.picture(run, earlier[-1].after)
+        return found.instruction, execution.image(run, earlier[-1].after)
     if step == goals.subgoals[0].number and goals.start:
-        return found.instruction, read_picture(run / goals.start)
+        return found.instruction, read_image(run / goals.start)
     raise ConfigurationError("--before PATH is needed: the sub-task before this one was not checked")
 
 

@@ -1,6 +1,6 @@
-"""Contact sheets: frames of a film on few pictures, each with its number in a corner.
+"""Contact sheets: frames of a film on few images, each with its number in a corner.
 
-One picture with twenty small frames costs a model far fewer tokens than twenty pictures.
+One image with twenty small frames costs a model far fewer tokens than twenty images.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a robot did about the sub-tasks of a run: `execution.jsonl` in its folder, and the pictures taken."""
+"""What a robot did about the sub-tasks of a run: `execution.jsonl` in its folder, and the images taken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from interleave import InputError, Verdict
-from interleave.plugin import PictureStore, Value, files, folder_lock, write_atomic
+from interleave.plugin import ImageStore, Value, files, folder_lock, write_atomic
 from interleave.robots.control_loop import Tried
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Execution(Value):
     sub_task: str
     instruction: str
     before: str
-    """The camera's picture before the sub-task, by its name in the run's store."""
+    """The camera's image before the sub-task, by its name in the run's store."""
     after: str
     verdict: Verdict
     check_seconds: float
@@ -36,7 +36,7 @@ class Execution(Value):
 
 def keep(run: Path, tried: Tried) -> Execution:
     """Append a try to what a run folder knows of its execution."""
-    store = PictureStore(run)
+    store = ImageStore(run)
     made = Execution(
         number=tried.number,
         attempt=tried.attempt,
@@ -72,5 +72,5 @@ def tries_of(run: Path, number: int) -> list[Execution]:
     return [each for each in executions(run) if each.number == number]
 
 
-def picture(run: Path, name: str) -> Image:
-    return PictureStore(run).get(name)
+def image(run: Path, name: str) -> Image:
+    return ImageStore(run).get(name)

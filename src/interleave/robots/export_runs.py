@@ -1,4 +1,4 @@
-"""Runs → LeRobot episodes: one episode for each run, its goal pictures or what the camera saw, as a film.
+"""Runs → LeRobot episodes: one episode for each run, its goal images or what the camera saw, as a film.
 
 A run has no actions, so an episode has none either: its rows say which sub-task is under way and which try it
 is, and the language columns say it in words.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from interleave import InputError
-from interleave.plugin import PictureStore
+from interleave.plugin import ImageStore
 from interleave.robots.execution import executions
 from interleave.robots.lerobot.new_dataset import NewDataset
 from interleave.robots.subgoals import Subgoals, read_subgoals
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FRAMES_PER_SECOND = 5
 HELD = 5
-"""Frames for which a picture is shown."""
+"""Frames for which an image is shown."""
 GOALS, CAMERA = "observation.images.goal", "observation.images.camera"
 STATE = ("sub_task", "attempt")
 
@@ -32,7 +32,7 @@ STATE = ("sub_task", "attempt")
 def export_runs(runs: Sequence[Path], out: Path) -> int:
     """Write runs as episodes of a new dataset; returns the number of frames.
 
-    All show their goal pictures, or all what the camera saw: the latter where every run was carried out.
+    All show their goal images, or all what the camera saw: the latter where every run was carried out.
     """
     carried_out = all(executions(run) for run in runs)
     camera = CAMERA if carried_out else GOALS
@@ -42,7 +42,7 @@ def export_runs(runs: Sequence[Path], out: Path) -> int:
         for run in runs:
             goals = read_subgoals(run)
             shown = _as_seen(run) if carried_out else _as_planned(run, goals)
-            frames = [picture for picture, *_ in shown for _ in range(HELD)]
+            frames = [image for image, *_ in shown for _ in range(HELD)]
             states = [[number, attempt] for _, number, attempt in shown for _ in range(HELD)]
             made.add_episode(
                 goals.goal or goals.subgoals[0].text,
@@ -54,20 +54,20 @@ def export_runs(runs: Sequence[Path], out: Path) -> int:
 
 
 def _as_planned(run: Path, goals: Subgoals) -> list[tuple[Image, int, int]]:
-    """The picture that it began with and all goal pictures, each while the next sub-task is under way."""
-    store = PictureStore(run)
+    """The image that it began with and all goal images, each while the next sub-task is under way."""
+    store = ImageStore(run)
     names = [goals.start, *(each.image for each in goals.subgoals)]
-    pictures = [store.get(Path(name).name) for name in names if name is not None]
-    if not pictures:
-        raise InputError(f"{run} has no pictures: its steps are text only")
+    images = [store.get(Path(name).name) for name in names if name is not None]
+    if not images:
+        raise InputError(f"{run} has no images: its steps are text only")
     last = len(goals.subgoals)
     first = 0 if goals.start is None else 1
-    return [(picture, min(place + first, last) or 1, 1) for place, picture in enumerate(pictures)]
+    return [(image, min(place + first, last) or 1, 1) for place, image in enumerate(images)]
 
 
 def _as_seen(run: Path) -> list[tuple[Image, int, int]]:
     """What the camera saw before the first try and after each, while the next one is under way."""
-    store, tries = PictureStore(run), executions(run)
+    store, tries = ImageStore(run), executions(run)
     shown = [(store.get(tries[0].before), tries[0].number, tries[0].attempt)]
     for this, following in zip(tries, [*tries[1:], tries[-1]], strict=True):
         shown.append((store.get(this.after), following.number, following.attempt))

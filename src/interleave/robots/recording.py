@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interleave import ConfigurationError, RunError, Verdict, read_record
-from interleave.plugin import PictureStore
+from interleave.plugin import ImageStore
 from interleave.robots.annotation_file import EpisodeAnnotation
 from interleave.robots.execution import executions
 from interleave.robots.lerobot.dataset import Camera, Dataset
@@ -51,16 +51,16 @@ class _Recording:
     def _blueprint(self, with_goals: bool) -> Any:
         """The camera, beside it the goal where there is one; below, what is under way and the verdicts."""
         layout = importlib.import_module("rerun.blueprint")
-        pictures = [layout.Spatial2DView(origin=CAMERA, name="Camera")]
+        images = [layout.Spatial2DView(origin=CAMERA, name="Camera")]
         if with_goals:
-            pictures.append(layout.Spatial2DView(origin=GOAL, name="Goal picture"))
+            images.append(layout.Spatial2DView(origin=GOAL, name="Goal image"))
         words = [
             layout.TextDocumentView(origin=SUB_TASK, name="Sub-task"),
             layout.TextDocumentView(origin=PLAN, name="Plan"),
             layout.TextLogView(origin=VERDICTS, name="Verdicts"),
         ]
         return layout.Blueprint(
-            layout.Vertical(layout.Horizontal(*pictures), layout.Horizontal(*words), row_shares=[3, 2]),
+            layout.Vertical(layout.Horizontal(*images), layout.Horizontal(*words), row_shares=[3, 2]),
             layout.TimePanel(expanded=True),
             auto_views=False,
         )
@@ -69,7 +69,7 @@ class _Recording:
         self.stream.set_time("step", sequence=step)
         self.stream.set_time("time", duration=seconds)
 
-    def picture(self, where: str, image: Image) -> None:
+    def image(self, where: str, image: Image) -> None:
         data = io.BytesIO()
         image.convert("RGB").save(data, "JPEG", quality=JPEG_QUALITY)
         encoded = self.rerun.EncodedImage(contents=data.getvalue(), media_type="image/jpeg")
@@ -115,7 +115,7 @@ def record_episode(
             places = range(start, min(start + FRAMES_AT_ONCE, film.length))
             for place, frame in zip(places, film.frames(list(places)), strict=True):
                 made.at(place, place / dataset.fps)
-                made.picture(CAMERA, frame)
+                made.image(CAMERA, frame)
                 if place in begins:
                     made.sub_task(begins[place])
     finally:
@@ -123,23 +123,23 @@ def record_episode(
 
 
 def record_run(run: Path, path: Path) -> None:
-    """A run: every attempt at its goal pictures and its verdict; then, where it was, what the robot did."""
-    record, goals, store = read_record(run), read_subgoals(run), PictureStore(run)
+    """A run: every attempt at its goal images and its verdict; then, where it was, what the robot did."""
+    record, goals, store = read_record(run), read_subgoals(run), ImageStore(run)
     made = _Recording(path, goals.goal, with_goals=True)
     begun, step = 0.0, 0
     try:
         made.plan([each.instruction for each in goals.subgoals])
         made.at(0, 0.0)
         if goals.start:
-            made.picture(CAMERA, store.get(Path(goals.start).name))
+            made.image(CAMERA, store.get(Path(goals.start).name))
         for each in record.steps:
             for attempt in each.attempts:
                 step += 1
                 made.at(step, float(step))
                 made.sub_task(f"Step {each.plan.number}, attempt {attempt.number}: {attempt.prompt}")
-                made.picture(GOAL, store.get(attempt.image))
+                made.image(GOAL, store.get(attempt.image))
                 if attempt.verdict:
-                    made.verdict(f"goal picture of step {each.plan.number}", attempt.verdict)
+                    made.verdict(f"goal image of step {each.plan.number}", attempt.verdict)
         tries = executions(run)
         begun = tries[0].time if tries else 0.0
         drawn = float(step)
@@ -148,9 +148,9 @@ def record_run(run: Path, path: Path) -> None:
             made.at(step, drawn + 1.0 + tried.time - begun)
             goal = goals.subgoals[tried.number - 1].image if tried.number <= len(goals.subgoals) else None
             if goal:
-                made.picture(GOAL, store.get(Path(goal).name))
+                made.image(GOAL, store.get(Path(goal).name))
             made.sub_task(f"Sub-task {tried.number}, try {tried.attempt}: {tried.instruction}")
-            made.picture(CAMERA, store.get(tried.after))
+            made.image(CAMERA, store.get(tried.after))
             made.verdict(f"sub-task {tried.number}", tried.verdict)
     finally:
         made.close()

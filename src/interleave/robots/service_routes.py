@@ -15,8 +15,8 @@ from interleave.robots.checking import check_from
 from interleave.robots.sub_task_check import SubTaskCheck, SubTaskInput
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.routes import Route, RouteSet, caller_of, value_json
-from interleave.service.documents.service import RECEIVE_SECONDS, Documents, picture_of
-from interleave.service.documents.submissions import encoded_picture
+from interleave.service.documents.service import RECEIVE_SECONDS, Documents, image_of
+from interleave.service.documents.submissions import encoded_image
 from interleave.service.generator.messages import ServiceFacts
 from interleave.service.generator.parameters import Parameters
 from interleave.service.http.middleware import LEASE
@@ -37,7 +37,7 @@ class SubTaskQuestion(Value):
 
     instruction: str
     before: str
-    """A picture as `data:image/…;base64,…`."""
+    """An image as `data:image/…;base64,…`."""
     after: str
     model: str | None = None
 
@@ -62,13 +62,13 @@ class RobotRoutes:
         self.in_flight = 0
 
     async def check(self, request: Request) -> Response:
-        """`{"instruction", "before", "after"}`, pictures as `data:image/…;base64,…`; `model` is optional."""
+        """`{"instruction", "before", "after"}`, images as `data:image/…;base64,…`; `model` is optional."""
 
         caller_of(request, "submit")
         body: dict[str, Any] = (await read_json(request)).parse()[0]
         given = Parameters(body, ServiceFacts(GeneratorCapabilities()), known=PARAMETERS)
         instruction = given.text("instruction", most=text.MAX_FIELD_CHARACTERS)
-        pictures = [_needed(given.take(name), name) for name in ("before", "after")]
+        images = [_needed(given.take(name), name) for name in ("before", "after")]
         model = given.text("model")
         given.refuse_unknown()
         if not instruction or not instruction.strip():
@@ -85,9 +85,9 @@ class RobotRoutes:
         self.in_flight += 1
         try:
             ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
-            encoded = [encoded_picture(text, name) for text, name in pictures]
+            encoded = [encoded_image(text, name) for text, name in images]
             raw = await self.documents.decoder.decode(encoded, request.scope[LEASE], ends_at)
-            before, after = (picture_of(each) for each in raw)
+            before, after = (image_of(each) for each in raw)
             seen = SubTaskInput(instruction, before, after)
             return value_json(await self._checked(seen, model))
         finally:

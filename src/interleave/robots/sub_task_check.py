@@ -1,11 +1,11 @@
-"""The camera's pictures before and after a sub-task → done or not, and what the robot has to do now."""
+"""The camera's images before and after a sub-task → done or not, and what the robot has to do now."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from interleave import Critic, Outcome, Picture, ReplyError, Verdict, VisionLanguageModel
+from interleave import Critic, ImagePart, Outcome, ReplyError, Verdict, VisionLanguageModel
 from interleave.plugin import PromptPack, agents, ask, critic_input, read_verdict
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class VlmSubTaskCheck:
             "robot_check",
             {
                 "instruction": seen.instruction,
-                "before": (Picture(seen.before),),
-                "after": (Picture(seen.after),),
+                "before": (ImagePart(seen.before),),
+                "after": (ImagePart(seen.after),),
             },
         )
         sampling = agents.critic_sampling(self.vlm.capabilities.token_probabilities)
@@ -58,7 +58,7 @@ def as_check(agent: Any) -> SubTaskCheck:
 
 
 class CriticAsCheck:
-    """Any critic as a check: the picture after is judged as if it had been drawn from the one before."""
+    """Any critic as a check: the image after is judged as if it had been drawn from the one before."""
 
     def __init__(self, critic: Critic) -> None:
         self.critic = critic

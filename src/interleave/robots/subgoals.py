@@ -1,6 +1,6 @@
-"""A run as subgoals for a policy: what to do next, and a picture of how it looks when it is done.
+"""A run as subgoals for a policy: what to do next, and an image of how it looks when it is done.
 
-`subgoals.json` lies in the run folder and names pictures in it; a controller needs nothing else.
+`subgoals.json` lies in the run folder and names images in it; a controller needs nothing else.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Subgoal(Value):
     text: str
     """The same for a person."""
     image: str | None
-    """The goal picture, relative to the run folder."""
+    """The goal image, relative to the run folder."""
     accepted: bool
-    """Whether the critic has accepted the goal picture."""
+    """Whether the critic has accepted the goal image."""
 
 
 class Subgoals(Value):
@@ -37,7 +37,7 @@ class Subgoals(Value):
 
     goal: str
     start: str | None = None
-    """The picture that the plan began with, relative to the run folder."""
+    """The image that the plan began with, relative to the run folder."""
     subgoals: tuple[Subgoal, ...] = Field(min_length=1)
 
 
@@ -45,10 +45,10 @@ def subgoals_of(record: RunRecord) -> Subgoals:
     """The subgoals of a run; raises `InputError` where it has no plan."""
     if record.plan is None:
         raise InputError("the run has no plan, and so no sub-tasks")
-    pictures = [part.image for part in record.request if part.image is not None]
+    images = [part.image for part in record.request if part.image is not None]
     return Subgoals(
         goal="\n".join(part.text for part in record.request if part.text is not None),
-        start=f"{IMAGES}/{pictures[-1]}" if pictures else None,
+        start=f"{IMAGES}/{images[-1]}" if images else None,
         subgoals=tuple(
             Subgoal(
                 number=step.plan.number,

@@ -1,4 +1,4 @@
-"""A run on disk: its journal, pictures and record; how it is started, continued and limited."""
+"""A run on disk: its journal, images and record; how it is started, continued and limited."""
 
 from interleave.lazy_names import lazy_names
 

@@ -41,7 +41,7 @@ from interleave.runs.record import (
     CallCounts as CallCounts,
     StepRecord as StepRecord,
     fold as fold,
-    picture_names as picture_names,
+    image_names as image_names,
 )
 from interleave.runs.record import (
     is_run_file as is_run_file,
@@ -58,6 +58,6 @@ from interleave.runs.resolve import (
     unchanged_pack as unchanged_pack,
 )
 from interleave.runs.folder import IMAGES_FOLDER as IMAGES_FOLDER, image_name as image_name
-from interleave.sources import SourcePictures as SourcePictures, Start as Start
+from interleave.sources import SourceImages as SourceImages, Start as Start
 from interleave.runs.resolve import strictness as strictness
 from interleave.runs.run import Run as Run

@@ -1,6 +1,6 @@
 """A branch: a run folder that begins as a copy of another run and goes its own way from a step on.
 
-The other run is not changed. Its pictures are linked where the file system can, else copied; its journal is
+The other run is not changed. Its images are linked where the file system can, else copied; its journal is
 copied line by line, followed by a line that says where it came from. What the other run has paid for is
 counted there.
 """
@@ -20,10 +20,10 @@ from interleave.files import make_folder, remove_temporaries_of, sync_folder, wr
 from interleave.redaction import redacted_model
 from interleave.runs.decisions import DecidedRun, redraw_line, still_written
 from interleave.runs.folder import IMAGES_FOLDER as IMAGES
-from interleave.runs.folder import PictureStore, refuse_foreign_folder
+from interleave.runs.folder import ImageStore, refuse_foreign_folder
 from interleave.runs.journal import Branched, JournalReader, Line, is_being_written
 from interleave.runs.journal_files import JOURNAL_NAME, DigestChain, has_journal
-from interleave.runs.record import RunRecord, picture_names, read_record
+from interleave.runs.record import RunRecord, image_names, read_record
 
 
 def branch_run(
@@ -59,7 +59,7 @@ class CheckedBranch:
         try:
             make_folder(out)
             remove_temporaries_of(out)
-            _copy_pictures(self.parent, out, picture_names(self.run.record))
+            _copy_images(self.parent, out, image_names(self.run.record))
             _write_journal(out, self.run.entries)
         except OSError as error:
             raise StorageError.at(out, error) from error
@@ -84,13 +84,13 @@ def check_branch(
     redraw = redraw_line(run, step, prompt=prompt, seed=seed, generator=generator, by=by)
     branched = Branched(parent=folder.absolute().name, parent_journal=reader.position, step=step, by=by)
     _refuse_target(out)
-    if problem := next(filter(None, map(PictureStore(folder).problem_with, picture_names(run.record))), None):
+    if problem := next(filter(None, map(ImageStore(folder).problem_with, image_names(run.record))), None):
         raise problem
     return CheckedBranch(folder, DecidedRun.of(out, [*run.entries, branched, redraw]))
 
 
 def _refuse_target(out: Path) -> None:
-    """Refuse a folder that holds anything but pictures of a branch that was never finished."""
+    """Refuse a folder that holds anything but images of a branch that was never finished."""
     if has_journal(out):
         raise RunError(f"{out} holds a run already: choose another folder with --out")
     if out.is_dir() and all(name == IMAGES or _is_temporary(name) for name in os.listdir(out)):
@@ -102,9 +102,9 @@ def _is_temporary(name: str) -> bool:
     return name.startswith(f".{JOURNAL_NAME}.") and name.endswith(".tmp")
 
 
-def _copy_pictures(folder: Path, out: Path, names: Sequence[str]) -> None:
-    """Link or copy the pictures; stored pictures are replaced and never changed, so a link is as good."""
-    source, target = PictureStore(folder), PictureStore(out)
+def _copy_images(folder: Path, out: Path, names: Sequence[str]) -> None:
+    """Link or copy the images; stored images are replaced and never changed, so a link is as good."""
+    source, target = ImageStore(folder), ImageStore(out)
     make_folder(target.folder)
     for name in names:
         if target.has(name):

@@ -40,9 +40,9 @@ from interleave.backends.retries import (
 )
 from interleave.config.run_config import NO_REMEDIES, Remedies, RunConfig
 from interleave.drift.control import with_remedies
-from interleave.errors import BackendError, ConfigurationError, MissingPicture
+from interleave.errors import BackendError, ConfigurationError, MissingImage
 from interleave.images import as_rgb, remember_digest, too_large, white_canvas
-from interleave.runs.folder import PictureStore
+from interleave.runs.folder import ImageStore
 from interleave.runs.journal import (
     Called,
     CallFailed,
@@ -54,7 +54,7 @@ from interleave.runs.journal import (
 from interleave.runs.models import Meter, Models
 from interleave.runs.replay import Replay, fingerprint_of_drawing, fingerprint_of_messages
 from interleave.runs.steering import Steering
-from interleave.sources import pictures_of
+from interleave.sources import images_of
 from interleave.text import count
 from interleave.types import Finding, Plan, Request, Slot, Verdict
 
@@ -66,7 +66,7 @@ class CallRunner:
     """Makes the model calls of one run: retried, metered and journalled."""
 
     journal: Journal
-    store: PictureStore
+    store: ImageStore
     meter: Meter
     models: Models
     replay: Replay
@@ -87,7 +87,7 @@ class CallRunner:
         return ReplayedChapters(asked, self.replay) if isinstance(asked, ChapterPlanner) else asked
 
     def generator(self, name: str, steering: Steering, remedies: Remedies = NO_REMEDIES) -> ImageGenerator:
-        """The generator of the run, journalled; its name goes into the metadata of pictures."""
+        """The generator of the run, journalled; its name goes into the metadata of images."""
         return JournalledGenerator(self.models, self, name, steering, remedies)
 
     def critic(self) -> Critic:
@@ -141,10 +141,10 @@ class CallRunner:
         self.journal.append(reply)
         await self.models.disk.sync(self.journal)
 
-    async def store_picture(
+    async def store_image(
         self, drawn: Image, metadata: dict[str, str], line: Callable[[str], Drawn]
     ) -> Image:
-        """Store a picture, then journal it; returns the picture as stored when both are on disk."""
+        """Store an image, then journal it; returns the image as stored when both are on disk."""
 
         def work() -> tuple[Image, str]:
             image = remember_digest(as_rgb(drawn))
@@ -183,7 +183,7 @@ class JournalledVlm:
         replay, place = self.runner.replay, (sampling.slot.step, sampling.slot.attempt)
         self.turns[place] += 1
         fingerprint = fingerprint_of_messages(messages)
-        if self.role == "planner" and sampling.slot.attempt:  # a chapter: its question follows from pictures
+        if self.role == "planner" and sampling.slot.attempt:  # a chapter: its question follows from images
             stored = replay.reply_to(self.role, sampling.slot, fingerprint)
         else:
             stored = replay.reply(self.role, sampling.slot, self.turns[place])
@@ -218,7 +218,7 @@ class JournalledVlm:
 
 
 class JournalledGenerator:
-    """An image generator whose pictures are stored and journalled; a step may have another one."""
+    """An image generator whose images are stored and journalled; a step may have another one."""
 
     def __init__(
         self, models: Models, runner: CallRunner, name: str, steering: Steering, remedies: Remedies
@@ -240,7 +240,7 @@ class JournalledGenerator:
         if stored is not None and replay.answers(stored, fingerprint):
             try:
                 return remember_digest(self.runner.store.get(stored.image))
-            except MissingPicture:
+            except MissingImage:
                 if not replay.redraw:
                     raise
         models, name = self._models_for(slot.step)
@@ -277,7 +277,7 @@ class JournalledGenerator:
                 seconds=seconds,
             )
 
-        return await self.runner.store_picture(drawn, _metadata(asked, name), line)
+        return await self.runner.store_image(drawn, _metadata(asked, name), line)
 
     def _models_for(self, step: int) -> tuple[Models, str]:
         """The models with the generator that a person wants for a step, and its name."""
@@ -288,7 +288,7 @@ class JournalledGenerator:
 
 
 def _metadata(request: ImageRequest, generator: str) -> dict[str, str]:
-    """The text in a picture's file; never a run or a time, so that equal pictures are equal files."""
+    """The text in an image's file; never a run or a time, so that equal images are equal files."""
     return {
         "Software": "interleave",
         "step": str(request.slot.step),
@@ -304,7 +304,7 @@ def refuse_sources(step: int, have: int, capabilities: GeneratorCapabilities, na
     most = capabilities.max_sources
     if have > most or (not have and not capabilities.text_to_image):
         raise ConfigurationError(
-            f"step {step} starts from {count(have, 'picture') if have else 'no picture'}, and "
+            f"step {step} starts from {count(have, 'image') if have else 'no image'}, and "
             f"{name!r} {f'takes {most}' if have else 'only edits'}: redraw the step with another generator"
         )
 
@@ -413,18 +413,18 @@ def refuse_undrawable_steps(
     plan = _plan_of(config, steering)
     if plan is None:
         return
-    pictures = pictures_of(request, config.rules, models.generator.capabilities)
-    pictures.check_plan(plan)
+    images = images_of(request, config.rules, models.generator.capabilities)
+    images.check_plan(plan)
     left = steering.left_to_draw() if steering else set()
     for step in plan.steps:
         other = steering.generator_of(step.number) if steering and step.number in left else None
         if steering and other is not None:
             capabilities = models.for_generator(other).generator.capabilities
             anew = step.number in steering.anew
-            start = pictures.start_of(step, most=capabilities.max_sources, anew=anew)
+            start = images.start_of(step, most=capabilities.max_sources, anew=anew)
             refuse_sources(step.number, len(start.sources), capabilities, other.identity)
         if step.prompt is not None:
-            pictures.add(step.number, white_canvas((1, 1)))
+            images.add(step.number, white_canvas((1, 1)))
 
 
 def _plan_of(config: RunConfig, steering: Steering | None) -> Plan | None:

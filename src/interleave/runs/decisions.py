@@ -19,7 +19,7 @@ from interleave.config.run_config import RoleConfig
 from interleave.errors import FolderInUse, InputError, RunError, first_problem
 from interleave.pipeline import derived_seed
 from interleave.redaction import secret_in
-from interleave.runs.folder import PictureStore, open_journal
+from interleave.runs.folder import ImageStore, open_journal
 from interleave.runs.journal import (
     AttemptChosen,
     DecisionLine,
@@ -95,7 +95,7 @@ def check_decision(folder: str | Path, decide: Decide) -> CheckedDecision:
 def release_plan(folder: str | Path, plan: Plan | None = None, *, by: str = "") -> RunRecord:
     """Let a held run draw its plan, or the plan given here instead.
 
-    A plan can be given until the first picture is drawn.
+    A plan can be given until the first image is drawn.
     """
     return _decided(Path(folder), lambda run: release_line(run, plan, by=by))
 
@@ -110,7 +110,7 @@ def redraw_step(
     only_step: bool = False,
     by: str = "",
 ) -> RunRecord:
-    """Draw a step again, and the later steps whose pictures follow from it unless `only_step` is set.
+    """Draw a step again, and the later steps whose images follow from it unless `only_step` is set.
 
     Without a seed it is drawn with one that was not used for it before. The run's own seed keeps everything
     as it was but for the prompt or the generator.
@@ -182,7 +182,7 @@ def choice_line(
         )
     if record.finished and record.shown == attempt:
         raise InputError(f"attempt {attempt} of step {step} is the one that is shown already")
-    if problem := PictureStore(run.folder).problem_with(found.image):
+    if problem := ImageStore(run.folder).problem_with(found.image):
         raise problem
     keep = _kept(run, step) if only_step else {}
     return AttemptChosen(step=step, attempt=attempt, keep=keep, by=by)
@@ -212,13 +212,13 @@ def change_line(run: DecidedRun, generator: str, *, by: str = "") -> GeneratorCh
 
 
 def _other_generator(run: DecidedRun, spec: str) -> RoleConfig:
-    """The generator of a spec; refused where the run's critic knows other pictures only."""
+    """The generator of a spec; refused where the run's critic knows other images only."""
     other, config = RoleConfig(spec=spec, note=note_for(spec, role="generator")), run.record.config
     asked = {role: each for role, each in config.asked.items() if role != "generator"}
     unfit = [role for role in unfit_agents({**asked, "generator": other}) if role != "planner"]
     if unfit and not unfit_agents({**asked, "generator": config.generator}):
         raise InputError(
-            f"the critic {config.critic.shown!r} of this run was not made for the pictures of {spec!r}, so "
+            f"the critic {config.critic.shown!r} of this run was not made for the images of {spec!r}, so "
             "its verdicts would mean nothing: start a new run with a critic that knows them"
         )
     return other
@@ -279,7 +279,7 @@ def drawn_step(run: DecidedRun, number: int, *, wants_prompt: bool = False) -> S
         raise InputError(f"there is no step {number}: the plan has steps {min(steps)} to {max(steps)}")
     if steps[number].plan.prompt is None:
         more = ", so it takes no prompt" if wants_prompt else ""
-        raise InputError(f"step {number} is text only and has no picture{more}")
+        raise InputError(f"step {number} is text only and has no image{more}")
     return steps[number]
 
 
@@ -353,7 +353,7 @@ def _unused_seed(run: DecidedRun, step: int) -> int:
 def _refuse_late_release(run: DecidedRun) -> None:
     if any(step.attempts for step in run.record.steps):
         raise RunError(
-            f"{run.folder} has pictures of its plan already: redraw single steps instead (--from-step N), "
+            f"{run.folder} has images of its plan already: redraw single steps instead (--from-step N), "
             "or draw another plan in a new run (generate --plan FILE)"
         )
     if run.record.status == "done":

@@ -29,7 +29,7 @@ from interleave.errors import (
     InterleaveError,
     LimitReached,
     MissingDependency,
-    MissingPicture,
+    MissingImage,
     OutOfMemory,
     ReplyError,
     RunError,
@@ -52,7 +52,7 @@ class StepSummary(Value):
     number: int
     text: str
     image: str | None
-    """Its picture, relative to the run folder; None where it has none, such as a step of text only."""
+    """Its image, relative to the run folder; None where it has none, such as a step of text only."""
     attempts: int
     accepted: bool
     forced: bool
@@ -128,7 +128,7 @@ def _summarize_step(step: StepRecord) -> StepSummary:
 
 
 def image_path(name: str) -> str:
-    """The place of a picture, relative to the run folder."""
+    """The place of an image, relative to the run folder."""
     return f"{IMAGES}/{name}"
 
 
@@ -138,7 +138,7 @@ ADVICE: dict[type[Exception], str] = {
     InputError: "change the request or the file that the message names",
     RunError: "choose another folder, or restore this one from a copy",
     FolderInUse: "wait until the other process has ended",
-    MissingPicture: "restore the picture, or continue with --redraw",
+    MissingImage: "restore the image, or continue with --redraw",
     BrokenChain: "restore the journal from a copy",
     StorageError: "make room or repair the disk, then continue the run",
     OutOfMemory: "choose a smaller size, batch or model",
@@ -154,7 +154,7 @@ FAILURE_ADVICE = {
     Failure.INVALID: "correct the spec: its model, its options or its address",
     Failure.BAD_REPLY: "check what answers at this address, then continue the run",
     Failure.REFUSED: "reword the request",
-    Failure.NO_PICTURE: "choose a model that draws",
+    Failure.NO_IMAGE: "choose a model that draws",
 }
 UNEXPECTED = "unexpected"
 """The kind of an error that this package does not raise on purpose."""
@@ -231,7 +231,7 @@ class StartedLine(_RunLine):
     request: str
     """The words of the request."""
     pictures: int
-    """The number of pictures in the request."""
+    """The number of images in the request."""
     models: dict[str, str]
     """The specs of planner, critic and generator."""
     continued: bool
@@ -261,7 +261,7 @@ class _AttemptLine(_JournalLine):
 
 
 class DrawnLine(_AttemptLine):
-    """A picture was drawn, and is in the run folder."""
+    """An image was drawn, and is in the run folder."""
 
     event: Literal["drawn"] = "drawn"
     image: str
@@ -273,7 +273,7 @@ class DrawnLine(_AttemptLine):
 
 
 class JudgedLine(_AttemptLine):
-    """The critic has judged a picture."""
+    """The critic has judged an image."""
 
     event: Literal["judged"] = "judged"
     outcome: Outcome

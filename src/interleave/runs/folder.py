@@ -1,4 +1,4 @@
-"""A run folder: its pictures, its lock, and checks of it before a run starts or continues in it."""
+"""A run folder: its images, its lock, and checks of it before a run starts or continues in it."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from typing import Any
 from PIL import Image
 
 from interleave.config.run_config import RunConfig, differences
-from interleave.errors import InputError, MissingPicture, RunError, StorageError
+from interleave.errors import InputError, MissingImage, RunError, StorageError
 from interleave.files import make_folder, read_from, remove_temporaries_of, sync_folder, write_atomic
-from interleave.images import decode_picture, encode_png, pixel_digest
+from interleave.images import decode_image, encode_png, pixel_digest
 from interleave.locks import lock, open_lock_file, require_locks
 from interleave.runs.journal import Journal, RequestPart, StoredAsset, no_locks
 from interleave.runs.journal_files import JOURNAL_NAME, Lease, claimed_journal, is_journal
 from interleave.runs.record import RunRecord, read_record
-from interleave.types import GivenAsset, Picture, Request, Text
+from interleave.types import GivenAsset, ImagePart, Request, Text
 
 IMAGES_FOLDER = "images"
 _NAME = re.compile(r"[0-9a-f]{64}\.png\Z")
 
 
-class PictureStore:
-    """Writes pictures into a run folder and reads them back."""
+class ImageStore:
+    """Writes images into a run folder and reads them back."""
 
     def __init__(self, run: Path) -> None:
         self.folder = run / IMAGES_FOLDER
         self._folder_made = False
 
     def put(self, image: Image.Image, metadata: Mapping[str, str] | None = None) -> str:
-        """Store a picture and return its name; equal pictures with equal metadata are one file."""
+        """Store an image and return its name; equal images with equal metadata are one file."""
         data = encode_png(image, metadata)
         name = _name_of(data)
         if not self._folder_made:
@@ -52,22 +52,22 @@ class PictureStore:
         self._folder_made = True
 
     def has(self, name: str) -> bool:
-        """Whether the picture of this name is there, unaltered."""
+        """Whether the image of this name is there, unaltered."""
         return self.problem_with(name) is None
 
-    def problem_with(self, name: str) -> MissingPicture | None:
-        """What is wrong with the picture of this name, if anything."""
+    def problem_with(self, name: str) -> MissingImage | None:
+        """What is wrong with the image of this name, if anything."""
         try:
             self._read(name)
-        except MissingPicture as problem:
+        except MissingImage as problem:
             return problem
         return None
 
     def get(self, name: str) -> Image.Image:
-        """The picture of this name; raises `MissingPicture` where it is missing or altered."""
+        """The image of this name; raises `MissingImage` where it is missing or altered."""
         try:
             data = self._read(name)
-            return decode_picture(data, name=str(self.path(name)), max_bytes=len(data))  # it is our own file
+            return decode_image(data, name=str(self.path(name)), max_bytes=len(data))  # it is our own file
         except InputError as error:
             raise RunError(str(error)) from None
 
@@ -76,22 +76,22 @@ class PictureStore:
         try:
             data = read_from(path)
         except FileNotFoundError:
-            raise MissingPicture(path, "is missing") from None
+            raise MissingImage(path, "is missing") from None
         except OSError as error:
-            raise MissingPicture(path, f"cannot be read ({error.strerror})") from None
+            raise MissingImage(path, f"cannot be read ({error.strerror})") from None
         if _name_of(data) != name:
-            raise MissingPicture(path, "has been altered")
+            raise MissingImage(path, "has been altered")
         return data
 
     def path(self, name: str) -> Path:
-        """The file of the picture of this name. Names come from files, so they are checked."""
+        """The file of the image of this name. Names come from files, so they are checked."""
         if not _NAME.match(name):
-            raise RunError(f"{name!r} is not the name of a stored picture: the journal is damaged")
+            raise RunError(f"{name!r} is not the name of a stored image: the journal is damaged")
         return self.folder / name
 
 
 def image_name(image: Image.Image) -> str:
-    """The name that a picture without metadata has in a store."""
+    """The name that an image without metadata has in a store."""
     return _name_of(encode_png(image))
 
 
@@ -141,32 +141,32 @@ def refuse_other_run(folder: Path, record: RunRecord, request: Request, config: 
 
 
 def _same_request(folder: Path, stored: tuple[RequestPart, ...], given: Request) -> bool:
-    """Whether the parts are equal; pictures by their pixels, as another machine may compress differently."""
+    """Whether the parts are equal; images by their pixels, as another machine may compress differently."""
     if stored == request_parts(given):
         return True
     if [part.text for part in stored] != [part.text for part in request_parts(given)]:
         return False
-    return _same_pixels(folder, [part.image for part in stored if part.image], given.pictures)
+    return _same_pixels(folder, [part.image for part in stored if part.image], given.images)
 
 
 def _same_assets(folder: Path, record: RunRecord, given: Request) -> bool:
     ours, theirs = stored_assets(given), record.assets
     if theirs == ours:
         return True
-    if [_without_picture(asset) for asset in theirs] != [_without_picture(asset) for asset in ours]:
+    if [_without_image(asset) for asset in theirs] != [_without_image(asset) for asset in ours]:
         return False
-    pictures = [asset.image for asset in given.assets if asset.image is not None]
-    return _same_pixels(folder, [asset.image for asset in theirs if asset.image], pictures)
+    images = [asset.image for asset in given.assets if asset.image is not None]
+    return _same_pixels(folder, [asset.image for asset in theirs if asset.image], images)
 
 
 def _same_pixels(folder: Path, names: Sequence[str], given: Iterable[Image.Image]) -> bool:
-    store = PictureStore(folder)
+    store = ImageStore(folder)
     if not all(map(store.has, names)):
         return False
     return [pixel_digest(store.get(name)) for name in names] == list(map(pixel_digest, given))
 
 
-def _without_picture(asset: StoredAsset) -> tuple[str, str, str, bool]:
+def _without_image(asset: StoredAsset) -> tuple[str, str, str, bool]:
     return asset.name, asset.kind, asset.description, asset.image is None
 
 
@@ -231,8 +231,8 @@ def stored_assets(request: Request) -> tuple[StoredAsset, ...]:
     )
 
 
-def given_assets(stored: Iterable[StoredAsset], store: PictureStore) -> tuple[GivenAsset, ...]:
-    """Stored assets with their pictures."""
+def given_assets(stored: Iterable[StoredAsset], store: ImageStore) -> tuple[GivenAsset, ...]:
+    """Stored assets with their images."""
     return tuple(
         GivenAsset(asset.name, store.get(asset.image) if asset.image else None, asset.kind, asset.description)
         for asset in stored
@@ -240,7 +240,7 @@ def given_assets(stored: Iterable[StoredAsset], store: PictureStore) -> tuple[Gi
 
 
 def request_parts(request: Request) -> tuple[RequestPart, ...]:
-    """A request as a journal holds it: text, and pictures by their names in the store."""
+    """A request as a journal holds it: text, and images by their names in the store."""
     return tuple(
         RequestPart(text=part.text) if isinstance(part, Text) else RequestPart(image=image_name(part.image))
         for part in request.parts
@@ -248,11 +248,12 @@ def request_parts(request: Request) -> tuple[RequestPart, ...]:
 
 
 def stored_request(folder: Path, record: RunRecord) -> Request:
-    """The request of a run, with its pictures, from its folder."""
-    store = PictureStore(folder)
+    """The request of a run, with its images, from its folder."""
+    store = ImageStore(folder)
     return Request(
         tuple(
-            Picture(store.get(part.image)) if part.image else Text(part.text or "") for part in record.request
+            ImagePart(store.get(part.image)) if part.image else Text(part.text or "")
+            for part in record.request
         ),
         given_assets(record.assets, store),
     )
@@ -261,9 +262,9 @@ def stored_request(folder: Path, record: RunRecord) -> Request:
 def comparable(folder: str | Path) -> dict[str, Any]:
     """What is equal in equal runs: the record without times, prices, people, paths, versions and retries.
 
-    Pictures are compared by their pixels, not by how their files were compressed; drift follows from them.
+    Images are compared by their pixels, not by how their files were compressed; drift follows from them.
     """
-    store = PictureStore(Path(folder))
+    store = ImageStore(Path(folder))
     record = read_record(folder).model_dump(mode="json")
     for name in ("software", "seconds", "started", "errors", "version", "journal"):
         del record[name]

@@ -1,6 +1,6 @@
 """The journal of a run: one JSON line per event, appended and never changed.
 
-Everything else in a run folder can be made again from the journal and the pictures. Lines with the result of
+Everything else in a run folder can be made again from the journal and the images. Lines with the result of
 a model call are synced to disk before the run goes on; the others are synced together with the next of those.
 """
 
@@ -65,7 +65,7 @@ Cause = Literal["rollback", "drift", "audit"]
 
 
 class RequestPart(Value):
-    """A part of the request: text, or the name of a stored picture."""
+    """A part of the request: text, or the name of a stored image."""
 
     text: str | None = None
     image: str | None = None
@@ -73,16 +73,16 @@ class RequestPart(Value):
     @model_validator(mode="after")
     def is_text_or_image(self) -> RequestPart:
         if (self.text is None) == (self.image is None):
-            raise ValueError("a part of a request is a text or a picture")
+            raise ValueError("a part of a request is a text or an image")
         return self
 
 
 class StoredAsset(Value):
-    """What the user gave of a named thing: a picture, words, or both."""
+    """What the user gave of a named thing: an image, words, or both."""
 
     name: str
     image: str | None = WRITTEN_IF_GIVEN
-    """The name of the stored picture."""
+    """The name of the stored image."""
     kind: AssetKind = Field(default="character", exclude_if=lambda kind: kind == "character")
     description: str = Field(default="", exclude_if=operator.not_)
 
@@ -159,7 +159,7 @@ class Replied(CallLine):
 
 
 class Drawn(CallLine):
-    """A picture was drawn and stored."""
+    """An image was drawn and stored."""
 
     event: Literal["drawn"] = "drawn"
     fingerprint: str
@@ -204,7 +204,7 @@ class StepFinished(Line):
     accepted: bool
     forced: bool
     drift: StepDrift | None = WRITTEN_IF_GIVEN
-    """How far the picture has moved from the one that the step was to change."""
+    """How far the image has moved from the one that the step was to change."""
 
 
 class Audited(Line):
@@ -232,11 +232,11 @@ class PlanReleased(DecisionLine):
 
 
 class StepDecision(DecisionLine):
-    """What every decision about one step has. Steps that follow from its picture are drawn again."""
+    """What every decision about one step has. Steps that follow from its image are drawn again."""
 
     step: int
     keep: dict[int, int] = Field(default_factory=dict)
-    """Later steps that keep their picture nevertheless, each with the attempt that is kept."""
+    """Later steps that keep their image nevertheless, each with the attempt that is kept."""
     refused: int | None = WRITTEN_IF_GIVEN
     """The step that stayed refused, where the run went back for its sake."""
 
@@ -252,7 +252,7 @@ class RedrawDecided(StepDecision):
     generator: RoleConfig | None = None
     """What draws it; None: the generator that the step has anyway."""
     anew: bool | None = WRITTEN_IF_GIVEN
-    """Whether it is drawn from the words for its whole scene instead of from the picture before it."""
+    """Whether it is drawn from the words for its whole scene instead of from the image before it."""
 
 
 class AttemptChosen(StepDecision):
@@ -284,7 +284,7 @@ class Undone(DecisionLine):
 
 
 class Branched(DecisionLine):
-    """All lines before this one are copies of another run's, and so are their pictures."""
+    """All lines before this one are copies of another run's, and so are their images."""
 
     event: Literal["branched"] = "branched"
     parent: str

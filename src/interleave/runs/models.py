@@ -25,7 +25,7 @@ from interleave.text import count
 from interleave.types import Plan, Request
 
 T = TypeVar("T")
-PICTURE_THREADS = 4
+IMAGE_THREADS = 4
 
 
 class Disk:
@@ -33,18 +33,18 @@ class Disk:
 
     Journals are synced by group commit: requests that arrive while one round of syncs runs are gathered into
     the next round. A hundred runs then cost hardly more than one: one handover to a thread and one wake-up
-    for all. Pictures are compressed in threads of their own.
+    for all. Images are compressed in threads of their own.
     """
 
     def __init__(self) -> None:
-        self._pictures = ThreadPoolExecutor(PICTURE_THREADS, thread_name_prefix="pictures")
+        self._images = ThreadPoolExecutor(IMAGE_THREADS, thread_name_prefix="pictures")
         self._journals = ThreadPoolExecutor(1, thread_name_prefix="journals")
         self._waiting: list[tuple[Journal, asyncio.Future[None]]] = []
         self._round: asyncio.Task[None] | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
-        """The result of work on a picture, done in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._pictures, work)
+        """The result of work on an image, done in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._images, work)
 
     async def sync(self, journal: Journal) -> None:
         """Return when every line of the journal so far is on disk; raises `StorageError` when it is not."""
@@ -226,22 +226,20 @@ def refuse_unpriced(limits: Limits, priced: dict[str, bool]) -> None:
 def cost_note(models: Models, config: RunConfig, limits: Limits, *, steps: int | None = None) -> str | None:
     """The cost in words, a bound for images and a guess for the critic; None where it is 0 or not known.
 
-    `steps` is the number of pictures, where that is known.
+    `steps` is the number of images, where that is known.
     """
-    per_picture = models.generator.capabilities.price_per_image
+    per_image = models.generator.capabilities.price_per_image
     per_verdict = models.critic.typical_price
-    if not per_picture and not per_verdict:
+    if not per_image and not per_verdict:
         return None
     attempts = config.max_attempts
     times = steps or 1
-    drawn = f"{count(steps, 'picture')} in" if steps else "a picture in"
+    drawn = f"{count(steps, 'image')} in" if steps else "an image in"
     words = [f"cost at list prices: {drawn} at most {count(attempts, 'attempt')} each"]
-    if per_picture is None:
+    if per_image is None:
         words.append("the generator's price is not known")
     else:
-        words.append(
-            f"{_dollars(per_picture)} an attempt, at most {_dollars(times * attempts * per_picture)}"
-        )
+        words.append(f"{_dollars(per_image)} an attempt, at most {_dollars(times * attempts * per_image)}")
     if per_verdict:
         words.append(f"the critic about {_dollars(times * attempts * per_verdict)} at most")
     if limits.max_cost is not None:
@@ -249,12 +247,12 @@ def cost_note(models: Models, config: RunConfig, limits: Limits, *, steps: int |
     return "; ".join(words)
 
 
-def pictures_asked_for(request: Request, config: RunConfig) -> int | None:
-    """The number of pictures of a run, where it is known before the plan."""
-    return pictures_planned(config.plan) if config.plan else named_step_count(request.text)
+def images_asked_for(request: Request, config: RunConfig) -> int | None:
+    """The number of images of a run, where it is known before the plan."""
+    return images_planned(config.plan) if config.plan else named_step_count(request.text)
 
 
-def pictures_planned(plan: Plan) -> int:
+def images_planned(plan: Plan) -> int:
     return sum(step.prompt is not None for step in plan.steps)
 
 

@@ -6,7 +6,7 @@ all steps before it are finished, and no later step of its line begins until the
 drawn at once therefore comes to the same end as one whose steps are drawn one after another.
 
 A decision is a line in the journal like a person's, with a cause. What it replaces stays there: where the
-other way is no better, the decision is undone, and the earlier pictures are shown again without a call.
+other way is no better, the decision is undone, and the earlier images are shown again without a call.
 Everything here follows from the journal, so a run that was stopped goes on as it would have.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from interleave.agents.auditor import Document, FinishedStep
 from interleave.config.run_config import Remedies
 from interleave.pipeline import derived_seed
-from interleave.runs.folder import PictureStore
+from interleave.runs.folder import ImageStore
 from interleave.runs.journal import Audited, Cause, Entry, Judged, Line, RedrawDecided, StepFinished, Undone
 from interleave.runs.record import RunRecord
 from interleave.runs.steering import Steering, steering_after
@@ -86,7 +86,7 @@ def moved_too_far(finished: StepFinished, remedies: Remedies) -> bool:
 
 
 def can_be_drawn_anew(steering: Steering, number: int) -> bool:
-    """Whether a step says what its whole picture is to be, and is not drawn from that by the plan."""
+    """Whether a step says what its whole image is to be, and is not drawn from that by the plan."""
     step = steering.planned(number)
     anchored = (
         anchored_steps(steering.plan, steering.config.remedies.anchor_every) if steering.plan else set()
@@ -142,7 +142,7 @@ def next_rollback(
 def _where_to(entries: Sequence[Entry], steering: Steering, refused: int, times: int) -> int:
     """The step to draw again: the one after the best ancestor, each time further back.
 
-    The best ancestor is the one whose picture the critic was surest of; of equals, the nearest. The ancestors
+    The best ancestor is the one whose image the critic was surest of; of equals, the nearest. The ancestors
     of earlier rollbacks for the same step, and those nearer than them, are no longer tried.
     """
     chain = ancestors(steering, refused)
@@ -161,7 +161,7 @@ def _where_to(entries: Sequence[Entry], steering: Steering, refused: int, times:
 
 
 def ancestors(steering: Steering, number: int) -> list[int]:
-    """The steps that a picture was drawn over, nearest first: back to one that was drawn anew."""
+    """The steps that an image was drawn over, nearest first: back to one that was drawn anew."""
     if steering.plan is None:
         return []
     anew = anchored_steps(steering.plan, steering.config.remedies.anchor_every) | steering.anew
@@ -181,7 +181,7 @@ def _before(step: PlanStep, anew: set[int], parents: Mapping[int, tuple[int, ...
 
 
 def _confidences(entries: Sequence[Entry]) -> dict[int, float]:
-    """How sure the critic was of the picture that each step shows, as far as it said so."""
+    """How sure the critic was of the image that each step shows, as far as it said so."""
     judged: dict[tuple[int, int], float | None] = {}
     shown: dict[int, float] = {}
     for entry in entries:
@@ -222,8 +222,8 @@ def pending_findings(entries: Sequence[Entry]) -> tuple[Finding, ...]:
     return tuple(each for each in findings if each.step not in decided)
 
 
-def document_of(record: RunRecord, store: PictureStore, round_: int) -> Document:
-    """All finished pictures of a run."""
+def document_of(record: RunRecord, store: ImageStore, round_: int) -> Document:
+    """All finished images of a run."""
     steps = tuple(
         FinishedStep(step.plan, store.get(step.attempt.image), step.attempt.prompt)
         for step in record.steps
@@ -233,7 +233,7 @@ def document_of(record: RunRecord, store: PictureStore, round_: int) -> Document
 
 
 def redo_line(finding: Finding, round_: int, record: RunRecord, steering: Steering) -> RedrawDecided:
-    """The decision to redo one step; later steps keep their pictures, unless they are redone themselves."""
+    """The decision to redo one step; later steps keep their images, unless they are redone themselves."""
     shown = {step.plan.number: step.shown for step in record.steps}
     keep = {
         number: attempt

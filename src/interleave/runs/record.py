@@ -70,7 +70,7 @@ class DecisionRecord(Value):
     seed: int | None = None
     generator: RoleConfig | None = None
     kept: dict[int, int] = Field(default_factory=dict)
-    """The later steps that kept their picture."""
+    """The later steps that kept their image."""
     parent: str | None = None
     """The run that was branched off from."""
     by: str = ""
@@ -105,7 +105,7 @@ ByHand = Literal["redrawn", "chosen", "kept"]
 
 
 class AttemptRecord(Value):
-    """One picture that was drawn, and its verdict."""
+    """One image that was drawn, and its verdict."""
 
     number: int
     prompt: str
@@ -124,7 +124,7 @@ class AttemptRecord(Value):
     aim: str | None = None
     """What its step was to show when it was drawn, where that is not the step's prompt now."""
     sources: tuple[str, ...] | None = None
-    """The pictures it was drawn from, where those are not what its step starts from now."""
+    """The images it was drawn from, where those are not what its step starts from now."""
     generator: str | None = None
     """What drew it, where that is not the run's generator."""
     inherited: bool = False
@@ -144,9 +144,9 @@ class StepRecord(Value):
     by_hand: ByHand | None = None
     """What a person decided about it, if that still holds."""
     drift: StepDrift | None = None
-    """How far its picture has moved from the one that it was to change."""
+    """How far its image has moved from the one that it was to change."""
     anew: bool = False
-    """Whether it is drawn from the words for its whole scene, because its picture had moved too far."""
+    """Whether it is drawn from the words for its whole scene, because its image had moved too far."""
 
     @property
     def attempt(self) -> AttemptRecord | None:
@@ -521,8 +521,8 @@ class _Folding:
         }
 
 
-def picture_names(record: RunRecord) -> list[str]:
-    """Every picture that the record names, without repeats."""
+def image_names(record: RunRecord) -> list[str]:
+    """Every image that the record names, without repeats."""
     given = [part.image for part in record.request if part.image]
     given += [asset.image for asset in record.assets if asset.image]
     drawn = [attempt.image for step in record.steps for attempt in step.attempts]

@@ -20,7 +20,7 @@ from interleave.events import Attempt
 from interleave.images import pixel_digest, remember_digest
 from interleave.pipeline import Take
 from interleave.runs import journal as lines
-from interleave.runs.folder import PictureStore
+from interleave.runs.folder import ImageStore
 from interleave.runs.journal import (
     Audited,
     Branched,
@@ -38,7 +38,7 @@ from interleave.runs.journal import (
     StepFinished,
 )
 from interleave.runs.steering import Steering, replayed
-from interleave.types import Picture, Plan, PlanStep, Slot, Verdict
+from interleave.types import ImagePart, Plan, PlanStep, Slot, Verdict
 
 EventKey = tuple[str, int, int]
 
@@ -66,7 +66,7 @@ class Replay:
     """The numbers of calls without a result, by role, step and attempt: made again they keep them."""
 
     redraw: bool = False
-    """Whether a missing picture may be drawn again, and what depends on it asked again."""
+    """Whether a missing image may be drawn again, and what depends on it asked again."""
 
     def reply(self, role: str, slot: Slot, turn: int) -> Replied | None:
         """The reply to the so-maniest question about an attempt, if the journal has it."""
@@ -175,7 +175,7 @@ class EventLog:
             known = before.drift if isinstance(before, StepFinished) else drift
             line = line.model_copy(update={"drift": known})
         self._written[key] = line
-        if before is None or self._redraw:  # what follows from a redrawn picture is written again
+        if before is None or self._redraw:  # what follows from a redrawn image is written again
             return line
         if before.model_copy(update={"time": line.time}) != line:
             raise RunError(
@@ -221,7 +221,7 @@ def fingerprint_of_messages(messages: Sequence[Message]) -> str:
     for message in messages:
         digest.update(f"\x00{message.role}".encode())
         for part in message.parts:
-            content = pixel_digest(part.image) if isinstance(part, Picture) else f"\x01{part.text}"
+            content = pixel_digest(part.image) if isinstance(part, ImagePart) else f"\x01{part.text}"
             digest.update(content.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:32]
 
@@ -248,7 +248,7 @@ class Takes:
         steering: Steering,
         entries: Sequence[Entry],
         replay: Replay,
-        store: PictureStore,
+        store: ImageStore,
         others: Mapping[str, ImageGenerator],
     ) -> None:
         """`others` are the generators besides the run's own, by identity."""
@@ -273,7 +273,7 @@ class Takes:
         return Take(step, seed, number=partial(self._number, step), anew=anew, most_sources=most)
 
     def _most_sources(self, step: int) -> int | None:
-        """The pictures that another generator of a step takes."""
+        """The images that another generator of a step takes."""
         wanted = self.steering.generator_of(step)
         other = None if wanted is None else self.others.get(wanted.identity)
         return None if other is None else other.capabilities.max_sources

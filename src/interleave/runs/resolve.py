@@ -1,6 +1,6 @@
 """From a user's options to a configuration, and from a configuration to loaded models.
 
-A large model plans and judges for any generator. A small one may know the pictures of a few alone, which its
+A large model plans and judges for any generator. A small one may know the images of a few alone, which its
 `BackendInfo` names: its verdicts on others mean nothing. So it works for another generator only where a user
 names it for that, and then the document says so.
 """
@@ -338,7 +338,7 @@ def refuse_unfit(roles: Roles, profile: str, *, named: Collection[str]) -> None:
         return
     were, them = ("was", "it") if len(unfit) == 1 else ("were", "them")
     raise ConfigurationError(
-        f"the {_joined(unfit)} of the profile {profile!r} {were} made for the pictures of "
+        f"the {_joined(unfit)} of the profile {profile!r} {were} made for the images of "
         f"{_known_to(roles, unfit)}, and {roles['generator'].shown!r} draws others. "
         f"Try it out with: {_options(TRIAL, unfit)}; for real work name models, e.g. "
         f"{_options(dict.fromkeys(unfit, 'openai:MODEL@http://host/v1'), unfit)}; "
@@ -353,7 +353,7 @@ def unfit_note(roles: Roles) -> str | None:
     agents = _joined(f"{role} “{roles[role].shown}”" for role in unfit)
     work = _joined({"planner": "the plan", "critic": "the verdicts"}[role] for role in unfit)
     return (
-        f"The {agents} {'was' if len(unfit) == 1 else 'were'} made for the pictures of "
+        f"The {agents} {'was' if len(unfit) == 1 else 'were'} made for the images of "
         f"{_known_to(roles, unfit)}; these come from “{roles['generator'].shown}”, so {work} may be wrong."
     )
 

@@ -34,7 +34,7 @@ from interleave.runs import journal as lines
 from interleave.runs.calls import CallRunner, refuse_undrawable_steps
 from interleave.runs.folder import (
     DOCUMENT_NAME,
-    PictureStore,
+    ImageStore,
     open_journal,
     refuse_foreign_folder,
     refuse_other_run,
@@ -62,8 +62,8 @@ from interleave.runs.record import (
     RunRecord,
     StepRecord,
     fold,
+    image_names,
     lost_lines,
-    picture_names,
     read_record,
     write_stored,
 )
@@ -84,7 +84,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ShownStep:
-    """One step of a document: text, and the file of its picture."""
+    """One step of a document: text, and the file of its image."""
 
     number: int
     text: str
@@ -150,7 +150,7 @@ class Run:
         self.entries = entries
         self.write_document = write_document
         self.record = self._fold()
-        self.store = PictureStore(folder)
+        self.store = ImageStore(folder)
         self.steering = steering_after(entries)
         self.event_log = EventLog(entries, redraw=redraw)
         self.replay = Replay.of(entries, redraw=redraw)
@@ -158,9 +158,9 @@ class Run:
         self._changed_from = 0
         """The first step that a decision of the run itself has changed in this session."""
         self._lines_begin: dict[int, int] = {}
-        """The step with which the line of pictures of each step begins."""
-        self._first_pictures: dict[int, Image] = {}
-        """The pictures of those steps."""
+        """The step with which the line of images of each step begins."""
+        self._first_images: dict[int, Image] = {}
+        """The images of those steps."""
         self._ending = Lock()
         self._ended: RunRecord | None = None
         self._report_end: Callable[[RunRecord], None] = lambda record: None
@@ -187,7 +187,7 @@ class Run:
         """
         if hold_plan and config.chapter_steps is not None:
             raise ConfigurationError(
-                "a plan in chapters is not there before the first picture, so it cannot be held: "
+                "a plan in chapters is not there before the first image, so it cannot be held: "
                 "drop --hold-plan or --chapter-steps"
             )
         is_done = _is_done(folder, request, config, redraw=redraw)
@@ -350,7 +350,7 @@ class Run:
 
     async def _journal_event(self, event: events.Event, models: Models) -> None:
         """Journal an event; one that does not follow from a journalled reply is synced at once."""
-        self._note_first_pictures(event)
+        self._note_first_images(event)
         drift = await self._drift(event, models) if self.event_log.written(event) is None else None
         line = self.event_log.new_line(event, drift)
         if line is None:
@@ -362,7 +362,7 @@ class Run:
             await models.disk.sync(self.journal)
 
     async def _drift(self, event: events.Event, models: Models) -> StepDrift | None:
-        """How far the picture of a finished step has moved from the one that it was to change."""
+        """How far the image of a finished step has moved from the one that it was to change."""
         if not isinstance(event, events.StepFinished) or event.attempt is None:
             return None
         if not event.before and not event.references:
@@ -371,23 +371,23 @@ class Run:
             step_drift,
             event.before[-1] if event.before else None,
             event.attempt.image,
-            self._first_picture_of(event.step.number),
+            self._first_image_of(event.step.number),
             event.references,
             models.identity,
         )
 
-    def _note_first_pictures(self, event: events.Event) -> None:
+    def _note_first_images(self, event: events.Event) -> None:
         match event:
             case events.Planned(plan=plan):
                 self._lines_begin = roots_of(plan)
             case events.StepFinished(step=step, attempt=attempt) if attempt is not None:
                 if self._lines_begin[step.number] == step.number:
-                    self._first_pictures[step.number] = attempt.image
+                    self._first_images[step.number] = attempt.image
 
-    def _first_picture_of(self, step: int) -> Image | None:
-        """The picture with which the line of a step begins."""
-        given = self.request.pictures
-        return given[0] if given else self._first_pictures.get(self._lines_begin[step])
+    def _first_image_of(self, step: int) -> Image | None:
+        """The image with which the line of a step begins."""
+        given = self.request.images
+        return given[0] if given else self._first_images.get(self._lines_begin[step])
 
     def _end(self, status: Status, error: InterleaveError | None) -> RunRecord:
         """Journal how the run ended, write its pages, and only then release the folder; done once."""
@@ -456,7 +456,7 @@ def _is_done(folder: Path, request: Request, config: RunConfig, *, redraw: bool)
         return False
     record = fold(entries, where=folder)
     refuse_other_run(folder, record, request, config)
-    problems = filter(None, map(PictureStore(folder).problem_with, picture_names(record)))
+    problems = filter(None, map(ImageStore(folder).problem_with, image_names(record)))
     problem = next(problems, None)
     if problem is not None and not redraw:
         raise problem
@@ -499,9 +499,9 @@ def _start_or_continue(
     entries = reader.read_new()
     journal.listener = entries.append
     if not entries or redraw:
-        store = PictureStore(folder)
-        for picture in request.all_pictures:
-            store.put(picture)
+        store = ImageStore(folder)
+        for image in request.all_images:
+            store.put(image)
     if not entries:
         journal.append(start)
         journal.sync()

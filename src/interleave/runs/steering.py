@@ -1,6 +1,6 @@
 """What a person has decided about a run, folded from its journal.
 
-A decision is about one step: draw it again, or show another of its attempts. Later steps whose pictures
+A decision is about one step: draw it again, or show another of its attempts. Later steps whose images
 follow from it are drawn again, unless the decision keeps them. Decisions hold in the order in which they were
 made; an undo takes away the last one that still holds. Attempts are never taken away, so what was drawn under
 a decision that was undone is not drawn again when the same is decided again.
@@ -29,7 +29,7 @@ from interleave.runs.journal import (
     StepFinished,
     Undone,
 )
-from interleave.sources import SourcePictures, steps_that_follow
+from interleave.sources import SourceImages, steps_that_follow
 from interleave.types import Plan, PlanStep
 
 Decision = RedrawDecided | AttemptChosen | GeneratorChanged
@@ -45,11 +45,11 @@ class TakeKey:
     generator: str | None
     """The identity of a generator other than the run's."""
     sources: tuple[str, ...]
-    """The names of the pictures that they start from."""
+    """The names of the images that they start from."""
 
 
 def replayed(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Steering, int | None]]:
-    """Each line of a journal, what holds after it, and the first step whose picture it may change."""
+    """Each line of a journal, what holds after it, and the first step whose image it may change."""
     start, *others = entries
     if not isinstance(start, Started):
         raise RunError("a journal begins with how its run was started")
@@ -88,13 +88,13 @@ class Steering:
         self.by_run: set[int] = set()
         """The steps about which the run decided last, not a person."""
         self.finished: set[int] = set()
-        """The steps whose pictures nothing has changed since they were finished."""
+        """The steps whose images nothing has changed since they were finished."""
         self._drawn_under: dict[tuple[int, int], RedrawDecided | None] = {}
         self._images: dict[tuple[int, int], str] = {}
         self._shown: dict[int, str] = {}
 
     def add(self, entry: Entry) -> int | None:
-        """Take in a line; returns the first step whose picture it may change, if it may."""
+        """Take in a line; returns the first step whose image it may change, if it may."""
         match entry:
             case Drawn():
                 self._images[entry.step, entry.attempt] = entry.image
@@ -122,11 +122,11 @@ class Steering:
         """Why a decision cannot follow the lines before it, if it cannot."""
         match entry:
             case PlanReleased() if self._images:
-                return "pictures of another plan were drawn before it"
+                return "images of another plan were drawn before it"
             case RedrawDecided() | AttemptChosen() | GeneratorChanged() | Branched() if (
                 entry.step not in self.drawable()
             ):
-                return f"the plan has no step {entry.step} with a picture"
+                return f"the plan has no step {entry.step} with an image"
             case AttemptChosen() if (entry.step, entry.attempt) not in self._images:
                 return f"attempt {entry.attempt} of step {entry.step} was never drawn"
             case RedrawDecided() | AttemptChosen() if not entry.keep.items() <= self._images.keys():
@@ -192,7 +192,7 @@ class Steering:
         return {step for step, redraw in self.redraws.items() if redraw.anew}
 
     def followers_of(self, step: int) -> set[int]:
-        """The later steps whose pictures follow from this one's."""
+        """The later steps whose images follow from this one's."""
         if self.plan is None:
             return set()
         anchors = self.config.remedies.anchor_every
@@ -201,38 +201,38 @@ class Steering:
         )
 
     def _changed_by(self, decision: Decision) -> set[int]:
-        """The steps whose pictures change when a decision comes or goes."""
+        """The steps whose images change when a decision comes or goes."""
         if isinstance(decision, GeneratorChanged):
             steps = {step for step in self.drawable() if decision.covers(step)}
             return steps.union(*map(self.followers_of, steps))
         return {decision.step, *(self.followers_of(decision.step) - decision.keep.keys())}
 
     def drawable(self) -> set[int]:
-        """The steps that have a picture."""
+        """The steps that have an image."""
         steps = self.plan.steps if self.plan else ()
         return {step.number for step in steps if step.prompt is not None}
 
     def left_to_draw(self) -> set[int]:
-        """The steps whose picture is still to be drawn, as far as the plan is known."""
+        """The steps whose image is still to be drawn, as far as the plan is known."""
         return self.drawable() - self.finished - self.chosen.keys()
 
     def _sources_of(self, planned: PlanStep) -> tuple[str, ...]:
         if self.plan is None:
             return ()
-        pictures = SourcePictures(
+        images = SourceImages(
             self.given,
             self.config.sources,
             _ANY_NUMBER_OF_SOURCES,
             assets=self.assets,
             anchor_every=self.config.remedies.anchor_every,
         )
-        pictures.check_plan(self.plan)
+        images.check_plan(self.plan)
         for step in self.plan.steps:
             if step.number == planned.number:
                 break
             if step.prompt is not None:
-                pictures.add(step.number, self._shown.get(step.number, ""))
-        return pictures.start_of(planned, anew=planned.number in self.anew).sources
+                images.add(step.number, self._shown.get(step.number, ""))
+        return images.start_of(planned, anew=planned.number in self.anew).sources
 
     def _settle(self, step: int) -> int:
         """Work out again what holds for each step; the decision that came or went was about this one."""

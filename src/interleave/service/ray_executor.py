@@ -26,7 +26,7 @@ REPLACEMENTS = 3
 MOST_DEATHS = 3
 """After how many dead workers a request is taken to be the cause."""
 OBJECT_STORE_BYTES = 200_000_000
-"""Small: only ids and outcomes are sent; pictures go to disk."""
+"""Small: only ids and outcomes are sent; images go to disk."""
 
 
 class RayWorker:

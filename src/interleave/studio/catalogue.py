@@ -68,9 +68,9 @@ class Entry(Value):
     seconds: float | None = None
     cost: float | None = None
     cover: str | None = None
-    """The name of the picture that stands for it."""
+    """The name of the image that stands for it."""
     shown: tuple[str, ...] = ()
-    """The names of its first pictures."""
+    """The names of its first images."""
     alt: str = ""
     parent: str | None = None
     error: str | None = None
@@ -123,7 +123,7 @@ def entry_of(job: Job, record: RunRecord | None, profile: str) -> Entry:
         finished_at=job.finished,
         profile=profile,
         steps=len(record.steps) if record else 0,
-        pictures=len(runs.picture_names(record)) if record else 0,
+        pictures=len(runs.image_names(record)) if record else 0,
         forced=len(record.forced_steps) if record else 0,
         seconds=record.seconds if record else None,
         cost=record.cost if record else None,

@@ -22,7 +22,7 @@ from interleave.studio.catalogue import Entry, Search
 from interleave.studio.indexing import Indexing
 from interleave.studio.label_schemas import Related, RelatedItem
 from interleave.studio.schemas import Gallery, GalleryItem, Outcome
-from interleave.studio.thumbnails import SIDES, Thumbnails, picture_name
+from interleave.studio.thumbnails import SIDES, Thumbnails, image_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ MOST_RELATED = 50
 MAX_WORDS = 200
 MADE_AT_ONCE = 2
 DAY = 86400
-PICTURE_COPIES = 4
+IMAGE_COPIES = 4
 """Bytes a pixel while a thumbnail is made."""
 _CURSOR = re.compile(r"[0-9]{1,18}\Z")
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?\Z")
@@ -88,18 +88,18 @@ class GalleryRoutes:
         return value_json(Related(data=items))
 
     async def thumbnail(self, request: Request) -> Response:
-        """A small copy of a picture of a job."""
+        """A small copy of an image of a job."""
         job = await self.documents.get(caller_of(request), request.path_params["id"])
         side, name = _side(request.query_params.get("side")), request.path_params["name"]
-        picture = picture_name(name)
-        if picture is None:
+        image = image_name(name)
+        if image is None:
             raise unknown("picture", name)
-        data = await self.documents.in_thread(self.thumbnails.kept, job.id, picture, side)
+        data = await self.documents.in_thread(self.thumbnails.kept, job.id, image, side)
         if data is None:
             record = await self.documents.in_thread(self.documents.record, job)
-            if record is None or picture not in runs.picture_names(record):
+            if record is None or image not in runs.image_names(record):
                 raise unknown("picture", name)
-            data = await self._made(request, job.id, picture, side)
+            data = await self._made(request, job.id, image, side)
         request.scope[LEASE].keep(len(data))
         headers = {
             "cache-control": KEPT_FOR_EVER,
@@ -108,15 +108,15 @@ class GalleryRoutes:
         }
         return Response(data, headers=headers, media_type="image/webp")
 
-    async def _made(self, request: Request, job: str, picture: str, side: int) -> bytes:
-        pixels = await self.documents.in_thread(self.thumbnails.pixels, job, picture)
+    async def _made(self, request: Request, job: str, image: str, side: int) -> bytes:
+        pixels = await self.documents.in_thread(self.thumbnails.pixels, job, image)
         ends_at = asyncio.get_running_loop().time() + 60
-        await request.scope[LEASE].reserve(PICTURE_COPIES * pixels, ends_at)
+        await request.scope[LEASE].reserve(IMAGE_COPIES * pixels, ends_at)
         try:
             async with self._making:
-                return await self.documents.in_thread(self.thumbnails.made, job, picture, side)
+                return await self.documents.in_thread(self.thumbnails.made, job, image, side)
         except RunError:
-            raise unknown("picture", picture) from None
+            raise unknown("picture", image) from None
 
 
 def item_of(entry: Entry) -> GalleryItem:

@@ -16,7 +16,7 @@ from interleave.bench.rater_agreement import METRICS, label_agreement
 from interleave.plugin import first_problem, runs
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.response_json import picture_url, thumbnail_url
+from interleave.service.documents.response_json import image_url, thumbnail_url
 from interleave.service.documents.routes import caller_of, read_value, value_json
 from interleave.service.documents.service import Documents
 from interleave.service.http.middleware import LEASE
@@ -275,28 +275,28 @@ def _item(found: Found, title: str) -> wire.JudgeItem:
         unit=unit_of(found.first, found.second),
         run=run,
         title=title,
-        first=_picture(found.first, found.facts),
-        second=_picture(found.second, found.second_facts),
+        first=_image(found.first, found.facts),
+        second=_image(found.second, found.second_facts),
         steps=[
             wire.JudgedStep(
                 number=step.number,
                 text=step.text,
-                picture=picture_url(run, step.picture) if step.picture else None,
+                picture=image_url(run, step.picture) if step.picture else None,
             )
             for step in found.steps
         ],
     )
 
 
-def _picture(subject: Subject | None, facts: AttemptFacts | None) -> wire.JudgedPicture | None:
+def _image(subject: Subject | None, facts: AttemptFacts | None) -> wire.JudgedImage | None:
     if subject is None or facts is None:
         return None
-    return wire.JudgedPicture(
+    return wire.JudgedImage(
         run=subject.run,
         step=subject.step or 0,
         attempt=subject.attempt or 0,
-        picture=picture_url(subject.run, facts.picture),
-        before=picture_url(subject.run, facts.before) if facts.before else None,
+        picture=image_url(subject.run, facts.picture),
+        before=image_url(subject.run, facts.before) if facts.before else None,
         prompt=facts.prompt,
         text=facts.text,
     )

@@ -71,7 +71,7 @@ class RunLabel(Value):
     value: bool | int | float | str
     blind: bool
     thumbnail: str | None
-    """The address of a small copy of the picture."""
+    """The address of a small copy of the image."""
 
 
 class RunLabels(Value):
@@ -90,8 +90,8 @@ class UndoneLabels(Value):
     """The names of what is to be judged again; none where there was nothing to undo."""
 
 
-class JudgedPicture(Value):
-    """A picture to be judged."""
+class JudgedImage(Value):
+    """An image to be judged."""
 
     run: str
     step: int
@@ -111,14 +111,14 @@ class JudgedStep(Value):
 
 
 class JudgeItem(Value):
-    """Something to be judged: a picture, two of them, or the steps of a document."""
+    """Something to be judged: an image, two of them, or the steps of a document."""
 
     unit: str
     run: str
     title: str
     """The request."""
-    first: JudgedPicture | None
-    second: JudgedPicture | None
+    first: JudgedImage | None
+    second: JudgedImage | None
     steps: list[JudgedStep]
 
 

@@ -69,7 +69,7 @@ class ReportFile:
 class ReportFolders:
     """The folders with reports, their listing, and the tickets with which their files are read.
 
-    A page in a frame without rights sends no cookie and no key with its pictures. So a listing gives every
+    A page in a frame without rights sends no cookie and no key with its images. So a listing gives every
     folder an address that carries a signed ticket, with which the folder can be read for some hours.
     """
 

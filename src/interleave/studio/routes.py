@@ -42,7 +42,7 @@ _SEARCH = (
 DESCRIBED: dict[Key, Route] = {
     ("GET", "/"): Route("The studio's page", "text/html", is_open=True),
     ("GET", "/v1/documents/{id}/thumbnails/{name}"): Route(
-        "A small copy of a picture",
+        "A small copy of an image",
         "image/webp",
         query=(("side", {"type": "integer", "enum": list(SIDES)}),),
     ),

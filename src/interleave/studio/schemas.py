@@ -9,7 +9,7 @@ from pydantic import Field
 from interleave.plugin import Value
 
 Outcome = Literal["completed", "forced", "failed", "incomplete", "cancelled", "held", "open"]
-"""How a document came out: `forced` is completed with pictures that the critic did not accept."""
+"""How a document came out: `forced` is completed with images that the critic did not accept."""
 
 
 class Example(Value):
@@ -19,7 +19,7 @@ class Example(Value):
 
 
 class Strictness(Value):
-    """How often a picture that the critic rejects is drawn again."""
+    """How often an image that the critic rejects is drawn again."""
 
     name: Literal["quick", "normal", "strict"]
     max_attempts: int
@@ -102,9 +102,9 @@ class GalleryItem(Value):
     seconds: float | None
     cost: float | None
     cover: str | None
-    """The address of the thumbnail of its last picture."""
+    """The address of the thumbnail of its last image."""
     thumbnails: list[str]
-    """The addresses of the thumbnails of its first pictures."""
+    """The addresses of the thumbnails of its first images."""
     alt: str
     parent: str | None
     error: str | None

@@ -65,7 +65,7 @@ class StartFacts:
                 for each in render.known_formats().values()
             ],
             limits=InputLimits(
-                max_pictures=types.MAX_REQUEST_PICTURES,
+                max_pictures=types.MAX_REQUEST_IMAGES,
                 max_picture_bytes=images.MAX_BYTES,
                 max_text=text.MAX_REQUEST_CHARACTERS,
             ),

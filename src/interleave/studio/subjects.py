@@ -1,7 +1,7 @@
 """What can be judged: the attempts and documents of a service, in tables of the catalogue.
 
 Each has a place that follows from its id alone. In the order of these places neighbours have nothing to do
-with each other, so a rater does not see that a picture was drawn again; and the order is the same for every
+with each other, so a rater does not see that an image was drawn again; and the order is the same for every
 rater and after every restart.
 """
 
@@ -18,7 +18,7 @@ from interleave.bench.labels import CriticVerdict, Kind, Subject
 from interleave.plugin import Value, runs
 from interleave.service.documents.database import Database, SqlConnection
 from interleave.service.documents.jobs import Job
-from interleave.service.documents.response_json import pictures_before
+from interleave.service.documents.response_json import images_before
 
 SCHEMA = """
 CREATE TABLE documents (
@@ -103,7 +103,7 @@ def place_of(name: str) -> int:
 
 
 def request_digest(job: Job) -> str:
-    """The same for documents that were asked for in the same words and pictures."""
+    """The same for documents that were asked for in the same words and images."""
     parts = [[part.text, part.image] for part in job.parts]
     parts += [[asset.name, asset.kind, asset.description, asset.image] for asset in job.assets]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -136,9 +136,9 @@ class Subjects:
                 _remove(connection, job.id)
                 ended = record if job.is_final and job.status != "held" else None
                 steps = json.dumps([each.model_dump() for each in _steps(ended)]) if ended else None
-                has_pictures = ended is not None and any(step.attempt for step in ended.steps)
+                has_images = ended is not None and any(step.attempt for step in ended.steps)
                 values = (job.number, job.id, job.key, request_digest(job), job.parent, place_of(job.id))
-                row = (*values, steps if has_pictures else None)
+                row = (*values, steps if has_images else None)
                 connection.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)", row)
                 for attempt in _attempts(job, ended) if ended else ():
                     connection.execute("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)", attempt)
@@ -232,7 +232,7 @@ def _steps(record: RunRecord) -> list[StepFacts]:
 
 
 def _attempts(job: Job, record: RunRecord) -> Iterator[tuple[Any, ...]]:
-    for step, before in zip(record.steps, pictures_before(record), strict=True):
+    for step, before in zip(record.steps, images_before(record), strict=True):
         number = step.plan.number
         for attempt in step.attempts:
             subject = Subject(run=job.id, step=number, attempt=attempt.number)

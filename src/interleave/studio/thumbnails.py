@@ -1,4 +1,4 @@
-"""Small copies of pictures: made once, kept on disk up to a limit, removed with their document."""
+"""Small copies of images: made once, kept on disk up to a limit, removed with their document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 from interleave import RunError
-from interleave.plugin import PictureStore, make_folder
+from interleave.plugin import ImageStore, make_folder
 from interleave.service.documents.folders import THUMBNAILS, Folders
 
 log = logging.getLogger(__name__)
@@ -26,14 +26,14 @@ KEPT = 0.75
 _NAME = re.compile(r"([0-9a-f]{64})\.webp\Z")
 
 
-def picture_name(thumbnail: str) -> str | None:
-    """The picture that a thumbnail is of; None where the name is not one of a thumbnail."""
+def image_name(thumbnail: str) -> str | None:
+    """The image that a thumbnail is of; None where the name is not one of a thumbnail."""
     found = _NAME.match(thumbnail)
     return f"{found[1]}.png" if found else None
 
 
 class Thumbnails:
-    """The small copies of the pictures of a service."""
+    """The small copies of the images of a service."""
 
     def __init__(self, folders: Folders, most_bytes: int = MOST_BYTES) -> None:
         self.folders = folders
@@ -41,35 +41,35 @@ class Thumbnails:
         self._bytes: int | None = None
         self._lock = threading.Lock()
 
-    def kept(self, job: str, picture: str, side: int) -> bytes | None:
+    def kept(self, job: str, image: str, side: int) -> bytes | None:
         """The copy that was made before; reads the disk, so run it in a thread."""
         try:
-            data = self._path(job, picture, side).read_bytes()
+            data = self._path(job, image, side).read_bytes()
         except OSError:
             return None
         return data if int.from_bytes(data[4:8], "little") + 8 == len(data) else None  # torn by a crash
 
-    def pixels(self, job: str, picture: str) -> int:
-        """How many pixels a picture has, 0 where its file cannot be read; only its header is."""
+    def pixels(self, job: str, name: str) -> int:
+        """How many pixels an image has, 0 where its file cannot be read; only its header is."""
         try:
-            with Image.open(PictureStore(self.folders.run(job)).path(picture)) as image:
+            with Image.open(ImageStore(self.folders.run(job)).path(name)) as image:
                 return image.width * image.height
         except (OSError, ValueError, SyntaxError):
             return 0
 
-    def made(self, job: str, picture: str, side: int) -> bytes:
-        """A new copy, which is kept; raises `RunError` where the picture is missing."""
-        image = PictureStore(self.folders.run(job)).get(picture)
+    def made(self, job: str, name: str, side: int) -> bytes:
+        """A new copy, which is kept; raises `RunError` where the image is missing."""
+        image = ImageStore(self.folders.run(job)).get(name)
         image.thumbnail((side, side), Image.Resampling.LANCZOS)
         buffer = io.BytesIO()
         image.save(buffer, "WEBP", quality=QUALITY, method=4)
         data = buffer.getvalue()
         with suppress(OSError, RunError):  # it can be made again
-            self._keep(self._path(job, picture, side), data)
+            self._keep(self._path(job, name, side), data)
         return data
 
-    def _path(self, job: str, picture: str, side: int) -> Path:
-        return self.folders.thumbnails(job) / f"{picture.removesuffix('.png')}-{side}.webp"
+    def _path(self, job: str, name: str, side: int) -> Path:
+        return self.folders.thumbnails(job) / f"{name.removesuffix('.png')}-{side}.webp"
 
     def _keep(self, path: Path, data: bytes) -> None:
         make_folder(path.parent)

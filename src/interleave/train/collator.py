@@ -2,7 +2,7 @@
 
 TRL fills in the chat template and calls the processor row by row, and twice. `FastCollator` renders,
 tokenizes and packs a whole batch at once, with the same result. What it does not cover is left to TRL: models
-of another family, pictures that must be scaled, templates whose answer does not begin where the question
+of another family, images that must be scaled, templates whose answer does not begin where the question
 ends.
 """
 
@@ -99,7 +99,7 @@ def too_long(rows: Any, bad: Container[int], collator: SftCollator, training: Tr
 
 
 class FastCollator:
-    """Makes TRL's batches of rows with a question, an answer and pictures, many times as fast."""
+    """Makes TRL's batches of rows with a question, an answer and images, many times as fast."""
 
     def __init__(self, processor: Any, layout: PatchLayout) -> None:
         self.processor = processor
@@ -123,9 +123,9 @@ class FastCollator:
         if texts is None:
             return None
         batch = {name: torch.from_numpy(values) for name, values in self._tokens(*texts, rows).items()}
-        pictures = [picture for row in rows for picture in row["images"]]
-        if pictures:
-            batch["pixel_values"], batch["image_grid_thw"] = self.layout.pack(pictures)
+        images = [image for row in rows for image in row["images"]]
+        if images:
+            batch["pixel_values"], batch["image_grid_thw"] = self.layout.pack(images)
         return batch
 
     def lengths(self, rows: Sequence[Mapping[str, Any]]) -> list[int] | None:
@@ -143,7 +143,7 @@ class FastCollator:
         return (
             row["prompt"][-1]["role"] == "user"
             and len(places) == len(row["images"])
-            and all(picture.mode == "RGB" and self.layout.fits(picture.size) for picture in row["images"])
+            and all(image.mode == "RGB" and self.layout.fits(image.size) for image in row["images"])
         )
 
     def _texts(self, rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]] | None:
@@ -167,7 +167,7 @@ class FastCollator:
             [*questions, *answers], add_special_tokens=False, padding=False, return_attention_mask=False
         )["input_ids"]
         asked = [
-            self._with_pictures(ids, row["images"]) for ids, row in zip(found[: len(rows)], rows, strict=True)
+            self._with_images(ids, row["images"]) for ids, row in zip(found[: len(rows)], rows, strict=True)
         ]
         said = [np.asarray(ids, dtype=np.int64) for ids in found[len(rows) :]]
         shape = (len(rows), max(len(ask) + len(say) for ask, say in zip(asked, said, strict=True)))
@@ -182,14 +182,14 @@ class FastCollator:
             kinds[number, :middle] = ask == self.token_id
         return {"input_ids": ids, "attention_mask": mask, "mm_token_type_ids": kinds, "labels": labels}
 
-    def _with_pictures(self, ids: Sequence[int], pictures: Sequence[Any]) -> Any:
-        """The tokens of a question, each placeholder repeated once per merged patch of its picture."""
+    def _with_images(self, ids: Sequence[int], images: Sequence[Any]) -> Any:
+        """The tokens of a question, each placeholder repeated once per merged patch of its image."""
         tokens = np.asarray(ids, dtype=np.int64)
-        if not pictures:
+        if not images:
             return tokens
         side = self.layout.patch_size * self.layout.merge_size
         repeats = np.ones(len(tokens), dtype=np.int64)
         repeats[tokens == self.token_id] = [
-            (picture.width // side) * (picture.height // side) for picture in pictures
+            (image.width // side) * (image.height // side) for image in images
         ]
         return np.repeat(tokens, repeats)

@@ -133,7 +133,7 @@ def grpo_trainer(
             f"{batches} batches of a generation do not split into {grpo.updates} updates"
         )
     learner.processor.tokenizer.padding_side = "left"  # TRL assumes it
-    suppressed = picture_tokens(learner.processor.tokenizer)
+    suppressed = image_tokens(learner.processor.tokenizer)
     config = GRPOConfig(
         **common_arguments(recipe, output, validating=rows.validation is not None),
         gradient_accumulation_steps=batches // grpo.updates,
@@ -180,8 +180,8 @@ def grpo_trainer(
     return trainer
 
 
-def picture_tokens(tokenizer: Any) -> list[int]:
-    """Vision tokens: one in an answer would be taken for a picture that is not there."""
+def image_tokens(tokenizer: Any) -> list[int]:
+    """Vision tokens: one in an answer would be taken for an image that is not there."""
     known = tokenizer.get_vocab()
     return sorted(known[token] for token in VISION_TOKENS.values() if token in known)
 
@@ -232,10 +232,10 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
                 return super()._generate_single_turn(prompt_ids, images, fields, *arguments)
         copies = self._groups[0]
         shown = images or [None] * len(prompt_ids)
-        pictures = [len(shown[place] or ()) for place in range(0, len(prompt_ids), copies)]
+        image_counts = [len(shown[place] or ()) for place in range(0, len(prompt_ids), copies)]
         early = self.early if self.model.training else None
         ended = partial(self._begin_reward, early) if early is not None else None
-        return self.rollouts.answers(prompt_ids[::copies], fields, pictures, copies, ended), None
+        return self.rollouts.answers(prompt_ids[::copies], fields, image_counts, copies, ended), None
 
     def _begin_reward(self, reward: TrlReward, place: int, ids: list[int]) -> None:
         """Begin to draw for one answer; decoded as TRL does it, for whose reward function it will wait."""
@@ -350,8 +350,8 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
     def _show(self, inputs: Any) -> None:
         if not self.accelerator.is_main_process:
             return
-        pictures = [row["images"] for row in inputs]
-        self.page.add(self.state.global_step, self.scored, pictures)
+        images = [row["images"] for row in inputs]
+        self.page.add(self.state.global_step, self.scored, images)
         self.page.write_if_due()
 
     def _timed(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:

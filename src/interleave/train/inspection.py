@@ -1,7 +1,7 @@
 """Training data, checked row by row before anything is loaded.
 
 Everything that could stop a training hours later is found here, with the file, number and id of every bad
-row: a picture that cannot be read, a placeholder too many, an answer that is not in the agreed form.
+row: an image that cannot be read, a placeholder too many, an answer that is not in the agreed form.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from interleave.train.models import load_sized_processor, model_source
 from interleave.train.output_folder import ROWS
 from interleave.train.recipes import Task, TrainingJob
 from interleave.train.rewards.samples import Sample
-from interleave.train.rows import RowFiles, as_picture, find_rows, read_rows
-from interleave.train.shared_memory_images import share_pictures
+from interleave.train.rows import RowFiles, as_image, find_rows, read_rows
+from interleave.train.shared_memory_images import share_images
 
 MOST_NAMED = 5
 """How many bad rows a message names one by one."""
-MANY_PICTURES = 2_000
-"""From this many pictures on, several processes check them."""
+MANY_IMAGES = 2_000
+"""From this many images on, several processes check them."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def open_rows(job: TrainingJob, say: Callable[[str], None]) -> TrainingRows:
     """Find the rows, and check every one of them before a model is loaded."""
     files, held_out = find_rows(job.data, job.task)
     training = job.recipe.training
-    share_pictures(training.picture_cache_mb)
+    share_images(training.picture_cache_mb)
     train = read_rows(files, job.task, cache=job.out / ROWS)
     validation = None
     if held_out is not None and training.validate_every:
@@ -77,7 +77,7 @@ def open_rows(job: TrainingJob, say: Callable[[str], None]) -> TrainingRows:
         validation = _usable(validation, held_out, bad_validation, job, say)
     train = _usable(train, files, bad, job, say)
     if inspection.duplicates:
-        say(f"{count(inspection.duplicates, 'row')} like an earlier one, pictures and all")
+        say(f"{count(inspection.duplicates, 'row')} like an earlier one, images and all")
     if inspection.leaked and validation is not None:
         message = f"{inspection.leaked:,} of {len(validation):,} validation rows are also trained on"
         if job.fail_on_leak:
@@ -116,9 +116,9 @@ class Inspection:
     """What was found in the rows before training."""
 
     rows: int
-    pictures: int
+    images: int
     duplicates: int
-    """Rows whose question is that of an earlier row: the same text, the same pictures."""
+    """Rows whose question is that of an earlier row: the same text, the same images."""
     leaked: int = 0
     """Validation rows whose question is also trained on."""
     bad: Mapping[int, str] = field(default_factory=dict)
@@ -130,29 +130,29 @@ def inspect_rows(
     rows: Any, task: Task, *, folder: Path, validation: Any = None, workers: int = 0
 ) -> Inspection:
     """Check every row."""
-    seen, pictures, bad = _inspect(rows, task, folder, workers)
+    seen, images, bad = _inspect(rows, task, folder, workers)
     questions = Counter(seen)
     leaked, bad_validation = 0, dict[int, str]()
     if validation is not None:
         held_out, _, bad_validation = _inspect(validation, task, folder / "validation", workers)
         leaked = sum(question in questions for question in held_out)
-    return Inspection(len(seen), pictures, len(seen) - len(questions), leaked, bad, bad_validation)
+    return Inspection(len(seen), images, len(seen) - len(questions), leaked, bad, bad_validation)
 
 
 def _inspect(rows: Any, task: Task, folder: Path, workers: int) -> tuple[list[bytes], int, dict[int, str]]:
     raw = rows.with_format(None)
     questions: list[bytes] = []
     bad: dict[int, str] = {}
-    pictures = 0
-    many = len(raw) * 2 >= MANY_PICTURES and workers > 1
+    images = 0
+    many = len(raw) * 2 >= MANY_IMAGES and workers > 1
     with ProcessPoolExecutor(workers) if many else nullcontext() as pool:
         for index, (question, has, problem) in enumerate(_checked(raw, task, folder, pool)):
             if problem:
                 bad[index] = problem
                 continue
             questions.append(question)
-            pictures += has
-    return questions, pictures, bad
+            images += has
+    return questions, images, bad
 
 
 def bad_rows(rows: Any, files: RowFiles, bad: Mapping[int, str]) -> InputError:
@@ -176,15 +176,15 @@ def _checked(
 
 
 def check_row(row: Mapping[str, Any], *, task: Task, folder: Path) -> tuple[bytes, int, str | None]:
-    """A row's question as a digest, its number of pictures, and what is wrong with it, if anything."""
+    """A row's question as a digest, its number of images, and what is wrong with it, if anything."""
     question = hashlib.sha256()
     try:
         stored = row["images"] or []
         for each in [*stored, *(row.get("sources") or [])]:
-            question.update(as_picture(each, folder).tobytes())
+            question.update(as_image(each, folder).tobytes())
         places = [part for message in row["prompt"] for part in message["content"] if part["type"] == "image"]
         if len(places) != len(stored):
-            raise InputError(f"it has {len(stored)} pictures for {len(places)} places in its prompt")
+            raise InputError(f"it has {len(stored)} images for {len(places)} places in its prompt")
         for message in row["prompt"]:
             for part in message["content"]:
                 question.update(str(part.get("text")).encode("utf-8", "replace"))

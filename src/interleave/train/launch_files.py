@@ -110,7 +110,7 @@ def _verl(path: Path, recipe: Recipe) -> LaunchFile:
     }
     problems = [
         f"{key} is {settings.get(key)!r}, not {value!r}: samples whose reward failed would be dropped one by "
-        "one, which teaches to accept wrong pictures"
+        "one, which teaches to accept wrong images"
         for key, value in wanted.items()
         if settings.get(key, "").replace(*OLD_PACKAGE) != value
     ]

@@ -79,7 +79,7 @@ def avoid_cudnn_attention() -> None:
 
 
 def load_sized_processor(folder: Path, source: Source, part: ModelPart) -> Any:
-    """The processor of a model, with the picture size limits of the recipe."""
+    """The processor of a model, with the image size limits of the recipe."""
     model_type = str(read_json(folder / "config.json", source).get("model_type"))
     with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
         processor = load_processor(folder, model_type)
@@ -159,16 +159,16 @@ def _load(folder: Path, source: Source, part: ModelPart) -> Any:
 
 
 class FeatureCache:
-    """The output of an image processor by picture content: groups and epochs show the same pictures again."""
+    """The output of an image processor by image content: groups and epochs show the same images again."""
 
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self._kept: OrderedDict[bytes, tuple[Any, Any]] = OrderedDict()
         self._bytes = 0
 
-    def get(self, picture: Any, compute: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
-        """The features of a picture, computed where they are not in the cache; the oldest make room."""
-        key = hashlib.blake2b(picture.tobytes(), digest_size=16, salt=_salt(picture.size)).digest()
+    def get(self, image: Any, compute: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
+        """The features of an image, computed where they are not in the cache; the oldest make room."""
+        key = hashlib.blake2b(image.tobytes(), digest_size=16, salt=_salt(image.size)).digest()
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
@@ -187,13 +187,13 @@ def caching_image_processor(original: Any, cache: FeatureCache) -> Any:
 
     class CachingImageProcessor(base):  # type: ignore[misc]
         def __call__(self, images: Any, **options: Any) -> Any:
-            def compute(picture: Any) -> tuple[Any, Any]:
+            def compute(image: Any) -> tuple[Any, Any]:
                 features = super(CachingImageProcessor, self).__call__(
-                    [picture], **{**options, "return_tensors": "pt"}
+                    [image], **{**options, "return_tensors": "pt"}
                 )
                 return features["pixel_values"], features["image_grid_thw"]
 
-            made = [cache.get(picture, partial(compute, picture)) for picture in flat(images)]
+            made = [cache.get(image, partial(compute, image)) for image in flat(images)]
             pixels, grids = (torch.cat([each[place] for each in made]) for place in (0, 1))
             return BatchFeature({"pixel_values": pixels, "image_grid_thw": grids})
 

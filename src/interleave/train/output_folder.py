@@ -3,7 +3,7 @@
     training.json    everything that decides the training, and whether it is done
     checkpoints/     the last few, sealed
     log.jsonl        every logged step        tensorboard/   the same
-    samples.html     answers of the model, with their pictures
+    samples.html     answers of the model, with their images
     model/           the result: a model folder, or a LoRA adapter
 
 The same command on the same folder resumes the training; on a finished one it prints the result again.

@@ -84,12 +84,12 @@ def _data_and_model(
     inspection = rows.inspection
     learns = "critic" if job.task == "grpo" else job.task
     yield f"task        {learns}, by {job.recipe.task.upper()}"
-    seen = f", {count(inspection.pictures, 'picture')}, all looked at" if inspection else ", not looked at"
+    seen = f", {count(inspection.images, 'image')}, all looked at" if inspection else ", not looked at"
     yield f"rows        {count(len(rows.train), 'row')} in {rows.files.folder}{seen}"
     if rows.skipped:
         yield f"            {count(len(rows.skipped), 'row')} left out: they cannot be used"
     if inspection and inspection.duplicates:
-        yield f"            {count(inspection.duplicates, 'row')} like an earlier one, pictures and all"
+        yield f"            {count(inspection.duplicates, 'row')} like an earlier one, images and all"
     if inspection and inspection.leaked:
         held_out = len(rows.validation)
         yield f"            {inspection.leaked:,} of {held_out:,} validation rows are also trained on"
@@ -125,7 +125,7 @@ def _schedule(recipe: Recipe, rows: int, processes: int) -> Iterator[str]:
         reward = recipe.reward
         yield f"reward      {reward.form}; drawn by {reward.generator}, marked by {reward.scorer}"
         yield (
-            f"            at most {steps // grpo.updates * grpo.completions:,} pictures, "
+            f"            at most {steps // grpo.updates * grpo.completions:,} images, "
             f"{reward.concurrency} at a time, {reward.deadline:g} s each"
         )
     yield (
@@ -195,7 +195,7 @@ class _GrpoPrompt:
         label = "right" if sample.success else "wrong"
         yield (
             f"first row   {sample.id!r}: labelled {label}, semantics {sample.previous.semantics:g}, quality "
-            f"{sample.previous.quality:g}; a redraw starts from {count(len(sample.sources), 'picture')}"
+            f"{sample.previous.quality:g}; a redraw starts from {count(len(sample.sources), 'image')}"
         )
         yield f"            planned: {one_line(sample.planned_prompt)}"
         yield f"--- masked, {self.prompt} tokens"
@@ -204,12 +204,12 @@ class _GrpoPrompt:
 
 
 def decoded(processor: Any, ids: Any) -> str:
-    """Tokens as text; those of a picture are counted, not shown."""
+    """Tokens as text; those of an image are counted, not shown."""
     token = processor.image_token_id if hasattr(processor, "image_token_id") else None
     pieces = []
-    for picture, run in groupby([int(each) for each in ids], key=lambda each: each == token):
+    for image, run in groupby([int(each) for each in ids], key=lambda each: each == token):
         places = list(run)
-        pieces.append(f"⟨picture: {len(places)} tokens⟩" if picture else processor.tokenizer.decode(places))
+        pieces.append(f"⟨image: {len(places)} tokens⟩" if image else processor.tokenizer.decode(places))
     return "".join(pieces)
 
 

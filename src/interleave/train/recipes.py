@@ -53,7 +53,7 @@ class ModelPart(Value):
     """Recompute activations in the backward pass: less memory, a third more time."""
     min_pixels: int | None = Field(default=None, ge=1024)
     max_pixels: int | None = Field(default=None, ge=1024)
-    """Pictures with more pixels are scaled down to this. None: the limits of the model's processor."""
+    """Images with more pixels are scaled down to this. None: the limits of the model's processor."""
 
 
 class TrainingPart(Value):
@@ -96,7 +96,7 @@ class TrainingPart(Value):
     push_to: str = ""
     """Upload the result to this repository on the Hub, `ORG/NAME`, as a private one where it is new."""
     picture_cache_mb: int = Field(default=256, ge=0)
-    """A cache of decoded pictures, in memory that all data-loader processes share."""
+    """A cache of decoded images, in memory that all data-loader processes share."""
 
 
 class GrpoPart(Value):

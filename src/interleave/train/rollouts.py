@@ -51,13 +51,13 @@ class Rollouts:
         self,
         prompts: Sequence[Sequence[int]],
         fields: dict[str, Any],
-        pictures: Sequence[int],
+        images: Sequence[int],
         copies: int,
         ended: Ended | None = None,
     ) -> list[list[int]]:
         """`copies` answers to each prompt, one after another.
 
-        `fields` are what the processor made of the prompts beside their tokens, `pictures` how many each has.
+        `fields` are what the processor made of the prompts beside their tokens, `images` how many each has.
         """
         model = self.decoder.model
         was_training = model.training
@@ -65,7 +65,7 @@ class Rollouts:
         try:
             with torch.no_grad():
                 self.decoder.update_adapters()
-                return self._decoded(prompts, fields, pictures, copies, ended)
+                return self._decoded(prompts, fields, images, copies, ended)
         finally:
             model.train(was_training)
             # An update needs the memory of the KV cache more than captured graphs need to be kept.
@@ -76,7 +76,7 @@ class Rollouts:
         self,
         prompts: Sequence[Sequence[int]],
         fields: dict[str, Any],
-        pictures: Sequence[int],
+        images: Sequence[int],
         copies: int,
         ended: Ended | None,
     ) -> list[list[int]]:
@@ -84,10 +84,10 @@ class Rollouts:
         at_once = max(1, self.settings.rollout_batch // copies)
         for start in range(0, len(prompts), at_once):
             some = slice(start, start + at_once)
-            inputs = self._inputs(prompts[some], _share(fields, pictures, some))
+            inputs = self._inputs(prompts[some], _share(fields, images, some))
             replies = self.decoder.generate(
                 inputs,
-                pictures[some],
+                images[some],
                 [self.settings.max_completion] * (len(inputs["input_ids"]) * copies),
                 lambda row: False,
                 eos_ids=self.eos_ids,
@@ -158,9 +158,9 @@ def run_lengths(names: Sequence[Any]) -> list[int]:
     return lengths
 
 
-def _share(fields: dict[str, Any], pictures: Sequence[int], some: slice) -> dict[str, Any]:
+def _share(fields: dict[str, Any], images: Sequence[int], some: slice) -> dict[str, Any]:
     """The part of the fields that belongs to some of the prompts."""
-    first, last = sum(pictures[: some.start]), sum(pictures[: some.stop])
+    first, last = sum(images[: some.start]), sum(images[: some.stop])
     grids = fields.get("image_grid_thw")
     shares: dict[str, Any] = {}
     for name, values in fields.items():

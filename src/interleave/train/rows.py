@@ -1,6 +1,6 @@
-"""The rows of a training: parquet files found, their columns checked, their pictures decoded on access.
+"""The rows of a training: parquet files found, their columns checked, their images decoded on access.
 
-Pictures are inside the parquet files, or beside them by path. A column that is missing or of the wrong type
+Images are inside the parquet files, or beside them by path. A column that is missing or of the wrong type
 is wrong in every row, so it is reported once, by file and column; single rows are checked in `inspection.py`.
 """
 
@@ -18,10 +18,10 @@ from datasets import Dataset, Features
 from datasets.fingerprint import generate_random_fingerprint
 from pyarrow import types
 
-from interleave import ConfigurationError, InputError, read_picture
+from interleave import ConfigurationError, InputError, read_image
 from interleave.plugin import images
 from interleave.train.recipes import Task
-from interleave.train.shared_memory_images import shared_picture
+from interleave.train.shared_memory_images import shared_image
 from interleave.train.verl_rows import as_trl_rows, is_for_verl
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _files(folder: Path, stem: str) -> RowFiles | None:
 
 
 def read_rows(files: RowFiles, task: Task, *, limit: int | None = None, cache: Path | None = None) -> Any:
-    """The rows as a `datasets.Dataset` whose pictures are decoded when a row is read."""
+    """The rows as a `datasets.Dataset` whose images are decoded when a row is read."""
     try:
         if cache is not None and sum(path.stat().st_size for path in files.paths) > IN_MEMORY_BYTES:
             rows = Dataset.from_parquet([str(path) for path in files.paths], cache_dir=str(cache))
@@ -126,35 +126,35 @@ def read_rows(files: RowFiles, task: Task, *, limit: int | None = None, cache: P
         raise InputError(f"{files.paths[0]} has no rows")
     if limit is not None:
         table = table.slice(0, limit)
-    # Pictures stay bytes, for `pictures.py` to decode; with a fingerprint `datasets` does not hash them.
+    # Images stay bytes, for `images.py` to decode; with a fingerprint `datasets` does not hash them.
     rows = Dataset(table.replace_schema_metadata(None), fingerprint=generate_random_fingerprint())
     rows.set_transform(partial(decode_rows, folder=files.folder))
     return rows
 
 
 def decode_rows(columns: dict[str, list[Any]], *, folder: Path) -> dict[str, list[Any]]:
-    """Columns of rows with pictures decoded and messages without null fields."""
+    """Columns of rows with images decoded and messages without null fields."""
     decoded = dict(columns)
     for name in ("images", "sources"):
         if name in columns:
-            decoded[name] = [[as_picture(each, folder) for each in row or ()] for row in columns[name]]
+            decoded[name] = [[as_image(each, folder) for each in row or ()] for row in columns[name]]
     for name in ("prompt", "completion"):
         if name in columns:
             decoded[name] = [[_without_nulls(message) for message in row] for row in columns[name]]
     return decoded
 
 
-def as_picture(stored: Mapping[str, Any] | None, folder: Path) -> Image:
-    """A picture of a row, from its bytes or from the file it names."""
+def as_image(stored: Mapping[str, Any] | None, folder: Path) -> Image:
+    """An image of a row, from its bytes or from the file it names."""
     if stored is None:
-        raise InputError("a picture is null")
+        raise InputError("an image is null")
     data, path = stored.get("bytes"), stored.get("path")
     if data is not None:
-        return shared_picture(data, partial(images.decode_picture, data, name=path or "a picture"))
+        return shared_image(data, partial(images.decode_image, data, name=path or "an image"))
     if path:
         file = folder / path
-        return shared_picture(str(file).encode(), partial(read_picture, file))
-    raise InputError("a picture has neither bytes nor a path")
+        return shared_image(str(file).encode(), partial(read_image, file))
+    raise InputError("an image has neither bytes nor a path")
 
 
 def _without_nulls(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,11 +229,11 @@ def _is_messages(kind: pyarrow.DataType) -> bool:
     )
 
 
-def _is_pictures(kind: pyarrow.DataType) -> bool:
-    picture = _items(kind)
-    if picture is not None and types.is_null(picture):  # no row has a picture
+def _is_images(kind: pyarrow.DataType) -> bool:
+    image = _items(kind)
+    if image is not None and types.is_null(image):  # no row has an image
         return True
-    fields = _fields(picture)
+    fields = _fields(image)
     data, path = fields.get("bytes"), fields.get("path")
     readable = data is None or types.is_binary(data) or types.is_large_binary(data) or types.is_null(data)
     return bool(fields.keys() & {"bytes", "path"}) and readable and (path is None or _is_text_or_null(path))
@@ -242,6 +242,6 @@ def _is_pictures(kind: pyarrow.DataType) -> bool:
 _COLUMN_TYPES: Mapping[str, tuple[Callable[[pyarrow.DataType], bool], str]] = {
     "prompt": (_is_messages, "lists of messages with a role and typed parts"),
     "completion": (_is_messages, "lists of messages with a role and typed parts"),
-    "images": (_is_pictures, "lists of pictures with bytes or a path"),
-    "sources": (_is_pictures, "lists of pictures with bytes or a path"),
+    "images": (_is_images, "lists of images with bytes or a path"),
+    "sources": (_is_images, "lists of images with bytes or a path"),
 }

@@ -1,4 +1,4 @@
-"""`samples.html`: rows, the model's answers to them and their rewards, beside the pictures they are about."""
+"""`samples.html`: rows, the model's answers to them and their rewards, beside the images they are about."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ PAGE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer to a row; pictures are data URLs with a caption each."""
+    """One answer to a row; images are data URLs with a caption each."""
 
     text: str
-    pictures: tuple[tuple[str, str], ...] = ()
+    images: tuple[tuple[str, str], ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     right: bool | None = None
 
@@ -51,7 +51,7 @@ class SampleCard:
     asked: str
     answers: tuple[Answer, ...]
     wanted: str = ""
-    pictures: tuple[tuple[str, str], ...] = ()
+    images: tuple[tuple[str, str], ...] = ()
 
 
 class SamplePage:
@@ -69,12 +69,12 @@ class SamplePage:
         """The cards of the page, the newest first."""
         return [make() for make in reversed(self._cards)]
 
-    def add(self, step: int, scored: ScoredBatch, pictures: Sequence[Sequence[Image]]) -> None:
+    def add(self, step: int, scored: ScoredBatch, images: Sequence[Sequence[Image]]) -> None:
         """Add some rows of a step, each with some of the answers to it."""
         answers = list(zip(scored.samples, scored.completions, scored.results, strict=True))
         for places in rows_of([sample.id for sample in scored.samples])[:ROWS_OF_STEP]:
             taken = [answers[place] for place in places[:ANSWERS_OF_ROW]]
-            self._cards.append(partial(_scored, step, taken, pictures[places[0]]))
+            self._cards.append(partial(_scored, step, taken, images[places[0]]))
 
     def write(self) -> Path:
         self._written = time.monotonic()
@@ -100,7 +100,7 @@ def different_rows(rows: Any, most: int) -> list[Any]:
     found: dict[Any, Any] = {}
     for index in range(min(len(rows), SFT_LOOKED_AT)):
         row = rows[index]
-        shown = tuple(picture.tobytes() for picture in row["images"])
+        shown = tuple(image.tobytes() for image in row["images"])
         found.setdefault((_text(row["prompt"]), _text(row["completion"]), shown), row)
         if len(found) == most:
             break
@@ -123,7 +123,7 @@ def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:
             asked=_text(row["prompt"]),
             answers=(Answer(answer, right=answer.strip() == right.strip()),),
             wanted=right,
-            pictures=tuple((data_url(picture), "") for picture in row["images"]),
+            images=tuple((data_url(image), "") for image in row["images"]),
         )
         for row, answer, right in zip(taken, answers, wanted, strict=True)
     ]
@@ -158,7 +158,7 @@ def _scored(step: int, taken: Sequence[tuple[Sample, str, Result]], seen: Sequen
         title=f"step {step} · {sample.id}",
         asked=f"planned: {sample.planned_prompt}\nused: {sample.used_prompt}\nlabel: {label}",
         answers=tuple(_answer(*each) for each in taken),
-        pictures=tuple((data_url(picture), word) for picture, word in zip(seen, words, strict=False)),
+        images=tuple((data_url(image), word) for image, word in zip(seen, words, strict=False)),
     )
 
 
@@ -173,7 +173,7 @@ def _answer(sample: Sample, completion: str, result: Result) -> Answer:
         facts.append(("quality", f"{before.quality:.1f} → {result.scores.quality:.1f}"))
     if result.cause:
         facts.append(("why", result.cause))
-    drawn = () if result.picture is None else ((data_url(result.picture), "drawn again"),)
+    drawn = () if result.image is None else ((data_url(result.image), "drawn again"),)
     right = None if result.judged is None else result.judged is sample.success
     return Answer(completion, drawn, tuple(facts), right)
 

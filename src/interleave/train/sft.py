@@ -220,17 +220,17 @@ class LengthGroupedSampler:
 
 
 def row_lengths(rows: Any, collator: SftCollator) -> NDArray[np.int64]:
-    """About how many tokens every row of a dataset has, estimated without decoding its pictures.
+    """About how many tokens every row of a dataset has, estimated without decoding its images.
 
-    The text is tokenized; a picture counts as many tokens as those of the row that has most of them, the only
+    The text is tokenized; an image counts as many tokens as those of the row that has most of them, the only
     row that is decoded.
     """
     lengths = _measured(rows, partial(_text_tokens, tokenizer=collator.tokenizer))
-    pictures = _measured(rows, _picture_count)
-    most = int(pictures.argmax())
-    if pictures[most]:
+    images = _measured(rows, _image_count)
+    most = int(images.argmax())
+    if images[most]:
         seen = collator.lengths([rows[most]])[0] - lengths[most]
-        lengths += pictures * seen // pictures[most]
+        lengths += images * seen // images[most]
     return lengths
 
 
@@ -266,9 +266,9 @@ def _text_tokens(parts: Any, tokenizer: Any) -> NDArray[np.int64]:
     return np.array(counted, np.int64)
 
 
-def _picture_count(parts: Any) -> NDArray[np.int64]:
-    is_picture = arrow.fill_null(arrow.equal(arrow.struct_field(parts, "type"), "image"), False)
-    numbers: NDArray[np.int64] = is_picture.to_numpy(zero_copy_only=False).astype(np.int64)
+def _image_count(parts: Any) -> NDArray[np.int64]:
+    is_image = arrow.fill_null(arrow.equal(arrow.struct_field(parts, "type"), "image"), False)
+    numbers: NDArray[np.int64] = is_image.to_numpy(zero_copy_only=False).astype(np.int64)
     return numbers
 
 

@@ -1,7 +1,7 @@
-"""Decoded pictures in memory that all processes of a training share.
+"""Decoded images in memory that all processes of a training share.
 
-Decoding is most of the work of a row with pictures, and every epoch needs the same ones again. The process
-that decodes a picture first puts its pixels here, by a digest of its file; the data-loader processes, forked
+Decoding is most of the work of a row with images, and every epoch needs the same ones again. The process
+that decodes an image first puts its pixels here, by a digest of its file; the data-loader processes, forked
 after the memory was opened, see them at once. When the memory is full nothing more is cached.
 """
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 TYPICAL_BYTES = 100_000
-"""Sizes the index: a quarter of its rows would be in use with pictures of this size."""
+"""Sizes the index: a quarter of its rows would be in use with images of this size."""
 FREE, DIGEST, PLACE = 0, slice(0, 2), slice(2, 5)
 COLUMNS = 6
 READY = 5
 
 
-class SharedPictures:
+class SharedImages:
     """A heap of pixels and an index into it, both in shared memory; nothing is ever evicted."""
 
     def __init__(self, megabytes: int) -> None:
@@ -44,15 +44,15 @@ class SharedPictures:
         return int(self._entries.value)
 
     def get(self, key: bytes, decode: Callable[[], Image]) -> Image:
-        """The picture of a key, from the cache or decoded, and then cached where there is room."""
+        """The image of a key, from the cache or decoded, and then cached where there is room."""
         digest = np.frombuffer(hashlib.blake2b(key, digest_size=16).digest(), dtype=np.int64)
         row, there = self._find(digest)
         if there:
-            return self._picture(row)
-        picture = decode()
-        if picture.mode == "RGB":
-            self._put(digest, picture)
-        return picture
+            return self._image(row)
+        image = decode()
+        if image.mode == "RGB":
+            self._put(digest, image)
+        return image
 
     def _find(self, digest: Any) -> tuple[int, bool]:
         """The row of a digest, or the free row where it would be."""
@@ -63,8 +63,8 @@ class SharedPictures:
             row = (row + 1) % len(self._index)
         return row, False
 
-    def _put(self, digest: Any, picture: Image) -> None:
-        pixels = pixels_of(picture).reshape(-1)
+    def _put(self, digest: Any, image: Image) -> None:
+        pixels = pixels_of(image).reshape(-1)
         with self._used.get_lock():
             row, there = self._find(digest)
             start = int(self._used.value)
@@ -73,12 +73,12 @@ class SharedPictures:
                 return
             self._heap[start : start + len(pixels)] = pixels
             self._index[row, DIGEST] = digest
-            self._index[row, PLACE] = start, picture.width, picture.height
+            self._index[row, PLACE] = start, image.width, image.height
             self._index[row, READY] = 1  # last: other processes read without the lock
             self._used.value = start + len(pixels)
             self._entries.value += 1
 
-    def _picture(self, row: int) -> Image:
+    def _image(self, row: int) -> Image:
         from PIL import Image
 
         start, width, height = (int(value) for value in self._index[row, PLACE])
@@ -86,17 +86,17 @@ class SharedPictures:
         return keep_pixels(Image.frombytes("RGB", (width, height), pixels), pixels)
 
 
-_shared: SharedPictures | None = None
+_shared: SharedImages | None = None
 
 
-def share_pictures(megabytes: int) -> None:
+def share_images(megabytes: int) -> None:
     """Open the shared memory, before any process is forked; 0 turns it off."""
     global _shared
-    _shared = SharedPictures(megabytes) if megabytes and _can_share() else None
+    _shared = SharedImages(megabytes) if megabytes and _can_share() else None
 
 
-def shared_picture(key: bytes, decode: Callable[[], Image]) -> Image:
-    """A picture by a key, its bytes or file name; from the shared memory where it is open."""
+def shared_image(key: bytes, decode: Callable[[], Image]) -> Image:
+    """An image by a key, its bytes or file name; from the shared memory where it is open."""
     return decode() if _shared is None else _shared.get(key, decode)
 
 

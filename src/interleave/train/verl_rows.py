@@ -1,6 +1,6 @@
 """Rows of an export for verl, read as those for TRL: a training by verl can be checked before it runs.
 
-verl marks pictures by `<image>` in the text, and keeps what a reward needs in `reward_model` and
+verl marks images by `<image>` in the text, and keeps what a reward needs in `reward_model` and
 `extra_info`. In an export no other text has that mark.
 """
 
@@ -12,18 +12,18 @@ from typing import Any
 import pyarrow
 
 IMAGE_MARK = "<image>"
-"""verl's mark of a picture in a text."""
+"""verl's mark of an image in a text."""
 _TEXT = pyarrow.string()
-_PICTURES = pyarrow.list_(pyarrow.struct([("bytes", pyarrow.binary()), ("path", _TEXT)]))
+_IMAGES = pyarrow.list_(pyarrow.struct([("bytes", pyarrow.binary()), ("path", _TEXT)]))
 _PARTS = pyarrow.list_(pyarrow.struct([("type", _TEXT), ("text", _TEXT)]))
 SCHEMA = pyarrow.schema(
     [
         ("id", _TEXT),
         ("prompt", pyarrow.list_(pyarrow.struct([("role", _TEXT), ("content", _PARTS)]))),
-        ("images", _PICTURES),
+        ("images", _IMAGES),
         ("planned_prompt", _TEXT),
         ("used_prompt", _TEXT),
-        ("sources", _PICTURES),
+        ("sources", _IMAGES),
         ("success", pyarrow.bool_()),
         ("semantics", pyarrow.float64()),
         ("quality", pyarrow.float64()),
@@ -52,10 +52,10 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
         "prompt": [
             {"role": message["role"], "content": _parts(message["content"])} for message in row["prompt"]
         ],
-        "images": [_picture(each) for each in row["images"] or ()],
+        "images": [_image(each) for each in row["images"] or ()],
         "planned_prompt": extra.get("planned_prompt"),
         "used_prompt": extra.get("used_prompt"),
-        "sources": [_picture(each) for each in extra.get("sources") or ()],
+        "sources": [_image(each) for each in extra.get("sources") or ()],
         **{name: truth.get(name) for name in ("success", "semantics", "quality")},
     }
 
@@ -70,5 +70,5 @@ def _parts(content: str) -> list[dict[str, Any]]:
     return parts
 
 
-def _picture(stored: Mapping[str, Any]) -> dict[str, Any]:
+def _image(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {"bytes": stored.get("bytes"), "path": stored.get("image") or stored.get("path")}

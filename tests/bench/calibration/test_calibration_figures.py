@@ -27,7 +27,7 @@ RIGHT = [False, False, True, False, True, False, True, True]
 
 
 def too_sure(count: int, sharpness: float = 3.0, seed: int = 1) -> tuple[list[float], list[bool]]:
-    """Pictures that are right with a known probability, and a critic that makes its log odds too large."""
+    """Images that are right with a known probability, and a critic that makes its log odds too large."""
     chance = random.Random(seed)
     odds = [chance.gauss(0, 1.5) for _ in range(count)]
     right = [chance.random() < 1 / (1 + math.exp(-each)) for each in odds]
@@ -74,7 +74,7 @@ def test_a_threshold_trades_false_alarms_for_misses() -> None:
 def test_the_threshold_keeps_the_wanted_rate() -> None:
     half = [True, False] * 4
     strict = threshold_for("false_alarms", 0.25, CONFIDENCES, RIGHT, half)
-    assert strict.point.threshold == 0.5  # the strictest that refuses one of four right pictures
+    assert strict.point.threshold == 0.5  # the strictest that refuses one of four right images
     assert strict.low <= 0.5 <= strict.high
     mild = threshold_for("misses", 0.25, CONFIDENCES, RIGHT, half)
     assert mild.point.threshold == 0.5 and mild.point.misses.share == 0.25

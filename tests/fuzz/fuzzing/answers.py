@@ -128,11 +128,11 @@ def good(path: str) -> bytes:
     if path.startswith("/prompt"):
         return http({"prompt_id": "job", "number": 1, "node_errors": {}})
     if path.startswith("/history"):
-        picture = {"filename": "a.png", "subfolder": "", "type": "output"}
+        image = {"filename": "a.png", "subfolder": "", "type": "output"}
         return http(
             {
                 "job": {
-                    "outputs": {"9": {"images": [picture]}},
+                    "outputs": {"9": {"images": [image]}},
                     "status": {"status_str": "success", "messages": []},
                 }
             }
@@ -326,13 +326,13 @@ def openai_images(data: bytes) -> bool:
     return drawn(data, f"openai-images:m@http://127.0.0.1:PORT/v1?key={VARIABLE}&timeout={SECONDS}")
 
 
-def gemini_picture_seeds() -> list[bytes]:
+def gemini_image_seeds() -> list[bytes]:
     parts = [{"text": "Here."}, {"inlineData": {"mimeType": "image/png", "data": coded()}}]
     candidate = {"content": {"parts": parts, "role": "model"}, "finishReason": "STOP", "index": 0}
     return [answering("/", http({"candidates": [candidate], "usageMetadata": {"promptTokenCount": 3}}))]
 
 
-@target(gemini_picture_seeds, words=HEADERS, weight=0.5)
+@target(gemini_image_seeds, words=HEADERS, weight=0.5)
 def gemini_images(data: bytes) -> bool:
     return drawn(data, f"gemini:m@http://127.0.0.1:PORT?key={VARIABLE}&timeout={SECONDS}")
 

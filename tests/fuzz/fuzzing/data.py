@@ -47,12 +47,12 @@ from interleave.train.data.trajectories import Trajectory, read_collection, read
 from interleave.types import Scores
 
 INSIDE, OUTSIDE = (0, 128, 128), (255, 0, 0)
-PICTURES = ("cat.png", "step1_0.png", "step1_2.png", "step2_4.png", "white.png")
+IMAGES = ("cat.png", "step1_0.png", "step1_2.png", "step2_4.png", "white.png")
 
 
 def plant(folder: Path) -> None:
-    """Pictures in a folder, one outside it, and a link from here to there."""
-    for name in PICTURES:
+    """Images in a folder, one outside it, and a link from here to there."""
+    for name in IMAGES:
         (folder / name).write_bytes(a_png(INSIDE))
     outside = folder.parent / "outside"
     outside.mkdir()
@@ -103,14 +103,14 @@ def foreign_corpus(data: bytes) -> bool:
         read = attempt(lambda: read_corpora([path], threshold=0.8))
         if not isinstance(read, tuple):
             return False
-        corpus, pictures = read
+        corpus, images = read
         attempt(lambda: refuse_bad(corpus))
-        assert not any(is_from_outside(Image.open(source)) for source in pictures.values())
+        assert not any(is_from_outside(Image.open(source)) for source in images.values())
         if not corpus.rows:
             return False
         out = folder / "out"
         (out / "images").mkdir(parents=True)
-        for name, source in pictures.items():
+        for name, source in images.items():
             (out / "images" / name).write_bytes(source.read_bytes())
         (out / "requests.jsonl").write_bytes(b"".join(row.line() for row in corpus.rows))
         items, _ = read_requests(out / "requests.jsonl")
@@ -215,10 +215,10 @@ def reference_record(data: bytes) -> bool:
             attempt(lambda run=run: refuse_unusable(run))
             named = [
                 part
-                for part in (*run.request, *(each.picture for each in run.attempts))
+                for part in (*run.request, *(each.image for each in run.attempts))
                 if isinstance(part, Path)
             ]
-            assert not any(is_from_outside(Image.open(path)) for path in named), "a picture from outside"
+            assert not any(is_from_outside(Image.open(path)) for path in named), "an image from outside"
         return bool(read)
 
 
@@ -243,7 +243,7 @@ def reference_import(data: bytes) -> bool:
             journals.look_through(trajectory)
             for step in trajectory.record.steps:
                 for each in step.attempts:
-                    assert not is_from_outside(trajectory.store.get(each.image)), "a picture from outside"
+                    assert not is_from_outside(trajectory.store.get(each.image)), "an image from outside"
         return any(each.run for each in outcomes)
 
 
@@ -380,7 +380,7 @@ JOINED_WORDS = (
 
 
 def check_joined(data: bytes, form: str, name: str) -> bool:
-    """Every document becomes rows whose marks and pictures agree, or is named with its problem."""
+    """Every document becomes rows whose marks and images agree, or is named with its problem."""
     with scratch() as folder:
         plant(folder)
         path = folder / name
@@ -394,7 +394,7 @@ def check_joined(data: bytes, form: str, name: str) -> bool:
         for row in (row for document in documents for row in document.rows):
             messages = conversation(row)
             json.dumps(messages, ensure_ascii=False).encode()
-            assert not any(is_from_outside(Image.open(each.path)) for each in row.pictures if each.path)
+            assert not any(is_from_outside(Image.open(each.path)) for each in row.images if each.path)
         return bool(documents)
 
 
@@ -420,7 +420,7 @@ def sharegpt(data: bytes) -> bool:
     weight=0.5,
 )
 def sequences(data: bytes) -> bool:
-    """A trajectory as one text: as many marks as pictures, and no mark from what somebody wrote."""
+    """A trajectory as one text: as many marks as images, and no mark from what somebody wrote."""
     with scratch() as folder:
         run = folder / "run"
         (run / "images").parent.mkdir()

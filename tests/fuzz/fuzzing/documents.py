@@ -1,7 +1,7 @@
 """Markdown that is handed in, and what users and models write as it is written out: Markdown and HTML.
 
 Both outputs are read by parsers that are not ours. Text must come out as text: no heading, link, list, code,
-picture or element may stem from it, whatever it holds.
+image or element may stem from it, whatever it holds.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Step 1: *Eggs* lie in water.
     examples=40,
 )
 def handed_in(data: bytes) -> bool:
-    """A Markdown file: text and pictures in order, none from outside its folder."""
+    """A Markdown file: text and images in order, none from outside its folder."""
     with scratch() as folder:
         for name in ("cat.png", "my cat.png"):
             Image.new("RGB", (8, 8), "teal").save(folder / name)
@@ -80,9 +80,7 @@ def handed_in(data: bytes) -> bool:
         if not isinstance(request, Request):
             return False
         assert not unusable(request.text)
-        assert all(image.getpixel((0, 0)) != (255, 0, 0) for image in request.pictures), (
-            "a picture from outside"
-        )
+        assert all(image.getpixel((0, 0)) != (255, 0, 0) for image in request.images), "an image from outside"
         return True
 
 
@@ -250,7 +248,7 @@ def usable_texts(data: bytes) -> list[str] | None:
 
 @target(text_seeds, words=MARKUP, examples=40)
 def markdown(data: bytes) -> bool:
-    """`document.md` has the headings and pictures of the run, no other markup, and the words as told."""
+    """`document.md` has the headings and images of the run, no other markup, and the words as told."""
     texts = usable_texts(data)
     if texts is None:
         return False

@@ -19,14 +19,14 @@ from interleave.errors import RunError
 from interleave.render.html import render_document
 from interleave.render.markdown import render_markdown
 from interleave.runs.event_lines import summarize
-from interleave.runs.folder import PictureStore, comparable, open_journal, stored_request
+from interleave.runs.folder import ImageStore, comparable, open_journal, stored_request
 from interleave.runs.journal import first_entry, read_journal
 from interleave.runs.journal_files import JOURNAL_NAME
 from interleave.runs.record import (
     RECORD_NAME,
     RunRecord,
     fold,
-    picture_names,
+    image_names,
     read_record,
     write_stored,
 )
@@ -139,10 +139,10 @@ def _link(source: str, place: str) -> None:
 
 
 def use(folder: Path, record: RunRecord) -> None:
-    """Everything that is made of a record; pictures may be missing, and nothing else may go wrong."""
+    """Everything that is made of a record; images may be missing, and nothing else may go wrong."""
     assert RunRecord.model_validate_json(record.model_dump_json()) == record
     summarize(record, folder).model_dump_json().encode()
-    picture_names(record)
+    image_names(record)
     _ = record.title, record.forced_steps
     attempt(lambda: comparable(folder), errors=RunError)
     attempt(lambda: stored_request(folder, record))
@@ -239,8 +239,8 @@ def batch_json(data: bytes) -> bool:
 
 
 @target(lambda: [b"0/60000/3", b"1/3/7", b"5/200/1"])
-def stored_picture(data: bytes) -> bool:
-    """A picture that was altered on disk is never taken for the one that was stored."""
+def stored_image(data: bytes) -> bool:
+    """An image that was altered on disk is never taken for the one that was stored."""
     try:
         which, where, bit = (int(number) for number in data[:30].decode().split("/"))
     except ValueError:
@@ -254,6 +254,6 @@ def stored_picture(data: bytes) -> bool:
         (folder / "images" / name).write_bytes(
             good[:at] + bytes([good[at] ^ (1 << bit % 8)]) + good[at + 1 :]
         )
-        store = PictureStore(folder)
+        store = ImageStore(folder)
         assert not store.has(name) and attempt(lambda: store.get(name), errors=RunError) is REFUSED
         return True

@@ -17,7 +17,7 @@ PLAN = Plan(
         PlanStep(number=3, caption="The end."),
         PlanStep(number=4, prompt="both", sources=(1, 2)),
     ),
-    reasoning="Two pictures.",
+    reasoning="Two images.",
 )
 WORDS = (b'"steps"', b'"number"', b'"prompt": null', b'"sources": [1]', b'"request"', b'{"image": "x.png"}')
 
@@ -49,14 +49,14 @@ def plan_file(data: bytes) -> bool:
         again = folder / "again.json"
         again.write_text(plan_as_json(plan, request), "utf-8")
         plan_again, request_again = read_plan_file(again)
-        has_pictures = any(isinstance(part, Path) for part in request)
-        assert plan_again == (plan if has_pictures else from_one(plan))
+        has_images = any(isinstance(part, Path) for part in request)
+        assert plan_again == (plan if has_images else from_one(plan))
         assert [str(part) for part in request_again] == [str(part) for part in request]
         return True
 
 
 def from_one(plan: Plan) -> Plan:
-    """The plan numbered from 1, as a file without pictures is read."""
+    """The plan numbered from 1, as a file without images is read."""
     shift = plan.steps[0].number - 1
     steps = (
         step.model_copy(

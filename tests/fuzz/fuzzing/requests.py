@@ -95,9 +95,7 @@ def check_item(item: Item) -> None:
     assert Ended.model_validate_json(ended.model_dump_json().encode()).id == item.id
     request = attempt(item.load, errors=InputError)
     if isinstance(request, Request):
-        assert all(image.getpixel((0, 0)) != (255, 0, 0) for image in request.pictures), (
-            "a picture from outside"
-        )
+        assert all(image.getpixel((0, 0)) != (255, 0, 0) for image in request.images), "an image from outside"
         assert not unusable(request.text)
 
 

@@ -19,8 +19,8 @@ from interleave.train.rewards.samples import Sample
 from interleave.train.rows import RowFiles, decode_rows, read_rows
 from interleave.train.trainers.shared import sample_of
 
-PICTURE = base64.b64encode(encode_png(Image.new("RGB", (8, 8), "teal"))).decode()
-SHOWN = {"bytes": {"base64": PICTURE}, "path": None}
+IMAGE = base64.b64encode(encode_png(Image.new("RGB", (8, 8), "teal"))).decode()
+SHOWN = {"bytes": {"base64": IMAGE}, "path": None}
 ASKED = [
     {"role": "user", "content": [{"type": "image"}, {"type": "image"}, {"type": "text", "text": "Right?"}]}
 ]

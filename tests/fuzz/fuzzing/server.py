@@ -18,8 +18,8 @@ from urllib.parse import unquote
 
 import h11
 
-from fuzzing import pictures, target
-from interleave.images import decode_picture
+from fuzzing import images, target
+from interleave.images import decode_image
 from interleave.service.generator.app import Service, build_app
 from interleave.service.generator.metrics import Metrics
 from interleave.service.generator.pool import Pool
@@ -173,7 +173,7 @@ def as_json(**values: Any) -> bytes:
 
 
 def json_seeds() -> list[bytes]:
-    png = base64.b64encode(pictures.seeds()[0]).decode()
+    png = base64.b64encode(images.seeds()[0]).decode()
     return [
         request("POST", "/edit", as_json(prompt="a frog", image=png, seed=7, enhance_prompt=False)),
         request(
@@ -199,7 +199,7 @@ def json_seeds() -> list[bytes]:
 
 
 def form_seeds() -> list[bytes]:
-    png = pictures.seeds()[0]
+    png = images.seeds()[0]
     edit = form(("prompt", "a frog"), ("seed", "7"), ("image_file", png))
     edits = form(
         ("prompt", "a"), ("image[]", png), ("image[]", png), ("n", "1"), ("output_compression", "100")
@@ -296,7 +296,7 @@ def check(data: bytes, *, drawing: bool) -> bool:
         value = json.loads(answer.body)
         assert isinstance(value, dict)
         if drawing and answer.status == 200 and scope["method"] == "POST":
-            check_picture(value)
+            check_image(value)
         elif answer.status >= 400:
             check_refusal(value, scope["path"])
     return answer.status == 200
@@ -309,9 +309,9 @@ def check_head(answer: Answer) -> None:
         assert not any(byte in name + value for byte in b"\r\n\x00"), "a header breaks its line"
 
 
-def check_picture(value: dict[str, Any]) -> None:
+def check_image(value: dict[str, Any]) -> None:
     coded = value.get("edited_image") or value.get("image") or value["data"][0]["b64_json"]
-    assert decode_picture(base64.b64decode(coded, validate=True)).size == (64, 64)
+    assert decode_image(base64.b64decode(coded, validate=True)).size == (64, 64)
 
 
 def check_refusal(value: dict[str, Any], path: str) -> None:

@@ -1,4 +1,4 @@
-"""Document services for tests: in a thread on the doubles, whose pictures can be held; and as processes."""
+"""Document services for tests: in a thread on the doubles, whose images can be held; and as processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HANGS_AFTER = 60.0
 
 
 class HeldGenerator:
-    """The double `solid`, whose pictures after the first few wait until the test lets them go."""
+    """The double `solid`, whose images after the first few wait until the test lets them go."""
 
     def __init__(self, free: int = 1_000_000) -> None:
         self.solid = load_generator("solid?size=64")

@@ -34,7 +34,7 @@ CAPTIONS = "Part 1 of 2"
 
 
 class NoisyGenerator(HeldGenerator):
-    """Pictures whose PNG files are far larger than a line may be."""
+    """Images whose PNG files are far larger than a line may be."""
 
     async def generate(self, request: ImageRequest) -> Any:
         self.calls.append(request)
@@ -50,7 +50,7 @@ def chunks_of(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines[:-1]]
 
 
-def picture_at(url: str) -> Image.Image:
+def image_at(url: str) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(url.partition(";base64,")[2])))
 
 
@@ -58,7 +58,7 @@ def images_of(message: Any) -> list[dict[str, Any]]:
     return list((message.model_extra or {})["images"])
 
 
-def test_a_whole_answer_has_the_captions_and_the_pictures(running: Service) -> None:
+def test_a_whole_answer_has_the_captions_and_the_images(running: Service) -> None:
     extra = {"modalities": ["image", "text"]}
     answer = running.sdk().chat.completions.create(model="interleave", messages=ASKED, extra_body=extra)
     (choice,) = answer.choices
@@ -66,7 +66,7 @@ def test_a_whole_answer_has_the_captions_and_the_pictures(running: Service) -> N
     assert (choice.message.content or "").split("\n\n")[0].startswith(CAPTIONS)
     images = images_of(choice.message)
     assert [(image["type"], image["index"]) for image in images] == [("image_url", 0), ("image_url", 1)]
-    assert [picture_at(image["image_url"]["url"]).size for image in images] == [(64, 64), (64, 64)]
+    assert [image_at(image["image_url"]["url"]).size for image in images] == [(64, 64), (64, 64)]
     assert answer.usage is not None
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
     raw = running.http.post("/v1/chat/completions", json=BODY).json()
@@ -85,7 +85,7 @@ def test_a_stream_shows_each_step_when_it_is_finished(tmp_path: Path) -> None:
             seen.append(chunk)
             if chunk.choices and (chunk.choices[0].delta.model_extra or {}).get("images"):
                 break
-        assert len(held.generator.calls) <= 2  # the second picture is not drawn yet
+        assert len(held.generator.calls) <= 2  # the second image is not drawn yet
         held.generator.free = 100
         seen += list(stream)
     kinds = [
@@ -132,23 +132,23 @@ def test_markdown_keeps_the_order_in_one_text(running: Service, how: str) -> Non
     assert running.http.get(address.replace(".png", "x.png")).status_code == 404
 
 
-@pytest.mark.parametrize("pictures", ["url", "data", "markdown", None])
-def test_no_line_is_longer_than_clients_read(tmp_path: Path, pictures: str | None) -> None:
+@pytest.mark.parametrize("form", ["url", "data", "markdown", None])
+def test_no_line_is_longer_than_clients_read(tmp_path: Path, form: str | None) -> None:
     with service(tmp_path, generator=NoisyGenerator()) as noisy:
         one = [{"role": "user", "content": "A frog in one picture"}]
-        body = {**BODY, "stream": True, "pictures": pictures, "messages": one}
+        body = {**BODY, "stream": True, "pictures": form, "messages": one}
         answer = noisy.http.post("/v1/chat/completions", json=body)
         assert max(map(len, answer.content.split(b"\n"))) <= MAX_LINE_BYTES
         chunks = chunks_of(answer.text)
         images = [image for chunk in chunks for image in chunk["choices"][0]["delta"].get("images", [])]
-        if pictures == "markdown":
+        if form == "markdown":
             assert not images
             assert any("![Picture 1](" in str(chunk) for chunk in chunks)
             return
         url = images[0]["image_url"]["url"]
-        if pictures == "data":
+        if form == "data":
             assert url.startswith("data:image/jpeg;base64,")
-            assert picture_at(url).format == "JPEG"
+            assert image_at(url).format == "JPEG"
         else:
             assert len(noisy.http.get(url).content) > MAX_LINE_BYTES
 
@@ -191,7 +191,7 @@ def test_a_stream_that_the_service_cuts_off_does_not_look_complete(running: Serv
     assert last["error"]["code"] == "interrupted"
 
 
-def test_pictures_come_in_as_data_urls_and_nothing_is_fetched(running: Service) -> None:
+def test_images_come_in_as_data_urls_and_nothing_is_fetched(running: Service) -> None:
     def asked(url: str) -> Any:
         part = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
         content: Any = [{"type": "text", "text": "Go on with this in one picture"}, part]
@@ -206,11 +206,11 @@ def test_pictures_come_in_as_data_urls_and_nothing_is_fetched(running: Service) 
             asked(url)
 
 
-@pytest.mark.parametrize("pictures", ["url", "data", "markdown"])
-def test_a_conversation_goes_on_from_the_pictures_of_the_answer(running: Service, pictures: str) -> None:
+@pytest.mark.parametrize("images", ["url", "data", "markdown"])
+def test_a_conversation_goes_on_from_the_images_of_the_answer(running: Service, images: str) -> None:
     sdk = running.sdk()
     first = sdk.chat.completions.create(
-        model="interleave", messages=ASKED, extra_body={"pictures": pictures}, seed=7
+        model="interleave", messages=ASKED, extra_body={"pictures": images}, seed=7
     )
     history: list[Any] = [*ASKED, first.choices[0].message.model_dump()]
     sdk.chat.completions.create(
@@ -218,7 +218,7 @@ def test_a_conversation_goes_on_from_the_pictures_of_the_answer(running: Service
     )
     job = running.do(running.documents.newest(ANYBODY, limit=1))[0]
     kinds = ["picture" if part.image else "text" for part in job.parts]
-    answer = ["text", "picture"] * 2 if pictures == "markdown" else ["text", "picture", "picture"]
+    answer = ["text", "picture"] * 2 if images == "markdown" else ["text", "picture", "picture"]
     assert kinds == ["text", *answer, "text"]
     wrong = "![x](" + f"{running.url}/v1/pictures/{job.id}/{'0' * 32}/{'0' * 64}.png)"
     with pytest.raises(openai.BadRequestError, match="unknown or was deleted"):
@@ -322,7 +322,7 @@ def test_silence_is_filled_with_comments(tmp_path: Path, monkeypatch: pytest.Mon
         assert first.id == list(stream)[-1].id
 
 
-def test_keys_and_quotas_hold_and_addresses_of_pictures_need_no_key(tmp_path: Path) -> None:
+def test_keys_and_quotas_hold_and_addresses_of_images_need_no_key(tmp_path: Path) -> None:
     _, secret = add_key(tmp_path / FILE_NAME, "alice", per_hour=1)
     with service(tmp_path) as keyed:
         assert keyed.http.post("/v1/chat/completions", json=BODY).status_code == 401
@@ -338,4 +338,4 @@ def test_keys_and_quotas_hold_and_addresses_of_pictures_need_no_key(tmp_path: Pa
             sdk.chat.completions.create(model="interleave", messages=ASKED)
         sdk.responses.delete("resp_" + answer.id.removeprefix("chatcmpl-"))
         assert keyed.http.get(url).status_code == 404
-        assert oct((tmp_path / "pictures.secret").stat().st_mode)[-3:] == "600"
+        assert oct((tmp_path / "images.secret").stat().st_mode)[-3:] == "600"

@@ -39,8 +39,8 @@ class Told:
     def __init__(self) -> None:
         self.steps: list[tuple[int, int, bool]] = []
 
-    def __call__(self, done: int, total: int, picture: Image.Image | None) -> None:
-        self.steps.append((done, total, picture is not None))
+    def __call__(self, done: int, total: int, image: Image.Image | None) -> None:
+        self.steps.append((done, total, image is not None))
 
 
 def carry_on() -> None:
@@ -89,31 +89,31 @@ def cutting_proxy(target: str, cuts: list[int]) -> Iterator[str]:
         listening.close()
 
 
-def test_a_document_is_made_with_its_pictures_in_order(node: ModuleType, running: Service) -> None:
+def test_a_document_is_made_with_its_images_in_order(node: ModuleType, running: Service) -> None:
     document, told = made(node, running.url, seed=7)
     facts = running.http.get(f"/v1/documents/{document.id}").json()
     assert facts["seed"] == 7 and document.cut_short == ""
     assert list(document.captions) == [step["text"] for step in facts["steps"]]
-    assert [picture.size for picture in document.pictures] == [(64, 64)] * 3
-    for step, picture in zip(facts["steps"], document.pictures, strict=True):
+    assert [image.size for image in document.images] == [(64, 64)] * 3
+    for step, image in zip(facts["steps"], document.images, strict=True):
         assert f"({running.url}{step['picture']})" in document.text
         assert step["text"] in document.text.replace("\\", "")
         stored = running.http.get(step["picture"]).content
-        assert picture.tobytes() == node._picture(node.base64.b64encode(stored)).tobytes()
+        assert image.tobytes() == node._image(node.base64.b64encode(stored)).tobytes()
     assert document.link == f"{running.url}/#/d/{document.id}"
     done = [each[0] for each in told.steps]
     assert done == sorted(done) and told.steps[-1] == (3, 3, True)
     assert told.steps[0] == (0, 3, False)
     assert {total for _, total, _ in told.steps} == {3}
-    assert len(told.steps) == 1 + 4 + 3  # the start, every attempt (one step has two), every final picture
+    assert len(told.steps) == 1 + 4 + 3  # the start, every attempt (one step has two), every final image
 
 
-def test_pictures_and_settings_are_sent(node: ModuleType, running: Service) -> None:
+def test_images_and_settings_are_sent(node: ModuleType, running: Service) -> None:
     import torch
 
     batch = torch.stack([torch.zeros(8, 8, 3), torch.ones(8, 8, 3)])
-    given = node.pictures_of(batch)
-    document, _ = made(node, running.url, pictures=given, max_attempts=1, model="interleave")
+    given = node.images_of(batch)
+    document, _ = made(node, running.url, images=given, max_attempts=1, model="interleave")
     items = running.http.get(f"/v1/responses/{document.id}/input_items?order=asc").json()["data"]
     parts = [part for item in items for part in item.get("content", [])]
     assert [part["type"] for part in parts] == ["input_image", "input_image", "input_text"]
@@ -123,7 +123,7 @@ def test_pictures_and_settings_are_sent(node: ModuleType, running: Service) -> N
         )
         == 1
     )
-    assert len(document.pictures) == 3
+    assert len(document.images) == 3
 
 
 def test_the_greatest_seeds_of_comfyui_are_taken(node: ModuleType, running: Service) -> None:
@@ -135,7 +135,7 @@ def test_a_stream_that_is_cut_goes_on_where_it_was(
     node: ModuleType, running: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node, "PAUSES", (0.01,))
-    # The submission is whole; then the stream is cut in its head, in an event, and between pictures.
+    # The submission is whole; then the stream is cut in its head, in an event, and between images.
     with cutting_proxy(running.url, [1 << 60, 20, 3000, 0, 9000, 20000]) as address:
         events = node.Events(node.Service(address), node.Service(address).submit(node.Asked(FROG), carry_on))
         seen = [event["sequence_number"] for event in events.until_final(carry_on)]
@@ -149,7 +149,7 @@ def test_an_answer_that_is_lost_is_asked_for_again_and_is_one_job(
     before = len(running.http.get("/v1/documents?limit=100").json()["data"])
     with cutting_proxy(running.url, [10, 10]) as address:
         document, _ = made(node, address, "A fish, in one picture")
-    assert len(document.pictures) == 1
+    assert len(document.images) == 1
     assert len(running.http.get("/v1/documents?limit=100").json()["data"]) == before + 1
 
 
@@ -177,7 +177,7 @@ def test_an_interruption_cancels_the_job(node: ModuleType, tmp_path: Path) -> No
         told = Told()
 
         def check() -> None:
-            if told.steps and told.steps[-1][0] == 1:  # the first picture is there, the second is held
+            if told.steps and told.steps[-1][0] == 1:  # the first image is there, the second is held
                 raise Interrupted
 
         with pytest.raises(Interrupted):
@@ -229,7 +229,7 @@ def test_the_key_comes_from_the_environment(
             made(node, locked.url)
         monkeypatch.setenv(node.KEY_VARIABLE, secret)
         document, _ = made(node, locked.url, "A hen, in one picture")
-        assert len(document.pictures) == 1
+        assert len(document.images) == 1
     fields = node.InterleaveDocument.INPUT_TYPES()
     assert not [name for kind in fields.values() for name in kind if "key" in name]
 
@@ -271,13 +271,13 @@ def test_what_is_no_address_is_said_before_anything_runs(node: ModuleType, given
     assert "is no address like" in node.InterleaveDocument.VALIDATE_INPUTS(given)
 
 
-def test_pictures_of_different_sizes_are_one_batch(node: ModuleType) -> None:
+def test_images_of_different_sizes_are_one_batch(node: ModuleType) -> None:
     wide, high = Image.new("RGB", (6, 2), "red"), Image.new("RGB", (2, 4), "blue")
     batch = node.tensor_of((wide, high))
     assert tuple(batch.shape) == (2, 4, 6, 3)
     assert batch[0, 0, 0].tolist() == [1, 1, 1] and batch[0, 1, 0].tolist() == [1, 0, 0]
     assert batch[1, 0, 2].tolist() == [0, 0, 1] and batch[1, 0, 1].tolist() == [1, 1, 1]
-    again = node.pictures_of(batch[:1])[0]
+    again = node.images_of(batch[:1])[0]
     assert again.size == (6, 4) and again.getpixel((0, 1)) == (255, 0, 0)
     assert tuple(node.tensor_of((high,)).shape) == (1, 4, 2, 3)
 

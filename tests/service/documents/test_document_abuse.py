@@ -17,7 +17,7 @@ from abuse import BAD_FORMS, BAD_JSON, FILE_NAMES, PATHS, field, huge_png, multi
 from running import HeldGenerator, Service, service
 from serving import coded, png
 
-from interleave.runs.folder import PictureStore
+from interleave.runs.folder import ImageStore
 from interleave.service.documents.service import ServiceSettings
 from interleave.service.documents.streams import EventStream
 from interleave.service.http.memory import MEGABYTE, MemoryBudget, MemoryLease
@@ -154,7 +154,7 @@ def test_G13_who_hardly_reads_a_stream_is_disconnected_and_gives_its_memory_back
 
         memory = MemoryBudget(64 * MEGABYTE)
         lease = MemoryLease(memory)
-        answer = EventStream(events(), PictureStore(tmp_path), lease, client_gone=lambda: left.append(True))
+        answer = EventStream(events(), ImageStore(tmp_path), lease, client_gone=lambda: left.append(True))
         await answer({"interleave.connection": Connection()}, receive, send)
         lease.release()
         return memory.held
@@ -190,9 +190,9 @@ def test_G16_file_names_mean_nothing(running: Service, name: bytes) -> None:
 
 def test_G17_ranges_are_not_served(running: Service) -> None:
     id_ = running.http.post("/v1/responses", json={**ASKED, "background": False}).json()["id"]
-    picture = running.http.get(f"/v1/documents/{id_}").json()["steps"][0]["picture"]
+    image = running.http.get(f"/v1/documents/{id_}").json()["steps"][0]["picture"]
     headers = {"range": "bytes=" + ",".join(f"{n}-{n + 1}" for n in range(1000))}
-    for path in (picture, f"/v1/documents/{id_}/document.zip", f"/v1/documents/{id_}/document.html"):
+    for path in (image, f"/v1/documents/{id_}/document.zip", f"/v1/documents/{id_}/document.html"):
         reply = running.http.get(path, headers=headers)
         assert reply.status_code == 200
         assert "content-range" not in reply.headers
@@ -312,7 +312,7 @@ def test_H10_addresses_in_texts_are_never_called(running: Service) -> None:
     assert f"![x]({url})" not in pages["md"]
 
 
-def test_a_picture_of_300_megapixels_is_refused_by_its_header(running: Service) -> None:
+def test_an_image_of_300_megapixels_is_refused_by_its_header(running: Service) -> None:
     part = {"type": "input_image", "image_url": f"data:image/png;base64,{coded(huge_png())}"}
     reply = running.http.post("/v1/responses", json={"input": [{"role": "user", "content": [part]}]})
     assert (reply.status_code, "too large" in reply.text) == (400, True)

@@ -13,8 +13,8 @@ from running import HeldGenerator, Service, service
 from serving import png
 
 ASKED = "How a frog grows up, in two pictures"
-PICTURE = "data:image/png;base64," + base64.b64encode(png("red")).decode()
-FROG = {"name": "frog", "description": "a small green frog", "image_url": PICTURE}
+IMAGE = "data:image/png;base64," + base64.b64encode(png("red")).decode()
+FROG = {"name": "frog", "description": "a small green frog", "image_url": IMAGE}
 POND = {"name": "pond", "kind": "place", "description": "a round pond"}
 
 
@@ -56,7 +56,7 @@ def test_the_drift_of_every_step_is_with_the_document(running: Service) -> None:
     assert 0 <= drift["changed"] <= 1
 
 
-def test_an_upload_can_be_the_picture_of_an_asset(running: Service) -> None:
+def test_an_upload_can_be_the_image_of_an_asset(running: Service) -> None:
     sent = {"file": ("frog.png", png("red"), "image/png")}
     file = running.http.post("/v1/files", files=sent, data={"purpose": "vision"}).json()
     found = document(running, make(running, [{"name": "frog", "file_id": file["id"]}])["id"])

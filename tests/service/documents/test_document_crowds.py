@@ -29,7 +29,7 @@ THREADS = 64
 """More than all pools together may have."""
 SLOW = 2000
 GOOD = 20
-PICTURE = {"input": "A frog in one picture"}
+IMAGE = {"input": "A frog in one picture"}
 
 
 def held_by(pid: int) -> dict[str, int]:
@@ -44,7 +44,7 @@ def held_by(pid: int) -> dict[str, int]:
 
 def one_round(client: httpx.Client) -> None:
     """A job submitted, looked at, streamed, asked for wrongly, and deleted."""
-    id_ = client.post("/v1/responses", json=PICTURE).raise_for_status().json()["id"]
+    id_ = client.post("/v1/responses", json=IMAGE).raise_for_status().json()["id"]
     assert client.get(f"/v1/responses/{id_}").json()["status"] == "completed"
     assert "response.completed" in client.get(f"/v1/responses/{id_}?stream=true").text
     assert client.post("/v1/responses", json={"input": 5}).status_code == 400
@@ -87,7 +87,7 @@ def test_two_thousand_slow_connections_do_not_stop_the_service(tmp_path: Path) -
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     server = DocumentServer(tmp_path / "server", "--dry-run", "--runs", str(tmp_path / "runs"))
-    id_ = server.client.post("/v1/responses", json=PICTURE).raise_for_status().json()["id"]
+    id_ = server.client.post("/v1/responses", json=IMAGE).raise_for_status().json()["id"]
     drip = b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     drip += b"Content-Length: 100000\r\n\r\n "
     unread = f"GET /v1/responses/{id_}?stream=true HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
@@ -110,7 +110,7 @@ def test_two_thousand_slow_connections_do_not_stop_the_service(tmp_path: Path) -
     def ask(number: int) -> int | str:
         with httpx.Client(base_url=server.url, timeout=300, trust_env=False) as client:
             try:
-                return client.post("/v1/responses", json=PICTURE).status_code
+                return client.post("/v1/responses", json=IMAGE).status_code
             except httpx.HTTPError as error:
                 return repr(error)
 

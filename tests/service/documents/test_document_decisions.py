@@ -147,9 +147,9 @@ def test_a_step_is_redrawn_with_another_prompt_and_undone(running: Service) -> N
     assert (code, opened["status"] in ("queued", "in_progress")) == (200, True)
     after = ended(running, id_)
     assert {call.prompt for call in running.generator.calls[calls:]} == {"a heron"}
-    pictures = [[step["picture"] for step in each["interleave"]["steps"]] for each in (before, after)]
-    assert pictures[0][0] != pictures[1][0]
-    assert pictures[0][1] == pictures[1][1]
+    images = [[step["picture"] for step in each["interleave"]["steps"]] for each in (before, after)]
+    assert images[0][0] != images[1][0]
+    assert images[0][1] == images[1][1]
     calls = len(running.generator.calls)
     assert post(running, f"{id_}/undo")[0] == 200
     undone = ended(running, id_)
@@ -269,7 +269,7 @@ def test_a_decision_whose_models_are_gone_is_refused_and_nothing_is_recorded(
     assert journal.read_bytes() == before
 
 
-def test_a_request_with_pictures_is_steered_after_its_inputs_are_gone(running: Service) -> None:
+def test_a_request_with_images_is_steered_after_its_inputs_are_gone(running: Service) -> None:
     from serving import coded, png
 
     content = [

@@ -27,7 +27,7 @@ def comics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("comics")
 def test_a_document_is_sent_in_a_format_of_another_package(tmp_path: Path) -> None:
     with service(tmp_path / "documents") as running:
-        id_ = running.sdk().responses.create(input="two pictures").id
+        id_ = running.sdk().responses.create(input="two images").id
         listed = running.http.get("/v1/studio/start").json()["exports"]
         assert [each["available"] for each in listed if each["format"] == "cbz"] == [True]
         link = running.http.get(f"/v1/documents/{id_}").json()["links"]["document.cbz"]

@@ -36,7 +36,7 @@ from interleave.service.documents.service import ServiceSettings
 from interleave.service.http.refusals import Refusal
 
 ASKED = {"input": "A frog, in one picture", "background": True}
-PICTURE = {"type": "input_image", "image_url": f"data:image/png;base64,{coded(png())}"}
+IMAGE = {"type": "input_image", "image_url": f"data:image/png;base64,{coded(png())}"}
 
 SIMPLE = st.sampled_from(
     [None, True, 0, -1, 1.5, 10**30, "", "x", "auto", [], [1], {}, {"a": 1}, {"type": "x"}]
@@ -101,7 +101,7 @@ def test_G15_no_body_is_answered_with_a_fault_of_ours(running: Service, body: by
         {"input": "frog", "interleave": {"generator": "http://evil.example"}},
         {"input": "frog", "previous_response_id": "../../etc"},
         {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "../../etc/passwd"}]}]},
-        {"input": [{"role": "user", "content": [PICTURE] * 40}]},
+        {"input": [{"role": "user", "content": [IMAGE] * 40}]},
         {"input": "frog", "n": 10**9},
     ],
 )
@@ -206,7 +206,7 @@ def test_B01_jobs_wait_for_a_full_disk_and_lose_nothing(tmp_path: Path, full_dis
         generator.free = 1000
         held.until(lambda: held.http.get("/health").json()["status"] == "disk failing")
         assert held.http.get("/health").status_code == 503
-        content = [{"role": "user", "content": [{"type": "input_text", "text": "go on"}, PICTURE]}]
+        content = [{"role": "user", "content": [{"type": "input_text", "text": "go on"}, IMAGE]}]
         refused = held.http.post("/v1/responses", json={"input": content, "background": True})
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "storage_failed")
         assert "retry-after" in refused.headers

@@ -92,7 +92,7 @@ def test_G09_one_key_never_sees_what_another_has(keyed: tuple[Service, dict[str,
     running, secrets = keyed
     alice, bob = bearer(secrets["alice"]), bearer(secrets["bob"])
     mine = running.http.post("/v1/responses", json={**ASKED, "background": False}, headers=alice).json()["id"]
-    picture = running.http.get(f"/v1/documents/{mine}", headers=alice).json()["steps"][0]["picture"]
+    address = running.http.get(f"/v1/documents/{mine}", headers=alice).json()["steps"][0]["picture"]
     upload = running.http.post(
         "/v1/files", files={"file": ("x.png", png())}, data={"purpose": "vision"}, headers=alice
     ).json()["id"]
@@ -101,7 +101,7 @@ def test_G09_one_key_never_sees_what_another_has(keyed: tuple[Service, dict[str,
         f"/v1/responses/{mine}?stream=true",
         *(f"/v1/documents/{mine}{end}" for end in ("", "/plan", "/steps", "/events", "/document.html")),
         *(f"/v1/documents/{mine}{end}" for end in ("/document.md", "/document.zip")),
-        picture,
+        address,
         f"/v1/files/{upload}",
         f"/v1/files/{upload}/content",
     ]
@@ -131,7 +131,7 @@ def test_G09_no_route_tells_one_key_whether_another_has_something(
     alice, bob = bearer(secrets["alice"]), bearer(secrets["bob"])
     job = running.http.post("/v1/responses", json={**ASKED, "background": False}, headers=alice).json()["id"]
     document = running.http.get(f"/v1/documents/{job}", headers=alice).json()
-    picture = document["steps"][0]["picture"].rpartition("/")[2]
+    image = document["steps"][0]["picture"].rpartition("/")[2]
     upload = running.http.post(
         "/v1/files", files={"file": ("x.png", png())}, data={"purpose": "vision"}, headers=alice
     ).json()["id"]
@@ -144,7 +144,7 @@ def test_G09_no_route_tells_one_key_whether_another_has_something(
         for body in bodies if method == "POST" else [{}]:
             answers = []
             for id_ in (mine, never):
-                path = route.replace("{id}", id_).replace("{step}", "1").replace("{name}", picture)
+                path = route.replace("{id}", id_).replace("{step}", "1").replace("{name}", image)
                 answer = running.http.request(method, path, json=body, headers=bob)
                 answers.append((answer.status_code, answer.text.replace(id_, "ID")))
             assert answers[0] == answers[1], (method, route)

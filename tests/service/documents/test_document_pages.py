@@ -1,4 +1,4 @@
-"""Documents as JSON, page, Markdown and archive; pictures by their content; uploads."""
+"""Documents as JSON, page, Markdown and archive; images by their content; uploads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_document_has_plan_attempts_verdicts_and_links(running: Service, fro
     assert str(running.folder) not in running.http.get(f"/v1/documents/{frog}").text
 
 
-def test_G23_pictures_are_named_by_their_content_and_served_as_nothing_else(
+def test_G23_images_are_named_by_their_content_and_served_as_nothing_else(
     running: Service, frog: str
 ) -> None:
     step = running.http.get(f"/v1/documents/{frog}/steps").json()["data"][0]
@@ -55,7 +55,7 @@ def test_G22_the_page_shows_text_as_text_and_runs_nothing(running: Service, frog
     assert "&lt;b&gt;frog" in page.text
 
 
-def test_markdown_links_to_the_pictures_of_the_service(running: Service, frog: str) -> None:
+def test_markdown_links_to_the_images_of_the_service(running: Service, frog: str) -> None:
     text = running.http.get(f"/v1/documents/{frog}/document.md").text
     links = [line.partition("](")[2].rstrip(")") for line in text.splitlines() if line.startswith("![")]
     assert len(links) == 2
@@ -84,10 +84,10 @@ def test_documents_are_listed_newest_first_and_in_pages(running: Service) -> Non
         assert running.http.get("/v1/documents", params={"limit": limit}).status_code == 400
 
 
-def test_uploaded_pictures_are_used_by_their_id(running: Service) -> None:
+def test_uploaded_images_are_used_by_their_id(running: Service) -> None:
     sdk = running.sdk()
     file = sdk.files.create(file=("../../x.png", png("red", (40, 30))), purpose="vision")
-    assert (file.object, file.bytes, file.filename) == ("file", len(png("red", (40, 30))), "picture.png")
+    assert (file.object, file.bytes, file.filename) == ("file", len(png("red", (40, 30))), "image.png")
     assert sdk.files.retrieve(file.id).id == file.id
     assert file.id in [each.id for each in sdk.files.list().data]
     assert Image.open(io.BytesIO(sdk.files.content(file.id).read())).size == (40, 30)
@@ -108,7 +108,7 @@ def test_uploaded_pictures_are_used_by_their_id(running: Service) -> None:
     assert not list((running.folder / "files").rglob("*.png"))
 
 
-def test_an_upload_that_is_no_picture_is_refused(running: Service) -> None:
+def test_an_upload_that_is_no_image_is_refused(running: Service) -> None:
     for data in (b"", b"<svg onload=alert(1)>", b"\x89PNG\r\n\x1a\n" + b"\0" * 50):
         answer = running.http.post("/v1/files", files={"file": ("x.png", data)}, data={"purpose": "vision"})
         assert answer.status_code == 400

@@ -33,7 +33,7 @@ def events_of(running: Service, id_: str, after: int, most: int) -> list[dict[st
 
 @pytest.mark.parametrize("most", [1, 3, 7])
 def test_who_is_cut_off_again_and_again_gets_every_event_once(tmp_path: Path, most: int) -> None:
-    """The service is started anew as well, while the second picture is being drawn."""
+    """The service is started anew as well, while the second image is being drawn."""
     with service(tmp_path, generator=HeldGenerator(free=1)) as first:
         id_ = first.http.post("/v1/responses", json=ASKED).json()["id"]
         first.until(lambda: len(first.generator.calls) == 2)
@@ -47,4 +47,4 @@ def test_who_is_cut_off_again_and_again_gets_every_event_once(tmp_path: Path, mo
         drawn = len(second.generator.calls)
     assert [event["sequence_number"] for event in seen] == list(range(len(whole)))
     assert seen == whole
-    assert drawn == 3  # the second picture, which was open, its second attempt, and the third
+    assert drawn == 3  # the second image, which was open, its second attempt, and the third

@@ -21,7 +21,7 @@ EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 SMALL = f"data:image/png;base64,{coded(png())}"
 
 
-def pictures_of(response: Response) -> list[Image.Image]:
+def images_of(response: Response) -> list[Image.Image]:
     calls = [item for item in response.output if item.type == "image_generation_call"]
     return [Image.open(io.BytesIO(base64.b64decode(call.result or ""))) for call in calls]
 
@@ -34,13 +34,13 @@ def finished(sdk: openai.OpenAI, id_: str, running: Service) -> Response:
     return running.until(ended)
 
 
-def test_a_response_that_is_waited_for_has_text_and_pictures_in_order(running: Service) -> None:
+def test_a_response_that_is_waited_for_has_text_and_images_in_order(running: Service) -> None:
     answer = running.sdk().responses.create(model="interleave", input=ASKED, metadata={"order": "17"})
     assert answer.status == "completed"
     kinds = [item.type for item in answer.output]
     assert kinds == ["message", "image_generation_call", "message", "image_generation_call"]
     assert answer.output_text.startswith("Part 1 of 2")
-    assert [picture.size for picture in pictures_of(answer)] == [(64, 64), (64, 64)]
+    assert [image.size for image in images_of(answer)] == [(64, 64), (64, 64)]
     assert answer.metadata == {"order": "17"}
     own = answer.model_extra["interleave"] if answer.model_extra else {}
     assert own["calls"]["generator"] == 3  # the double refuses the first attempt of every second step
@@ -87,7 +87,7 @@ def test_G12_a_stream_is_numbered_and_can_be_gone_on_with_anywhere(running: Serv
         assert [event.to_json() for event in rest] == [event.to_json() for event in events[after + 1 :]]
 
 
-def test_attempts_are_streamed_as_partial_pictures_when_asked_for(running: Service) -> None:
+def test_attempts_are_streamed_as_partial_images_when_asked_for(running: Service) -> None:
     tools: Any = [{"type": "image_generation", "partial_images": 1}]
     events = list(running.sdk().responses.create(input=ASKED, stream=True, tools=tools))
     partial = [e for e in events if e.type == "response.image_generation_call.partial_image"]
@@ -116,7 +116,7 @@ def test_the_stream_helper_of_the_sdk_gathers_the_response(running: Service) -> 
     assert len(final.output) == 4
 
 
-def test_pictures_come_in_as_data_urls(running: Service) -> None:
+def test_images_come_in_as_data_urls(running: Service) -> None:
     content: Any = [
         {"type": "input_text", "text": "Go on with this in one picture"},
         {"type": "input_image", "image_url": SMALL, "detail": "auto"},
@@ -133,7 +133,7 @@ def test_a_document_is_continued_by_the_id_of_the_one_before(running: Service) -
     assert second.previous_response_id == first.id
     assert second.status == "completed"
     drawn_from = running.generator.calls[-3].sources[-1]
-    assert drawn_from.tobytes() == pictures_of(first)[-1].convert("RGB").tobytes()
+    assert drawn_from.tobytes() == images_of(first)[-1].convert("RGB").tobytes()
     sdk.responses.delete(first.id)
     third = sdk.responses.create(input="And one more picture", previous_response_id=second.id)
     assert third.status == "completed"

@@ -14,7 +14,7 @@ from interleave.service.documents import chat_request, gemini_request
 from interleave.service.documents.chat_request import parse_chat
 from interleave.service.documents.gemini_request import parse_content
 from interleave.service.documents.refusals import status_of
-from interleave.service.documents.shared_images import origin_of, shared_picture, split_at_pictures
+from interleave.service.documents.shared_images import origin_of, shared_image, split_at_images
 from interleave.service.http.refusals import Refusal
 
 MODELS = ("interleave",)
@@ -129,15 +129,15 @@ def test_defaults_that_clients_spell_out_are_taken() -> None:
     assert asked.include_usage
 
 
-def test_only_addresses_of_the_signed_form_are_pictures_of_ours() -> None:
+def test_only_addresses_of_the_signed_form_are_images_of_ours() -> None:
     path = f"/v1/pictures/resp_{'a' * 48}/{'b' * 32}/{'c' * 64}.png"
-    assert shared_picture(path) == shared_picture(f"https://host:8020{path}")
+    assert shared_image(path) == shared_image(f"https://host:8020{path}")
     for other in (f"ftp://host{path}", f"https://host/x{path}", f"{path}?x", path.replace("c", "C"), ""):
-        assert shared_picture(other) is None
+        assert shared_image(other) is None
     text = f"One\n\n![Picture 1](http://h{path})\n\nTwo ![x](http://h/other.png)"
-    kinds = [type(part).__name__ for part in split_at_pictures(text)]
-    assert kinds == ["str", "SharedPicture", "str"]
-    assert list(split_at_pictures("")) == [""]
+    kinds = [type(part).__name__ for part in split_at_images(text)]
+    assert kinds == ["str", "SharedImage", "str"]
+    assert list(split_at_images("")) == [""]
 
 
 def test_a_host_that_is_no_host_is_not_repeated() -> None:

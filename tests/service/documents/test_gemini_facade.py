@@ -55,7 +55,7 @@ def parts_of(answer: types.GenerateContentResponse) -> list[types.Part]:
 
 
 @pytest.mark.parametrize("version", [None, "v1", "v1beta"])
-def test_texts_and_pictures_are_parts_in_order(running: Service, version: str | None) -> None:
+def test_texts_and_images_are_parts_in_order(running: Service, version: str | None) -> None:
     answer = client(running, version=version).models.generate_content(
         model="interleave", contents=ASKED, config=BOTH
     )
@@ -115,7 +115,7 @@ def test_the_async_client_waits_and_streams(running: Service) -> None:
     assert [*whole, "text"] == streamed
 
 
-def test_a_chat_of_the_sdk_sends_its_pictures_back(running: Service) -> None:
+def test_a_chat_of_the_sdk_sends_its_images_back(running: Service) -> None:
     chat = client(running).chats.create(model="interleave")
     for _ in chat.send_message_stream([ASKED, types.Part.from_bytes(data=png(), mime_type="image/png")]):
         pass
@@ -199,14 +199,14 @@ def test_silence_is_filled_so_that_the_sdk_does_not_stumble(
         assert [first, *stream][-1].usage_metadata is not None
 
 
-def test_a_streamed_picture_is_no_longer_than_a_line_may_be(
+def test_a_streamed_image_is_no_longer_than_a_line_may_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Noisy(HeldGenerator):
         async def generate(self, request: ImageRequest) -> Any:
             return Image.frombytes("RGB", (128, 128), os.urandom(128 * 128 * 3))
 
-    monkeypatch.setattr(gemini, "STREAMED_PICTURE_BYTES", 10_000)
+    monkeypatch.setattr(gemini, "STREAMED_IMAGE_BYTES", 10_000)
     with service(tmp_path, generator=Noisy()) as noisy:
         path = "/v1beta/models/interleave:streamGenerateContent?alt=sse"
         text = noisy.http.post(path, json=BODY).text

@@ -12,7 +12,7 @@ from running import HeldGenerator, service
 from interleave import api
 from interleave.runs.journal import Ended, Entry, read_journal
 from interleave.runs.record import fold as fold_record
-from interleave.service.documents.events import Event, JournalFold, ResponseFold, StoredPicture, folded
+from interleave.service.documents.events import Event, JournalFold, ResponseFold, StoredImage, folded
 from interleave.service.documents.jobs import Job, new_job_id
 from interleave.types import Plan, PlanStep
 
@@ -57,7 +57,7 @@ def test_the_final_event_has_what_the_items_have_told(journal: list[Entry], job:
     assert [event["type"] for event in final] == ["response.completed"]
     done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     assert final[0]["response"]["output"] == done
-    assert sum(isinstance(item.get("result"), StoredPicture) for item in done) == 4
+    assert sum(isinstance(item.get("result"), StoredImage) for item in done) == 4
 
 
 def test_what_was_told_of_a_job_does_not_change_with_its_state(journal: list[Entry], job: Job) -> None:
@@ -71,14 +71,14 @@ def test_a_repeated_call_is_told_once(journal: list[Entry], job: Job) -> None:
     assert as_text(folded(job, again)[1]) == as_text(folded(job, journal)[1])
 
 
-def test_a_step_that_is_drawn_anew_replaces_its_picture(journal: list[Entry], job: Job) -> None:
+def test_a_step_that_is_drawn_anew_replaces_its_image(journal: list[Entry], job: Job) -> None:
     drawn = next(entry for entry in journal if entry.event == "drawn" and entry.step == 1)
     finished = next(entry for entry in journal if entry.event == "step_finished" and entry.step == 1)
     again = drawn.model_copy(update={"attempt": 7, "image": "0" * 64 + ".png"})
     fold, before = folded(job, journal)
     events = [*fold.add(again), *fold.add(finished.model_copy(update={"attempt": 7}))]
     assert [event["type"] for event in events][-1] == "response.output_item.done"
-    assert events[-1]["item"]["result"] == StoredPicture("0" * 64 + ".png")
+    assert events[-1]["item"]["result"] == StoredImage("0" * 64 + ".png")
     assert events[0]["sequence_number"] == len(before)
     assert next(item["result"].name for item in fold.items if "result" in item) == "0" * 64 + ".png"
 
@@ -97,7 +97,7 @@ def test_a_step_that_was_cut_short_shows_its_best_attempt(journal: list[Entry], 
     assert events[-1]["response"]["interleave"]["forced"] == [2]
 
 
-def test_a_picture_that_was_never_drawn_has_failed(journal: list[Entry], job: Job) -> None:
+def test_an_image_that_was_never_drawn_has_failed(journal: list[Entry], job: Job) -> None:
     called = next(
         at for at, entry in enumerate(journal) if entry.event == "called" and entry.role == "generator"
     )

@@ -20,9 +20,9 @@ BENCH = Scene.of("workbench", {6: Thing("block", "red", Size.SMALL)}, Gripper(1)
 LIFTED = Pick(6).apply(BENCH)
 
 
-def as_url(picture: Image.Image) -> str:
+def as_url(image: Image.Image) -> str:
     data = io.BytesIO()
-    picture.save(data, "PNG")
+    image.save(data, "PNG")
     return f"data:image/png;base64,{base64.b64encode(data.getvalue()).decode()}"
 
 
@@ -55,7 +55,7 @@ def test_a_sub_task_is_done_or_there_is_something_to_correct(robots: Service) ->
     assert not_done["seconds"] >= 0
 
 
-def test_a_critic_that_only_judges_pictures_can_check_too(running: Service) -> None:
+def test_a_critic_that_only_judges_images_can_check_too(running: Service) -> None:
     """The double `scripted` is a model: it is asked with the prompt for robots."""
     assert asked(running).json()["outcome"] in ("accepted", "rejected")
 

@@ -99,7 +99,7 @@ class AwkwardGenerator:
         if verb == "give-up":
             raise asyncio.CancelledError
         if verb == "text":
-            return "not a picture"  # type: ignore[return-value]
+            return "not an image"  # type: ignore[return-value]
         side = 9000 if verb == "huge" else self.options.size or 32
         named = request.settings
         if verb == "told":  # red: its steps, green: its guidance, blue: how much of its mask is white

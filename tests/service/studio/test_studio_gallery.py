@@ -49,7 +49,7 @@ def titles(running: Service, **query: Any) -> list[str]:
     return [item.title for item in listed(running, **query).data]
 
 
-def test_the_gallery_has_the_newest_first_with_pictures(shelf: Service) -> None:
+def test_the_gallery_has_the_newest_first_with_images(shelf: Service) -> None:
     found = listed(shelf)
     assert ([item.title for item in found.data], found.total) == (list(reversed(ASKED)), 3)
     assert found.outcomes == {"completed": 3}
@@ -130,7 +130,7 @@ def test_a_thumbnail_is_small_kept_and_of_this_document_only(shelf: Service, mon
         "image/webp",
         True,
     )
-    assert max(Image.open(io.BytesIO(answer.content)).size) == 64  # the pictures here are no larger
+    assert max(Image.open(io.BytesIO(answer.content)).size) == 64  # the images here are no larger
     monkeypatch.setattr(shelf.documents, "record", lambda job: pytest.fail("the journal was read again"))
     assert shelf.http.get(first.cover, params={"side": 160}).content == answer.content
     monkeypatch.undo()
@@ -166,7 +166,7 @@ def test_thumbnails_take_no_more_than_their_limit(shelf: Service) -> None:
 
 def test_a_deleted_document_leaves_gallery_and_disk(tmp_path: Path) -> None:
     with service(tmp_path) as running:
-        running.sdk().responses.create(input="one picture of a lighthouse")
+        running.sdk().responses.create(input="one image of a lighthouse")
         (item,) = listed(running, q="lighthouse").data
         running.http.get(item.cover or "")
         folder = running.documents.folders.thumbnails(item.id)
@@ -186,7 +186,7 @@ def test_a_document_that_is_deleted_while_it_is_read_does_not_come_back(
         return read(self, job)
 
     with service(tmp_path) as running:
-        running.sdk().responses.create(input="one picture of a lighthouse")
+        running.sdk().responses.create(input="one image of a lighthouse")
         monkeypatch.setattr(Indexing, "_record", deleting)
         listed(running)
         running.until(lambda: listed(running).total == 0)
@@ -195,7 +195,7 @@ def test_a_document_that_is_deleted_while_it_is_read_does_not_come_back(
 def test_keys_see_their_own_documents_only(tmp_path: Path) -> None:
     secrets = {name: add_key(tmp_path / FILE_NAME, name)[1] for name in ("alice", "bob")}
     with service(tmp_path) as running:
-        running.sdk(secrets["alice"]).responses.create(input="one picture")
+        running.sdk(secrets["alice"]).responses.create(input="one image")
         own = {"authorization": f"Bearer {secrets['alice']}"}
         others = {"authorization": f"Bearer {secrets['bob']}"}
         (item,) = running.http.get("/v1/studio/documents", headers=own).json()["data"]
@@ -207,9 +207,9 @@ def test_keys_see_their_own_documents_only(tmp_path: Path) -> None:
 
 def test_an_index_that_was_lost_is_made_again(tmp_path: Path) -> None:
     with service(tmp_path) as running:
-        running.sdk().responses.create(input="one picture of a lighthouse")
+        running.sdk().responses.create(input="one image of a lighthouse")
         assert listed(running).total == 1
-        gone = running.sdk().responses.create(input="one picture of a boat").id
+        gone = running.sdk().responses.create(input="one image of a boat").id
     for file in tmp_path.glob("studio.sqlite*"):
         file.unlink()
     with service(tmp_path) as running:
@@ -217,7 +217,7 @@ def test_an_index_that_was_lost_is_made_again(tmp_path: Path) -> None:
         assert len(titles(running, q="lighthouse")) == 1
         running.http.delete(f"/v1/responses/{gone}")
     with service(tmp_path) as running:
-        assert titles(running) == ["one picture of a lighthouse"]
+        assert titles(running) == ["one image of a lighthouse"]
 
 
 def test_an_index_that_cannot_be_read_is_made_again(tmp_path: Path) -> None:
@@ -240,11 +240,11 @@ def test_a_disk_that_fails_is_told_and_what_is_there_is_shown(tmp_path: Path, mo
         raise StorageError("the disk is full")
 
     with service(tmp_path) as running:
-        running.sdk().responses.create(input="one picture of a lighthouse")
+        running.sdk().responses.create(input="one image of a lighthouse")
         assert listed(running).total == 1
         monkeypatch.setattr(Catalogue, "put", full)
-        running.sdk().responses.create(input="one picture of a boat")
-        assert titles(running) == ["one picture of a lighthouse"]
+        running.sdk().responses.create(input="one image of a boat")
+        assert titles(running) == ["one image of a lighthouse"]
         monkeypatch.setattr(Catalogue, "search", lambda *given, **options: full())
         failed = running.http.get("/v1/studio/documents")
         assert (failed.status_code, failed.json()["error"]["code"]) == (503, "storage_failed")

@@ -29,7 +29,7 @@ def visitor(running: Service) -> httpx.Client:
 
 
 def ask(client: httpx.Client, **more: Any) -> httpx.Response:
-    return client.post("/v1/responses", json={"input": "one picture", **more})
+    return client.post("/v1/responses", json={"input": "one image", **more})
 
 
 def test_visitors_see_their_own_documents_only(public: Service) -> None:

@@ -30,7 +30,7 @@ from interleave.types import Outcome, Plan, PlanStep, Verdict
 PLAN = Plan(steps=(PlanStep(number=1, prompt="an egg"),))
 
 
-def test_calls_have_replies_errors_and_pictures() -> None:
+def test_calls_have_replies_errors_and_images() -> None:
     entries: list[Entry] = [
         Called(role="planner", call=1, time=10.0),
         CallFailed(role="planner", call=1, error="busy", transient=True),
@@ -79,7 +79,7 @@ def test_a_call_of_an_agent_that_computes_ends_with_what_it_was_made_for() -> No
 
 
 def test_the_calls_of_a_document_are_those_of_its_journal(running: Service) -> None:
-    job = running.sdk().responses.create(input="two pictures")
+    job = running.sdk().responses.create(input="two images")
     data = running.http.get(f"/v1/documents/{job.id}/calls").json()["data"]
     assert [(call["role"], call["step"], call["attempt"]) for call in data] == [
         ("planner", 0, 0),
@@ -107,7 +107,7 @@ def test_the_command_line_makes_the_same_document(tmp_path: Path) -> None:
     assert comparable(tmp_path / "a") == comparable(tmp_path / "b")
 
 
-def test_pictures_of_the_request_are_files_of_the_archive() -> None:
+def test_images_of_the_request_are_files_of_the_archive() -> None:
     config, _ = resolve(Choices(profile="dry-run"))
     job = job_of(config, RequestPart(text="go on"), RequestPart(image="ab.png"))
     assert "--image images/ab.png" in command_line(job, None, "dry-run")

@@ -23,7 +23,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def runs(shelf: Service) -> list[str]:
-    """Two documents of one request, whose pictures differ, and one of another; the double redraws step 2."""
+    """Two documents of one request, whose images differ, and one of another; the double redraws step 2."""
     asked = [("a frog in two pictures", 1), ("a frog in two pictures", 2), ("a hen in one picture", 1)]
     return [made(shelf, text, seed=seed) for text, seed in asked]
 
@@ -273,7 +273,7 @@ def test_a_document_is_compared_with_its_branches_and_those_of_its_request(
 
 def test_labels_outlive_a_kill_and_a_restart(tmp_path: Path) -> None:
     with service(tmp_path) as running:
-        run = made(running, "one picture")
+        run = made(running, "one image")
         say(running, "ann", accept(run))
         # what a process leaves that is killed here is what another one finds in a copy of the files
         copy = tmp_path / "killed"
@@ -297,7 +297,7 @@ def test_keys_judge_and_see_what_is_theirs(tmp_path: Path) -> None:
     secrets = {name: add_key(tmp_path / FILE_NAME, name, each)[1] for name, each in scopes.items()}
     own = {name: {"authorization": f"Bearer {secret}"} for name, secret in secrets.items()}
     with service(tmp_path) as running:
-        run = str(running.sdk(secrets["alice"]).responses.create(input="one picture").id)
+        run = str(running.sdk(secrets["alice"]).responses.create(input="one image").id)
         assert running.http.get("/v1/studio/start", headers=own["alice"]).json()["rater"] == "alice"
         assert say(running, "alice", accept(run), headers=own["alice"]).status_code == 200
         assert say(running, "bob", accept(run), headers=own["bob"]).status_code == 404
@@ -326,7 +326,7 @@ def test_guests_judge_their_own_documents(tmp_path: Path, monkeypatch: pytest.Mo
             running.clients.append(visitor)  # type: ignore[arg-type]
             visitor.get("/")
             visitors.append(visitor)
-        run = visitors[0].post("/v1/responses", json={"input": "one picture"}).json()["id"]
+        run = visitors[0].post("/v1/responses", json={"input": "one image"}).json()["id"]
         body = {"rater": "ann", "labels": [accept(run)]}
         assert visitors[1].post("/v1/studio/labels", json=body).status_code == 404
         assert visitors[0].post("/v1/studio/labels", json=body).status_code == 200

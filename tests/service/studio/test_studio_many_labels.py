@@ -117,9 +117,9 @@ def catalogue(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> It
                 for attempt in range(1, 6):
                     subject = Subject(run=job.id, step=1, attempt=attempt)
                     row = (job.number, 1, attempt, place_of(unit_of(subject)), int(attempt == 5))
-                    picture = f"{job.number}-{attempt}"
+                    image = f"{job.number}-{attempt}"
                     connection.execute(
-                        "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, picture, facts)
+                        "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, image, facts)
                     )
 
         await made.database.run(work)  # type: ignore[arg-type]

@@ -31,12 +31,12 @@ def answer_schema(method: str, path: str, status: int = 200) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def held(running: Service) -> str:
     own = {"interleave": {"hold_plan": True}}
-    return str(running.sdk().responses.create(input="two pictures", extra_body=own).id)
+    return str(running.sdk().responses.create(input="two images", extra_body=own).id)
 
 
 @pytest.fixture(scope="module")
 def made(running: Service) -> str:
-    id_ = str(running.sdk().responses.create(input="two pictures", metadata={"a": "b"}).id)
+    id_ = str(running.sdk().responses.create(input="two images", metadata={"a": "b"}).id)
     running.http.post(f"/v1/documents/{id_}/steps/2/choose", json={"attempt": 1})
     running.until(lambda: running.http.get(f"/v1/documents/{id_}").json()["status"] == "completed")
     label = {"kind": "accept", "run": id_, "step": 1, "attempt": 1, "value": True}
@@ -94,7 +94,7 @@ def test_answers_have_no_field_that_is_not_described(running: Service, held: str
 def test_a_document_that_waits_and_refusals_have_their_types(running: Service) -> None:
     running.http.post("/v1/studio/queue/pause")
     try:
-        job = running.sdk().responses.create(input="one picture", background=True)
+        job = running.sdk().responses.create(input="one image", background=True)
         check(running.http.get(f"/v1/documents/{job.id}").json(), answer_schema("GET", "/v1/documents/{id}"))
         check(running.http.get("/v1/studio/queue").json(), answer_schema("GET", "/v1/studio/queue"))
         running.http.delete(f"/v1/responses/{job.id}")

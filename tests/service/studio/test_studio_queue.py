@@ -46,7 +46,7 @@ class BrokenGenerator(HeldGenerator):
 
 def test_what_waits_is_reordered_and_stays_so_over_a_restart(tmp_path: Path) -> None:
     with service(tmp_path, generator=HeldGenerator(free=0), settings=ONE) as running:
-        first = ask(running, "one picture")
+        first = ask(running, "one image")
         running.until(lambda: queue(running).running)
         second, third, fourth = (ask(running, f"{name}, in one picture") for name in "bcd")
         assert waiting(running) == [second, third, fourth]
@@ -73,7 +73,7 @@ def test_a_place_that_cannot_be_read_is_refused(running: Service, body: dict[str
 def test_a_paused_queue_starts_nothing_also_after_a_restart(tmp_path: Path) -> None:
     with service(tmp_path, settings=ONE) as running:
         assert running.http.post("/v1/studio/queue/pause").json()["paused"]
-        id_ = ask(running, "one picture")
+        id_ = ask(running, "one image")
         assert waiting(running) == [id_]
     with service(tmp_path, settings=ONE) as running:
         assert (queue(running).paused, waiting(running)) == (True, [id_])
@@ -86,7 +86,7 @@ def test_a_paused_queue_starts_nothing_also_after_a_restart(tmp_path: Path) -> N
 def test_one_that_waits_is_cancelled_and_goes_on_later(tmp_path: Path) -> None:
     with service(tmp_path, settings=ONE) as running:
         running.http.post("/v1/studio/queue/pause")
-        kept, stopped = ask(running, "one picture"), ask(running, "another, in one picture")
+        kept, stopped = ask(running, "one image"), ask(running, "another, in one picture")
         running.http.post(f"/v1/responses/{stopped}/cancel")
         assert (waiting(running), status(running, stopped)) == ([kept], "cancelled")
         answer = running.http.post(f"/v1/documents/{stopped}/continue")
@@ -105,7 +105,7 @@ def test_one_that_waits_is_cancelled_and_goes_on_later(tmp_path: Path) -> None:
 
 def test_a_document_that_was_stopped_half_way_goes_on_where_it_was(tmp_path: Path) -> None:
     with service(tmp_path, generator=HeldGenerator(free=1)) as running:
-        id_ = ask(running, "two pictures")
+        id_ = ask(running, "two images")
         running.until(lambda: len(running.generator.calls) == 2)
         running.http.post(f"/v1/responses/{id_}/cancel")
         running.generator.free = 100
@@ -129,14 +129,14 @@ def test_what_failed_is_gone_on_with_all_at_once(tmp_path: Path) -> None:
         running.until(lambda: queue(running).failed == [])
 
 
-def test_a_job_whose_pictures_are_gone_says_so(tmp_path: Path) -> None:
+def test_a_job_whose_images_are_gone_says_so(tmp_path: Path) -> None:
     with service(tmp_path) as running:
         running.http.post("/v1/studio/queue/pause")
-        picture = {
+        image = {
             "type": "input_image",
             "image_url": f"data:image/png;base64,{base64.b64encode(png()).decode()}",
         }
-        parts = [{"type": "input_text", "text": "one picture"}, picture]
+        parts = [{"type": "input_text", "text": "one image"}, image]
         id_ = ask(running, [{"role": "user", "content": parts}])  # type: ignore[arg-type]
         running.http.post(f"/v1/responses/{id_}/cancel")
         refused = running.http.post(f"/v1/documents/{id_}/continue")
@@ -145,7 +145,7 @@ def test_a_job_whose_pictures_are_gone_says_so(tmp_path: Path) -> None:
 
 def test_a_running_document_tells_its_step(tmp_path: Path) -> None:
     with service(tmp_path, generator=HeldGenerator(free=1)) as running:
-        ask(running, "three pictures")
+        ask(running, "three images")
         running.until(lambda: [item.step for item in queue(running).running] == [2])
         (item,) = queue(running).running
         assert (item.steps, item.cover is not None) == (3, True)

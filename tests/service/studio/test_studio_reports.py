@@ -36,7 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a benchmark, data and training, beside things that are nobody's business."""
     home = tmp_path_factory.mktemp("home")
     bench = home / "bench" / "mini-story-full"
-    page(bench / "report.html", "mini &amp; story", body='<img src="pictures/one.png">')
+    page(bench / "report.html", "mini &amp; story", body='<img src="images/one.png">')
     (bench / "result.json").write_text('{"strict": 1}')
     (bench / "pictures").mkdir()
     Image.new("RGB", (4, 4), "red").save(bench / "pictures" / "one.png")
@@ -98,13 +98,13 @@ def test_a_new_report_is_there_without_a_restart_and_a_removed_one_is_gone(
     assert "new.html" not in listed(studio)
 
 
-def test_a_report_its_pictures_and_its_figures_are_sent_without_a_key(studio: Service) -> None:
+def test_a_report_its_images_and_its_figures_are_sent_without_a_key(studio: Service) -> None:
     report = listed(studio)["mini-story-full/report.html"]
     sent = studio.http.get(report["address"] + report["path"])
     assert sent.headers["content-type"] == "text/html; charset=utf-8"
     assert "mini &amp; story" in sent.text and SCRIPT in sent.text
-    picture = studio.http.get(report["address"] + "mini-story-full/pictures/one.png")
-    assert picture.headers["content-type"] == "image/png"
+    image = studio.http.get(report["address"] + "mini-story-full/pictures/one.png")
+    assert image.headers["content-type"] == "image/png"
     figures = studio.http.get(report["address"] + report["beside"][0])
     assert figures.headers["content-type"].startswith("text/plain") and figures.json() == {"strict": 1}
     run = studio.http.get(report["address"] + "mini-story-full/attempts-5/run-1/document.html")

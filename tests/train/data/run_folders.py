@@ -1,4 +1,4 @@
-"""Collections for tests: run folders written directly, with pictures of a few pixels and scores as wanted."""
+"""Collections for tests: run folders written directly, with images of a few pixels and scores as wanted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from PIL import Image
 from interleave.agents.prompts import load_pack
 from interleave.config.run_config import PackConfig, RoleConfig, RunConfig
 from interleave.images import encode_png
-from interleave.runs.folder import PictureStore
+from interleave.runs.folder import ImageStore
 from interleave.runs.journal import RequestPart, Status
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.types import Outcome, Plan, PlanStep, Verdict
@@ -51,7 +51,7 @@ def write_run(
     """A run with these attempts in each step; a step without attempts is text only."""
     folder = collection / name
     folder.mkdir(parents=True)
-    store = PictureStore(folder)
+    store = ImageStore(folder)
     parts = [request] if isinstance(request, str) else request
     numbers = range(1, len(steps) + 1)
     plan = Plan(
@@ -71,8 +71,8 @@ def write_run(
     return folder
 
 
-def picture(text: str, size: tuple[int, int] = SIZE) -> Image.Image:
-    """A picture of its own for every text."""
+def make_image(text: str, size: tuple[int, int] = SIZE) -> Image.Image:
+    """An image of its own for every text."""
     rng = Random(text)
     return Image.frombytes("RGB", size, rng.randbytes(size[0] * size[1] * 3))
 
@@ -115,11 +115,11 @@ def _plan_step(number: int, drawn: bool, captions: bool) -> PlanStep:
     )
 
 
-def _part(part: str | Image.Image, store: PictureStore) -> RequestPart:
+def _part(part: str | Image.Image, store: ImageStore) -> RequestPart:
     return RequestPart(text=part) if isinstance(part, str) else RequestPart(image=_put(part, store))
 
 
-def _put(image: Image.Image, store: PictureStore) -> str:
+def _put(image: Image.Image, store: ImageStore) -> str:
     """As the store does it, but without waiting for the disk."""
     data = encode_png(image)
     name = f"{hashlib.sha256(data).hexdigest()}.png"
@@ -128,12 +128,12 @@ def _put(image: Image.Image, store: PictureStore) -> str:
     return name
 
 
-def _step(step: PlanStep, tries: Sequence[Try], store: PictureStore, name: str) -> StepRecord:
+def _step(step: PlanStep, tries: Sequence[Try], store: ImageStore, name: str) -> StepRecord:
     attempts: list[AttemptRecord] = []
     prompt = step.prompt or ""
     for number, each in enumerate(tries, start=1):
         verdict = None if each.outcome is None else _verdict(each)
-        image = _put(picture(f"{name}/{step.number}/{number}"), store)
+        image = _put(make_image(f"{name}/{step.number}/{number}"), store)
         attempts.append(
             AttemptRecord(number=number, prompt=prompt, seed=number, image=image, verdict=verdict)
         )

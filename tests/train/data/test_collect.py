@@ -115,7 +115,7 @@ def test_every_request_has_a_seed_of_its_own() -> None:
     assert len({assignment.config_for(identity, SMALL).seed for identity in IDS}) == len(IDS)
 
 
-def test_equal_requests_with_different_ids_give_different_pictures() -> None:
+def test_equal_requests_with_different_ids_give_different_images() -> None:
     rows = [{"id": name, "request": "A cat in 1 picture"} for name in ("a", "b")]
     collect(write_rows("requests.jsonl", *rows), "made")
     first, second = comparables("made").values()
@@ -305,7 +305,7 @@ def test_shards_of_the_first_so_many_are_parts_of_these() -> None:
     assert sorted(taken) == [f"r{number}" for number in range(7)]
 
 
-def test_requests_with_pictures_are_collected() -> None:
+def test_requests_with_images_are_collected() -> None:
     Path("set").mkdir()
     Image.new("RGB", (64, 64), "red").save("set/a.png")
     parts = [{"text": "Continue this in 1 picture"}, {"image": "a.png"}]

@@ -306,14 +306,14 @@ def test_C10_a_failure_that_will_not_pass_is_not_taken_up_again(server: Loopback
 
 @pytest.mark.slow
 def test_the_generator_is_the_limit_and_not_the_journal() -> None:
-    """Eight pictures at a time, each a fifth of a second: nothing else may take as much of the time."""
+    """Eight images at a time, each a fifth of a second: nothing else may take as much of the time."""
     requests = write_requests(120)
     started = time.monotonic()
     assert collect(requests, "made", "--generator", "solid?size=256&delay=0.2&concurrency=8") == 0
     seconds = time.monotonic() - started
-    pictures = sum(interleave.read_record(folder).calls.generator for folder in Path("made").glob("runs/*/*"))
-    assert pictures == 360
-    assert pictures * 0.2 / 8 / seconds > 0.5  # the share of its time in which the generator draws
+    images = sum(interleave.read_record(folder).calls.generator for folder in Path("made").glob("runs/*/*"))
+    assert images == 360
+    assert images * 0.2 / 8 / seconds > 0.5  # the share of its time in which the generator draws
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def made(the_collection: Path, tmp_path: Path) -> Path:
 
 
 def move_a_line(folder: Path, *, digests: bool) -> None:
-    """Put the first verdict before its picture; a journal of before the digests is refused for that alone."""
+    """Put the first verdict before its image; a journal of before the digests is refused for that alone."""
     journal = folder / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     verdict = next(place for place, line in enumerate(lines) if b'"event":"judged"' in line)
@@ -83,7 +83,7 @@ def test_a_gallery_shows_the_runs_that_are_not_damaged(made: Path) -> None:
     damaged = run_names(made)[1]
     move_a_line(made / damaged, digests=True)
     page = write_gallery(made, read_index(made), {}).read_text("utf-8")
-    assert (page.count("<article"), page.count("no pictures")) == (3, 1)
+    assert (page.count("<article"), page.count("no images")) == (3, 1)
 
 
 async def some_of(folder: Path, events: int) -> None:
@@ -121,7 +121,7 @@ def test_a_run_that_was_continued_and_killed_is_read_as_what_it_is(tmp_path: Pat
     assert read_trajectory(tmp_path, "run") == interleave.read_record(folder).status == "interrupted"
 
 
-def test_a_run_that_ended_and_was_killed_before_its_record_has_all_its_pictures(tmp_path: Path) -> None:
+def test_a_run_that_ended_and_was_killed_before_its_record_has_all_its_images(tmp_path: Path) -> None:
     folder = short_run(tmp_path / "run")
     old = (folder / "run.json").read_bytes()
     interleave.generate("A frog in four pictures", out=folder, generator=SMALL, max_calls=8)
@@ -173,7 +173,7 @@ def test_a_step_whose_source_was_lost_is_refused_by_name(tmp_path: Path) -> None
     (folder / "run.json").write_text(json.dumps(record))
     trajectory = read_trajectory(tmp_path, "run")
     assert isinstance(trajectory, Trajectory)
-    with pytest.raises(RunError, match="step 2 starts from step 1, which has no picture"):
+    with pytest.raises(RunError, match="step 2 starts from step 1, which has no image"):
         trajectory.sources_of(trajectory.record.steps[1])
 
 

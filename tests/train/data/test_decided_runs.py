@@ -35,7 +35,7 @@ def trajectory(made: Path, name: str = "run") -> Trajectory:
 def test_a_superseded_attempt_has_its_own_aim_and_source(made: Path) -> None:
     run = trajectory(made)
     first, second = run.record.steps[:2]
-    before, after = (run.picture(attempt.image) for attempt in first.attempts)
+    before, after = (run.image(attempt.image) for attempt in first.attempts)
     assert [run.critic_input(first, attempt).planned_prompt for attempt in first.attempts] == [
         "add part 1",
         "a pond",

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from run_folders import REFUSED, Try, picture, random_collection, write_run
+from run_folders import REFUSED, Try, make_image, random_collection, write_run
 
 from interleave.agents.critic import critic_input, critic_messages
 from interleave.agents.planner import named_steps, planner_messages
@@ -23,14 +23,14 @@ from interleave.agents.prompts import load_pack
 from interleave.agents.replies import parse_plan, parse_verdict
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError, InputError, RunError
-from interleave.images import decode_picture, pixel_digest, read_picture
+from interleave.images import decode_image, pixel_digest, read_image
 from interleave.step_counts import named_step_count
 from interleave.text import count
 from interleave.train.data.export import stage
 from interleave.train.data.export.critic_rows import attempts_of, critic_rows
-from interleave.train.data.export.images import PictureForm
+from interleave.train.data.export.images import ImageForm
 from interleave.train.data.export.planner_rows import planner_rows
-from interleave.train.data.export.rows import TrainingRow, picture_tokens, with_image_marks
+from interleave.train.data.export.rows import TrainingRow, image_tokens, with_image_marks
 from interleave.train.data.export.stage import ExportOptions, export
 from interleave.train.data.export.wordings import wordings_of
 from interleave.train.data.export.worker import split_of
@@ -39,7 +39,7 @@ from interleave.train.data.select.rules import ThresholdOptions
 from interleave.train.data.select.selection import Selected, read_selection
 from interleave.train.data.select.stage import SelectOptions, select
 from interleave.train.data.trajectories import Trajectory, read_collection
-from interleave.types import Picture, Request, Text
+from interleave.types import ImagePart, Request, Text
 
 SWIFT = ExportOptions(formats=("swift",), validation=0)
 
@@ -90,15 +90,15 @@ def test_K13_the_same_bytes_whatever_the_order_of_the_collections(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pictures", list(PictureForm))
+@pytest.mark.parametrize("images", list(ImageForm))
 def test_K13_the_same_bytes_whatever_the_number_of_workers(
-    selection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pictures: PictureForm
+    selection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: ImageForm
 ) -> None:
-    monkeypatch.setattr(stage, "RUNS_AT_ONCE", dict.fromkeys(PictureForm, 2))
+    monkeypatch.setattr(stage, "RUNS_AT_ONCE", dict.fromkeys(ImageForm, 2))
     monkeypatch.setattr(stage, "_workers", lambda runs, options: options.workers)
     found = []
     for workers in (1, 3):
-        options = ExportOptions(formats=tuple(FORMATS), validation=0.2, workers=workers, pictures=pictures)
+        options = ExportOptions(formats=tuple(FORMATS), validation=0.2, workers=workers, images=images)
         export(selection, tmp_path / "rows", options, replace=True)
         found.append(bytes_of(tmp_path / "rows"))
     assert found[0] == found[1]
@@ -189,22 +189,22 @@ def said(messages: Any) -> list[tuple[str, list[str]]]:
 def test_a_critics_row_is_what_the_critic_sees_in_use(tmp_path: Path) -> None:
     write_run(tmp_path, "run", [[Try()], [REFUSED, Try()]])
     [trajectory] = read_collection(tmp_path)
-    before, after = picture("run/1/1"), picture("run/2/2")
+    before, after = make_image("run/1/1"), make_image("run/2/2")
     [row] = rows_of(trajectory, selected(2, 2))
     expected = critic_messages(critic_input("Draw 2.", "better", (before,), after), load_pack())
     assert said(row.prompt) == said(expected)
-    assert [exhibit.name for exhibit in row.pictures] == [
+    assert [exhibit.name for exhibit in row.images] == [
         trajectory.record.steps[0].attempts[0].image,
         trajectory.record.steps[1].attempts[1].image,
     ]
 
 
-def test_a_first_picture_is_judged_against_a_white_canvas_of_its_size(tmp_path: Path) -> None:
+def test_a_first_image_is_judged_against_a_white_canvas_of_its_size(tmp_path: Path) -> None:
     write_run(tmp_path, "run", [[REFUSED, Try()]])
     [trajectory] = read_collection(tmp_path)
     [row] = rows_of(trajectory, selected(1, 1, "rl"))
     assert row.baseline is not None and row.baseline.sources == ()
-    canvas = decode_picture(row.pictures[0].read())
+    canvas = decode_image(row.images[0].read())
     assert canvas.size == (8, 6)
     assert canvas.getcolors() == [(48, (255, 255, 255))]
 
@@ -228,9 +228,9 @@ def test_copies_differ_in_nothing_but_their_id(tmp_path: Path) -> None:
     assert len({row.completion for row in rows}) == 1
 
 
-def test_as_many_pictures_as_places_or_no_row() -> None:
-    with pytest.raises(ValueError, match="0 places for pictures, and 1 pictures"):
-        TrainingRow("x", "critic_sft", (), pictures=(None,))  # type: ignore[arg-type]
+def test_as_many_images_as_places_or_no_row() -> None:
+    with pytest.raises(ValueError, match="0 places for images, and 1 images"):
+        TrainingRow("x", "critic_sft", (), images=(None,))  # type: ignore[arg-type]
 
 
 # The planner's rows
@@ -251,7 +251,7 @@ def test_a_begun_document_is_continued_with_the_numbers_going_on(tmp_path: Path)
     cut = int(row.id.rsplit("-", 1)[1])
     plan = parse_plan(row.completion or "")
     assert [step.number for step in plan.steps] == list(range(cut + 1, 4))
-    assert len(row.pictures) == cut
+    assert len(row.images) == cut
     assert re.findall(r"Step \d+: [^.]*\.", flat(row)) == [
         f"Step {number}: This is {number}." for number in range(1, cut + 1)
     ]
@@ -291,8 +291,8 @@ def test_a_request_that_names_its_number_of_steps_is_cut_with_the_number_that_is
     assert not skipped
     row = rows["continued-after-"]
     left = len(parse_plan(row.completion or "").steps)
-    parts = [part for part in row.prompt[-1].parts if not isinstance(part, Picture)]
-    assert named_steps(Request((Picture(picture("x")), *parts[-1:]))) == left, "in use it is counted so"
+    parts = [part for part in row.prompt[-1].parts if not isinstance(part, ImagePart)]
+    assert named_steps(Request((ImagePart(make_image("x")), *parts[-1:]))) == left, "in use it is counted so"
     assert "three pictures" in flat(row)
 
 
@@ -314,7 +314,7 @@ def test_every_wording_says_what_it_is_for() -> None:
         assert {named_step_count(each.format(steps=count(left, "step"))) for each in real.go_on_for} == {left}
 
 
-def test_a_question_about_the_pictures_is_answered_in_words(tmp_path: Path) -> None:
+def test_a_question_about_the_images_is_answered_in_words(tmp_path: Path) -> None:
     answers = set()
     for name in "abcdefgh":
         write_run(tmp_path, name, [[Try()], [Try()], [Try()]])
@@ -326,7 +326,7 @@ def test_a_question_about_the_pictures_is_answered_in_words(tmp_path: Path) -> N
         ]
         [answer] = parse_plan(row.completion or "").steps
         assert answer.prompt is None and answer.instruction is None
-        assert len(row.pictures) == 3
+        assert len(row.images) == 3
         answers.add(answer.caption)
     assert answers <= {f"This is {n}." for n in (1, 2, 3)} | {f"Picture {n}." for n in (1, 2, 3)}
     assert len(answers) > 2
@@ -338,7 +338,7 @@ def test_a_request_that_would_grow_too_long_is_not_cut(tmp_path: Path) -> None:
     assert skipped == {"not cut: with its steps the request is longer than one may be": 1}
 
 
-def test_pictures_are_annotated_with_text_only_steps(tmp_path: Path) -> None:
+def test_images_are_annotated_with_text_only_steps(tmp_path: Path) -> None:
     rows, _ = plans_of(tmp_path)
     plan = parse_plan(rows["annotated"].completion or "")
     assert [(step.number, step.prompt, step.instruction, step.caption) for step in plan.steps] == [
@@ -355,39 +355,37 @@ def test_annotation_can_be_left_out_of_an_export(tmp_path: Path) -> None:
     assert counts == [4, 2]
 
 
-def test_pictures_that_were_not_accepted_are_not_annotated(tmp_path: Path) -> None:
+def test_images_that_were_not_accepted_are_not_annotated(tmp_path: Path) -> None:
     rows, skipped = plans_of(tmp_path, steps=[[Try()], [REFUSED]])
     assert "annotated" not in rows
-    assert skipped["not annotated: a picture was not accepted"] == 1
+    assert skipped["not annotated: an image was not accepted"] == 1
 
 
-def test_a_request_with_pictures_keeps_them_in_their_order(tmp_path: Path) -> None:
-    given = picture("given")
+def test_a_request_with_images_keeps_them_in_their_order(tmp_path: Path) -> None:
+    given = make_image("given")
     rows, skipped = plans_of(tmp_path, request=["Look:", given, "Go on."])
     row = rows["plan"]
     [trajectory] = read_collection(tmp_path)
     assert said(row.prompt) == said(planner_messages(trajectory.request, load_pack()))
-    assert [isinstance(part, Picture) for part in row.prompt[-1].parts] == [False, True, False]
+    assert [isinstance(part, ImagePart) for part in row.prompt[-1].parts] == [False, True, False]
     assert not skipped
     begun = rows["continued-after-"]
-    assert begun.pictures[0] == row.pictures[0], "the user's own picture comes first"
-    assert len(begun.pictures) == 1 + int(begun.id.rsplit("-", 1)[1])
+    assert begun.images[0] == row.images[0], "the user's own picture comes first"
+    assert len(begun.images) == 1 + int(begun.id.rsplit("-", 1)[1])
 
 
-def test_many_pictures_are_scaled_as_they_are_in_use(tmp_path: Path) -> None:
-    """From five pictures on, each is scaled down for a model: the row holds what the model would see."""
+def test_many_images_are_scaled_as_they_are_in_use(tmp_path: Path) -> None:
+    """From five images on, each is scaled down for a model: the row holds what the model would see."""
     collection = tmp_path / "col"
     write_run(
         collection,
         "run",
         [[Try()]],
-        request=["Look:", *(picture(str(each), (500, 400)) for each in range(5))],
+        request=["Look:", *(make_image(str(each), (500, 400)) for each in range(5))],
     )
-    out = exported(
-        collection, tmp_path, ExportOptions(("swift",), validation=0, pictures=PictureForm.REFERENCED)
-    )
+    out = exported(collection, tmp_path, ExportOptions(("swift",), validation=0, images=ImageForm.REFERENCED))
     [row] = swift_rows(out, "planner_sft")
-    sizes = {read_picture(path).size for path in row["images"]}
+    sizes = {read_image(path).size for path in row["images"]}
     assert len(row["images"]) == 5 and all(width * height <= 384 * 384 for width, height in sizes)
 
 
@@ -399,7 +397,7 @@ HOSTILE = (
 )
 
 
-def test_I06_what_a_user_types_is_never_a_place_for_a_picture(tmp_path: Path) -> None:
+def test_I06_what_a_user_types_is_never_a_place_for_an_image(tmp_path: Path) -> None:
     write_run(tmp_path / "col", "run", [[Try()], [Try()]], request=HOSTILE)
     out = exported(tmp_path / "col", tmp_path, ExportOptions(tuple(FORMATS), validation=0))
     [plan, continued, *_] = swift_rows(out, "planner_sft")
@@ -449,18 +447,18 @@ def test_K14_requests_that_are_held_out_are_left_out_and_told(tmp_path: Path) ->
     assert all("/Seen/" in row["id"] for row in swift_rows(tmp_path / "rows", "agent_sft"))
 
 
-def test_K15_a_request_whose_picture_is_missing_cannot_be_told_from_a_held_out_one(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "col", "run", [[Try()]], request=["Change it", picture("given")])
+def test_K15_a_request_whose_image_is_missing_cannot_be_told_from_a_held_out_one(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "col", "run", [[Try()]], request=["Change it", make_image("given")])
     [trajectory] = read_collection(tmp_path / "col")
     (folder / "images" / str(trajectory.record.request[1].image)).unlink()
     (tmp_path / "test.jsonl").write_text('{"id": "1", "request": "never to be seen"}\n')
     options = ExportOptions(("swift",), held_out=(tmp_path / "test.jsonl",))
-    with pytest.raises(InputError, match=r"col/run: the picture run/images/.* is missing"):
+    with pytest.raises(InputError, match=r"col/run: the image run/images/.* is missing"):
         exported(tmp_path / "col", tmp_path, options)
 
 
 def test_K14_a_leak_can_be_made_an_error(tmp_path: Path) -> None:
-    given = picture("given")
+    given = make_image("given")
     write_run(tmp_path / "col", "run", [[Try()]], request=["Change it", given])
     given.save(tmp_path / "given.png")
     line = {"id": "1", "request": [{"text": "change it"}, {"image": "given.png"}]}
@@ -475,9 +473,9 @@ def test_K14_a_leak_can_be_made_an_error(tmp_path: Path) -> None:
 # What is wrong is found before anything is trained
 
 
-@pytest.mark.parametrize("pictures", list(PictureForm))
-def test_K15_a_missing_picture_is_named_with_its_row_and_nothing_is_written(
-    tmp_path: Path, pictures: PictureForm
+@pytest.mark.parametrize("images", list(ImageForm))
+def test_K15_a_missing_image_is_named_with_its_row_and_nothing_is_written(
+    tmp_path: Path, images: ImageForm
 ) -> None:
     folder = write_run(tmp_path / "col", "run", [[Try()], [REFUSED, Try()]])
     [trajectory] = read_collection(tmp_path / "col")
@@ -485,14 +483,14 @@ def test_K15_a_missing_picture_is_named_with_its_row_and_nothing_is_written(
     with pytest.raises(
         InputError, match=r"1 rows cannot be made, nothing was written: col/run: .* is missing"
     ):
-        exported(tmp_path / "col", tmp_path, ExportOptions(("swift",), validation=0, pictures=pictures))
+        exported(tmp_path / "col", tmp_path, ExportOptions(("swift",), validation=0, images=images))
     assert not (tmp_path / "rows").exists()
 
 
 def test_K15_bad_rows_are_left_out_when_asked_and_the_others_stand(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "col", "run", [[Try()], [REFUSED, Try()]])
     [trajectory] = read_collection(tmp_path / "col")
-    (folder / "images" / trajectory.record.steps[1].attempts[0].image).write_bytes(b"no picture")
+    (folder / "images" / trajectory.record.steps[1].attempts[0].image).write_bytes(b"no image")
     options = ExportOptions(("swift", "trl"), validation=0, skip_bad=True)
     out = exported(tmp_path / "col", tmp_path, options)
     ids = {row["id"] for kind in ("critic_sft", "critic_rl") for row in swift_rows(out, kind)}
@@ -501,7 +499,7 @@ def test_K15_bad_rows_are_left_out_when_asked_and_the_others_stand(tmp_path: Pat
     assert "left out: col/run" in card and str(tmp_path) not in card
 
 
-def test_K15_an_altered_picture_is_found_when_it_is_embedded(tmp_path: Path) -> None:
+def test_K15_an_altered_image_is_found_when_it_is_embedded(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "col", "run", [[Try()]])
     [path] = (folder / "images").iterdir()
     path.write_bytes(path.read_bytes()[:-4] + b"else")
@@ -619,9 +617,9 @@ def test_rows_that_are_too_long_are_left_out_and_counted(tmp_path: Path) -> None
     assert "1 × planner_sft: longer than 2000 tokens" in (out / "README.md").read_text()
 
 
-def test_a_picture_takes_a_token_for_every_square_of_32_pixels() -> None:
-    assert picture_tokens((1024, 512)) == 32 * 16
-    assert picture_tokens((8, 8)) == 1
+def test_an_image_takes_a_token_for_every_square_of_32_pixels() -> None:
+    assert image_tokens((1024, 512)) == 32 * 16
+    assert image_tokens((8, 8)) == 1
 
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from run_folders import SIZE
 
-from interleave.train.data.export.images import PictureForm, white_image
+from interleave.train.data.export.images import ImageForm, white_image
 from interleave.train.data.export.stage import ExportOptions, export
 from interleave.train.data.formats import FORMATS
 from interleave.train.data.select.rules import ThresholdOptions
@@ -53,7 +53,7 @@ def install_pack(config: Path) -> None:
 
 
 def readable(root: Path) -> dict[str, dict[str, Any]]:
-    """The files of an export by format, pictures by the hash of their bytes."""
+    """The files of an export by format, images by the hash of their bytes."""
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(root.rglob("*")):
         place = path.relative_to(root)
@@ -122,7 +122,7 @@ def slots(messages: list[dict[str, str]]) -> int:
     return sum(message["content"].count("<image>") for message in messages)
 
 
-def test_datasets_loads_the_rows_of_trl_with_pictures(rows: Path, tmp_path: Path) -> None:
+def test_datasets_loads_the_rows_of_trl_with_images(rows: Path, tmp_path: Path) -> None:
     from datasets import Image, List, Value, load_dataset
 
     for kind in ("planner_sft", "critic_sft", "agent_sft", "critic_rl"):
@@ -145,7 +145,7 @@ def test_datasets_loads_the_rows_of_trl_with_pictures(rows: Path, tmp_path: Path
                 assert answer["role"] == "assistant"
 
 
-def test_llamafactory_finds_its_files_and_as_many_pictures_as_marks(rows: Path) -> None:
+def test_llamafactory_finds_its_files_and_as_many_images_as_marks(rows: Path) -> None:
     folder = rows / "llamafactory"
     info = json.loads((folder / "dataset_info.json").read_text())
     assert set(info) >= {"interleave_planner_sft", "interleave_critic_sft", "interleave_agent_sft"}
@@ -165,7 +165,7 @@ REWRITTEN_BY_SWIFT = {
 }
 
 
-def test_swift_gets_messages_pictures_and_columns_it_does_not_rewrite(rows: Path) -> None:
+def test_swift_gets_messages_images_and_columns_it_does_not_rewrite(rows: Path) -> None:
     for row in every(rows, "swift/**/*.jsonl"):
         assert slots(row["messages"]) == len(row["images"])
         assert not set(row) & REWRITTEN_BY_SWIFT
@@ -213,11 +213,11 @@ def test_formats_that_cannot_be_trained_on_are_not_written(rows: Path) -> None:
     assert kinds["easyr1"] == kinds["reference"] == {"critic_rl"}
 
 
-def test_pictures_by_reference_are_named_and_can_be_opened(rows: Path, tmp_path: Path) -> None:
+def test_images_by_reference_are_named_and_can_be_opened(rows: Path, tmp_path: Path) -> None:
     from datasets import load_dataset
 
     options = ExportOptions(
-        formats=tuple(FORMATS), prompts="default", pictures=PictureForm.REFERENCED, validation=0
+        formats=tuple(FORMATS), prompts="default", images=ImageForm.REFERENCED, validation=0
     )
     export(rows.parent / "selection", tmp_path / "out", options)
     [row, *_] = json.loads((tmp_path / "out/llamafactory/critic_sft.json").read_text())

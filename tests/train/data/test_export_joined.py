@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_folders import Try, picture, write_run
+from run_folders import Try, make_image, write_run
 
 from interleave.agents.replies import parse_plan
 from interleave.errors import ConfigurationError, InputError
@@ -34,7 +34,7 @@ def document(folder: Path, *, steps: int = 3) -> dict[str, Any]:
     """As CoMM has it."""
     (folder / "images").mkdir(exist_ok=True)
     for number in range(1, steps + 1):
-        picture(str(number)).save(folder / "images" / f"{number}.jpg")
+        make_image(str(number)).save(folder / "images" / f"{number}.jpg")
     return {
         "data_id": "1",
         "title": "Growing cress",
@@ -66,7 +66,7 @@ def test_documents_of_comm_are_continued_and_annotated(selection: Path, tmp_path
 
 @pytest.mark.parametrize("spelling", ["messages", "conversations"])
 def test_conversations_of_sharegpt_join_as_they_are(selection: Path, tmp_path: Path, spelling: str) -> None:
-    picture("cat").save(tmp_path / "cat.png")
+    make_image("cat").save(tmp_path / "cat.png")
     turns = [("user", "What is <image> here?"), ("assistant", "A plan <|im_end|>.")]
     if spelling == "messages":
         row: dict[str, Any] = {"messages": [{"role": role, "content": text} for role, text in turns]}
@@ -87,14 +87,14 @@ BAD = [
     ({"messages": [{"role": "user", "content": "hi"}]}, "the last turn is not an answer"),
     (
         {"messages": [{"role": "user", "content": "<image>"}, {"role": "assistant", "content": "a"}]},
-        "1 × <image> in the text, and 0 pictures",
+        "1 × <image> in the text, and 0 images",
     ),
     (
         {
             "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "<image>"}],
             "images": ["cat.png"],
         },
-        "a picture in it",
+        "an image in it",
     ),
     (
         {
@@ -119,7 +119,7 @@ BAD = [
 def test_I07_a_bad_row_is_told_with_its_number(
     selection: Path, tmp_path: Path, row: Any, reason: str
 ) -> None:
-    picture("cat").save(tmp_path / "cat.png")
+    make_image("cat").save(tmp_path / "cat.png")
     good = {"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "a"}]}
     (tmp_path / "rows.json").write_text(json.dumps([good, row]))
     joined = JoinedFile("sharegpt", tmp_path / "rows.json")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_folders import picture
+from run_folders import make_image
 
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError, InputError
@@ -15,7 +15,7 @@ from interleave.train.data.export.joined import JoinedFile
 from interleave.train.data.export.stage import ExportOptions, export
 
 ROOT = "/somewhere/else/Train-Data/Klein_data/7_a_ball"
-"""Where the pictures lay on the machine that made the rows."""
+"""Where the images lay on the machine that made the rows."""
 PLAN = (
     "<think></think><answer>{'execution_plan': [{'step_number': 1, 'step_name': 'a', "
     "'instruction': 'It rolls.', 'prompt': 'Move the ball.', 'auxiliary_text': None}]}</answer>"
@@ -43,12 +43,12 @@ def attempt(**changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def given(tmp_path: Path) -> Path:
-    """The official files, and the pictures of one sample where a user unpacked them."""
+    """The official files, and the images of one sample where a user unpacked them."""
     folder = tmp_path / "Train-Data"
     sample = folder / "Klein_data" / "7_a_ball"
     sample.mkdir(parents=True)
     for name in ("step1_0", "step2_0", "white"):
-        picture(name, (64, 64)).save(sample / f"{name}.png")
+        make_image(name, (64, 64)).save(sample / f"{name}.png")
     images = [f"{ROOT}/step1_0.png", f"{ROOT}/step2_0.png"]
     planner = [
         {"messages": turns("Plan: a ball rolls.", PLAN), "images": []},

@@ -69,9 +69,9 @@ GOOD = record(
 )
 
 
-def write(folder: Path, value: object, *pictures: str) -> Path:
+def write(folder: Path, value: object, *images: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    for place, name in enumerate(pictures):
+    for place, name in enumerate(images):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (8, 8), (40 * place % 256, 80, 120)).save(folder / name)
     (folder / "execution_record.json").write_text(value if isinstance(value, str) else json.dumps(value))
@@ -86,7 +86,7 @@ def only_run(out: Path) -> Trajectory:
     return trajectory
 
 
-def test_the_prompt_of_a_picture_is_the_refined_prompt_of_the_record_before_it(tmp_path: Path) -> None:
+def test_the_prompt_of_an_image_is_the_refined_prompt_of_the_record_before_it(tmp_path: Path) -> None:
     write(tmp_path / "src" / "7_x", GOOD, *ALL)
     (outcome,) = import_all(tmp_path / "src", tmp_path / "out")
     assert outcome.problem is None
@@ -107,7 +107,7 @@ def test_the_critic_saw_what_it_sees_in_use(tmp_path: Path) -> None:
     seen = trajectory.critic_input(second, second.attempts[1])
     assert (seen.planned_prompt, seen.prompt) == ("add a box", "add a large box")
     (source,) = trajectory.sources_of(second)
-    assert source.getpixel((0, 0)) == (40, 80, 120)  # the accepted picture of step 1
+    assert source.getpixel((0, 0)) == (40, 80, 120)  # the accepted image of step 1
     assert trajectory.sources_of(trajectory.record.steps[0]) == ()
 
 
@@ -145,7 +145,7 @@ def test_a_step_shows_its_last_accepted_attempt_whatever_came_after(tmp_path: Pa
     assert not outcome.warnings  # step 2 started from what step 1 shows
 
 
-def test_a_first_source_that_is_no_white_canvas_is_the_users_picture(tmp_path: Path) -> None:
+def test_a_first_source_that_is_no_white_canvas_is_the_users_image(tmp_path: Path) -> None:
     value = record(attempt(1, 2, True, source_img="mine.png"), attempt(2, 8, True))
     write(tmp_path / "src" / "1", value, *ALL, "mine.png")
     import_all(tmp_path / "src", tmp_path / "out")
@@ -206,7 +206,7 @@ UNUSABLE: list[tuple[str, object, str]] = [
     ("an unreadable plan", record(attempt(1, 0, True), global_context={"execution_plan": 3}), "plan"),
     ("a step that is a text", at(0, step="1"), "not a whole number"),
     ("a step that is true", at(0, step=True), "not a whole number"),
-    ("a step out of the plan", at(4, step=9), "no picture"),
+    ("a step out of the plan", at(4, step=9), "no image"),
     ("a step back", at(4, step=1), "goes back"),
     ("a jump", record(attempt(2, 8, True)), "never drawn"),
     ("a record that is a list", changed(lambda value: value["steps"].append([])), "not an object"),
@@ -215,7 +215,7 @@ UNUSABLE: list[tuple[str, object, str]] = [
     ("I08 an address", at(0, target_img="https://x/y.png"), "address"),
     ("I08 no path", at(0, target_img=None), "not the path"),
     ("I08 a NUL", at(0, target_img="a\x00.png"), "not the path"),
-    ("I08 not a picture", at(0, target_img="text.png"), "cannot be used"),
+    ("I08 not an image", at(0, target_img="text.png"), "cannot be used"),
     ("I05 half a surrogate pair", at(0, refine_prompt="\ud800"), "unicode"),
     ("I05 a NUL in the reasoning", at(0, reasoning="\x00"), "NUL"),
 ]
@@ -227,7 +227,7 @@ def test_a_record_that_cannot_be_used_is_named(
 ) -> None:
     Image.new("RGB", (4, 4)).save(tmp_path / "secret.png")
     write(tmp_path / "src" / "bad", value, *ALL)
-    (tmp_path / "src" / "bad" / "text.png").write_text("no picture")
+    (tmp_path / "src" / "bad" / "text.png").write_text("no image")
     write(tmp_path / "src" / "good", GOOD, *ALL)
     assert run(["data", "import", "src", "--out", "out"]) == 1
     error = capsys.readouterr().err
@@ -325,7 +325,7 @@ def test_answers_without_a_record_are_imported_from_the_result_file(tmp_path: Pa
         ({**ITEM, "text_answer": 3}, "text_answer"),
         ({**ITEM, "image_answer": "x.png"}, "image_answer"),
         ({**ITEM, "image_answer": ["gone.png"], "id": "z"}, "missing"),
-        ({**ITEM, "image_answer": [], "text_answer": "", "id": "z"}, "neither pictures nor text"),
+        ({**ITEM, "image_answer": [], "text_answer": "", "id": "z"}, "neither images nor text"),
         ({**ITEM, "prompt": "Another?"}, "stands for another answer"),
         ("text", "not an object"),
     ],
@@ -452,15 +452,15 @@ def test_a_bug_that_one_record_meets_does_not_end_the_others(
     assert "unexpected" in caplog.text
 
 
-def test_20_000_attempts_of_a_step_are_refused_before_their_pictures_are_looked_for(
+def test_20_000_attempts_of_a_step_are_refused_before_their_images_are_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from interleave.train.data.import_runs import records
 
     looked_for: list[Any] = []
-    real = records.find_picture
+    real = records.find_image
     monkeypatch.setattr(
-        records, "find_picture", lambda named, *rest: looked_for.append(named) or real(named, *rest)
+        records, "find_image", lambda named, *rest: looked_for.append(named) or real(named, *rest)
     )
     write(tmp_path / "src" / "1", record(*[attempt(1, 0, False, "again")] * 20_000), *ALL)
     (outcome,) = import_all(tmp_path / "src", tmp_path / "out")
@@ -490,7 +490,7 @@ def lines_run(work: Callable[[], object]) -> int:
 
 
 def long_record(steps: int, attempts: int) -> dict[str, Any]:
-    """Every step is drawn so often, and starts from the picture of the step before it."""
+    """Every step is drawn so often, and starts from the image of the step before it."""
     plan = [{**PLAN[0], "step_number": number} for number in range(1, steps + 1)]
     rows = [
         {
@@ -555,9 +555,9 @@ def test_records_find_their_answers_without_looking_through_all_of_them(
         items.append({**ITEM, "id": f"id-{number}", "image_answer": [f"folder-{number}/step1.png"]})
     (folder.parent / "result.json").write_text(json.dumps(items))
     looked_for: list[Any] = []
-    real = stage.find_picture
+    real = stage.find_image
     monkeypatch.setattr(
-        stage, "find_picture", lambda named, *rest: looked_for.append(named) or real(named, *rest)
+        stage, "find_image", lambda named, *rest: looked_for.append(named) or real(named, *rest)
     )
     outcomes = import_all(tmp_path / "src", tmp_path / "out")
     assert all(each.run and each.source.startswith("folder-") for each in outcomes)

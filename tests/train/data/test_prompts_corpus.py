@@ -16,7 +16,7 @@ from interleave.batches.requests import read_requests
 from interleave.cli.main import run
 from interleave.errors import InputError
 from interleave.train.data.manifest import read_manifest
-from interleave.train.data.prompts.corpus import place_pictures, read_corpora
+from interleave.train.data.prompts.corpus import place_images, read_corpora
 
 GOOD = '{"id": "good", "user_input": "Show how to bake bread."}'
 
@@ -67,7 +67,7 @@ BAD_LINES: list[tuple[str, bytes | str, str]] = [
     ("I08 a pipe", '{"user_input": "Go on.", "user_input_image": "pipe"}', "not a file"),
     ("I08 a link out", '{"user_input": "Go on.", "user_input_image": "link.png"}', "outside"),
     ("I08 no bytes", '{"user_input": "Go on.", "user_input_image": "empty.png"}', "empty"),
-    ("I08 not a picture", '{"user_input": "Go on.", "user_input_image": "text.png"}', "not a PNG"),
+    ("I08 not an image", '{"user_input": "Go on.", "user_input_image": "text.png"}', "not a PNG"),
     ("I08 cut off", '{"user_input": "Go on.", "user_input_image": "half.png"}', "damaged"),
     ("I08 a number", '{"user_input": "Go on.", "user_input_image": 3}', "must be a path"),
     ("I08 a blank path", '{"user_input": "Go on.", "user_input_image": ["a.png", " "]}', "must be a path"),
@@ -89,7 +89,7 @@ def folder(tmp_path: Path) -> Path:
     os.mkfifo(folder / "pipe")
     (folder / "link.png").symlink_to(tmp_path / "secret.png")
     (folder / "empty.png").touch()
-    (folder / "text.png").write_text("no picture")
+    (folder / "text.png").write_text("no image")
     (folder / "half.png").write_bytes((folder / "a.png").read_bytes()[:40])
     return folder
 
@@ -224,7 +224,7 @@ def test_I05_I06_odd_texts_come_back_as_they_were(folder: Path) -> None:
     assert [item.load().text for item in read_requests(Path("r.jsonl"))[0]] == ODD_TEXTS
 
 
-def test_pictures_are_copied_and_stand_where_the_text_says(folder: Path) -> None:
+def test_images_are_copied_and_stand_where_the_text_says(folder: Path) -> None:
     path = write(
         folder,
         '{"id": 1, "user_input": "One <image> two <image>, go on.", "user_input_image": ["a.png", "b.png"]}',
@@ -232,14 +232,14 @@ def test_pictures_are_copied_and_stand_where_the_text_says(folder: Path) -> None
     )
     assert run(["data", "prompts", "--from", str(path), "--out", "out/r.jsonl"]) == 0
     one, two = (item.load() for item in read_requests(Path("out/r.jsonl"))[0])
-    assert [type(part).__name__ for part in one.parts] == ["Text", "Picture", "Text", "Picture", "Text"]
-    assert one.pictures[1].getpixel((0, 0)) == (0, 0, 255)
-    assert [type(part).__name__ for part in two.parts] == ["Picture", "Text"]
+    assert [type(part).__name__ for part in one.parts] == ["Text", "ImagePart", "Text", "ImagePart", "Text"]
+    assert one.images[1].getpixel((0, 0)) == (0, 0, 255)
+    assert [type(part).__name__ for part in two.parts] == ["ImagePart", "Text"]
     assert len(list(Path("out/images").iterdir())) == 2
     assert json.loads(Path("out/r.jsonl").read_text().splitlines()[1])["mine"] == {"x": 1}
 
 
-def test_requests_with_equal_words_and_other_pictures_are_two(folder: Path) -> None:
+def test_requests_with_equal_words_and_other_images_are_two(folder: Path) -> None:
     line = '{{"user_input": "Go on.", "user_input_image": "{}.png"}}'
     corpus, _ = read_corpora([write(folder, line.format("a"), line.format("b"))], threshold=0.8)
     assert len(corpus.rows) == 2 and not corpus.bad and not corpus.near
@@ -278,10 +278,10 @@ def test_a_file_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) ->
     assert "no.jsonl" in capsys.readouterr().err
 
 
-def test_markers_without_pictures_stay_text_and_their_number_must_agree() -> None:
-    assert place_pictures("a <image> b", ["x"]) == [{"text": "a"}, {"image": "x"}, {"text": "b"}]
+def test_markers_without_images_stay_text_and_their_number_must_agree() -> None:
+    assert place_images("a <image> b", ["x"]) == [{"text": "a"}, {"image": "x"}, {"text": "b"}]
     with pytest.raises(InputError, match="1 <image> marker"):
-        place_pictures("a <image> b", ["x", "y"])
+        place_images("a <image> b", ["x", "y"])
 
 
 def test_I05_keys_of_ones_own_that_no_file_can_hold_are_kept_spelled_out(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_I05_a_file_whose_name_is_no_text_makes_a_corpus_that_is_found_again(
     assert "is there already" in capsys.readouterr().err
 
 
-def test_a_blank_text_beside_a_picture_is_no_empty_request(tmp_path: Path) -> None:
+def test_a_blank_text_beside_an_image_is_no_empty_request(tmp_path: Path) -> None:
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
     (tmp_path / "r.jsonl").write_text('{"request": [{"image": "a.png"}, {"text": " "}]}\n')
     corpus, _ = read_corpora([tmp_path / "r.jsonl"], threshold=None)

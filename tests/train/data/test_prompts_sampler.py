@@ -55,7 +55,7 @@ def test_requests_are_sentences(rows: list[RequestRow]) -> None:
         assert "  " not in text and "{" not in text and " ." not in text and " ," not in text, text
 
 
-def test_a_number_of_pictures_is_read_as_it_was_meant(rows: list[RequestRow]) -> None:
+def test_a_number_of_images_is_read_as_it_was_meant(rows: list[RequestRow]) -> None:
     """A planner is held to the number a request names: one read wrongly would have right plans refused."""
     values = {word: number for number, word in enumerate(NUMBERS, start=3)}
     for row in rows:

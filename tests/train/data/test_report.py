@@ -143,7 +143,7 @@ def test_the_sample_is_shown_with_every_attempt_and_the_same_seed_shows_the_same
     assert re.findall(r'<span class="tag">(runs/[^<]+)</span>', other.read_text()) != shown
 
 
-def test_hostile_text_is_shown_as_text_and_a_missing_picture_is_said(tmp_path: Path) -> None:
+def test_hostile_text_is_shown_as_text_and_a_missing_image_is_said(tmp_path: Path) -> None:
     evil = "Draw <script>alert(1)</script> & \u202e\"quotes'"
     (tmp_path / "r.jsonl").write_text(
         json.dumps({"id": "x", "request": evil, "domain": "<b>bold</b>", "subcategory": "a & b"}) + "\n"

@@ -24,7 +24,7 @@ from interleave.runs.outage import OutageRetry
 from interleave.train.data.manifest import COLLECTION_MANIFEST, file_digest, read_manifest
 from interleave.train.data.score_file import Unscored, read_scores
 from interleave.train.data.trajectories import read_collection, run_names
-from interleave.types import Picture, Scores
+from interleave.types import ImagePart, Scores
 
 TESTS = Path(__file__).parents[2]
 sys.path += [str(TESTS / "runs")]
@@ -149,14 +149,14 @@ def test_the_scorer_sees_what_the_critic_saw(model: Model) -> None:
     (step, attempt), *_ = trajectory.attempts()
     seen = trajectory.critic_input(step, attempt)
     semantics, quality, *_ = model.asked
-    assert pictures_of(semantics) == [seen.before.tobytes(), seen.after.tobytes()]
-    assert pictures_of(quality) == [seen.after.tobytes()]
+    assert images_of(semantics) == [seen.before.tobytes(), seen.after.tobytes()]
+    assert images_of(quality) == [seen.after.tobytes()]
     assert seen.planned_prompt in " ".join(message.text for message in semantics)
 
 
-def pictures_of(question: tuple[Message, ...]) -> list[bytes]:
+def images_of(question: tuple[Message, ...]) -> list[bytes]:
     parts = [part for message in question for part in message.parts]
-    return [part.image.tobytes() for part in parts if isinstance(part, Picture)]
+    return [part.image.tobytes() for part in parts if isinstance(part, ImagePart)]
 
 
 @pytest.mark.usefixtures("made")
@@ -278,11 +278,11 @@ def test_the_oracle_says_what_it_cannot_score() -> None:
 
 
 @pytest.mark.usefixtures("made")
-def test_K15_a_missing_or_altered_picture_is_a_failure_with_its_path(model: Model) -> None:
+def test_K15_a_missing_or_altered_image_is_a_failure_with_its_path(model: Model) -> None:
     a_run, another, *_ = run_names(Path("made"))  # in one run, what is missing could hide what is altered
     one, other = (min(Path("made", run, "images").iterdir()) for run in (a_run, another))
     one.unlink()
-    other.write_bytes(b"no picture")
+    other.write_bytes(b"no image")
     assert score() == 1
     reasons = [each.reason for each in read_scores(Path("made")).values() if isinstance(each, Unscored)]
     assert any(one.name in reason and "is missing" in reason for reason in reasons)

@@ -1,4 +1,4 @@
-"""`data sequences`: every tag closed, every picture named, and who is left out counted."""
+"""`data sequences`: every tag closed, every image named, and who is left out counted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from run_folders import REFUSED, UNREADABLE, Try, picture, random_collection, write_run
+from run_folders import REFUSED, UNREADABLE, Try, make_image, random_collection, write_run
 
 from interleave.cli.main import run
 from interleave.errors import InputError, RunError
@@ -38,7 +38,7 @@ def assert_closed(text: str) -> None:
 
 
 @pytest.mark.parametrize("reflection", [False, True])
-def test_tags_are_closed_and_pictures_are_as_many_as_places(tmp_path: Path, reflection: bool) -> None:
+def test_tags_are_closed_and_images_are_as_many_as_places(tmp_path: Path, reflection: bool) -> None:
     for case in range(20):
         folder = random_collection(tmp_path / str(case) / "col", Random(case), 6)
         try:
@@ -87,8 +87,8 @@ def test_a_step_of_text_only_is_told_as_text(tmp_path: Path) -> None:
     assert row["messages"][1]["content"].endswith("<info>This is 1.</info><info>This is 2.</info>")
 
 
-def test_pictures_of_the_user_come_first(tmp_path: Path) -> None:
-    write_run(tmp_path / "col", "run", [[Try()]], request=["Change ", picture("given"), " now"])
+def test_images_of_the_user_come_first(tmp_path: Path) -> None:
+    write_run(tmp_path / "col", "run", [[Try()]], request=["Change ", make_image("given"), " now"])
     [row] = told(tmp_path / "col")
     assert row["messages"][0]["content"] == "Change <image><img_token></image> now"
     assert len(row["images"]) == 2
@@ -116,7 +116,7 @@ def test_who_is_left_out_is_counted_with_the_reason(tmp_path: Path) -> None:
         "pictures": 1,
         "left out: ended short": 1,
         "left out: a step was not accepted": 1,
-        "left out: no pictures": 1,
+        "left out: no images": 1,
         "left out: an attempt has no readable verdict": 1,
     }
 
@@ -135,7 +135,7 @@ def test_K13_the_same_bytes_whatever_the_number_of_workers(
     assert found[0] == found[1]
 
 
-def test_K15_a_missing_picture_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+def test_K15_a_missing_image_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "col", "run", [[Try()]])
     write_run(tmp_path / "col", "whole", [[Try()]])
     next((folder / "images").iterdir()).unlink()

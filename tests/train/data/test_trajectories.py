@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from run_folders import REFUSED, Try, picture, write_run
+from run_folders import REFUSED, Try, make_image, write_run
 
 import interleave
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.errors import InputError, MissingPicture
+from interleave.errors import InputError, MissingImage
 from interleave.images import pixel_digest
 from interleave.train.data.select.stage import select
 from interleave.train.data.trajectories import (
-    StoredPicture,
+    StoredImage,
     Trajectory,
     read_collection,
     read_trajectory,
@@ -40,7 +40,7 @@ class SpyGenerator:
 
     async def generate(self, request: ImageRequest) -> Image.Image:
         self.sources[request.slot.step, request.slot.attempt] = tuple(map(pixel_digest, request.sources))
-        return picture(f"{request.slot}")
+        return make_image(f"{request.slot}")
 
 
 class SpyCritic:
@@ -76,7 +76,7 @@ PLAN = Plan(
 @pytest.mark.parametrize("given", [0, 2])
 def test_sources_and_critic_inputs_are_those_of_the_run(tmp_path: Path, rule: str, given: int) -> None:
     generator, critic = SpyGenerator(), SpyCritic()
-    request = ["Make it", *(picture(f"given {number}") for number in range(given))]
+    request = ["Make it", *(make_image(f"given {number}") for number in range(given))]
     interleave.generate(
         request,
         out=tmp_path / "col" / "runs" / "one",
@@ -143,17 +143,17 @@ def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
         run_names(tmp_path)
 
 
-def test_pictures_stay_in_their_files_until_they_are_looked_at(tmp_path: Path) -> None:
+def test_images_stay_in_their_files_until_they_are_looked_at(tmp_path: Path) -> None:
     folder = write_run(tmp_path, "run", [[REFUSED, Try()]])
     [trajectory] = read_collection(tmp_path)
     for file in (folder / "images").iterdir():
         file.unlink()
     [(step, first), _] = trajectory.attempts()
-    with pytest.raises(MissingPicture, match="is missing"):
-        trajectory.critic_input(step, first)  # the white canvas has the size of the picture
+    with pytest.raises(MissingImage, match="is missing"):
+        trajectory.critic_input(step, first)  # the white canvas has the size of the image
 
 
-def test_who_looks_at_a_picture_at_the_same_time_shares_it(tmp_path: Path) -> None:
+def test_who_looks_at_an_image_at_the_same_time_shares_it(tmp_path: Path) -> None:
     write_run(tmp_path, "run", [[Try()], [Try()]])
     (trajectory,) = read_collection(tmp_path)
     (first, drawn), (second, _) = list(trajectory.attempts())
@@ -161,31 +161,31 @@ def test_who_looks_at_a_picture_at_the_same_time_shares_it(tmp_path: Path) -> No
     assert seen.after is trajectory.sources_of(second)[-1]
 
 
-def test_an_altered_picture_is_refused_when_it_is_looked_at(tmp_path: Path) -> None:
+def test_an_altered_image_is_refused_when_it_is_looked_at(tmp_path: Path) -> None:
     write_run(tmp_path, "run", [[Try()]])
     [trajectory] = read_collection(tmp_path)
     name = trajectory.record.steps[0].attempts[0].image
     path = trajectory.store.path(name)
     path.write_bytes(path.read_bytes() + b"x")
-    image = trajectory.picture(name)
+    image = trajectory.image(name)
     assert image.size == (8, 6)
-    with pytest.raises(MissingPicture, match="altered"):
+    with pytest.raises(MissingImage, match="altered"):
         image.tobytes()
 
 
-def test_a_stored_picture_is_a_picture_like_any_other(tmp_path: Path) -> None:
+def test_a_stored_image_is_an_image_like_any_other(tmp_path: Path) -> None:
     write_run(tmp_path, "run", [[Try()]])
     [trajectory] = read_collection(tmp_path)
     attempt = trajectory.record.steps[0].attempts[0]
-    image = trajectory.picture(attempt.image)
-    assert isinstance(image, StoredPicture)
-    plain = picture("run/1/1")
+    image = trajectory.image(attempt.image)
+    assert isinstance(image, StoredImage)
+    plain = make_image("run/1/1")
     assert image.resize((4, 3)).tobytes() == plain.resize((4, 3)).tobytes()
     assert pixel_digest(image) == pixel_digest(plain)
     assert image.convert("L").getextrema() == plain.convert("L").getextrema()
 
 
-def test_I01_a_name_of_a_picture_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
+def test_I01_a_name_of_an_image_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     write_run(tmp_path, "run", [[Try()]])
     [trajectory] = read_collection(tmp_path)
     with pytest.raises(interleave.RunError, match="damaged"):

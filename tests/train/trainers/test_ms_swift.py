@@ -61,5 +61,5 @@ def test_a_failed_reward_has_no_advantage(
         TMPDIR=tmp_path,
     )
     assert found["advantages"][5] == pytest.approx(0, abs=1e-3)
-    assert found["advantages"][0] < 0, "accepting a wrong picture is still the worst"
+    assert found["advantages"][0] < 0, "accepting a wrong image is still the worst"
     assert found["with_none"][5] < -1, "without our filling, ms-swift would punish the refusal"

@@ -34,7 +34,7 @@ def test_the_launch_file_composes_with_options_in_its_specs(found: dict[str, obj
     assert found["estimator"] == "interleave.train.trainers.verl_advantages.interleave_grpo"
 
 
-def test_every_row_loads_with_its_pictures(found: dict[str, object], material: Material) -> None:
+def test_every_row_loads_with_its_images(found: dict[str, object], material: Material) -> None:
     assert found["rows"] == material.rows("easyr1/critic_rl.jsonl")
     assert str(found["asked"]).count("<|vision_start|>") == 2
 

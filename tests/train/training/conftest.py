@@ -43,7 +43,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An export of a few rows for every task, with pictures of 64 pixels."""
+    """An export of a few rows for every task, with images of 64 pixels."""
     from making import critic_rl_rows, critic_sft_rows, planner_sft_rows, write_rows
 
     folder = tmp_path_factory.mktemp("export")

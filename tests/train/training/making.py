@@ -15,7 +15,7 @@ from interleave.agents.prompts import PromptPack, load_pack
 from interleave.agents.replies import render_plan, render_verdict
 from interleave.backends.protocols import Message
 from interleave.images import encode_png
-from interleave.types import Picture, Request, Text
+from interleave.types import ImagePart, Request, Text
 from interleave_mini.oracle import judge_attempt, score_attempt
 from interleave_mini.world.drawing import draw
 from interleave_mini.world.mistakes import with_mistake
@@ -32,24 +32,24 @@ SHORT = PromptPack(
 """A pack of a few words: toy models read slowly."""
 
 
-def stored(picture: Image.Image) -> dict[str, Any]:
-    return {"bytes": encode_png(picture), "path": None}
+def stored(image: Image.Image) -> dict[str, Any]:
+    return {"bytes": encode_png(image), "path": None}
 
 
 def parts_of(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Image.Image]]:
-    """Messages and their pictures as an export writes them."""
+    """Messages and their images as an export writes them."""
     rows = [
         {
             "role": message.role,
             "content": [
-                {"type": "image"} if isinstance(part, Picture) else {"type": "text", "text": part.text}
+                {"type": "image"} if isinstance(part, ImagePart) else {"type": "text", "text": part.text}
                 for part in message.parts
             ],
         }
         for message in messages
     ]
-    pictures = [part.image for message in messages for part in message.parts if isinstance(part, Picture)]
-    return rows, pictures
+    images = [part.image for message in messages for part in message.parts if isinstance(part, ImagePart)]
+    return rows, images
 
 
 def answer(text: str) -> list[dict[str, Any]]:
@@ -76,13 +76,13 @@ def attempts(count: int, *, seed: int = 0, side: int = 256) -> list[dict[str, An
 def critic_sft_rows(count: int, *, pack: PromptPack = SHORT, side: int = 256) -> list[dict[str, Any]]:
     rows = []
     for index, attempt in enumerate(attempts(count)):
-        prompt, pictures = parts_of(critic_messages(attempt["seen"], pack))
+        prompt, images = parts_of(critic_messages(attempt["seen"], pack))
         rows.append(
             {
                 "id": f"critic/{index}",
                 "prompt": prompt,
                 "completion": answer(render_verdict(attempt["verdict"])),
-                "images": [stored(picture.resize((side, side))) for picture in pictures],
+                "images": [stored(image.resize((side, side))) for image in images],
             }
         )
     return rows
@@ -92,13 +92,13 @@ def planner_sft_rows(count: int, *, pack: PromptPack = SHORT) -> list[dict[str, 
     rng, rows = Random(1), []
     for index in range(count):
         task = sample_task("story", rng)
-        prompt, pictures = parts_of(planner_messages(Request((Text(task.text),)), pack))
+        prompt, images = parts_of(planner_messages(Request((Text(task.text),)), pack))
         rows.append(
             {
                 "id": f"planner/{index}",
                 "prompt": prompt,
                 "completion": answer(render_plan(task.plan())),
-                "images": [stored(picture) for picture in pictures],
+                "images": [stored(image) for image in images],
             }
         )
     return rows
@@ -108,12 +108,12 @@ def critic_rl_rows(count: int, *, pack: PromptPack = SHORT, side: int = 256) -> 
     rows = []
     for index, attempt in enumerate(attempts(count)):
         seen, scores = attempt["seen"], attempt["scores"]
-        prompt, pictures = parts_of(critic_messages(seen, pack))
+        prompt, images = parts_of(critic_messages(seen, pack))
         rows.append(
             {
                 "id": f"rl/{index}",
                 "prompt": prompt,
-                "images": [stored(picture.resize((side, side))) for picture in pictures],
+                "images": [stored(image.resize((side, side))) for image in images],
                 "planned_prompt": seen.planned_prompt,
                 "used_prompt": seen.prompt,
                 "sources": [],
@@ -130,15 +130,15 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
     import pyarrow as pa
     import pyarrow.parquet
 
-    picture = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     part = pa.struct([("type", pa.string()), ("text", pa.string())])
     message = pa.struct([("role", pa.string()), ("content", pa.list_(part))])
     kinds = {
         "id": pa.string(),
         "prompt": pa.list_(message),
         "completion": pa.list_(message),
-        "images": pa.list_(picture),
-        "sources": pa.list_(picture),
+        "images": pa.list_(image),
+        "sources": pa.list_(image),
         "planned_prompt": pa.string(),
         "used_prompt": pa.string(),
         "success": pa.bool_(),

@@ -1,4 +1,4 @@
-"""Batches made quickly are TRL's, number by number; pictures from shared memory are the pictures decoded."""
+"""Batches made quickly are TRL's, number by number; images from shared memory are the images decoded."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import torch
 from making import critic_sft_rows, planner_sft_rows
 from PIL import Image
 
-from interleave.images import decode_picture, encode_png
+from interleave.images import decode_image, encode_png
 from interleave.local.processors import load_processor
 from interleave.local.qwen3_vl.uint8_pixels import use_uint8_processor
 from interleave.train.collator import FastCollator, SftCollator
 from interleave.train.models import FeatureCache, caching_image_processor
 from interleave.train.rows import decode_rows
-from interleave.train.shared_memory_images import SharedPictures
+from interleave.train.shared_memory_images import SharedImages
 
 
 def decoded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ def test_what_is_not_plain_is_left_to_trl(processors: Any, samples: Any) -> None
     quick = FastCollator.for_processor(processors[1])
     assert quick is not None
     row = samples["pictures"][0]
-    large = {**row, "images": [picture.resize((300, 200)) for picture in row["images"]]}
+    large = {**row, "images": [image.resize((300, 200)) for image in row["images"]]}
     marked = {
         **row,
         "completion": [{"role": "assistant", "content": [{"type": "text", "text": "<|image_pad|>"}]}],
@@ -83,13 +83,13 @@ def noise(seed: int, side: int = 64) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def decode_all(kept: SharedPictures, files: list[bytes]) -> None:
+def decode_all(kept: SharedImages, files: list[bytes]) -> None:
     for file in files:
-        kept.get(file, partial(decode_picture, file))
+        kept.get(file, partial(decode_image, file))
 
 
-def test_a_picture_is_decoded_once_by_all_processes() -> None:
-    kept = SharedPictures(1)
+def test_an_image_is_decoded_once_by_all_processes() -> None:
+    kept = SharedImages(1)
     files = [encode_png(noise(seed)) for seed in range(4)]
     fork = multiprocessing.get_context("fork")
     children = [fork.Process(target=decode_all, args=(kept, files)) for _ in range(2)]
@@ -99,17 +99,17 @@ def test_a_picture_is_decoded_once_by_all_processes() -> None:
         child.join()
     assert len(kept) == len(files)
     for seed, file in enumerate(files):
-        picture = kept.get(file, lambda: pytest.fail("decoded again"))
-        assert picture.tobytes() == noise(seed).tobytes()
+        image = kept.get(file, lambda: pytest.fail("decoded again"))
+        assert image.tobytes() == noise(seed).tobytes()
 
 
 def test_a_full_memory_takes_no_more() -> None:
-    kept = SharedPictures(1)
+    kept = SharedImages(1)
     files = [encode_png(noise(seed, side=256)) for seed in range(7)]  # five of them are a megabyte
     for _ in range(2):
         for seed, file in enumerate(files):
-            picture = kept.get(file, partial(decode_picture, file))
-            assert picture.tobytes() == noise(seed, side=256).tobytes()
+            image = kept.get(file, partial(decode_image, file))
+            assert image.tobytes() == noise(seed, side=256).tobytes()
     assert len(kept) == 5
 
 
@@ -117,9 +117,9 @@ def test_cached_features_are_the_features_computed(toy: Path, tmp_path: Path, sa
     plain = load_processor(toy, "qwen3_vl").image_processor
     cache = FeatureCache(10_000_000)
     cached = caching_image_processor(plain, cache)
-    pictures = [picture for row in samples["pictures"] for picture in row["images"]]
+    images = [image for row in samples["pictures"] for image in row["images"]]
     for _ in range(2):
-        wanted, made = (each(pictures, return_tensors="pt") for each in (plain, cached))
+        wanted, made = (each(images, return_tensors="pt") for each in (plain, cached))
         assert all(torch.equal(made[name], wanted[name]) for name in ("pixel_values", "image_grid_thw"))
     for name, each in (("plain", plain), ("cached", cached)):
         each.save_pretrained(tmp_path / name)

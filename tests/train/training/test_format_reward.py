@@ -13,7 +13,7 @@ GOOD = '<think>seen</think><answer>{"previous_step_success": false, "refine_prom
 NEAR_MISSES = {
     "empty": "",
     "only a bracket": "<",
-    "prose": "The picture is right.",
+    "prose": "The image is right.",
     "no thinking": '<answer>{"previous_step_success": true, "refine_prompt": ""}</answer>',
     "no answer tag": '<think>seen</think>{"previous_step_success": true, "refine_prompt": ""}',
     "answer before thinking": GOOD.removeprefix("<think>seen</think>") + "<think>seen</think>",

@@ -50,7 +50,7 @@ def test_batches_do_not_come_in_order_of_length() -> None:
 def test_lengths_are_those_of_the_batch_but_for_the_template(toy: Path, tmp_path: Path) -> None:
     made = critic_sft_rows(3, side=64)
     made[1]["completion"] = answer("drölf " * 50)
-    made[2]["prompt"] = [{"role": "user", "content": [{"type": "text", "text": "no picture"}]}]
+    made[2]["prompt"] = [{"role": "user", "content": [{"type": "text", "text": "no image"}]}]
     made[2]["images"] = []
     files = [write_rows(tmp_path / f"{number}.parquet", made) for number in range(2)]
     rows = read_rows(RowFiles(tuple(files)), "critic")

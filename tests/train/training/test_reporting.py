@@ -204,8 +204,8 @@ def test_the_page_of_grpo_has_one_card_for_a_row(tmp_path: Path) -> None:
     samples = [Sample.of_row({**row, "sources": []}) for row in critic_rl_rows(2) for _ in range(8)]
     results = [Result(0.5 + place / 100, None, Case.SUCCESS) for place in range(16)]
     page = SamplePage(tmp_path, "GRPO")
-    picture = Image.new("RGB", (8, 8))
-    page.add(3, ScoredBatch(samples, [f"reply {n}" for n in range(16)], results), [[picture, picture]] * 16)
+    image = Image.new("RGB", (8, 8))
+    page.add(3, ScoredBatch(samples, [f"reply {n}" for n in range(16)], results), [[image, image]] * 16)
     assert [len(card.answers) for card in page.shown] == [4, 4]
     text = page.write().read_text("utf-8")
     assert text.count("<article>") == 2

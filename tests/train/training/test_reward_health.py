@@ -50,7 +50,7 @@ def test_K02_one_failure_of_a_group_is_left_out_alone() -> None:
 
 
 def test_the_survivors_of_a_failed_group_teach_nothing() -> None:
-    """Six refusals of a wrong picture, of which one got a reward, a bad one; two took the picture."""
+    """Six refusals of a wrong image, of which one got a reward, a bad one; two took the image."""
     totals = [None, None, None, None, None, 0.6, 0.7, 0.7]
     drawn = [False] * 5 + [True] + [False] * 2
     advantages = batch_advantages(totals, 8)
@@ -85,7 +85,7 @@ def test_one_failure_in_a_small_step_is_bad_luck_and_two_are_not() -> None:
 
 
 def test_what_needed_no_drawing_does_not_hide_failures() -> None:
-    """Nine tenths took the picture: two failures of three are much, and few of all samples."""
+    """Nine tenths took the image: two failures of three are much, and few of all samples."""
     totals: list[float | None] = [0.7] * 61 + [None, None, 0.9]
     step = screened(totals, [False] * 63 + [True], [number // 8 for number in range(64)])
     assert step.discarded
@@ -162,7 +162,7 @@ class Painter:
 
 
 class Judge:
-    """Marks every picture as worse than before, and fails when it is told to."""
+    """Marks every image as worse than before, and fails when it is told to."""
 
     def __init__(self, fails: Callable[[int], bool]) -> None:
         self.calls = 0
@@ -263,7 +263,7 @@ def test_trainers_without_masks_are_stopped_above_a_tenth(judged: Callable[..., 
             ms_swift.InterleaveReward()(REPLIES, **COLUMNS)
 
 
-def test_ms_swift_finds_pictures_where_its_own_variable_says(
+def test_ms_swift_finds_images_where_its_own_variable_says(
     judged: Callable[..., None], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from PIL import Image

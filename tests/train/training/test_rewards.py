@@ -174,7 +174,7 @@ def test_a_redraw_starts_from_the_sources_of_the_row() -> None:
 
 
 @pytest.mark.parametrize(("reply", "accuracy", "expected"), [(accept(), 1, 0.8), (reject(), 0, 0.7)])
-def test_a_right_picture_is_never_drawn_again(reply: str, accuracy: float, expected: float) -> None:
+def test_a_right_image_is_never_drawn_again(reply: str, accuracy: float, expected: float) -> None:
     painter = Painter()
     result = score(core(painter), sample(success=True), reply)
     assert result.parts == Parts(format=1, accuracy=accuracy, semantics=0.5, quality=0.5)
@@ -195,7 +195,7 @@ def test_a_right_picture_is_never_drawn_again(reply: str, accuracy: float, expec
         (accept(), False, "plain", -1.0),
     ],
 )
-def test_refusing_a_right_picture_may_cost_more_than_taking_a_wrong_one(
+def test_refusing_a_right_image_may_cost_more_than_taking_a_wrong_one(
     reply: str, success: bool, form: Any, expected: float
 ) -> None:
     weighed = core(weights=Weights(form=form, false_alarm=1.5))
@@ -217,7 +217,7 @@ def test_what_a_false_alarm_costs_counts_where_advantages_are_not_divided() -> N
     assert advantages(1.0, "none")[-1] == pytest.approx(2 * advantages(0.0, "none")[-1])
 
 
-def test_a_wrong_picture_that_is_taken_is_no_change() -> None:
+def test_a_wrong_image_that_is_taken_is_no_change() -> None:
     painter = Painter()
     result = score(core(painter), sample(), accept())
     assert result.parts == Parts(format=1, accuracy=0, semantics=0.5, quality=0.5)
@@ -231,7 +231,7 @@ def test_a_wrong_picture_that_is_taken_is_no_change() -> None:
     [(accept(), "a cat, used"), (accept().replace('""', '"a cat, echoed"'), "a cat, echoed")],
     ids=["no prompt", "its prompt"],
 )
-def test_a_wrong_picture_that_is_taken_is_drawn_again_where_that_is_chosen(reply: str, prompt: str) -> None:
+def test_a_wrong_image_that_is_taken_is_drawn_again_where_that_is_chosen(reply: str, prompt: str) -> None:
     painter = Painter()
     result = score(core(painter, weights=Weights(accepted_failures="redraw")), sample(), reply)
     assert [request.prompt for request in painter.asked] == [prompt] == [result.prompt]
@@ -387,10 +387,10 @@ def test_K03_whatever_a_scorer_answers_that_is_no_mark_is_masked(marks: Any) -> 
 
 @pytest.mark.parametrize(
     "drawn",
-    [None, "a picture", 7, Image.new("RGB", (9000, 1))],
+    [None, "an image", 7, Image.new("RGB", (9000, 1))],
     ids=["nothing", "text", "a number", "too wide"],
 )
-def test_K03_whatever_a_generator_draws_that_is_no_picture_is_masked(drawn: Any) -> None:
+def test_K03_whatever_a_generator_draws_that_is_no_image_is_masked(drawn: Any) -> None:
     class Odd(Painter):
         async def generate(self, request: ImageRequest) -> Any:
             return drawn

@@ -68,7 +68,7 @@ def test_an_export_without_rows_for_rl_says_what_there_is(rows: list[dict[str, A
         find_rows(tmp_path, "grpo")
 
 
-def test_pictures_may_be_files_beside_the_rows(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_images_may_be_files_beside_the_rows(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     Image.new("RGB", (64, 64), "red").save(tmp_path / "one.png")
     row = {**rows[0], "images": [{"bytes": None, "path": "one.png"}] * 2}
     write_rows(tmp_path / "critic_sft.parquet", [row])
@@ -84,7 +84,7 @@ def missing_file(rows: list[dict[str, Any]]) -> None:
     rows[2]["images"][0] = {"bytes": None, "path": "gone.png"}
 
 
-def no_picture(rows: list[dict[str, Any]]) -> None:
+def no_image(rows: list[dict[str, Any]]) -> None:
     rows[2]["images"][0] = {"bytes": None, "path": None}
 
 
@@ -96,7 +96,7 @@ def no_answer(rows: list[dict[str, Any]]) -> None:
     rows[2]["completion"][0]["content"][0]["text"] = "it looks fine"
 
 
-@pytest.mark.parametrize("spoil", [broken_png, missing_file, no_picture, one_too_few, no_answer])
+@pytest.mark.parametrize("spoil", [broken_png, missing_file, no_image, one_too_few, no_answer])
 def test_K15_a_row_that_cannot_be_used_is_named_by_its_number(spoil: Any, tmp_path: Path) -> None:
     rows = critic_sft_rows(4, side=64)
     spoil(rows)
@@ -119,10 +119,10 @@ ODD_COLUMNS: dict[str, tuple[str, list[Any]]] = {
     ),
     "nothing but nulls": ("completion", [None] * 4),
     "a nested list of messages": ("completion", [[MESSAGES]] * 4),
-    "pictures that are texts": ("images", [["a.png"]] * 4),
-    "pictures that are numbers": ("images", [[1]] * 4),
-    "pictures in no list": ("images", [{"bytes": b"", "path": ""}] * 4),
-    "pictures of other fields": ("images", [[{"url": "x"}]] * 4),
+    "images that are texts": ("images", [["a.png"]] * 4),
+    "images that are numbers": ("images", [[1]] * 4),
+    "images in no list": ("images", [{"bytes": b"", "path": ""}] * 4),
+    "images of other fields": ("images", [[{"url": "x"}]] * 4),
     "pictures whose bytes are text": ("images", [[{"bytes": "x", "path": "x"}]] * 4),
     "pictures whose path is a number": ("images", [[{"bytes": b"x", "path": 1}]] * 4),
 }
@@ -161,9 +161,7 @@ def test_a_row_with_a_null_in_it_is_named(column: str, value: Any, tmp_path: Pat
     rows = critic_sft_rows(4, side=64)
     rows[2][column] = value
     write_rows(tmp_path / "critic_sft.parquet", rows)
-    with pytest.raises(
-        InputError, match=r"critic_sft.parquet row 3 \('critic/2'\): a (value|picture) is null"
-    ):
+    with pytest.raises(InputError, match=r"critic_sft.parquet row 3 \('critic/2'\): a(n image| value) is null"):
         inspect(tmp_path)
 
 
@@ -187,11 +185,11 @@ def test_K12_a_row_whose_scores_or_label_are_missing_is_named(
 def test_K13_several_processes_find_what_one_finds(
     workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave.train.inspection.MANY_PICTURES", 4)
+    monkeypatch.setattr("interleave.train.inspection.MANY_IMAGES", 4)
     rows = critic_sft_rows(4, side=64)
     write_rows(tmp_path / "critic_sft.parquet", [*rows, rows[0]])
     found = inspect(tmp_path, workers=workers)
-    assert (found.rows, found.pictures, found.duplicates) == (5, 10, 1)
+    assert (found.rows, found.images, found.duplicates) == (5, 10, 1)
 
 
 def job(tmp_path: Path, **options: Any) -> TrainingJob:
@@ -215,7 +213,7 @@ def test_K15_all_bad_rows_are_named_by_file_number_and_id(spoiled: Path) -> None
         open_rows(job(spoiled), lambda message: None)
     said = str(caught.value)
     assert said.startswith("7 of 9 rows cannot be used: ")
-    assert f"{spoiled}/critic_sft-1.parquet row 2 ('critic/1'): it has 1 pictures for 2 places" in said
+    assert f"{spoiled}/critic_sft-1.parquet row 2 ('critic/1'): it has 1 images for 2 places" in said
     assert f"{spoiled}/critic_sft-2.parquet row 1 ('critic/4'): " in said
     assert "; and 2 more. Fix the export, or leave such rows out with --skip-bad" in said
 
@@ -258,13 +256,13 @@ def test_rows_for_verl_are_those_for_trl(form: str, tmp_path: Path) -> None:
 
     from run_folders import random_collection  # type: ignore[import-not-found]
 
-    from interleave.train.data.export.images import PictureForm
+    from interleave.train.data.export.images import ImageForm
     from interleave.train.data.export.stage import ExportOptions, export
     from interleave.train.data.select.stage import select
 
     select([random_collection(tmp_path / "col", Random("verl"), 30)], tmp_path / "chosen")
     for name in ("trl", "verl"):
-        options = ExportOptions((name,), validation=0, pictures=PictureForm(form))
+        options = ExportOptions((name,), validation=0, images=ImageForm(form))
         export(tmp_path / "chosen", tmp_path / name, options)
     found = [find_rows(tmp_path / name, "grpo")[0] for name in ("trl", "verl")]
     assert [files.folder.name for files in found] == ["trl", "verl"]

@@ -142,7 +142,7 @@ def test_labels_cover_the_answer_only(toy: Path, data: Path, task: Any) -> None:
     assert not (batch["labels"] == learner.processor.image_token_id).any()
 
 
-def test_pictures_remembered_are_the_pictures_made(toy: Path, data: Path) -> None:
+def test_images_remembered_are_the_images_made(toy: Path, data: Path) -> None:
     rows = read_rows(find_rows(data, "critic")[0], "critic")
     plain, remembering = (load_trainable_model(recipe(toy).model, picture_cache_mb=size) for size in (0, 1))
     for _ in range(2):
@@ -153,7 +153,7 @@ def test_pictures_remembered_are_the_pictures_made(toy: Path, data: Path) -> Non
         assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_text_and_pictures_may_share_a_batch(toy: Path, data: Path, tmp_path: Path) -> None:
+def test_text_and_images_may_share_a_batch(toy: Path, data: Path, tmp_path: Path) -> None:
     mixed = [*critic_sft_rows(1, side=64)]
     text_only = {
         "id": "text",

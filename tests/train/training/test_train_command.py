@@ -98,12 +98,12 @@ def test_the_check_prints_the_plan_the_memory_and_the_first_batch_and_trains_not
     assert sft("--data", data, "--model", toy, "--config", "debug-sft", "--out", out, "--check") == 0
     said = capsys.readouterr().out
     assert "4 rows" in said
-    assert "8 pictures, all looked at" in said
+    assert "8 images, all looked at" in said
     assert "255,776 parameters, 255,776 of them learn (100.0%)" in said
     assert "20 of 4 rows: 4 at once × 1 × 1 processes" in said
     assert "memory      about " in said
     masked, learned = said.split("--- LEARNED")
-    assert "⟨picture: 4 tokens⟩" in masked
+    assert "⟨image: 4 tokens⟩" in masked
     assert "previous_step_success" not in masked
     assert "previous_step_success" in learned
     assert not out.exists()

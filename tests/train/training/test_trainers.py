@@ -31,7 +31,7 @@ BROKEN = {"generator": "world", "scorer": "scripted:./none.jsonl"}
 
 @pytest.fixture(scope="module")
 def wrong() -> dict[str, Any]:
-    """A row whose picture is labelled wrong."""
+    """A row whose image is labelled wrong."""
     return next(row for row in critic_rl_rows(2) if not row["success"])
 
 
@@ -205,7 +205,7 @@ def test_ms_swift_is_called_with_columns_and_cannot_mask(
     assert not ms_swift.register(), "ms-swift is not installed here"
 
 
-def test_pictures_come_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_come_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from PIL import Image
 
     from interleave.images import encode_png
@@ -223,9 +223,9 @@ def test_pictures_come_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyP
         {"path": "images/red.png", "bytes": None},
     ]
     for form in [*forms, "images/red.png", f"file://{tmp_path}/images/red.png"]:
-        assert shared.as_picture(form, tmp_path).getpixel((0, 0)) == (255, 0, 0)
+        assert shared.as_image(form, tmp_path).getpixel((0, 0)) == (255, 0, 0)
     with pytest.raises(InputError, match="bytes or a path are expected"):
-        shared.as_picture(42, tmp_path)
+        shared.as_image(42, tmp_path)
 
 
 @pytest.mark.parametrize("variable", ["INTERLEAVE_IMAGES", "ROOT_IMAGE_DIR"])

@@ -26,7 +26,7 @@ FIRST_THINGS = 2
 
 
 class MiniChains:
-    """Random scenes, edited in exact words; the reader says whether a picture shows the true scene."""
+    """Random scenes, edited in exact words; the reader says whether an image shows the true scene."""
 
     def chains(self, protocol: Protocol_, count: int, steps: int, seed: int) -> list[Chain]:
         made = {"noop": _unchanged, "cycle": _there_and_back, "chain": _edits, "twins": _moves}[protocol]
@@ -38,15 +38,15 @@ class MiniChains:
             chains.append(Chain(f"{protocol}-{number}", draw(start), links, whole_starts_from_first=False))
         return chains
 
-    def right(self, pictures: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
+    def right(self, images: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
         reader = shared_batched_reader()
-        return [shows(reader.read(picture), truth) for picture, truth in zip(pictures, truths, strict=True)]
+        return [shows(reader.read(image), truth) for image, truth in zip(images, truths, strict=True)]
 
-    def mixed_up(self, picture: Image, truth: Any) -> bool:
+    def mixed_up(self, image: Image, truth: Any) -> bool:
         """Whether, of two things alike but for their size, one stands where the other should."""
         if not any(_has_twin(thing, truth) for thing in truth.things.values()):
             return False
-        seen = shared_batched_reader().read(picture).scene
+        seen = shared_batched_reader().read(image).scene
         for cell, thing in truth.things.items():
             found = seen.cells[cell]
             twin = replace(thing, size=_other_size(thing.size))

@@ -1,7 +1,7 @@
 """The attempts of the critics' exam: drawn once, the same for every critic, each known to be right or wrong.
 
 Every attempt is a step of a true plan of the test split, drawn from its short prompt as a planner writes it.
-The picture before it is as in use: the user's where the user gives one (the world draws it), else one the
+The image before it is as in use: the user's where the user gives one (the world draws it), else one the
 generator drew itself, from the exact description; where the reader does not find that one right, the world's.
 """
 
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import ValidationError
 
 from interleave import ConfigurationError, ImageGenerator, ImageRequest, Slot
-from interleave.plugin import PictureStore, Value, backends, folder_lock, write_atomic
-from interleave_mini.bench.scores import read_pictures, stored_picture
+from interleave.plugin import ImageStore, Value, backends, folder_lock, write_atomic
+from interleave_mini.bench.scores import read_images, stored_image
 from interleave_mini.bench.systems import same_model
 from interleave_mini.bench.task_file import shipped_tasks
 from interleave_mini.bench.tasks import Task
@@ -39,7 +39,7 @@ LIMIT = 5
 """How many times the requested attempts are drawn at most, in search of failures."""
 DRAW_BATCH = 250
 """Attempts drawn before failures are counted again."""
-PICTURE_THREADS = 8
+IMAGE_THREADS = 8
 ATTEMPTS_NAME, SETTINGS_NAME, LOCK_NAME = "attempts.jsonl", "exam.json", "exam.lock"
 
 Item = TypeVar("Item")
@@ -48,14 +48,14 @@ ItemResult = TypeVar("ItemResult")
 
 @dataclass(frozen=True)
 class Question:
-    """A step to draw, and what a right picture of it shows."""
+    """A step to draw, and what a right image of it shows."""
 
     id: str
     suite: str
     prompt: str
     before: Scene | None
     given: bool
-    """Whether the picture before is the user's."""
+    """Whether the image before is the user's."""
     target: Scene
     slot: Slot
 
@@ -66,7 +66,7 @@ class Question:
 
 
 class Attempt(Value):
-    """A question with its pictures, by their names in the store."""
+    """A question with its images, by their names in the store."""
 
     id: str
     suite: str
@@ -94,11 +94,11 @@ class Exam:
     concurrency: int = 16
 
     @property
-    def store(self) -> PictureStore:
-        return PictureStore(self.folder)
+    def store(self) -> ImageStore:
+        return ImageStore(self.folder)
 
-    def picture(self, name: str) -> Image:
-        return stored_picture(self.store.path(name))
+    def image(self, name: str) -> Image:
+        return stored_image(self.store.path(name))
 
     def attempts(self) -> list[Attempt]:
         """The attempts drawn so far."""
@@ -109,7 +109,7 @@ class Exam:
     ) -> list[Attempt]:
         """Draw until there are `count` attempts with `failures` failures among them, or the limit is reached.
 
-        Other processes wait on a lock: all must have the same pictures.
+        Other processes wait on a lock: all must have the same images.
         """
         with folder_lock(self.folder, LOCK_NAME):
             return self._prepare(generator, count, failures, report)
@@ -133,7 +133,7 @@ class Exam:
         return drawn
 
     async def draw(self, requests: Sequence[ImageRequest]) -> list[Image]:
-        """Draw many pictures concurrently."""
+        """Draw many images concurrently."""
         if not requests:
             return []
         generator = backends.RetriedGenerator("the generator", self.generator())
@@ -147,7 +147,7 @@ class Exam:
             for each, before in zip(questions, befores, strict=True)
         ]
         afters = await self.draw(asked)
-        readings = await asyncio.to_thread(read_pictures, afters)
+        readings = await asyncio.to_thread(read_images, afters)
         names = await asyncio.to_thread(self.keep, [*befores, *afters])
         return [
             Attempt(
@@ -164,25 +164,25 @@ class Exam:
         ]
 
     async def _befores(self, questions: Sequence[Question]) -> list[Image | None]:
-        """The picture before every step: the generator's own if it is right and not given by the user."""
+        """The image before every step: the generator's own if it is right and not given by the user."""
         wanted = [(each, each.before) for each in questions if each.before and not each.given]
         drawn = await self.draw(
             [ImageRequest(scene_prompt(scene, exact=True), each.seed(0)) for each, scene in wanted]
         )
-        readings = await asyncio.to_thread(read_pictures, drawn)
+        readings = await asyncio.to_thread(read_images, drawn)
         own = {
-            each.id: picture
-            for (each, scene), picture, reading in zip(wanted, drawn, readings, strict=True)
+            each.id: image
+            for (each, scene), image, reading in zip(wanted, drawn, readings, strict=True)
             if shows(reading, scene)
         }
         return [own.get(each.id) or (draw(each.before) if each.before else None) for each in questions]
 
-    def keep(self, pictures: Sequence[Image | None]) -> list[str | None]:
-        """Store pictures and return their names."""
+    def keep(self, images: Sequence[Image | None]) -> list[str | None]:
+        """Store images and return their names."""
         self.folder.mkdir(parents=True, exist_ok=True)
         store = self.store
-        with ThreadPoolExecutor(PICTURE_THREADS) as pool:
-            return list(pool.map(lambda picture: store.put(picture) if picture else None, pictures))
+        with ThreadPoolExecutor(IMAGE_THREADS) as pool:
+            return list(pool.map(lambda image: store.put(image) if image else None, images))
 
     def _keep_settings(self, settings: ExamSettings) -> None:
         path = self.folder / SETTINGS_NAME
@@ -197,7 +197,7 @@ class Exam:
 
 
 def of_other_steps(attempts: Sequence[Attempt], targets: Mapping[str, Scene]) -> list[Attempt]:
-    """Attempts with the right picture of another step of the same task in place of their own: all wrong."""
+    """Attempts with the right image of another step of the same task in place of their own: all wrong."""
     tasks: dict[str, list[Attempt]] = {}
     for each in attempts:
         tasks.setdefault(each.id.rpartition("/")[0], []).append(each)

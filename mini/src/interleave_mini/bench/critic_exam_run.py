@@ -1,7 +1,7 @@
-"""The critics' exam: their verdicts on the attempts, and the pictures drawn from their refined prompts.
+"""The critics' exam: their verdicts on the attempts, and the images drawn from their refined prompts.
 
-A failure counts as repaired when the critic rejects it and the picture drawn from its prompt is right. The
-baseline is simply drawing again: the same prompt, from the same picture, with the same new seed.
+A failure counts as repaired when the critic rejects it and the image drawn from its prompt is right. The
+baseline is simply drawing again: the same prompt, from the same image, with the same new seed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from interleave_mini.bench.critic_exam import (
     read_lines,
     write_lines,
 )
-from interleave_mini.bench.scores import Difference, difference, read_pictures
+from interleave_mini.bench.scores import Difference, difference, read_images
 from interleave_mini.bench.systems import same_model
 from interleave_mini.intervals import Estimate, estimate
 from interleave_mini.reader.scores import shows
@@ -76,10 +76,10 @@ class CriticResult(Value):
     caught: Estimate
     """The share of failures that it rejects."""
     false_alarms: Estimate
-    """The share of right pictures that it rejects."""
+    """The share of right images that it rejects."""
     unreadable: Estimate
     other_steps: Estimate | None
-    """The share of right pictures of another step of the same task that it rejects."""
+    """The share of right images of another step of the same task that it rejects."""
     tokens: float
     """Written for a verdict, on average."""
     repaired: Estimate
@@ -94,7 +94,7 @@ class CriticResult(Value):
 
 
 class Examiner:
-    """Examines critics; verdicts and pictures that exist already are read from disk."""
+    """Examines critics; verdicts and images that exist already are read from disk."""
 
     def __init__(self, exam: Exam, attempts: Sequence[Attempt], report: Callable[[str], None]) -> None:
         self.exam = exam
@@ -150,15 +150,15 @@ class Examiner:
 
     def again(self) -> dict[str, Redrawn]:
         """All failures, drawn again with the same prompt."""
-        with folder_lock(self.exam.folder, LOCK_NAME):  # the same pictures for all processes
+        with folder_lock(self.exam.folder, LOCK_NAME):  # the same images for all processes
             prompts = {each.id: each.prompt for each in self.failures}
             return self._drawn(self.exam.folder / AGAIN_NAME, prompts)
 
     async def _judged(self, attempts: Sequence[Attempt], model: Any, pack: PromptPack) -> list[Judged]:
         async def one(attempt: Attempt) -> Judged:
-            open_picture = self.exam.picture
-            before = await asyncio.to_thread(open_picture, attempt.before) if attempt.before else None
-            after = await asyncio.to_thread(open_picture, attempt.after)
+            open_image = self.exam.image
+            before = await asyncio.to_thread(open_image, attempt.before) if attempt.before else None
+            after = await asyncio.to_thread(open_image, attempt.after)
             counter = TokenCounter(model) if isinstance(model, VisionLanguageModel) else None
             critic: Critic = agents.VlmCritic(RetriedVlm("the critic", counter), pack) if counter else model
             slot = self.questions[attempt.id.partition(":")[0]].slot
@@ -182,11 +182,11 @@ class Examiner:
 
         def request(identity: str) -> ImageRequest:
             question, before = self.questions[identity], attempts[identity].before
-            sources = (self.exam.picture(before),) if before else ()
+            sources = (self.exam.image(before),) if before else ()
             return ImageRequest(prompts[identity], question.seed(2), sources, question.slot)
 
         drawn = await self.exam.draw([request(identity) for identity in prompts])
-        readings = await asyncio.to_thread(read_pictures, drawn)
+        readings = await asyncio.to_thread(read_images, drawn)
         names = await asyncio.to_thread(self.exam.keep, drawn)
         return {
             identity: Redrawn(

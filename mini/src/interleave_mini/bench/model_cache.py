@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CompressedPicture:
-    """A picture in memory, lightly compressed: thousands are kept, and few are used again."""
+class CompressedImage:
+    """An image in memory, lightly compressed: thousands are kept, and few are used again."""
 
     size: tuple[int, int]
     pixels: bytes
 
     @classmethod
-    def of(cls, image: Image) -> CompressedPicture:
+    def of(cls, image: Image) -> CompressedImage:
         plain = images.as_rgb(image)
         return cls(plain.size, zlib.compress(plain.tobytes(), 1))
 
-    def picture(self) -> Image:
+    def image(self) -> Image:
         from PIL import Image
 
         return Image.frombytes("RGB", self.size, zlib.decompress(self.pixels))
@@ -54,14 +54,14 @@ class CachingGenerator:
     def __init__(self, generator: ImageGenerator) -> None:
         self._generator = generator
         self.capabilities = generator.capabilities
-        self._pictures: dict[tuple[Any, ...], CompressedPicture] = {}
+        self._images: dict[tuple[Any, ...], CompressedImage] = {}
 
     async def generate(self, request: ImageRequest) -> Image:
         key = (request.prompt, request.seed, *map(images.pixel_digest, request.sources))
-        if (kept := self._pictures.get(key)) is not None:
-            return await asyncio.to_thread(kept.picture)
+        if (kept := self._images.get(key)) is not None:
+            return await asyncio.to_thread(kept.image)
         drawn = await self._generator.generate(request)
-        self._pictures[key] = await asyncio.to_thread(CompressedPicture.of, drawn)
+        self._images[key] = await asyncio.to_thread(CompressedImage.of, drawn)
         return drawn
 
 
@@ -93,7 +93,7 @@ class CachingAgent:
         self._answers: dict[tuple[Any, ...], Any] = {}
 
     async def plan(self, request: Request) -> Plan:
-        key = (request.text, *map(images.pixel_digest, request.pictures))
+        key = (request.text, *map(images.pixel_digest, request.images))
         if key not in self._answers:
             self._answers[key] = await self._agent.plan(request)
         answer: Plan = self._answers[key]

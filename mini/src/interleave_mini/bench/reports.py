@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interleave import Outcome
-from interleave.plugin import PictureStore, render, write_atomic
+from interleave.plugin import ImageStore, render, write_atomic
 from interleave_mini.bench.ablation import ExamResult, Line, Table, TableRow
 from interleave_mini.bench.critic_exam import Attempt
 from interleave_mini.bench.critic_exam_run import CriticResult, Examiner, Judged, Redrawn
@@ -49,7 +49,7 @@ _MAIN = {row.key for row in ROWS if not row.further}
 
 @dataclass(frozen=True)
 class ReportCell:
-    """One step in the page: the true picture and caption, and those of the answer."""
+    """One step in the page: the true image and caption, and those of the answer."""
 
     truth: str | None
     truth_text: str
@@ -99,7 +99,7 @@ def _cell(answered: Answered, place: int) -> ReportCell:
     truth, score = task.steps[place], answered.score.steps[place]
     step = record.steps[place] if record and place < len(record.steps) else None
     attempt = step.attempt if step else None
-    store = PictureStore(Path(answered.score.folder))
+    store = ImageStore(Path(answered.score.folder))
     return ReportCell(
         truth=None if task.text_only else _thumbnail(draw(truth.scene)),
         truth_text=truth.caption,
@@ -155,19 +155,19 @@ def write_refinements(examiner: Examiner, result: CriticResult, out: Path) -> Pa
 def _shown(
     number: int, examiner: Examiner, attempt: Attempt, judged: Judged, redrawn: Redrawn | None, again: Redrawn
 ) -> Shown:
-    picture, verdict = examiner.exam.picture, judged.verdict
+    image, verdict = examiner.exam.image, judged.verdict
     return Shown(
         number=number,
         suite=attempt.suite,
         prompt=attempt.prompt,
-        before=_data_url(picture(attempt.before)) if attempt.before else None,
-        failed=_data_url(picture(attempt.after)),
+        before=_data_url(image(attempt.before)) if attempt.before else None,
+        failed=_data_url(image(attempt.after)),
         said=OUTCOME_WORDS[verdict.outcome],
         reasoning=verdict.reasoning,
         refined_prompt=verdict.refined_prompt or "",
-        redrawn=_data_url(picture(redrawn.image)) if redrawn else None,
+        redrawn=_data_url(image(redrawn.image)) if redrawn else None,
         repaired=redrawn is not None and redrawn.right,
-        again=_data_url(picture(again.image)),
+        again=_data_url(image(again.image)),
         again_right=again.right,
     )
 

@@ -1,4 +1,4 @@
-"""The benchmark of the miniature: six suites whose truth is known, scored from the pictures alone."""
+"""The benchmark of the miniature: six suites whose truth is known, scored from the images alone."""
 
 from __future__ import annotations
 

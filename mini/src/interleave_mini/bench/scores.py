@@ -1,4 +1,4 @@
-"""How an answer is scored against the truth, step by step, from its pictures and captions; and how two
+"""How an answer is scored against the truth, step by step, from its images and captions; and how two
 systems are compared on the same tasks."""
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TypeVar
 from PIL import Image
 
 from interleave import Ended, RunError, RunRecord, read_record
-from interleave.plugin import PictureStore, Value, errors, runs
+from interleave.plugin import ImageStore, Value, errors, runs
 from interleave_mini.bench.tasks import Task
 from interleave_mini.intervals import Estimate, estimate
 from interleave_mini.reader import Reading, shared_reader
 from interleave_mini.reader.scores import shows
 
 READ_BATCH = 8
-"""Pictures read at once: as many as fit a core's cache."""
+"""Images read at once: as many as fit a core's cache."""
 MAX_THREADS = 8
 
 Item = TypeVar("Item")
@@ -33,7 +33,7 @@ class StepScore(Value):
     """One step of the truth, against the same step of the answer."""
 
     image: bool | None
-    """Whether the picture shows the true scene; None where the truth has no picture."""
+    """Whether the image shows the true scene; None where the truth has no image."""
     text: bool
 
 
@@ -50,19 +50,19 @@ class ItemScore(Value):
     too_many: int = 0
     """Steps of the answer beyond those of the truth."""
     drawn: int = 0
-    """Pictures drawn for it."""
+    """Images drawn for it."""
     forced: int = 0
     """Steps of which no attempt was accepted."""
     unreadable_plan: bool = False
     """Whether it failed because the planner's reply was unreadable: that counts as a wrong answer."""
 
     @property
-    def has_pictures(self) -> bool:
+    def has_images(self) -> bool:
         return any(step.image is not None for step in self.steps)
 
     @property
     def image(self) -> float:
-        """The share of steps whose picture is right."""
+        """The share of steps whose image is right."""
         return _share([step.image for step in self.steps if step.image is not None])
 
     @property
@@ -72,12 +72,12 @@ class ItemScore(Value):
 
     @property
     def average(self) -> float:
-        """Of text and image; the text alone where the answer has no pictures."""
-        return (self.image + self.text) / 2 if self.has_pictures else self.text
+        """Of text and image; the text alone where the answer has no images."""
+        return (self.image + self.text) / 2 if self.has_images else self.text
 
     @property
     def strict(self) -> float:
-        """1 when every step is right (its picture, or its text if it has none) and there is none too many."""
+        """1 when every step is right (its image, or its text if it has none) and there is none too many."""
         right = [step.text if step.image is None else step.image for step in self.steps]
         return float(all(right) and not self.too_many)
 
@@ -101,16 +101,16 @@ class Answered:
 def scores_of(items: Sequence[ItemScore]) -> Scores:
     return Scores(
         strict=estimate([item.strict for item in items]),
-        image=estimate([item.image for item in items]) if any(item.has_pictures for item in items) else None,
+        image=estimate([item.image for item in items]) if any(item.has_images for item in items) else None,
         text=estimate([item.text for item in items]),
     )
 
 
 def score_all(work: Sequence[Task], ended: Mapping[str, Ended], folder: Path) -> list[Answered]:
-    """Score these tasks, reading all their pictures at once."""
+    """Score these tasks, reading all their images at once."""
     records = {each.id: _record(folder / each.folder) for each in ended.values()}
     shown = [
-        (task.id, place, PictureStore(folder / ended[task.id].folder).path(step.attempt.image))
+        (task.id, place, ImageStore(folder / ended[task.id].folder).path(step.attempt.image))
         for task in work
         if (record := records.get(task.id)) is not None and ended[task.id].status != "failed"
         for place, step in enumerate(record.steps)
@@ -210,27 +210,27 @@ def difference(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Differ
     return Difference(mean=round(mean, 4), low=round(low, 4), high=round(high, 4), items=count)
 
 
-# Reading many pictures, in threads: decoding and template matching release the GIL
+# Reading many images, in threads: decoding and template matching release the GIL
 
 
 def read_files(paths: Sequence[Path]) -> list[Reading]:
-    """Read stored pictures; raises `MissingPicture` for one that is missing or altered."""
-    return _in_threads(paths, lambda some: [stored_picture(path) for path in some])
+    """Read stored images; raises `MissingImage` for one that is missing or altered."""
+    return _in_threads(paths, lambda some: [stored_image(path) for path in some])
 
 
-def read_pictures(pictures: Sequence[Image.Image]) -> list[Reading]:
-    """Read pictures in memory."""
-    return _in_threads(pictures, list)
+def read_images(images: Sequence[Image.Image]) -> list[Reading]:
+    """Read images in memory."""
+    return _in_threads(images, list)
 
 
-def stored_picture(path: Path) -> Image.Image:
-    """A picture of a store; its name is its hash, so the bytes are our own and need no further checks."""
+def stored_image(path: Path) -> Image.Image:
+    """An image of a store; its name is its hash, so the bytes are our own and need no further checks."""
     try:
         data = path.read_bytes()
     except OSError:
-        raise errors.MissingPicture(path, "is missing") from None
+        raise errors.MissingImage(path, "is missing") from None
     if hashlib.sha256(data).hexdigest() != path.stem:
-        raise errors.MissingPicture(path, "has been altered")
+        raise errors.MissingImage(path, "has been altered")
     with Image.open(io.BytesIO(data), formats=("PNG",)) as opened:
         return opened.convert("RGB")
 

@@ -1,6 +1,6 @@
 """The splits: what training may see, and what is held out.
 
-A hash of its text and pictures puts a request into a split. Besides, some templates and some pairs of kind
+A hash of its text and images puts a request into a split. Besides, some templates and some pairs of kind
 and colour are held out entirely: a request with one of them is always a test request, and results on them are
 reported separately. Everything that makes training data must use these functions.
 """

@@ -23,7 +23,7 @@ SYSTEMS = {
 
 
 class RequestAsPrompts:
-    """The planner of the base system: the request itself is the prompt of every picture."""
+    """The planner of the base system: the request itself is the prompt of every image."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         self._steps = {_key(task.request()): (task.first_number, len(task.steps)) for task in tasks}
@@ -38,7 +38,7 @@ class RequestAsPrompts:
 
 
 class NoCritic:
-    """Accepts every picture."""
+    """Accepts every image."""
 
     async def judge(self, seen: CriticInput) -> Verdict:
         return Verdict(outcome=Outcome.ACCEPTED)
@@ -62,7 +62,7 @@ def choices_for(system: str, tasks: Iterable[Task], chosen: dict[str, Any]) -> d
 
 
 def _key(request: Request) -> tuple[str, ...]:
-    return (request.text, *map(images.pixel_digest, request.pictures))
+    return (request.text, *map(images.pixel_digest, request.images))
 
 
 # The rows of the ablation table

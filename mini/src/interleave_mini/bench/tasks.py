@@ -1,7 +1,7 @@
 """The tasks of the benchmark: requests with their right answers.
 
-Six suites: `story` (text in), `continue` (text and pictures in), `know` (riddles), `edit` (a picture and a
-sentence to think about), `plain` (a picture and sentences that say what to change), `annotate` (pictures in,
+Six suites: `story` (text in), `continue` (text and images in), `know` (riddles), `edit` (an image and a
+sentence to think about), `plain` (an image and sentences that say what to change), `annotate` (images in,
 text out). `task_file` has those of the test split.
 """
 
@@ -11,7 +11,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from interleave import Picture, Plan, PlanStep, Request, Text
+from interleave import ImagePart, Plan, PlanStep, Request, Text
 from interleave.plugin import Part
 from interleave_mini.bench.splits import split_of
 from interleave_mini.language.descriptions import describe
@@ -52,7 +52,7 @@ class Step:
     scene: Scene
     operations: tuple[Operation, ...] = ()
     before: Scene | None = None
-    """The scene before it; None for a picture drawn from text alone."""
+    """The scene before it; None for an image drawn from text alone."""
 
     @property
     def prompt(self) -> str:
@@ -110,7 +110,7 @@ class Task:
     topic: str
     template: str
     parts: tuple[str | Scene, ...]
-    """The request: texts, and scenes as pictures."""
+    """The request: texts, and scenes as images."""
     steps: tuple[Step, ...]
     """The steps of the answer."""
     first_number: int = 1
@@ -134,7 +134,7 @@ class Task:
         return self.suite == "annotate"
 
     def request(self) -> Request:
-        """The request as a user would send it, with its pictures drawn."""
+        """The request as a user would send it, with its images drawn."""
         return Request(tuple(map(_as_part, self.parts)))
 
     def plan(self) -> Plan:
@@ -155,4 +155,4 @@ class Task:
 def _as_part(part: str | Scene) -> Part:
     from interleave_mini.world.drawing import draw
 
-    return Text(part) if isinstance(part, str) else Picture(draw(part))
+    return Text(part) if isinstance(part, str) else ImagePart(draw(part))

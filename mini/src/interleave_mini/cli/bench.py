@@ -101,9 +101,9 @@ def mini(
     ] = None,
     json_output: options.Json = False,
 ) -> int:
-    """The miniature's benchmark: six suites whose truth is known, scored from the pictures alone.
+    """The miniature's benchmark: six suites whose truth is known, scored from the images alone.
 
-    Prints a table and the page with all pictures side by side; with --json one object on stdout.
+    Prints a table and the page with all images side by side; with --json one object on stdout.
     With --table ablation, a table of many systems on the same tasks, and an exam of their critics.
     """
     of_a_table = {

@@ -1,4 +1,4 @@
-"""`interleave mini label|episodes|closed-loop`: its pictures labelled by its oracle, its gripper at work."""
+"""`interleave mini label|episodes|closed-loop`: its images labelled by its oracle, its gripper at work."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ _COMMA = re.compile(r", (?:and )?| and ", re.IGNORECASE)
 
 
 def describe(scene: Scene, style: Style = Style()) -> str:
-    """A prompt that draws this scene without a source picture."""
+    """A prompt that draws this scene without a source image."""
     items = _items(scene, style)
     place = PLACES[scene.background]
     if not items:

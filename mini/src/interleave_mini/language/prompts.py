@@ -41,7 +41,7 @@ _PLACE_WORDS = {
 
 
 def scene_prompt(scene: Scene, *, exact: bool = False, rng: Random | None = None) -> str:
-    """A prompt that draws a scene without a source picture."""
+    """A prompt that draws a scene without a source image."""
     return describe(scene, Style(exact, rng))
 
 
@@ -89,7 +89,7 @@ def parse_prompt(prompt: str, before: Scene | None) -> Scene:
 
 
 def is_exact(prompt: str) -> bool:
-    """Whether a prompt also states what must stay, or that nothing else is in the picture."""
+    """Whether a prompt also states what must stay, or that nothing else is in the image."""
     return any(_KEEPING.match(part) for part in _SENTENCE.split(prompt.strip()))
 
 

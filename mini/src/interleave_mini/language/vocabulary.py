@@ -174,13 +174,13 @@ class Unknown:
     """Whether the request makes sense with the nearest in its place."""
 
 
-def unknown_words(text: str, *, with_pictures: bool = True) -> list[Unknown]:
+def unknown_words(text: str, *, with_images: bool = True) -> list[Unknown]:
     """The words of a text that name what the world lacks, and those that are no English words.
 
     Each once, in order. Other English words are no reason to refuse a request: the planner reads past them.
-    With pictures, lines such as "Step 1: …" are their captions; without, they are steps that are asked for.
+    With images, lines such as "Step 1: …" are their captions; without, they are steps that are asked for.
     """
-    asked = _GIVEN_STEP.sub("", text) if with_pictures else text
+    asked = _GIVEN_STEP.sub("", text) if with_images else text
     speakers = {found.start(1) for found in _SPEAKER.finditer(asked)}
     found = {each.start(): each for each in (*_lacking(asked), *_never_seen(asked))}
     words = dict.fromkeys(found[start][0] for start in sorted(found) if start not in speakers)
@@ -278,10 +278,10 @@ def is_riddle_of(text: str, nouns: Iterable[str]) -> bool:
 # Mistyped words
 
 
-def corrections(text: str, *, with_pictures: bool = True) -> dict[str, str]:
+def corrections(text: str, *, with_images: bool = True) -> dict[str, str]:
     """Unknown words that are one known word mistyped, and that word."""
     found = {}
-    for each in unknown_words(text, with_pictures=with_pictures)[:_MOST_TYPOS]:
+    for each in unknown_words(text, with_images=with_images)[:_MOST_TYPOS]:
         if each.word.isupper() and not text.isupper():  # "CPR" is no mistyped car
             continue
         if not each.nearest and len(each.word) <= _LONGEST_WORD and (right := _meant(each.word.lower())):

@@ -1,4 +1,4 @@
-"""A reader shared by concurrent callers: it batches their pictures and caches what it has read.
+"""A reader shared by concurrent callers: it batches their images and caches what it has read.
 
 Callers get futures. One thread reads: everything submitted while it read the last batch is the next batch, so
 no call waits for a batch to fill, and batches grow with the load.
@@ -38,17 +38,17 @@ class BatchedReader:
         self._lock = Lock()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="interleave-reader")
 
-    def read(self, picture: Image) -> Reading:
-        """Read one picture, blocking."""
-        return self.submit(picture).result()
+    def read(self, image: Image) -> Reading:
+        """Read one image, blocking."""
+        return self.submit(image).result()
 
-    async def read_all(self, pictures: Sequence[Image]) -> list[Reading]:
-        """Read some pictures without blocking the event loop."""
-        return list(await asyncio.gather(*(asyncio.wrap_future(self.submit(each)) for each in pictures)))
+    async def read_all(self, images: Sequence[Image]) -> list[Reading]:
+        """Read some images without blocking the event loop."""
+        return list(await asyncio.gather(*(asyncio.wrap_future(self.submit(each)) for each in images)))
 
-    def submit(self, picture: Image) -> Future[Reading]:
-        """A future of the reading of a picture."""
-        key = images.pixel_digest(picture)
+    def submit(self, image: Image) -> Future[Reading]:
+        """A future of the reading of an image."""
+        key = images.pixel_digest(image)
         with self._lock:
             if (known := self._cache.get(key)) is not None:
                 self._cache.move_to_end(key)
@@ -57,12 +57,12 @@ class BatchedReader:
                 return answer
             if key not in self._pending:
                 self._pending[key] = Future()
-                self._queue[key] = picture
+                self._queue[key] = image
                 self._executor.submit(self._read_batch)
             return _copied_future(self._pending[key])
 
     def _read_batch(self) -> None:
-        """Read the queued pictures. Every submit schedules a call, so many calls find the queue empty."""
+        """Read the queued images. Every submit schedules a call, so many calls find the queue empty."""
         with self._lock:
             batch = {key: self._queue.pop(key) for key in list(self._queue)[:MAX_BATCH]}
         if not batch:
@@ -72,18 +72,18 @@ class BatchedReader:
                 zip(batch, self._read(list(batch.values())), strict=True)
             )
         except Exception:
-            found = {key: self._read_single(picture) for key, picture in batch.items()}
+            found = {key: self._read_single(image) for key, image in batch.items()}
         self._resolve(found)
 
-    def _read(self, pictures: list[Image]) -> list[Reading]:
+    def _read(self, images: list[Image]) -> list[Reading]:
         if self._reader is None:
             self._reader = _default_reader()
-        return self._reader.read_many(pictures)
+        return self._reader.read_many(images)
 
-    def _read_single(self, picture: Image) -> Reading | BaseException:
-        """One picture by itself, after a batch with it has failed: only the bad picture gets the error."""
+    def _read_single(self, image: Image) -> Reading | BaseException:
+        """One image by itself, after a batch with it has failed: only the bad image gets the error."""
         try:
-            return self._read([picture])[0]
+            return self._read([image])[0]
         except Exception as error:
             return error
 

@@ -1,4 +1,4 @@
-"""Picture → scene, with a confidence for every cell, by template matching on the pixels alone.
+"""Image → scene, with a confidence for every cell, by template matching on the pixels alone.
 
 The background is found from the border, which no thing covers. Every cell is then compared with all sprites
 at a coarse resolution, and the best few of them again at a finer one.
@@ -42,7 +42,7 @@ Cell = tuple[int, float, float]
 
 @dataclass(frozen=True)
 class Reading:
-    """The scene found in one picture, and how well it fits."""
+    """The scene found in one image, and how well it fits."""
 
     scene: Scene
     confidence: tuple[float, ...]
@@ -53,7 +53,7 @@ class Reading:
 
     @property
     def error(self) -> float:
-        """The error of the whole picture."""
+        """The error of the whole image."""
         return float(np.sqrt(np.mean(np.square(self.errors))))
 
 
@@ -83,7 +83,7 @@ class Templates:
 
 
 class Reader:
-    """Reads pictures, one or many at a time, on the CPU with numpy or on a device with torch."""
+    """Reads images, one or many at a time, on the CPU with numpy or on a device with torch."""
 
     def __init__(self, device: str | None = None) -> None:
         self.arrays: Arrays = TorchArrays(device) if device else NumpyArrays()
@@ -95,15 +95,15 @@ class Reader:
         self._norms = self._template_norms()
         self._cell_cache: dict[CellKey, Cell] = {}
 
-    def read(self, picture: Image.Image) -> Reading:
-        """One picture, of any size."""
-        return self.read_many([picture])[0]
+    def read(self, image: Image.Image) -> Reading:
+        """One image, of any size."""
+        return self.read_many([image])[0]
 
-    def read_many(self, pictures: Sequence[Image.Image] | NDArray[np.uint8] | Array) -> list[Reading]:
-        """Many pictures: PIL images, or n×256×256×3 pixels as an array or tensor."""
+    def read_many(self, images: Sequence[Image.Image] | NDArray[np.uint8] | Array) -> list[Reading]:
+        """Many images: PIL images, or n×256×256×3 pixels as an array or tensor."""
         readings: list[Reading] = []
-        for start in range(0, len(pictures), self.batch):
-            readings += self._read_batch(_as_pixels(pictures[start : start + self.batch]))
+        for start in range(0, len(images), self.batch):
+            readings += self._read_batch(_as_pixels(images[start : start + self.batch]))
         return readings
 
     def _read_batch(self, pixels: Any) -> list[Reading]:
@@ -144,9 +144,9 @@ class Reader:
         errors = self._fine_errors(fine.reshape(len(fine), -1), where, candidates)
         return _best_of_shortlist(self.arrays.to_numpy(candidates), self.arrays.to_numpy(errors))
 
-    def _backgrounds(self, pictures: Array) -> tuple[Array, Array]:
-        """The best background of each picture, and the error of its border."""
-        borders = [self.arrays.floats(border) for border in borders_of(pictures)]
+    def _backgrounds(self, images: Array) -> tuple[Array, Array]:
+        """The best background of each image, and the error of its border."""
+        borders = [self.arrays.floats(border) for border in borders_of(images)]
         size = sum(border.shape[1] for border in borders)
         squares = sum(
             self._distances(border, known) for border, known in zip(borders, self._borders, strict=True)
@@ -235,22 +235,22 @@ def _confidence(error: NDArray[np.float32], next_error: NDArray[np.float32]) -> 
     return np.asarray(np.clip(apart * near, 0, 1))
 
 
-def _as_pixels(pictures: Any) -> Any:
-    if isinstance(pictures, np.ndarray) or not isinstance(pictures[0], Image.Image):
-        return pictures
-    return np.stack([_at_size(picture) for picture in pictures])
+def _as_pixels(images: Any) -> Any:
+    if isinstance(images, np.ndarray) or not isinstance(images[0], Image.Image):
+        return images
+    return np.stack([_at_size(image) for image in images])
 
 
-def _at_size(picture: Image.Image) -> NDArray[np.uint8]:
-    picture = picture if picture.mode == "RGB" else picture.convert("RGB")
-    if picture.size != (SIDE, SIDE):
-        picture = picture.resize((SIDE, SIDE), Image.Resampling.LANCZOS)
-    return np.asarray(picture, dtype=np.uint8)
+def _at_size(image: Image.Image) -> NDArray[np.uint8]:
+    image = image if image.mode == "RGB" else image.convert("RGB")
+    if image.size != (SIDE, SIDE):
+        image = image.resize((SIDE, SIDE), Image.Resampling.LANCZOS)
+    return np.asarray(image, dtype=np.uint8)
 
 
-def cells_of(pictures: Array) -> Array:
-    """n×256×256×3 pictures → (n·9)×80×80×3 cells."""
-    inner = pictures[:, MARGIN : SIDE - MARGIN, MARGIN : SIDE - MARGIN]
+def cells_of(images: Array) -> Array:
+    """n×256×256×3 images → (n·9)×80×80×3 cells."""
+    inner = images[:, MARGIN : SIDE - MARGIN, MARGIN : SIDE - MARGIN]
     grid = inner.reshape(-1, GRID, CELL, GRID, CELL, 3).swapaxes(2, 3)
     return grid.reshape(-1, CELL, CELL, 3)
 
@@ -263,13 +263,13 @@ def reduced(cells: Array, side: int) -> Array:
     return cells
 
 
-def borders_of(pictures: Array) -> list[Array]:
+def borders_of(images: Array) -> list[Array]:
     """The four strips around the grid, which no thing ever covers, as rows of numbers."""
-    count = len(pictures)
-    top = pictures[:, :MARGIN].reshape(count, -1)
-    bottom = pictures[:, -MARGIN:].reshape(count, -1)
-    left = pictures[:, MARGIN:-MARGIN, :MARGIN].reshape(count, -1)
-    right = pictures[:, MARGIN:-MARGIN, -MARGIN:].reshape(count, -1)
+    count = len(images)
+    top = images[:, :MARGIN].reshape(count, -1)
+    bottom = images[:, -MARGIN:].reshape(count, -1)
+    left = images[:, MARGIN:-MARGIN, :MARGIN].reshape(count, -1)
+    right = images[:, MARGIN:-MARGIN, -MARGIN:].reshape(count, -1)
     return [top, bottom, left, right]
 
 

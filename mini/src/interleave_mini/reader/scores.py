@@ -1,4 +1,4 @@
-"""How correct and how clean a picture is, from its reading, and what is wrong with it, in words."""
+"""How correct and how clean an image is, from its reading, and what is wrong with it, in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_clear(reading: Reading, cell: int) -> bool:
 
 
 def shows(reading: Reading, scene: Scene) -> bool:
-    """Whether a picture shows exactly this scene, with every cell clear."""
+    """Whether an image shows exactly this scene, with every cell clear."""
     return reading.scene == scene and all(is_clear(reading, cell) for cell in range(CELLS))
 
 
@@ -75,7 +75,7 @@ def _in_common(seen: Thing, wanted: Thing) -> float:
 
 
 def _quality(reading: Reading) -> float:
-    """The lower of two marks: for the whole picture, and for its worst cell."""
+    """The lower of two marks: for the whole image, and for its worst cell."""
     whole = 1 - max(0.0, reading.error - 1) / 30
     worst = 1 - max(0.0, max(*reading.errors, reading.border_error) - 4) / 60
     return 10 * min(1.0, max(0.0, min(whole, worst)))
@@ -103,7 +103,7 @@ def faults_in(reading: Reading, target: Scene) -> str:
 
 
 def describe_faults(shown: Scene, target: Scene) -> str:
-    """The same for a picture whose scene is known."""
+    """The same for an image whose scene is known."""
     return faults_in(Reading(shown, (1.0,) * CELLS, (0.0,) * CELLS, 0.0), target)
 
 

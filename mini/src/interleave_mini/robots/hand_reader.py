@@ -1,4 +1,4 @@
-"""Picture → where the gripper is and what it holds, also while it moves, by template matching.
+"""Image → where the gripper is and what it holds, also while it moves, by template matching.
 
 It moves across at the top, and up and down above a column, so that few places are possible. Its head looks
 the same whatever it holds: first the head is found, then what hangs below it. Things are read by the scene
@@ -26,7 +26,7 @@ Floats = NDArray[np.float32]
 MAX_ERROR = 35.0
 """The error (RMS, of 255) from which no gripper is there."""
 _HEAD = (slice(13, 25, 2), slice(22, 58, 3))
-"""Lines and columns of the gripper's picture with its head: some of them are enough."""
+"""Lines and columns of the gripper's image with its head: some of them are enough."""
 _CLOSED_FROM = 30
 """The line below which fingers and block hang."""
 
@@ -45,14 +45,14 @@ class Hand:
         return round(self.down / CELL) * GRID + round(self.across / CELL)
 
 
-def read_hands(pictures: Sequence[Image.Image]) -> list[Hand | None]:
-    """The gripper in each picture; None where there is none."""
-    return [_read(np.asarray(_sized(picture), np.float32)) for picture in pictures]
+def read_hands(images: Sequence[Image.Image]) -> list[Hand | None]:
+    """The gripper in each image; None where there is none."""
+    return [_read(np.asarray(_sized(image), np.float32)) for image in images]
 
 
-def _sized(picture: Image.Image) -> Image.Image:
-    picture = picture.convert("RGB")
-    return picture if picture.size == (SIDE, SIDE) else picture.resize((SIDE, SIDE))
+def _sized(image: Image.Image) -> Image.Image:
+    image = image.convert("RGB")
+    return image if image.size == (SIDE, SIDE) else image.resize((SIDE, SIDE))
 
 
 @cache

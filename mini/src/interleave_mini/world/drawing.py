@@ -48,7 +48,7 @@ _GRIPPER_ROW = {holds: row for row, holds in enumerate(_GRIPPERS, start=_FIRST_G
 
 
 def draw(scene: Scene) -> Image.Image:
-    """The picture of a scene, 256×256."""
+    """The image of a scene, 256×256."""
     return Image.fromarray(draw_pixels(scene))
 
 
@@ -164,7 +164,7 @@ class TorchPainter:
         row, across, down = hands[moving].T[..., None]
         lines = torch.arange(SIDE, device=self.device)
         columns = MARGIN + across + torch.arange(CELL, device=self.device)
-        depth = lines - MARGIN - down  # the line of the sprite at each line of the picture
+        depth = lines - MARGIN - down  # the line of the sprite at each line of the image
         shown = (lines >= MARGIN) & (depth < CELL)
         upper = self.atlas[row, torch.where(depth < 0, ARM_ROW, depth).clamp(0, CELL - 1)]
         upper = upper * shown[..., None, None]

@@ -2,7 +2,7 @@
 
 A generator rarely paints something that was not mentioned. More often it carries out an edit wrongly: it
 recolours the small star instead of the large one, or changes the first of three things and not the others. A
-critic has to have seen such pictures.
+critic has to have seen such images.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from interleave_mini.world.operations import ChangeBackground, Impossible, Opera
 from interleave_mini.world.scene import CELLS, GRID, Scene, Size, Thing
 
 WRONG_EDIT_SHARE = 0.6
-"""The share of mistakes that are wrong edits, where there was a picture before."""
+"""The share of mistakes that are wrong edits, where there was an image before."""
 WRONG_STATE_SHARE = 0.3
 """The share of other mistakes that are wrong states, where something has states: critics miss these most."""
 FIRST_MISSING_SHARE = 0.15
-"""The share of mistakes in first pictures where one of several things is missing: critics miss these next."""
+"""The share of mistakes in first images where one of several things is missing: critics miss these next."""
 _TRIES = 8
 
 
@@ -107,10 +107,10 @@ _OF_A_THING: tuple[Callable[[Scene, Random], Scene], ...] = (
 )
 
 
-# Mistakes of the whole picture; critics are trained on the other ones only
+# Mistakes of the whole image; critics are trained on the other ones only
 
 
-def with_mistake_of_the_picture(scene: Scene, rng: Random) -> Scene:
+def with_mistake_of_the_image(scene: Scene, rng: Random) -> Scene:
     """The scene with everything in it wrong in one way; the same scene where no way changes it."""
     ways = [_all_in_one_colour, _all_of_the_other_size]
     if scene.gripper is None:  # it hangs where a mirrored thing might stand

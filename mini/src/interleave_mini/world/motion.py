@@ -1,4 +1,4 @@
-"""Pictures of the gripper while it moves: anywhere below the top edge, its arm reaching down to it.
+"""Images of the gripper while it moves: anywhere below the top edge, its arm reaching down to it.
 
 A `Scene` knows the gripper at rest, in the top row. A `Frame` is what a camera sees between two such scenes:
 the things on their cells, and the gripper at a place given in pixels.
@@ -57,7 +57,7 @@ Shot = Scene | Frame
 
 
 def draw_shot(shot: Shot) -> Image.Image:
-    """The picture of a scene or a frame, 256×256."""
+    """The image of a scene or a frame, 256×256."""
     return Image.fromarray(shot_pixels(shot))
 
 

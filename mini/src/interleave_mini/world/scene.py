@@ -58,7 +58,7 @@ class Gripper:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A whole picture as a value. Equal scenes are drawn with equal pixels, different ones differ."""
+    """A whole image as a value. Equal scenes are drawn with equal pixels, different ones differ."""
 
     background: str
     cells: tuple[Thing | None, ...] = (None,) * CELLS

@@ -1,4 +1,4 @@
-"""Sprites: every thing as an RGBA picture of one cell, painted on first use and cached.
+"""Sprites: every thing as an RGBA image of one cell, painted on first use and cached.
 
 All shades of a drawing are linear mixtures of the thing's colour with fixed colours, so a pixel in any colour
 lies between its values in black and in white. Each drawing is painted twice and tinted for all eight colours.
@@ -31,7 +31,7 @@ Sprite = NDArray[np.uint8]
 
 @painted_once
 def sprite(what: Thing | Gripper) -> Sprite:
-    """The picture of a thing or the gripper, in place in its cell."""
+    """The image of a thing or the gripper, in place in its cell."""
     if isinstance(what, Gripper):
         black, white = _gripper(what.holds is not None)
         colour = COLOURS[what.holds or "blue"]

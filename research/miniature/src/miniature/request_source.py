@@ -1,4 +1,4 @@
-"""Requests sampled from the miniature's grammar (`--source mini`), with their pictures as files."""
+"""Requests sampled from the miniature's grammar (`--source mini`), with their images as files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from os import cpu_count
 from pathlib import Path
 
 from interleave import ConfigurationError, InputError
-from interleave.plugin import PictureStore, did_you_mean
-from interleave.train.data.prompts.corpus import PICTURES, JsonPart, RequestRow
+from interleave.plugin import ImageStore, did_you_mean
+from interleave.train.data.prompts.corpus import IMAGES, JsonPart, RequestRow
 from interleave.train.data.prompts.stage import RequestSource
 from interleave.train.data.prompts.taxonomy import Key
 from interleave_mini.bench.splits import SPLITS
@@ -24,7 +24,7 @@ DRAWS = 4
 DRAWS_WITHOUT_NEWS = 500
 """After this many tasks without a new topic, all topics count as found."""
 MAX_THREADS = 4
-"""More would wait for the GIL: a quarter of the work on a picture is Python."""
+"""More would wait for the GIL: a quarter of the work on an image is Python."""
 
 
 def mini_requests(
@@ -36,7 +36,7 @@ def mini_requests(
     seed: int = 0,
     progress: Callable[[int], None] = lambda written: None,
 ) -> list[RequestRow]:
-    """Different requests, evenly over the suites and their topics; pictures are put below the folder."""
+    """Different requests, evenly over the suites and their topics; images are put below the folder."""
     suites = suites or SUITES
     _check(suites, split)
     shares = _shares(items, len(suites))
@@ -50,11 +50,11 @@ def mini_requests(
     while len(chosen) < items:
         # round robin, so that any prefix of the corpus is balanced too
         chosen += [pool.take(so_far) for pool in pools[: items - len(chosen)]]
-    return _rows(chosen, _Pictures(folder), progress)
+    return _rows(chosen, _Images(folder), progress)
 
 
-def _rows(chosen: Sequence[Task], store: _Pictures, progress: Callable[[int], None]) -> list[RequestRow]:
-    """The rows in order; pictures are compressed in threads, which releases the GIL."""
+def _rows(chosen: Sequence[Task], store: _Images, progress: Callable[[int], None]) -> list[RequestRow]:
+    """The rows in order; images are compressed in threads, which releases the GIL."""
     rows: list[RequestRow] = []
     with ThreadPoolExecutor(min(MAX_THREADS, cpu_count() or 1)) as threads:
         for row in threads.map(lambda task: _row(task, store), chosen):
@@ -134,8 +134,8 @@ def _domains_in_turn(keys: Iterable[Key]) -> list[Key]:
     return sorted(order, key=lambda key: order[key])
 
 
-class _Pictures(PictureStore):
-    """The pictures of a corpus, in `images/` beside its file."""
+class _Images(ImageStore):
+    """The images of a corpus, in `images/` beside its file."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -144,10 +144,10 @@ class _Pictures(PictureStore):
     def part(self, scene: Scene) -> JsonPart:
         if scene not in self._names:
             self._names[scene] = self.put(draw(scene))
-        return {"image": f"{PICTURES}/{self._names[scene]}"}
+        return {"image": f"{IMAGES}/{self._names[scene]}"}
 
 
-def _row(task: Task, store: _Pictures) -> RequestRow:
+def _row(task: Task, store: _Images) -> RequestRow:
     parts = tuple({"text": part} if isinstance(part, str) else store.part(part) for part in task.parts)
     only = parts[0].get("text") if len(parts) == 1 else None
     return RequestRow(

@@ -4,7 +4,7 @@ Packs are shipped here, installed as plugins, or the user's own in the configura
 folder with `pack.toml` and one Markdown file per prompt. In a file, a line `=== system ===` or `=== user ===`
 starts a message (text before any such line is the user's), and `{{slot}}` is replaced by a value. Filling is
 one pass over the pack's own text: values are never searched again, so nothing that a user or a model writes
-can be taken for a slot, and a picture is inserted as a picture.
+can be taken for a slot, and an image is inserted as an image.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from interleave.errors import BackendError, ConfigurationError, Failure, ReplyEr
 from interleave.files import parse_toml, read_text, why
 from interleave.images import fit_area
 from interleave.text import storable
-from interleave.types import Part, Picture, Text, Value
+from interleave.types import ImagePart, Part, Text, Value
 
 log = logging.getLogger(__name__)
 
@@ -59,9 +59,9 @@ ROBOT_PROMPTS: Mapping[str, frozenset[str]] = {
 """The prompts about robots, with the slots that each may have. No run asks them, so they are no part of a
 pack's digest; where a pack has none, the default pack's are used."""
 
-MANY_PICTURES = 5
-MANY_PICTURES_AREA = 384 * 384
-"""In a message with five pictures or more, each is scaled to at most this many pixels."""
+MANY_IMAGES = 5
+MANY_IMAGES_AREA = 384 * 384
+"""In a message with five images or more, each is scaled to at most this many pixels."""
 
 SHIPPED = Path(__file__).parent
 DEFAULT_PACK = "default"
@@ -89,15 +89,15 @@ class PackDescription(Value):
     """What the prompts ask for, and the format reward therefore wants: a JSON object, or a Python literal,
     which may also be JSON. None: as the pack that it extends, else JSON."""
     audits: Literal["document", "pictures"] = "document"
-    """How its critic looks at a finished document: at all of it at once, or picture by picture."""
+    """How its critic looks at a finished document: at all of it at once, or image by image."""
     assets: bool | None = None
     """Whether planners are asked for assets and scenes too, where a run needs them. None: as in the pack
     that it extends, unless it has words of its own for planners."""
     chapters: bool = True
     """Whether its planner can be asked for a plan in chapters, in the words of the default pack."""
     single_frames: int | None = Field(default=None, ge=2)
-    """For models that cannot read contact sheets: how many frames of a film they are shown at once, each as a
-    picture of its own. None: contact sheets."""
+    """How many frames of a video a model that cannot read contact sheets is shown in one call, each as an
+    image of its own. None: contact sheets."""
 
     @field_validator("version", mode="before")
     @classmethod
@@ -303,10 +303,10 @@ def _fill(pieces: tuple[str, ...], slots: Mapping[str, str | tuple[Part, ...]]) 
 
 
 def _shrink_many(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    if sum(isinstance(part, Picture) for part in parts) < MANY_PICTURES:
+    if sum(isinstance(part, ImagePart) for part in parts) < MANY_IMAGES:
         return parts
     return tuple(
-        Picture(fit_area(part.image, MANY_PICTURES_AREA)) if isinstance(part, Picture) else part
+        ImagePart(fit_area(part.image, MANY_IMAGES_AREA)) if isinstance(part, ImagePart) else part
         for part in parts
     )
 

@@ -2,7 +2,7 @@
 
 Those checkpoints answer best to the exact prompts they were trained with, which have no licence and are not
 shipped here. The checkout's Python files are parsed, never executed: only constants that are plain strings
-are read. Their slots and picture markers are replaced by those of a pack; nothing else changes, not even a
+are read. Their slots and image markers are replaced by those of a pack; nothing else changes, not even a
 line break.
 """
 
@@ -59,7 +59,7 @@ CRITICS = {
         "Iterative_T2I_PROMPT_QWEN",
         ("UEval/system.py", "data_gen/system_hy.py"),
         CRITIC_SLOTS,
-        prefix=prefix,  # the pair of pictures stands before the text
+        prefix=prefix,  # the pair of images stands before the text
         stripped=form == "rl",
     )
     for form, prefix in (

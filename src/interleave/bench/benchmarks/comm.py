@@ -1,7 +1,7 @@
-"""CoMM: documents of text and pictures, continued (`comm-continue`, task 3) or written for a topic
+"""CoMM: documents of text and images, continued (`comm-continue`, task 3) or written for a topic
 (`comm-document`, task 4).
 
-Three calls an item: marks for the whole document; what the hidden pictures should show; whether the pictures
+Three calls an item: marks for the whole document; what the hidden images should show; whether the images
 show that. A sample of which one call fails has no result file upstream and drops out of all means: `zero`
 keeps it in the denominator. The data on the Hub is pickled and is not opened: give JSON, or results folders.
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from interleave import InputError, Message, Picture, Sampling, Text, read_picture
+from interleave import ImagePart, InputError, Message, Sampling, Text, read_image
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -28,7 +28,7 @@ from interleave.bench.base import (
     Question,
     Unparsed,
 )
-from interleave.bench.benchmarks.image_files import as_jpeg, copy_picture, file_name, within
+from interleave.bench.benchmarks.image_files import as_jpeg, copy_image, file_name, within
 from interleave.bench.datasets import digest_of, field, read_object, read_rows
 from interleave.bench.numbers import Number, item_mean
 from interleave.bench.outputs import Output, OutputPart
@@ -38,7 +38,7 @@ from interleave.plugin import Part, make_folder, write_atomic
 
 DOCUMENT, DESCRIPTIONS, FIDELITY = "document", "descriptions", "fidelity"
 SIDE = 512
-MOST_PICTURES = 10
+MOST_IMAGES = 10
 """Of the input and the output together; the document is cut behind the last."""
 RESULTS = "results.json"
 MARKS = {
@@ -64,7 +64,7 @@ _MARKER = re.compile(r"\s*\((\d{1,4})\)(?=\s|$)")
 _PROMPTS = "eval/tot_metric/machine_evaluation_prompts"
 
 Shown = str | Path
-"""A piece of a document: text, or the file of a picture."""
+"""A piece of a document: text, or the file of an image."""
 
 
 class CoMM(Benchmark):
@@ -98,13 +98,13 @@ class CoMM(Benchmark):
         else:
             items = [self._from_results(identity, path) for identity, path in samples.items()]
             files = [path / RESULTS for path in samples.values()]
-        full = [item for item in items if len(_pictures(item.parts)) >= MOST_PICTURES]
+        full = [item for item in items if len(_images(item.parts)) >= MOST_IMAGES]
         if full:
             notes.append(
-                f"{len(full):,} items are left out, as upstream does: their input has {MOST_PICTURES} "
+                f"{len(full):,} items are left out, as upstream does: their input has {MOST_IMAGES} "
                 "pictures or more"
             )
-        kept = tuple(item for item in items if len(_pictures(item.parts)) < MOST_PICTURES)
+        kept = tuple(item for item in items if len(_images(item.parts)) < MOST_IMAGES)
         if not kept:
             raise InputError(f"{folder} has no item for {self.task} ({'; '.join(notes) or 'nothing found'})")
         return Dataset(kept, digest_of(files), str(folder), (f"{len(kept):,} items", *notes))
@@ -162,8 +162,8 @@ class CoMM(Benchmark):
     def _from_results(self, identity: str, sample: Path) -> Item:
         found = read_object(sample / RESULTS)
         text = field(found, "model_input", str, str(sample / RESULTS))
-        pictures = _named(found, "input_image_list", sample, "origin")
-        parts = tuple(_interleaved(text, pictures))
+        images = _named(found, "input_image_list", sample, "origin")
+        parts = tuple(_interleaved(text, images))
         steps = [int(marker) for marker in re.findall(r"\((\d{1,4})\)", text)]
         references = _named(found, "output_gt_image_list", sample, "origin", needed=False)
         return Item(
@@ -182,16 +182,16 @@ class CoMM(Benchmark):
         if output is None:
             raise MissingOutput("there is no output")
         asked = [part for part in item.parts if isinstance(part, str | Path)]
-        first = len(_pictures(asked))
-        answered = _cut(_document(output, context.folder), MOST_PICTURES - first)
-        pictures = _pictures(answered)
-        if key != DOCUMENT and not pictures:
+        first = len(_images(asked))
+        answered = _cut(_document(output, context.folder), MOST_IMAGES - first)
+        images = _images(answered)
+        if key != DOCUMENT and not images:
             raise MissingOutput("the document has no pictures")
         if key == FIDELITY:
             said = context.records.get(DESCRIPTIONS)
             if said is None or said.status != "ok":
                 raise Unparsed("the judge has not said what the pictures should show")
-            parts = _described(said.value, pictures)
+            parts = _described(said.value, images)
         else:
             shown = _numbered(asked, 0, hidden=False)
             parts = [
@@ -204,7 +204,7 @@ class CoMM(Benchmark):
             (Message("system", (Text(context.prompts.templates[key]),)), Message("user", on_lines(parts))),
             {
                 DOCUMENT: _marks,
-                DESCRIPTIONS: lambda reply: _descriptions(reply, first, len(pictures)),
+                DESCRIPTIONS: lambda reply: _descriptions(reply, first, len(images)),
                 FIDELITY: _fidelity,
             }[key],
             Sampling(temperature=1.0),
@@ -237,17 +237,17 @@ class CoMM(Benchmark):
         document = _document(output, base, first=item.facts["first"])
         make_folder(sample / "origin")
         names: dict[str, list[str]] = {}
-        first = len(_pictures(asked)) + 1
-        for field_name, place, name, start, pictures in (
-            ("input_image_list", sample / "origin", "input", 1, _pictures(asked)),
+        first = len(_images(asked)) + 1
+        for field_name, place, name, start, images in (
+            ("input_image_list", sample / "origin", "input", 1, _images(asked)),
             ("output_gt_image_list", sample / "origin", "output_gt", first, item.facts["references"]),
-            ("prediction_image_list", sample, "predict", first, _pictures(document)),
+            ("prediction_image_list", sample, "predict", first, _images(document)),
         ):
             names[field_name] = [
-                f"{name}_{number}{path.suffix}" for number, path in enumerate(pictures, start=start)
+                f"{name}_{number}{path.suffix}" for number, path in enumerate(images, start=start)
             ]
-            for path, copy in zip(pictures, names[field_name], strict=True):
-                copy_picture(path, place / copy)
+            for path, copy in zip(images, names[field_name], strict=True):
+                copy_image(path, place / copy)
         result = {
             "model_input": item.facts.get("asked") or _flat(asked),
             "model_output": _flat(document),
@@ -350,7 +350,7 @@ def _topic(row: Mapping[str, Any], where: str) -> str:
 
 
 def _steps_of(row: Mapping[str, Any], root: Path, where: str) -> tuple[list[list[Shown]], set[int]]:
-    """The steps of a document, and the places of those with a picture that is not in the folder."""
+    """The steps of a document, and the places of those with an image that is not in the folder."""
     if not isinstance(row.get("data_id"), str | int):
         raise InputError(f"{where}: 'data_id' is {row.get('data_id')!r:.60}")
     steps: list[list[Shown]] = []
@@ -376,7 +376,7 @@ def _steps_of(row: Mapping[str, Any], root: Path, where: str) -> tuple[list[list
 def _named(
     found: Mapping[str, Any], name: str, sample: Path, below: str, *, needed: bool = True
 ) -> list[Path]:
-    """The pictures of a list of file names."""
+    """The images of a list of file names."""
     paths = []
     for each in field(found, name, list, str(sample / RESULTS)):
         path = within(sample, f"{below}/{each}", str(each))
@@ -387,13 +387,13 @@ def _named(
     return paths
 
 
-def _interleaved(text: str, pictures: Sequence[Path]) -> list[Shown]:
-    """Text with <IMAGE> in it, and the pictures in those places; a place without a picture is dropped."""
+def _interleaved(text: str, images: Sequence[Path]) -> list[Shown]:
+    """Text with <IMAGE> in it, and the images in those places; a place without an image is dropped."""
     pieces: list[Shown] = []
-    ahead = iter(pictures)
+    ahead = iter(images)
     for place, piece in enumerate(text.split("<IMAGE>")):
-        if place and (picture := next(ahead, None)) is not None:
-            pieces.append(picture)
+        if place and (image := next(ahead, None)) is not None:
+            pieces.append(image)
         if piece.strip():
             pieces.append(piece.strip())
     return pieces
@@ -411,7 +411,7 @@ def _by_step(pieces: Sequence[Shown]) -> Iterator[Shown]:
 # documents
 
 
-def _pictures(pieces: Sequence[Any]) -> list[Path]:
+def _images(pieces: Sequence[Any]) -> list[Path]:
     return [piece for piece in pieces if isinstance(piece, Path)]
 
 
@@ -440,7 +440,7 @@ def _document(output: Output, base: Path, *, first: int = 1) -> list[Shown]:
 
 
 def _cut(pieces: Sequence[Shown], most: int) -> list[Shown]:
-    """A document up to its last allowed picture."""
+    """A document up to its last allowed image."""
     kept: list[Shown] = []
     left = most
     for piece in pieces:
@@ -456,33 +456,33 @@ def _flat(pieces: Sequence[Shown]) -> str:
 
 
 def _numbered(pieces: Sequence[Shown], first: int, *, hidden: bool) -> list[Part]:
-    """A document as the judge sees it, its pictures between numbered marks."""
+    """A document as the judge sees it, its images between numbered marks."""
     parts: list[Part] = []
     number = first
     for piece in pieces:
         if isinstance(piece, str):
             parts.append(Text(piece))
             continue
-        shown = [] if hidden else [_picture(piece)]
+        shown = [] if hidden else [_image(piece)]
         parts += [Text(f"<Img_{number}>"), *shown, Text(f"</Img_{number}>")]
         number += 1
     return parts
 
 
-def _described(descriptions: Sequence[str], pictures: Sequence[Path]) -> list[Part]:
-    """What each picture should show, and the picture; a description too many stands alone."""
+def _described(descriptions: Sequence[str], images: Sequence[Path]) -> list[Part]:
+    """What each image should show, and the image; a description too many stands alone."""
     parts: list[Part] = []
     for number, text in enumerate(descriptions):
         parts.append(Text(f"<Description_{number}> {text} </Description_{number}>"))
-        if number < len(pictures):
-            parts += [Text(f"<Img_{number}>"), _picture(pictures[number]), Text(f"</Img_{number}>")]
+        if number < len(images):
+            parts += [Text(f"<Img_{number}>"), _image(images[number]), Text(f"</Img_{number}>")]
     return parts
 
 
-def _picture(path: Path) -> Picture:
-    image = read_picture(path)
+def _image(path: Path) -> ImagePart:
+    image = read_image(path)
     scale = max(1.0, max(image.size) / SIDE)
-    return Picture(as_jpeg(image, (max(1, int(image.width / scale)), max(1, int(image.height / scale)))))
+    return ImagePart(as_jpeg(image, (max(1, int(image.width / scale)), max(1, int(image.height / scale)))))
 
 
 # replies
@@ -508,8 +508,8 @@ def _marks(reply: str) -> dict[str, float | None]:
     return {name: _mark(_at(found, place)) for name, place in MARKS.items()}
 
 
-def _descriptions(reply: str, first: int, pictures: int) -> list[str]:
-    """What each picture should show, by the numbers that the pictures have in the document."""
+def _descriptions(reply: str, first: int, images: int) -> list[str]:
+    """What each image should show, by the numbers that the images have in the document."""
     tasks = field_of(json_object(reply), "Tasks")
     named = next(iter(tasks.values()), None) if isinstance(tasks, dict) and len(tasks) == 1 else None
     if not isinstance(named, dict):
@@ -520,8 +520,8 @@ def _descriptions(reply: str, first: int, pictures: int) -> list[str]:
         if not isinstance(text, str):
             raise Unparsed(f"the reply does not say what picture {number} should show")
         texts.append(text)
-    if len(texts) < pictures:
-        raise Unparsed(f"the reply describes {len(texts)} of {pictures} pictures")
+    if len(texts) < images:
+        raise Unparsed(f"the reply describes {len(texts)} of {images} pictures")
     return texts
 
 

@@ -1,8 +1,8 @@
 """What benchmarks of critics share: our critic asked as it runs, and what its verdicts on pairs come to.
 
-A critic is asked in one of two ways. The benchmark's own: a judge sees both pictures, or gives marks. Or as
-the critic of the loop, about each picture alone, through the same input, words and parser as in a run; the
-picture with the higher probability of "this is right" is the better one, and where a backend gives no
+A critic is asked in one of two ways. The benchmark's own: a judge sees both images, or gives marks. Or as
+the critic of the loop, about each image alone, through the same input, words and parser as in a run; the
+image with the higher probability of "this is right" is the better one, and where a backend gives no
 probabilities, the one that is accepted.
 """
 
@@ -64,9 +64,9 @@ class AskedAsInARun:
 
 @contextmanager
 def showing() -> Iterator[None]:
-    """Within it, a picture that cannot be read raises `Unparsed`.
+    """Within it, an image that cannot be read raises `Unparsed`.
 
-    One damaged picture of thousands is a question without an answer, not the end of all others.
+    One damaged image of thousands is a question without an answer, not the end of all others.
     """
     try:
         yield
@@ -106,7 +106,7 @@ def scores_of(verdicts: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def pair_measures(pairs: Sequence[tuple[Any, Any]]) -> dict[str, float | None]:
-    """What the pairs of an item contribute: verdicts on the chosen and on the rejected picture.
+    """What the pairs of an item contribute: verdicts on the chosen and on the rejected image.
 
     None stands for an answer that is left out, `WRONG` for one that counts as wrong.
     """

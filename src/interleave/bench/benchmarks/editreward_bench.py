@@ -1,4 +1,4 @@
-"""EditReward-Bench of TIGER-Lab: two, three or four edits of one picture, ranked by people.
+"""EditReward-Bench of TIGER-Lab: two, three or four edits of one image, ranked by people.
 
 Another set has the same name, that of EditScore (`editscore-bench`). A judge compares the edits two by two; a
 ranking is right where all its pairs are, and what is published is the share of right rankings. Scorers are
@@ -17,7 +17,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interleave import InputError, Message, Picture, Text
+from interleave import ImagePart, InputError, Message, Text
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -72,13 +72,13 @@ _GAPS = {
     "<right_output_image>": "second",
     "<comparison_type>": "comparison",
 }
-_PICTURE = re.compile(r"\{(source|first|second)\}")
+_IMAGE = re.compile(r"\{(source|first|second)\}")
 _LABEL = re.compile(r"\[\[([^\[\]]{1,40})\]\]")
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Two edits of one picture, and which of them people prefer."""
+    """Two edits of one image, and which of them people prefer."""
 
     comparison: str
     sign: int
@@ -135,16 +135,16 @@ class EditRewardBench(Benchmark):
         pair = next(pair for pair in item.facts["pairs"] if pair.comparison == comparison)
         ties = item.facts["size"] == 2
         with showing():
-            pictures = {
-                "source": pair.row.picture("source_image"),
-                "first": pair.row.picture("candidate_1"),
-                "second": pair.row.picture("candidate_2"),
+            images = {
+                "source": pair.row.image("source_image"),
+                "first": pair.row.image("candidate_1"),
+                "second": pair.row.image("candidate_2"),
             }
         parts = _filled(
             context.prompts,
             "with_tie" if ties else "without_tie",
             {"instruction": item.prompt, "comparison": comparison},
-            pictures,
+            images,
         )
         return Question((Message("user", tuple(parts)),), lambda reply: _vote(reply, pair.letters, ties))
 
@@ -302,19 +302,19 @@ def _letters(item: Item) -> list[str]:
 def _shown(item: Item, letter: str) -> tuple[Image, Image]:
     pair: Compared = next(pair for pair in item.facts["pairs"] if letter in pair.letters)
     column = f"candidate_{pair.letters.index(letter) + 1}"
-    return pair.row.picture("source_image"), pair.row.picture(column)
+    return pair.row.image("source_image"), pair.row.image(column)
 
 
 # asking
 
 
 def _filled(
-    prompts: JudgePrompts, name: str, gaps: Mapping[str, str], pictures: Mapping[str, Image]
+    prompts: JudgePrompts, name: str, gaps: Mapping[str, str], images: Mapping[str, Image]
 ) -> Iterator[Part]:
-    """A template with texts and pictures in its gaps; what an instruction says is never taken for a gap."""
-    for place, piece in enumerate(_PICTURE.split(prompts.templates[name])):
+    """A template with texts and images in its gaps; what an instruction says is never taken for a gap."""
+    for place, piece in enumerate(_IMAGE.split(prompts.templates[name])):
         if place % 2:
-            yield Picture(pictures[piece])
+            yield ImagePart(images[piece])
         elif piece.strip():
             yield Text(JudgePrompts(prompts.label, {name: piece}).fill(name, **gaps))
 

@@ -1,7 +1,7 @@
 """EditReward-Bench of EditScore: pairs of edits in 13 types, judged in three dimensions by experts.
 
 Another set has the same name, that of TIGER-Lab (`editreward-bench`). Here the critic gives marks to each
-picture alone; a pair is right where the better picture, which stands first, has strictly more. The accuracy
+image alone; a pair is right where the better image, which stands first, has strictly more. The accuracy
 is the mean over types. Upstream makes a mark up where a reply cannot be read: here it stays missing.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interleave import InputError, Message, Picture, Text
+from interleave import ImagePart, InputError, Message, Text
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -67,7 +67,7 @@ _PROMPTS = "editscore/vie_prompts.py"
 
 @dataclass(frozen=True)
 class Edited:
-    """One picture that is judged, perhaps in several pairs."""
+    """One image that is judged, perhaps in several pairs."""
 
     key: str
     instruction: str
@@ -76,12 +76,12 @@ class Edited:
 
     def shown(self) -> tuple[Image, Image]:
         """The source and the edit."""
-        return self.row.picture("input_image"), self.row.picture("output_images", self.place)
+        return self.row.image("input_image"), self.row.image("output_images", self.place)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Which two pictures of an item are compared, the better one first."""
+    """Which two images of an item are compared, the better one first."""
 
     dimension: str
     better: int
@@ -89,7 +89,7 @@ class Pair:
 
 
 class EditScoreBench(Benchmark):
-    """Two questions about every picture: how well the edit follows and keeps, and how well it looks."""
+    """Two questions about every image: how well the edit follows and keeps, and how well it looks."""
 
     name = "editscore-bench"
     title = "EditReward-Bench (EditScore)"
@@ -120,9 +120,9 @@ class EditScoreBench(Benchmark):
         unknown = sorted({item.group for item in items} - set(TYPES))
         if unknown:
             raise InputError(f"{folder}: EditReward-Bench has no edit type {unknown[0]!r}")
-        pictures = sum(len(item.facts["pictures"]) for item in items)
+        images = sum(len(item.facts["pictures"]) for item in items)
         notes = [
-            f"{len(rows):,} pairs of {pictures:,} pictures, {len({item.group for item in items})} edit types",
+            f"{len(rows):,} pairs of {images:,} pictures, {len({item.group for item in items})} edit types",
             self.licence,
         ]
         if missing := sorted(set(TYPES) - {item.group for item in items}):
@@ -144,7 +144,7 @@ class EditScoreBench(Benchmark):
         shown = [source, made] if kind == SEMANTICS else [made]
         asked = _words(context.prompts, kind, edited.instruction)
         read = _semantics if kind == SEMANTICS else _quality
-        return Question((Message("user", (Text(asked), *map(Picture, shown))),), read)
+        return Question((Message("user", (Text(asked), *map(ImagePart, shown))),), read)
 
     def worst(self, key: str) -> Any:
         return WRONG
@@ -172,7 +172,7 @@ class EditScoreBench(Benchmark):
         return _accuracies()
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        """Read the cache of upstream's script, which has the marks of every picture by a hash of its key."""
+        """Read the cache of upstream's script, which has the marks of every image by a hash of its key."""
         found = _cache(path)
         matched = False
         for item in dataset.items:
@@ -186,7 +186,7 @@ class EditScoreBench(Benchmark):
 
 
 class EditScoreBenchCritic(AskedAsInARun, EditScoreBench):
-    """The same pictures, each seen by a critic as it runs."""
+    """The same images, each seen by a critic as it runs."""
 
     name = "editscore-bench-critic"
     title = "EditReward-Bench (EditScore), asked as the critic of a run"
@@ -225,7 +225,7 @@ class EditScoreBenchCritic(AskedAsInARun, EditScoreBench):
 
 
 def _items(rows: Sequence[tuple[dict[str, Any], TableRow]]) -> Iterator[Item]:
-    """One item for all pairs that share pictures: a picture is then asked about once."""
+    """One item for all pairs that share images: an image is then asked about once."""
     read = [_row(values, row) for values, row in rows]
     leader: dict[str, str] = {}
 
@@ -243,17 +243,17 @@ def _items(rows: Sequence[tuple[dict[str, Any], TableRow]]) -> Iterator[Item]:
     for members in together.values():
         if len({group for group, _, _ in members}) > 1:
             raise InputError(f"the pairs of {members[0][2][0].key!r} have several edit types")
-        pictures: dict[str, Edited] = {}
+        images: dict[str, Edited] = {}
         for _, _, both in members:
             for edited in both:
-                pictures.setdefault(edited.key, edited)
-        places = {key: place for place, key in enumerate(pictures)}
+                images.setdefault(edited.key, edited)
+        places = {key: place for place, key in enumerate(images)}
         pairs = tuple(
             Pair(dimension, places[first.key], places[second.key])
             for _, dimension, (first, second) in members
         )
         first = members[0][2][0]
-        facts = {"pictures": tuple(pictures.values()), "pairs": pairs}
+        facts = {"pictures": tuple(images.values()), "pairs": pairs}
         yield Item(first.key, members[0][0], (first.instruction,), facts)
 
 
@@ -306,7 +306,7 @@ def _two_marks(reply: str) -> tuple[float, float]:
 
 
 def _is_right(dimension: str, better: tuple[Any, Any], worse: tuple[Any, Any]) -> bool | None:
-    """Whether the better picture has more marks; None where an answer it takes is left out."""
+    """Whether the better image has more marks; None where an answer it takes is left out."""
     needed = [*better, *worse] if dimension == "overall" else [better[0], worse[0]]
     if None in needed:
         return None

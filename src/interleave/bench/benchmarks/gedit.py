@@ -1,7 +1,7 @@
-"""GEdit-Bench: 606 real requests to edit a picture, in English and in Chinese, in eleven types.
+"""GEdit-Bench: 606 real requests to edit an image, in English and in Chinese, in eleven types.
 
 VIEScore's questions are asked; the judge sees the edit in the size of its source. The score of a language is
-the mean of the eleven types' means of sqrt(SC × PQ). Upstream silently leaves out pictures that are missing.
+the mean of the eleven types' means of sqrt(SC × PQ). Upstream silently leaves out images that are missing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from interleave import InputError, read_picture
+from interleave import InputError, read_image
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -26,10 +26,10 @@ from interleave.bench.base import (
 )
 from interleave.bench.benchmarks import vie
 from interleave.bench.benchmarks.image_files import (
-    edited_picture,
+    edited_image,
     export_edits,
     import_edits,
-    save_picture,
+    save_image,
 )
 from interleave.bench.datasets import HubData, digest_of, field, read_cells, read_rows
 from interleave.bench.judge import NO_OUTPUT
@@ -95,8 +95,8 @@ class GEdit(Benchmark):
         return vie.KEYS
 
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
-        source = read_picture(item.facts["source"])
-        edit = edited_picture(output, context.folder)
+        source = read_image(item.facts["source"])
+        edit = edited_image(output, context.folder)
         edit = edit if edit.size == source.size else edit.resize(source.size)
         if key == vie.PQ:
             return vie.pq_question(context.prompts, edit)
@@ -127,7 +127,7 @@ class GEdit(Benchmark):
         export_edits(dataset, outputs, base, lambda item: _official(item, folder))
         for item in dataset.items:
             if _official(item, folder).exists():
-                save_picture(read_picture(item.facts["source"]), _official(item, folder, "_SRCIMG"))
+                save_image(read_image(item.facts["source"]), _official(item, folder, "_SRCIMG"))
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
         root = folder if (folder / "fullset").is_dir() or folder.name != "fullset" else folder.parent
@@ -163,7 +163,7 @@ def _item(row: Mapping[str, Any], path: Path, cache: Path, where: str) -> Item:
     if task not in TYPES or language not in LANGUAGES:
         raise InputError(f"{where}: GEdit-Bench has no {task!r} in {language!r}")
     instruction = field(row, "instruction", str, where)
-    source = _picture_path(row.get("input_image"), path, cache, where)
+    source = _image_path(row.get("input_image"), path, cache, where)
     return Item(
         f"{task}/{language}/{field(row, 'key', str, where)}",
         task,
@@ -199,12 +199,12 @@ def _imported(item: Item, key: str, cell: Any, where: str) -> JudgeRecord:
 
 
 def _cache_folder(name: str) -> Path:
-    """Where pictures that lie in tables are put as files, once."""
+    """Where images that lie in tables are put as files, once."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "interleave" / "benchmarks" / name
 
 
-def _kept_picture(data: bytes, folder: Path) -> Path:
+def _kept_image(data: bytes, folder: Path) -> Path:
     """A file with these bytes, named by their digest."""
     path = folder / f"{hashlib.sha256(data).hexdigest()[:24]}.img"
     if not path.exists():
@@ -213,12 +213,12 @@ def _kept_picture(data: bytes, folder: Path) -> Path:
     return path
 
 
-def _picture_path(value: Any, row_file: Path, cache: Path, where: str) -> Path:
-    """A picture of a row: bytes in a table, or the name of a file beside it."""
+def _image_path(value: Any, row_file: Path, cache: Path, where: str) -> Path:
+    """An image of a row: bytes in a table, or the name of a file beside it."""
     if isinstance(value, Mapping) and isinstance(value.get("bytes"), bytes):
-        return _kept_picture(value["bytes"], cache)
+        return _kept_image(value["bytes"], cache)
     if isinstance(value, bytes):
-        return _kept_picture(value, cache)
+        return _kept_image(value, cache)
     if isinstance(value, str) and value:
         return row_file.parent / value
     raise InputError(f"{where}: {value!r:.60} is no picture")

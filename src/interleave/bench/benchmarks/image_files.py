@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interleave import InputError, read_picture
+from interleave import InputError, read_image
 from interleave.bench.base import Dataset, Item, Unparsed
 from interleave.bench.outputs import Output, OutputPart
 from interleave.plugin import files, images, make_folder, write_atomic
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
 JPEG_QUALITY = 95
 
 
-def edited_picture(output: Output | None, folder: Path) -> Image:
-    """The result of an edit: the last picture of an output; raises `Unparsed` where there is none."""
+def edited_image(output: Output | None, folder: Path) -> Image:
+    """The result of an edit: the last image of an output; raises `Unparsed` where there is none."""
     if output is None or not output.images:
-        raise Unparsed("the output has no picture to judge")
-    return read_picture(folder / output.images[-1])
+        raise Unparsed("the output has no image to judge")
+    return read_image(folder / output.images[-1])
 
 
 def as_jpeg(image: Image, size: tuple[int, int]) -> Image:
-    """A picture in another size, with what JPEG loses: some judges were only ever shown that."""
+    """An image in another size, with what JPEG loses: some judges were only ever shown that."""
     resized = image if image.size == size else image.resize(size)
     coded = io.BytesIO()
     resized.convert("RGB").save(coded, format="JPEG")
-    return images.decode_picture(coded.getvalue())
+    return images.decode_image(coded.getvalue())
 
 
-def save_picture(picture: Image, path: Path) -> None:
-    """Write a picture as what its name says it is, PNG or JPEG."""
+def save_image(image: Image, path: Path) -> None:
+    """Write an image as what its name says it is, PNG or JPEG."""
     make_folder(path.parent)
     if path.suffix == ".png":
-        write_atomic(path, images.encode_png(picture))
+        write_atomic(path, images.encode_png(image))
         return
     buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=JPEG_QUALITY)
+    image.save(buffer, "JPEG", quality=JPEG_QUALITY)
     write_atomic(path, buffer.getvalue())
 
 
-def copy_picture(source: Path, target: Path) -> None:
-    """Copy a picture into a folder that is made where there is none."""
+def copy_image(source: Path, target: Path) -> None:
+    """Copy an image into a folder that is made where there is none."""
     make_folder(target.parent)
     try:
         shutil.copyfile(source, target)
@@ -59,11 +59,11 @@ def copy_picture(source: Path, target: Path) -> None:
 def export_edits(
     dataset: Dataset, outputs: Mapping[str, Output], base: Path, path_of: Callable[[Item], Path]
 ) -> None:
-    """Write the last picture of every output where its item's path says."""
+    """Write the last image of every output where its item's path says."""
     for item in dataset.items:
         output = outputs.get(item.id)
         if output is not None and output.images:
-            save_picture(edited_picture(output, base), path_of(item))
+            save_image(edited_image(output, base), path_of(item))
 
 
 def import_edits(dataset: Dataset, paths_of: Callable[[Item], Sequence[Path]]) -> Iterator[Output]:
@@ -76,7 +76,7 @@ def import_edits(dataset: Dataset, paths_of: Callable[[Item], Sequence[Path]]) -
             yield Output(item=item.id, parts=(OutputPart(image=str(path.resolve())),))
     if not found:
         first = paths_of(dataset.items[0])[0] if dataset.items else None
-        raise InputError(f"there is no picture in the official layout, which would have {first}")
+        raise InputError(f"there is no image in the official layout, which would have {first}")
 
 
 def below(folder: Path, name: str) -> Path:

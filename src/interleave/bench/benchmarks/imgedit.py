@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from interleave import InputError, Message, Picture, Text, read_picture
+from interleave import ImagePart, InputError, Message, Text, read_image
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -24,7 +24,7 @@ from interleave.bench.base import (
     Question,
     Unparsed,
 )
-from interleave.bench.benchmarks.image_files import edited_picture, export_edits, import_edits
+from interleave.bench.benchmarks.image_files import edited_image, export_edits, import_edits
 from interleave.bench.datasets import digest_of, field, read_object
 from interleave.bench.judge import NO_OUTPUT
 from interleave.bench.numbers import Number, group_mean, item_mean
@@ -59,7 +59,7 @@ PLACES = {
     kind: Constant("Benchmark/Basic/prompts.json", kind, {"<edit_prompt>": "instruction"}) for kind in LABELS
 }
 LISTS = ("basic_edit.json", "singleturn.json")
-"""The list of items, as the repository and as the archive of pictures name it."""
+"""The list of items, as the repository and as the archive of images name it."""
 SCORES = "scores"
 REASONING = "brief reasoning"
 _LINE = re.compile(
@@ -107,8 +107,8 @@ class ImgEdit(Benchmark):
 
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
         asked = context.prompts.fill(item.group, instruction=item.facts["instruction"])
-        pictures = [read_picture(item.facts["source"]), edited_picture(output, context.folder)]
-        message = Message("user", (Text(asked), *map(Picture, pictures)))
+        images = [read_image(item.facts["source"]), edited_image(output, context.folder)]
+        message = Message("user", (Text(asked), *map(ImagePart, images)))
         return Question((message,), lambda reply: read_three(reply, LABELS[item.group]))
 
     def worst(self, key: str) -> Any:
@@ -206,7 +206,7 @@ def _item(key: str, row: Any, where: str) -> Item:
 
 
 def _root(folder: Path, files: Sequence[str]) -> Path:
-    """The folder that the pictures' names are relative to."""
+    """The folder that the images' names are relative to."""
     if files:
         wanted = Path(files[0])
         for path in sorted(folder.rglob(wanted.name)):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interleave import InputError, Message, Picture, Sampling, Text, read_picture
+from interleave import ImagePart, InputError, Message, Sampling, Text, read_image
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -26,7 +26,7 @@ from interleave.bench.base import (
     Status,
     Unparsed,
 )
-from interleave.bench.benchmarks.image_files import edited_picture, export_edits, import_edits
+from interleave.bench.benchmarks.image_files import edited_image, export_edits, import_edits
 from interleave.bench.datasets import HubData, digest_of, field, read_object
 from interleave.bench.judge import NO_OUTPUT
 from interleave.bench.numbers import Number, Table
@@ -131,7 +131,7 @@ class KRIS(Benchmark):
         return ("vc", "vq", "if_kp" if item.group in KNOWLEDGE else "if")
 
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
-        edit = edited_picture(output, context.folder)
+        edit = edited_image(output, context.folder)
         template = f"{key}{_variant(key, item.group)}"
         asked = context.prompts.fill(
             template,
@@ -143,8 +143,8 @@ class KRIS(Benchmark):
         if template == "if_view":
             if item.facts["truth"] is None:
                 raise InputError(f"{item.id}: 'gt_img' names no picture")
-            shown.append(("The true image:", read_picture(item.facts["truth"])))
-        parts = [part for said, picture in shown for part in (Text(said), Picture(picture))]
+            shown.append(("The true image:", read_image(item.facts["truth"])))
+        parts = [part for said, image in shown for part in (Text(said), ImagePart(image))]
         return Question((Message("user", on_lines([Text(asked), *parts])),), _reader(key), SAMPLING)
 
     def worst(self, key: str) -> Any:
@@ -232,18 +232,18 @@ def _variant(key: str, category: str) -> str:
 
 
 def _shown(item: Item, edit: Image) -> list[tuple[str, Image]]:
-    """What was to be edited and the edit, each picture with what is said of it; frames in their order."""
-    pictures = [read_picture(path) for path in item.facts["sources"]]
+    """What was to be edited and the edit, each image with what is said of it; frames in their order."""
+    images = [read_image(path) for path in item.facts["sources"]]
     if item.group == TEMPORAL:
         made = item.facts["frame"]
-        frames = [*zip(item.facts["frames"], pictures, strict=True), (made, edit)]
+        frames = [*zip(item.facts["frames"], images, strict=True), (made, edit)]
         frames.sort(key=lambda pair: pair[0] or 0)
         said = {True: "generated", False: "reference"}
-        return [(f"Frame {number} ({said[number == made]}):", picture) for number, picture in frames]
+        return [(f"Frame {number} ({said[number == made]}):", image) for number, image in frames]
     if item.group == COMPOSED:
-        named = [f"Reference image {number}:" for number in range(1, len(pictures) + 1)]
-        return [*zip(named, pictures, strict=True), ("The predicted image:", edit)]
-    return [*(("The original image:", picture) for picture in pictures), ("The edited image:", edit)]
+        named = [f"Reference image {number}:" for number in range(1, len(images) + 1)]
+        return [*zip(named, images, strict=True), ("The predicted image:", edit)]
+    return [*(("The original image:", image) for image in images), ("The edited image:", edit)]
 
 
 def _measured(key: str) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Multimodal RewardBench 2: pairs of edits and of interleaved documents, with the choice of three experts.
 
 Every pair is judged in both orders; the accuracy is the share of right answers among all that were given. A
-critic of ours can be asked about edits in its own way, about each picture alone; documents have no prompt
-for each of their pictures, which that would need.
+critic of ours can be asked about edits in its own way, about each image alone; documents have no prompt
+for each of their images, which that would need.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
-from interleave import InputError, Message, Picture, Text, read_picture
+from interleave import ImagePart, InputError, Message, Text, read_image
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -67,7 +67,7 @@ _IMAGE = re.compile(r"<image_\d+>")
 
 @dataclass(frozen=True)
 class Listed:
-    """A prompt or an answer as upstream's files list it: texts, and pictures below a folder."""
+    """A prompt or an answer as upstream's files list it: texts, and images below a folder."""
 
     content: tuple[tuple[str, str], ...]
     folder: Path
@@ -77,42 +77,40 @@ class Listed:
         return "\n".join(value for kind, value in self.content if kind == "text")
 
     @property
-    def pictures(self) -> int:
+    def images(self) -> int:
         return sum(kind == "image" for kind, _ in self.content)
 
     def parts(self) -> list[Part]:
         return [
-            Text(value) if kind == "text" else Picture(read_picture(self.folder / value))
+            Text(value) if kind == "text" else ImagePart(read_image(self.folder / value))
             for kind, value in self.content
         ]
 
 
 @dataclass(frozen=True)
 class Tabled:
-    """The same in a row of the Hub's tables: a text with places for the pictures of a column."""
+    """The same in a row of the Hub's tables: a text with places for the images of a column."""
 
     text: str
     row: TableRow
     column: str
 
     @property
-    def pictures(self) -> int:
+    def images(self) -> int:
         """By their places; where there are none, all stand at the end, and one is taken to be there."""
         return len(_IMAGE.findall(self.text)) or 1
 
     def parts(self) -> list[Part]:
-        """Pictures in the order of their places, whatever number these have; the rest at the end."""
-        pictures = iter(self.row.pictures(self.column))
+        """Images in the order of their places, whatever number these have; the rest at the end."""
+        images = iter(self.row.images(self.column))
         parts: list[Part] = []
         for place, piece in enumerate(_IMAGE.split(self.text)):
-            if place and (picture := next(pictures, None)) is not None:
-                parts.append(Picture(picture))
+            if place and (image := next(images, None)) is not None:
+                parts.append(ImagePart(image))
             if piece.strip():
                 parts.append(Text(piece.strip()))
-        if not _IMAGE.search(
-            self.text
-        ):  # upstream leaves out pictures beyond the places, where there are any
-            parts += map(Picture, pictures)
+        if not _IMAGE.search(self.text):  # upstream leaves out images beyond the places, where there are any
+            parts += map(ImagePart, images)
         return parts
 
 
@@ -215,7 +213,7 @@ class Mmrb2(Benchmark):
 
 
 class Mmrb2Edit(Mmrb2):
-    """Edited pictures."""
+    """Edited images."""
 
     name = "mmrb2-edit"
     title = "MMRB2 edit"
@@ -235,7 +233,7 @@ class Mmrb2Edit(Mmrb2):
 
 
 class Mmrb2Interleaved(Mmrb2):
-    """Documents of text and pictures."""
+    """Documents of text and images."""
 
     name = "mmrb2-interleaved"
     title = "MMRB2 interleaved"
@@ -263,8 +261,8 @@ class Mmrb2EditCritic(AskedAsInARun, Mmrb2Edit):
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
         _refuse_without_prompt(item)
         with showing():
-            sources = _pictures(item.facts["prompt"].parts())
-            made = _pictures(item.facts[key].parts())
+            sources = _images(item.facts["prompt"].parts())
+            made = _images(item.facts[key].parts())
         if not made:
             raise Unparsed("the answer has no picture")
         return critic_question(item.prompt, sources, made[-1], context)
@@ -282,9 +280,9 @@ class Mmrb2EditCritic(AskedAsInARun, Mmrb2Edit):
 def _with_single(
     item: Item, measures: Mapping[str, float | None], names: Sequence[str]
 ) -> dict[str, float | None]:
-    """Some measures once more, for prompts with one picture alone: scorers of edits see no more than one."""
+    """Some measures once more, for prompts with one image alone: scorers of edits see no more than one."""
     prompt = item.facts["prompt"]
-    alone = prompt is not None and prompt.pictures == 1
+    alone = prompt is not None and prompt.images == 1
     return {**measures, **{f"single_{name}": measures[name] if alone else None for name in names}}
 
 
@@ -331,7 +329,7 @@ def _item(
 
 
 def _listed(content: Any, folder: Path, where: str) -> Listed:
-    """Texts and pictures in order; a picture must lie below the folder of the file."""
+    """Texts and images in order; an image must lie below the folder of the file."""
     parts = []
     if not isinstance(content, list):
         raise InputError(f"{where}: its content is {content!r:.60}, which is no list")
@@ -344,12 +342,12 @@ def _listed(content: Any, folder: Path, where: str) -> Listed:
             ):
                 parts.append(("image", name))
             case _:
-                raise InputError(f"{where}: {part!r:.60} is neither a text nor a picture below {folder}")
+                raise InputError(f"{where}: {part!r:.60} is neither a text nor an image below {folder}")
     return Listed(tuple(part for part in parts if part[1].strip()), folder)
 
 
-def _pictures(parts: Iterable[Part]) -> list[Any]:
-    return [part.image for part in parts if isinstance(part, Picture)]
+def _images(parts: Iterable[Part]) -> list[Any]:
+    return [part.image for part in parts if isinstance(part, ImagePart)]
 
 
 def _refuse_without_prompt(item: Item) -> None:

@@ -1,4 +1,4 @@
-"""OpenING: open requests for documents of text and pictures, marked by seven criteria from 0 to 10.
+"""OpenING: open requests for documents of text and images, marked by seven criteria from 0 to 10.
 
 How its files hold documents is here too; `opening_pairs.py`, the test of critics, reads the same files.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from interleave import InputError, Message, Picture, Text, read_picture
+from interleave import ImagePart, InputError, Message, Text, read_image
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -24,7 +24,7 @@ from interleave.bench.base import (
     Question,
     Unparsed,
 )
-from interleave.bench.benchmarks.image_files import as_jpeg, below, copy_picture, file_name, within
+from interleave.bench.benchmarks.image_files import as_jpeg, below, copy_image, file_name, within
 from interleave.bench.datasets import digest_of, field, read_object, read_rows
 from interleave.bench.numbers import Number, Table
 from interleave.bench.outputs import Output, OutputPart
@@ -44,7 +44,7 @@ CRITERIA = {
 """Our names of the criteria, and those of the judge's replies."""
 SCORES = "scores"
 SIZE = (512, 512)
-"""Upstream forces every picture into a square, whatever its shape."""
+"""Upstream forces every image into a square, whatever its shape."""
 ITEMS = 2160
 DATA_FILE = "test_data.jsonl"
 PLACES = (".", "OpenING-benchmark", "OpenING-Benchmark", "Interleaved_Arena")
@@ -56,13 +56,13 @@ NO_LICENCE = "none stated"
 
 @dataclass(frozen=True)
 class Document:
-    """Texts and pictures in order, as the files of the benchmark and of systems have them."""
+    """Texts and images in order, as the files of the benchmark and of systems have them."""
 
     steps: tuple[tuple[str, Path | None], ...]
-    """A text, which may be empty, and the picture behind it."""
+    """A text, which may be empty, and the image behind it."""
 
     @property
-    def pictures(self) -> list[Path]:
+    def images(self) -> list[Path]:
         return [path for _, path in self.steps if path is not None]
 
 
@@ -104,7 +104,7 @@ class OpenING(Benchmark):
         asked = complete(item.facts["input"])
         shown = [
             *shown_parts(asked, "INPUT:", 0),
-            *shown_parts(_of_output(output, context.folder), "OUTPUT:", len(asked.pictures)),
+            *shown_parts(_of_output(output, context.folder), "OUTPUT:", len(asked.images)),
             Text("Reply with the JSON object alone."),
         ]
         return Question(
@@ -133,11 +133,11 @@ class OpenING(Benchmark):
                 continue
             stem = file_name(item.id)
             steps: list[dict[str, str | None]] = []
-            for text, picture in _of_output(output, base).steps:
+            for text, image in _of_output(output, base).steps:
                 name = None
-                if picture is not None:
-                    name = f"{stem}-o-{len(steps)}{picture.suffix}"
-                    copy_picture(picture, target / name)
+                if image is not None:
+                    name = f"{stem}-o-{len(steps)}{image.suffix}"
+                    copy_image(image, target / name)
                 steps.append({"text": text, "image": name})
             row = {
                 **item.facts["row"],
@@ -233,10 +233,10 @@ def _item(row: dict[str, Any], number: int, folder: Path) -> tuple[Item, int]:
     turns = turns_of(row, where)
     asked = read_steps(turns[0], "input", lambda name: below(folder, name), where)
     parts: list[str | Path] = []
-    for text, picture in asked.steps:
+    for text, image in asked.steps:
         parts += [text] if text else []
-        parts += [picture] if picture is not None else []
-    lost = sum(not path.is_file() for path in asked.pictures)
+        parts += [image] if image is not None else []
+    lost = sum(not path.is_file() for path in asked.images)
     return Item(identity, group, tuple(parts), {"input": asked, "row": row}), lost
 
 
@@ -262,14 +262,14 @@ def read_steps(
 
 
 def complete(asked: Document) -> Document:
-    """A request of which all pictures are there: without them, an answer cannot be judged."""
-    if lost := [path for path in asked.pictures if not path.is_file()]:
+    """A request of which all images are there: without them, an answer cannot be judged."""
+    if lost := [path for path in asked.images if not path.is_file()]:
         raise MissingOutput(f"{lost[0]}, which the request shows, is not there")
     return asked
 
 
 def read_document(path: Path) -> Document:
-    """A system's answer; a picture that is named but not there is left out, as upstream does."""
+    """A system's answer; an image that is named but not there is left out, as upstream does."""
     return read_steps(
         turns_of(read_object(path), str(path))[1],
         "output",
@@ -289,15 +289,15 @@ def _one_system(folder: Path) -> Path:
 
 
 def _output_parts(document: Document) -> Iterator[OutputPart]:
-    for text, picture in document.steps:
+    for text, image in document.steps:
         if text:
             yield OutputPart(text=text)
-        if picture is not None:
-            yield OutputPart(image=str(picture))
+        if image is not None:
+            yield OutputPart(image=str(image))
 
 
 def _of_output(output: Output, base: Path) -> Document:
-    """Each text with the picture behind it; a second picture stands alone."""
+    """Each text with the image behind it; a second image stands alone."""
     steps: list[tuple[str, Path | None]] = []
     for part in output.parts:
         if part.image is None:
@@ -310,16 +310,16 @@ def _of_output(output: Output, base: Path) -> Document:
 
 
 def shown_parts(document: Document, label: str, first: int) -> list[Part]:
-    """A document as the judge sees it, its pictures numbered on from those before."""
+    """A document as the judge sees it, its images numbered on from those before."""
     parts: list[Part] = []
     number = first
-    for place, (text, picture) in enumerate(document.steps or (("", None),)):
+    for place, (text, path) in enumerate(document.steps or (("", None),)):
         said = f"{label} {text}" if place == 0 else text
-        if picture is None:
+        if path is None:
             parts += [Text(said)] if said else []
             continue
-        image = as_jpeg(read_picture(picture), SIZE)
-        parts += [Text(f"{said} <IMG_{number}></IMG_{number}>".strip()), Picture(image)]
+        image = as_jpeg(read_image(path), SIZE)
+        parts += [Text(f"{said} <IMG_{number}></IMG_{number}>".strip()), ImagePart(image)]
         number += 1
     return parts
 

@@ -103,8 +103,8 @@ class OpenINGPairs(Benchmark):
         asked = documents.asked(item.facts["item"])
         shown = [
             *shown_parts(asked, "<INPUT>:", 0),
-            *shown_parts(first, "<OUTPUT_A>:", len(asked.pictures)),
-            *shown_parts(second, "<OUTPUT_B>:", len(asked.pictures) + len(first.pictures)),
+            *shown_parts(first, "<OUTPUT_A>:", len(asked.images)),
+            *shown_parts(second, "<OUTPUT_B>:", len(asked.images) + len(first.images)),
             Text("Say only which of the two is better."),
         ]
         return Question(
@@ -337,7 +337,7 @@ class _Documents:
         document = read_steps(
             turns_of(row, item)[1], "output", lambda name: below(self.data_folder, name), item
         )
-        return document if all(path.is_file() for path in document.pictures) else None
+        return document if all(path.is_file() for path in document.images) else None
 
 
 def _name(row: Mapping[str, Any], side: str, path: Path) -> str:

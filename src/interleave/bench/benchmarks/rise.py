@@ -1,4 +1,4 @@
-"""RISEBench: pictures changed by reasoning about time, cause, space and logic; 360 items, or 64 of them.
+"""RISEBench: images changed by reasoning about time, cause, space and logic; 360 items, or 64 of them.
 
 An item is solved where every mark it has is the best one. Upstream changed that rule in April 2026:
 `risebench_acc_v1` never counts the items that have no mark for consistency, `risebench_acc_v2` does. Boards
@@ -19,7 +19,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from interleave import InputError, Message, Picture, Text, read_picture
+from interleave import ImagePart, InputError, Message, Text, read_image
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 GROUPS = ("temporal", "causal", "spatial", "logical")
 BEST = 5
 SIDE = 768
-"""The judge sees pictures of at most so many pixels a side, as JPEG."""
+"""The judge sees images of at most so many pixels a side, as JPEG."""
 SUFFIXES = ("png", "jpg", "jpeg")
 LOGICAL = "logical_"
 """Keys of questions that are answered with 0 or 1; the others with 1 to 5."""
@@ -57,13 +57,13 @@ COLUMNS = {"consistency": "ApprConsistency", "reasoning": "Reasoning", "quality"
 """Where upstream's table has the marks."""
 REPLIES = {"consistency": "judge_cons", "reasoning": "judge_reas", "quality": "judge_qua"}
 ARCHIVE = "data.zip"
-MAX_PICTURE_BYTES = 100_000_000
+MAX_IMAGE_BYTES = 100_000_000
 _FINAL = score_after("final scores?")
 _GAPS = {"{instruct}": "instruction"}
 
 
 class Asked(NamedTuple):
-    """How a question is put: the template, and whether the picture before, or the solution, is shown too."""
+    """How a question is put: the template, and whether the image before, or the solution, is shown too."""
 
     template: str
     beside: bool
@@ -115,15 +115,15 @@ class Rise(Benchmark):
             raise InputError(f"{folder} has no {self.file}")
         rows = list(read_rows(path))
         column = any("consistency_free" in row for row in rows)
-        pictures = _picture_folder(folder, path, rows)
-        items = tuple(_item(row, number, pictures, column) for number, row in enumerate(rows, start=1))
+        images = _image_folder(folder, path, rows)
+        items = tuple(_item(row, number, images, column) for number, row in enumerate(rows, start=1))
         seen = [each for item in items for each in (item.facts["image"], item.facts["solution"]) if each]
         gone = [each for each in seen if not each.exists()]
         notes = [self._counted(items), "the data states no licence"]
         if gone and len(gone) < len(seen):
-            raise InputError(f"{gone[0]} is missing, and {len(gone) - 1:,} more pictures")
+            raise InputError(f"{gone[0]} is missing, and {len(gone) - 1:,} more images")
         if gone:
-            notes.append("there are no pictures: only judgements made elsewhere can be scored")
+            notes.append("there are no images: only judgements made elsewhere can be scored")
         return Dataset(
             items, digest_of([path, *(each for each in seen if each not in gone)]), str(folder), (*notes,)
         )
@@ -153,13 +153,13 @@ class Rise(Benchmark):
             instruction=item.facts["instruction"],
             reference=item.facts["reference"] or "",
         )
-        # where there is a picture of the solution, upstream compares with it and not with the picture before
+        # where there is an image of the solution, upstream compares with it and not with the image before
         paths = [item.facts["solution"] or item.facts["image"]] if asked.beside else []
         paths.append(context.folder / output.images[-1])
-        pictures = [Picture(as_sent(read_picture(path))) for path in paths]
+        images = [ImagePart(as_sent(read_image(path))) for path in paths]
         low, high = (0, 1) if key.startswith(LOGICAL) else (1, BEST)
         return Question(
-            (Message("user", (Text(text), *pictures)),),
+            (Message("user", (Text(text), *images)),),
             lambda reply: labelled(without_thoughts(reply), _FINAL, low=low, high=high),
         )
 
@@ -278,15 +278,15 @@ def asked_of(item: Item, kind: str) -> Asked:
 
 
 def as_sent(image: Image) -> Image:
-    """A picture as upstream's script sends it to the judge."""
+    """An image as upstream's script sends it to the judge."""
     smaller = image.copy()
     smaller.thumbnail((SIDE, SIDE))
     coded = io.BytesIO()
     smaller.save(coded, format="JPEG")
-    return images.decode_picture(coded.getvalue())
+    return images.decode_image(coded.getvalue())
 
 
-def _item(row: Mapping[str, Any], number: int, pictures: Path, column: bool) -> Item:
+def _item(row: Mapping[str, Any], number: int, images: Path, column: bool) -> Item:
     where = f"row {number}"
     index, category = field(row, "index", str, where), field(row, "category", str, where)
     group = category.removesuffix("_reasoning")
@@ -297,11 +297,11 @@ def _item(row: Mapping[str, Any], number: int, pictures: Path, column: bool) -> 
     instruction = field(row, "instruction", str, where)
     text = row.get("reference_txt" if group == "logical" else "reference")
     reference = text if isinstance(text, str) else None
-    image = pictures / _inside(field(row, "image", str, where), where)
+    image = images / _inside(field(row, "image", str, where), where)
     solution = row.get("reference_img")
-    # of two solutions upstream takes the text for logical items, the picture for spatial ones
+    # of two solutions upstream takes the text for logical items, the image for spatial ones
     drawn = (
-        pictures / _inside(solution, where)
+        images / _inside(solution, where)
         if isinstance(solution, str) and (group == "spatial" or (group == "logical" and reference is None))
         else None
     )
@@ -333,7 +333,7 @@ def _inside(name: str, where: str) -> PurePosixPath:
     return path
 
 
-def _picture_folder(folder: Path, data: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+def _image_folder(folder: Path, data: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Where the paths of the rows begin; the archive of the Hub is unpacked where that has not been done."""
     first = _inside(field(rows[0], "image", str, "row 1"), "row 1") if rows else PurePosixPath(".")
     places = (folder / "data", data.parent)
@@ -346,7 +346,7 @@ def _picture_folder(folder: Path, data: Path, rows: Sequence[Mapping[str, Any]])
 
 
 def _unpack(archive: Path, target: Path) -> None:
-    """Take the pictures out of an archive, and nothing else; all of them or none."""
+    """Take the images out of an archive, and nothing else; all of them or none."""
     try:
         making = Path(mkdtemp(prefix=".data-", dir=target.parent))
     except OSError as error:
@@ -359,7 +359,7 @@ def _unpack(archive: Path, target: Path) -> None:
                 path = PurePosixPath(entry.filename)
                 if entry.is_dir() or path.suffix[1:].lower() not in SUFFIXES or "__MACOSX" in path.parts:
                     continue
-                if entry.file_size > MAX_PICTURE_BYTES:
+                if entry.file_size > MAX_IMAGE_BYTES:
                     raise InputError(f"{archive}: {path} has {entry.file_size:,} bytes")
                 parts = path.parts[1:] if path.parts[0] == target.name else path.parts
                 goal = making / _inside("/".join(parts), str(archive))

@@ -1,4 +1,4 @@
-"""UEval: 1,000 prompts in eight tasks that need text and pictures, judged criterion by criterion.
+"""UEval: 1,000 prompts in eight tasks that need text and images, judged criterion by criterion.
 
 The leaderboard's average is the mean of the eight tasks (`macro_avg`); the official script prints the mean of
 the text rate and the image rate over all items (`item_avg`). They differ by up to two points: never mix them.
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from interleave import InputError, Message, Picture, Text
+from interleave import ImagePart, InputError, Message, Text
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -75,11 +75,11 @@ class UEval(Benchmark):
             answer="\n".join(output.texts),
             criterion=item.facts[kind][int(number)],
         )
-        pictures = output.pictures(context.folder) if kind == "image" else []
+        images = output.load_images(context.folder) if kind == "image" else []
         return Question(
             (
                 Message("system", (Text(context.prompts.templates["system"]),)),
-                Message("user", (Text(asked), *map(Picture, pictures))),
+                Message("user", (Text(asked), *map(ImagePart, images))),
             ),
             lambda reply: truth_of(field_of(json_object(reply), "criteria_met")),
         )

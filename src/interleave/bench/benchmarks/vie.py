@@ -1,8 +1,8 @@
 """VIEScore's two questions, shared by the benchmarks that use them.
 
-SC (semantic consistency): does the picture follow what was asked? PQ (perceptual quality): does the picture,
+SC (semantic consistency): does the image follow what was asked? PQ (perceptual quality): does the image,
 seen alone, look natural and free of artefacts? Each reply holds a list of scores from 0 to 10, of which the
-lowest counts; the overall score of a picture is sqrt(SC × PQ).
+lowest counts; the overall score of an image is sqrt(SC × PQ).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interleave import Message, Picture, Sampling, Text
+from interleave import ImagePart, Message, Sampling, Text
 from interleave.bench.base import Question, Unparsed
 from interleave.bench.parsing import json_object, number_of, without_thoughts
 from interleave.bench.prompts import Constant, JudgePrompts
@@ -39,7 +39,7 @@ RULES = {
     "msdig": "multi_subject_image_gen_rule",
     "sdie": "subject_image_edit_rule",
 }
-"""The tasks, and what a judge is told about the pictures of each, by upstream's names."""
+"""The tasks, and what a judge is told about the images of each, by upstream's names."""
 SC_SCORES = {"t2i": 1, "tie": 2, "mie": 2, "cig": 2, "sdig": 2, "msdig": 3, "sdie": 2}
 
 _BARE_LIST = re.compile(r"\[[^\[\]]*\]")
@@ -60,24 +60,24 @@ def official_places(file: str, tasks: Sequence[str] = tuple(RULES)) -> dict[str,
     return places
 
 
-def sc_question(prompts: JudgePrompts, task: str, asked: str, pictures: Sequence[Image]) -> Question:
-    """Whether a picture, the last one, follows what was asked."""
+def sc_question(prompts: JudgePrompts, task: str, asked: str, images: Sequence[Image]) -> Question:
+    """Whether an image, the last one, follows what was asked."""
     words = [
         prompts.templates["context"],
         prompts.templates[f"rule_{task}"],
         prompts.fill(f"{SC}_{task}", asked=asked),
     ]
-    return _question(words, pictures, SC_SCORES[task])
+    return _question(words, images, SC_SCORES[task])
 
 
-def pq_question(prompts: JudgePrompts, picture: Image) -> Question:
-    """How a picture looks by itself."""
-    return _question([prompts.templates["context"], prompts.templates[PQ]], [picture], PQ_SCORES)
+def pq_question(prompts: JudgePrompts, image: Image) -> Question:
+    """How an image looks by itself."""
+    return _question([prompts.templates["context"], prompts.templates[PQ]], [image], PQ_SCORES)
 
 
-def _question(words: Sequence[str], pictures: Sequence[Image], count: int) -> Question:
+def _question(words: Sequence[str], images: Sequence[Image], count: int) -> Question:
     said = "\n".join(part.strip("\n") for part in words)
-    message = Message("user", (Text(said), *map(Picture, pictures)))
+    message = Message("user", (Text(said), *map(ImagePart, images)))
     return Question((message,), lambda reply: read_scores(reply, count), SAMPLING)
 
 
@@ -144,7 +144,7 @@ def overall(sc: float | None, pq: float | None) -> float | None:
 
 
 def three_scores(sc: Sequence[float] | None, pq: Sequence[float] | None) -> Mapping[str, float | None]:
-    """SC, PQ and O of a picture; without one of the replies there are none, as upstream asks both at once."""
+    """SC, PQ and O of an image; without one of the replies there are none, as upstream asks both at once."""
     low_sc, low_pq = lowest(sc), lowest(pq)
     if low_sc is None or low_pq is None:
         return {"SC": None, "PQ": None, "O": None}

@@ -1,6 +1,6 @@
-"""VIEScore's test of judges: how well scores of pictures agree with three human raters of ImagenHub.
+"""VIEScore's test of judges: how well scores of images agree with three human raters of ImagenHub.
 
-Seven tasks, 29 models, about 4,800 pictures. For each model the judge's scores are correlated with the mean
+Seven tasks, 29 models, about 4,800 images. For each model the judge's scores are correlated with the mean
 of the raters (Spearman); models are averaged within tasks, and tasks among each other. The published numbers
 take tanh of the mean of raw correlations (`…_notebook`); the mean through Fisher's z is another, higher one.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interleave import InputError, read_picture
+from interleave import InputError, read_image
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -51,7 +51,7 @@ class Task:
     models: tuple[str, ...]
     """Those that were judged; raters have seen two more, Imagic and SuTI."""
     shown: tuple[str, ...] = ("input",)
-    """The folders of what the judge sees before the picture."""
+    """The folders of what the judge sees before the image."""
 
 
 TASKS = {
@@ -90,7 +90,7 @@ MODELS = sum(len(task.models) for task in TASKS.values())
 
 
 class VIEScore(Benchmark):
-    """Two questions about every picture; the numbers are correlations with people."""
+    """Two questions about every image; the numbers are correlations with people."""
 
     name = "viescore"
     title = "VIEScore on ImagenHub"
@@ -134,10 +134,10 @@ class VIEScore(Benchmark):
                 f"{item.id}: its prompt is not in the data. Put ImagenHub's museum (TASK/{LOOKUP}, "
                 "TASK/input/…, TASK/MODEL/…) beside the ratings"
             )
-        pictures = [read_picture(path) for path in item.parts if isinstance(path, Path)]
+        images = [read_image(path) for path in item.parts if isinstance(path, Path)]
         if key == vie.PQ:
-            return vie.pq_question(context.prompts, pictures[-1])
-        return vie.sc_question(context.prompts, item.facts["kind"], item.facts["asked"], pictures)
+            return vie.pq_question(context.prompts, images[-1])
+        return vie.sc_question(context.prompts, item.facts["kind"], item.facts["asked"], images)
 
     def worst(self, key: str) -> Any:
         return [0]
@@ -148,7 +148,7 @@ class VIEScore(Benchmark):
         return {**found, **{f"human_{name}": score for name, score in item.facts["human"].items()}}
 
     def item_score(self, measures: Mapping[str, float | None]) -> float | None:
-        """How near the judge is to the raters: a correlation says nothing of one picture."""
+        """How near the judge is to the raters: a correlation says nothing of one image."""
         ours, theirs = measures["O"], measures["human_O"]
         return None if ours is None or theirs is None else 1 - abs(ours - theirs)
 
@@ -160,7 +160,7 @@ class VIEScore(Benchmark):
         ]
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        """Read a `results_…` folder: TASK/MODEL/SC.json and PQ.json, by the names of the pictures."""
+        """Read a `results_…` folder: TASK/MODEL/SC.json and PQ.json, by the names of the images."""
         stored: dict[tuple[str, str], Mapping[str, Any]] = {}
         for group in dict.fromkeys(item.group for item in dataset.items):
             for key in vie.KEYS:
@@ -246,7 +246,7 @@ def _human(ratings: Sequence[tuple[float, float]]) -> dict[str, float]:
 
 
 def _ratings(path: Path) -> dict[str, dict[str, tuple[float, float]]]:
-    """One rater's sheet: by picture and model."""
+    """One rater's sheet: by image and model."""
     found: dict[str, dict[str, tuple[float, float]]] = {}
     for number, row in enumerate(read_cells(path, delimiter="\t"), start=2):
         uid = row.pop("uid", None)

@@ -1,4 +1,4 @@
-"""ViStoryBench: 80 stories of 4 to 30 shots, with pictures of their characters.
+"""ViStoryBench: 80 stories of 4 to 30 shots, with images of their characters.
 
 A story is one request: its shots in order, and its characters as assets. Upstream's judge gives every shot
 marks from 0 to 4 for its setting, for what the characters do, and for the camera. Whether characters stay
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from interleave import InputError, Message, Picture, Text, read_picture
+from interleave import ImagePart, InputError, Message, Text, read_image
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -25,7 +25,7 @@ from interleave.bench.base import (
     MissingOutput,
     Question,
 )
-from interleave.bench.benchmarks.image_files import copy_picture, file_name
+from interleave.bench.benchmarks.image_files import copy_image, file_name
 from interleave.bench.datasets import digest_of, field, read_object
 from interleave.bench.numbers import Number, item_mean
 from interleave.bench.outputs import Output, OutputPart
@@ -40,7 +40,7 @@ SHOT_FIELDS = {
 }
 JUDGED = ("scene", "action", "camera")
 BEST = 4.0
-PICTURES = (".png", ".jpg", ".jpeg", ".webp")
+IMAGES = (".png", ".jpg", ".jpeg", ".webp")
 TIMESTAMP = "00000000-000000"
 """Upstream has a folder for every run of a story; ours is not named by a time."""
 _SHOT = re.compile(r"shot_([0-9]{1,4})\Z")
@@ -116,10 +116,10 @@ class ViStoryBench(Benchmark):
         words = str(described.get(f"prompt_{self.language}") or "").strip()
         name = " ".join(_NOT_IN_NAMES.sub(" ", key).split())[:60].strip()
         folder = path.parent / "image" / file_name(key)
-        pictures = sorted(each for each in folder.glob("*") if each.suffix.lower() in PICTURES)
-        if not types.is_asset_name(name) or not (words or pictures):
+        images = sorted(each for each in folder.glob("*") if each.suffix.lower() in IMAGES)
+        if not types.is_asset_name(name) or not (words or images):
             return None
-        return ItemAsset(name, words, pictures[0] if pictures else None, key)
+        return ItemAsset(name, words, images[0] if images else None, key)
 
     def keys(self, item: Item, output: Output | None) -> Sequence[str]:
         found = []
@@ -133,14 +133,14 @@ class ViStoryBench(Benchmark):
         place, shot = int(number), item.facts["shots"][int(number)]
         if output is None or len(output.images) <= place:
             raise MissingOutput(f"the output has no picture {place + 1}")
-        picture = read_picture(context.folder / output.images[place])
+        image = read_image(context.folder / output.images[place])
         if what == "same":
             asset = item.facts["assets"][name[0].lower()]
             asked = context.prompts.fill("same", who=asset.name, description=asset.description)
-            seen: list[Part] = [Text(asked), Picture(read_picture(asset.picture)), Picture(picture)]
+            seen: list[Part] = [Text(asked), ImagePart(read_image(asset.image)), ImagePart(image)]
         else:
             asked = context.prompts.fill(what, wanted=shot[what], names=", ".join(shot["characters"]))
-            seen = [Text(asked), Picture(picture)]
+            seen = [Text(asked), ImagePart(image)]
         return Question((Message("user", tuple(seen)),), read_mark)
 
     def criterion(self, key: str, item: Item) -> str:
@@ -169,7 +169,7 @@ class ViStoryBench(Benchmark):
         for name, output in outputs.items():
             for number, image in enumerate(output.images, start=1):
                 target = folder / file_name(name) / TIMESTAMP / f"shot_{number:02d}{Path(image).suffix}"
-                copy_picture(base / image, target)
+                copy_image(base / image, target)
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
         for item in dataset.items:
@@ -202,18 +202,18 @@ def _request(shots: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _shown(item: Item, shot: Mapping[str, Any]) -> list[ItemAsset]:
-    """The characters of a shot of whom there is a picture."""
+    """The characters of a shot of whom there is an image."""
     assets = item.facts["assets"].values()
-    return [asset for asset in assets if asset.picture is not None and asset.key in shot["characters"]]
+    return [asset for asset in assets if asset.image is not None and asset.key in shot["characters"]]
 
 
 def _shots_in(run: Path) -> dict[int, Path]:
-    """The pictures of a run by the numbers of their shots; some versions keep them in a folder."""
+    """The images of a run by the numbers of their shots; some versions keep them in a folder."""
     for folder in (run / "shots", run / "image_outputs", run):
         found = {
             int(match[1]): path
             for path in sorted(folder.glob("shot_*"))
-            if path.suffix.lower() in PICTURES and (match := _SHOT.match(path.stem))
+            if path.suffix.lower() in IMAGES and (match := _SHOT.match(path.stem))
         }
         if found:
             return found

@@ -1,4 +1,4 @@
-"""WISE: 1,000 prompts that need knowledge of the world, one picture each, in two versions.
+"""WISE: 1,000 prompts that need knowledge of the world, one image each, in two versions.
 
 `wise` is the first release (three marks from 0 to 2 by GPT-4o), in which most papers report; `wise-verified`
 is what upstream recommends since 2026 (one bit by an open judge, other prompts and id ranges). Their numbers
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from interleave import InputError, Message, Picture, Sampling, Text, read_picture
+from interleave import ImagePart, InputError, Message, Sampling, Text, read_image
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -125,11 +125,11 @@ class _Wise(Benchmark):
         asked = context.prompts.fill(
             "user", prompt=item.facts["prompt"], explanation=item.facts["explanation"]
         )
-        picture = read_picture(context.folder / output.images[-1])
+        image = read_image(context.folder / output.images[-1])
         return Question(
             (
                 Message("system", (Text(context.prompts.templates["system"]),)),
-                Message("user", (Text(asked), Picture(picture))),
+                Message("user", (Text(asked), ImagePart(image))),
             ),
             self.parse,
             Sampling(max_tokens=self.room),
@@ -242,7 +242,7 @@ class WiseLegacy(_Wise):
 
 
 class WiseVerified(_Wise):
-    """One bit: the picture shows what the explanation says."""
+    """One bit: the image shows what the explanation says."""
 
     name = "wise-verified"
     title = "WISE_Verified"
@@ -291,7 +291,7 @@ class WiseVerified(_Wise):
 
 
 def wiscore(consistency: float, realism: float, aesthetic_quality: float) -> float:
-    """What a picture of the first release is worth, from 0 to 1."""
+    """What an image of the first release is worth, from 0 to 1."""
     return (0.7 * consistency + 0.2 * realism + 0.1 * aesthetic_quality) / 2
 
 

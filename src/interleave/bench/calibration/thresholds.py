@@ -1,6 +1,6 @@
 """False alarms against misses: what a critic does at every threshold, and the threshold for a wanted rate.
 
-A picture is accepted where its confidence is at least the threshold. A false alarm is a right picture that is
+An image is accepted where its confidence is at least the threshold. A false alarm is a right image that is
 refused, a miss a wrong one that is accepted.
 """
 
@@ -67,7 +67,7 @@ def point_of(
 
 
 def operating_points(confidences: Sequence[float], right: Sequence[bool]) -> list[OperatingPoint]:
-    """The points of a table, from accepting everything on; evenly spread over the pictures."""
+    """The points of a table, from accepting everything on; evenly spread over the images."""
     import numpy as np
 
     below, above = _cuts(np.asarray(confidences, dtype=float))
@@ -102,7 +102,7 @@ def refuse_one_sided(right: Sequence[bool]) -> None:
     """Refuse labels that are all alike: nothing can be told from them."""
     if all(right) or not any(right):
         said = "right" if right and right[0] else "wrong"
-        raise InputError(f"all labels say {said}: a critic is calibrated with right and wrong pictures")
+        raise InputError(f"all labels say {said}: a critic is calibrated with right and wrong images")
 
 
 def _held_out(

@@ -74,7 +74,7 @@ class RunFolders:
     folders: tuple[Path, ...]
 
     def critic_input(self, subject: Subject) -> CriticInput:
-        """What the critic sees of an attempt, with its pictures loaded."""
+        """What the critic sees of an attempt, with its images loaded."""
         trajectory = self._trajectory(subject.run)
         for step, attempt in trajectory.attempts():
             if (step.plan.number, attempt.number) == (subject.step, subject.attempt):

@@ -32,7 +32,7 @@ def calibrate(
     ] = None,
     false_alarms: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="The share of right pictures that may be refused. [default: 0.03]"),
+        typer.Option(min=0, max=1, help="The share of right images that may be refused. [default: 0.03]"),
     ] = None,
     misses: Annotated[
         float | None,

@@ -40,7 +40,7 @@ def drift(
     chains: Annotated[int, typer.Option(min=1, help="How many chains of each sort.")] = CHAINS,
     steps: Annotated[str, typer.Option(help="The steps to report; the last is the length.")] = MARKS,
     anchor_every: Annotated[
-        int, typer.Option(min=1, help="How often a picture is drawn anew.")
+        int, typer.Option(min=1, help="How often an image is drawn anew.")
     ] = ANCHOR_EVERY,
     image: options.Images = None,
     chains_file: Annotated[
@@ -55,12 +55,12 @@ def drift(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The folder; the same command on it goes on.")
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Pictures under way at once.")] = 16,
+    concurrency: Annotated[int, typer.Option(min=1, help="Images under way at once.")] = 16,
     json_output: options.Json = False,
 ) -> int:
-    """How pictures hold over long chains of edits: three protocols, side by side with each remedy.
+    """How images hold over long chains of edits: three protocols, side by side with each remedy.
 
-    In the miniature the truth of every picture is known. For any other generator give pictures to start from.
+    In the miniature the truth of every image is known. For any other generator give images to start from.
     """
     import asyncio
 
@@ -97,21 +97,21 @@ def drift(
 
 
 def _source(spec: str, images: Sequence[Path], chains_file: Path | None) -> ChainSource:
-    """Who makes the chains: the user's file or pictures, else what the generator's world brings along."""
-    from interleave import InputError, read_picture
-    from interleave.bench.drift.chains import FileChains, PictureChains
+    """Who makes the chains: the user's file or images, else what the generator's world brings along."""
+    from interleave import InputError, read_image
+    from interleave.bench.drift.chains import FileChains, ImageChains
     from interleave.bench.drift.edival import EdivalChains
     from interleave.plugin import backends, parse_spec
 
     if chains_file is not None:
         if images:
-            raise InputError("--chains-file brings its own pictures: drop --image")
+            raise InputError("--chains-file brings its own images: drop --image")
         return EdivalChains(chains_file) if chains_file.is_dir() else FileChains(chains_file)
     info = backends.find_backend(parse_spec(spec).name, "generator")
     if not images and info is not None and info.chains:
         source: ChainSource = pkgutil.resolve_name(info.chains)()
         return source
-    return PictureChains([read_picture(path) for path in images])
+    return ImageChains([read_image(path) for path in images])
 
 
 def _cells(protocol: str, remedies: str, anchor_every: int) -> tuple[Cell, ...]:
@@ -209,4 +209,4 @@ class _progress:
         share = 100 * done // max(total, 1)
         if share // 2 != self._said:
             self._said = share // 2
-            typer.echo(f"{done:,} of {total:,} pictures", err=True)
+            typer.echo(f"{done:,} of {total:,} images", err=True)

@@ -1,11 +1,11 @@
 """Chains of edits: where they start, what each link asks for, and who knows whether it came out right.
 
 Three protocols. `noop`: asked again and again to change nothing. `cycle`: there and back, so that every
-second picture should equal the first. `chain`: a new edit every time. Where the truth is known there is a
+second image should equal the first. `chain`: a new edit every time. Where the truth is known there is a
 fourth, `twins`: two characters that look alike, of which one is told to do something.
 
 A generator's registry row may name a `ChainSource` that makes chains in its own world and reads the truth
-from its pictures; for every other generator there are plain chains over pictures of the user's.
+from its images; for every other generator there are plain chains over images of the user's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 from PIL.Image import Image
 from pydantic import ValidationError
 
-from interleave import InputError, read_picture
+from interleave import InputError, read_image
 from interleave.plugin import Prose, Value, files, first_problem, read_text
 
 Protocol_ = Literal["noop", "cycle", "chain", "twins"]
@@ -34,11 +34,11 @@ class Link:
 
     prompt: str
     whole: str | None = None
-    """The whole picture in words, for a remedy that draws it anew; None where it is not given."""
+    """The whole image in words, for a remedy that draws it anew; None where it is not given."""
     truth: Any = None
-    """What the picture should show, for the source that made the chain."""
+    """What the image should show, for the source that made the chain."""
     equals_start: bool = False
-    """Whether the picture should be the first one again."""
+    """Whether the image should be the first one again."""
     with_assets: str | None = None
     """The prompt as it carries the descriptions of the assets that the step shows."""
 
@@ -49,20 +49,20 @@ class Chain:
     start: Image
     links: tuple[Link, ...]
     whole_starts_from_first: bool = True
-    """Whether a picture that is drawn anew starts from the first one; else from its words alone."""
+    """Whether an image that is drawn anew starts from the first one; else from its words alone."""
 
 
 class ChainSource(Protocol):
-    """Makes chains for generators of one world, and says which pictures are right."""
+    """Makes chains for generators of one world, and says which images are right."""
 
     def chains(self, protocol: Protocol_, count: int, steps: int, seed: int) -> list[Chain]: ...
 
-    def right(self, pictures: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
-        """Which pictures show what they should; None where the truth is unknown."""
+    def right(self, images: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
+        """Which images show what they should; None where the truth is unknown."""
         ...
 
-    def mixed_up(self, picture: Image, truth: Any) -> bool:
-        """Whether a picture has one of its assets where another should be."""
+    def mixed_up(self, image: Image, truth: Any) -> bool:
+        """Whether an image has one of its assets where another should be."""
         ...
 
 
@@ -81,31 +81,31 @@ EDITS = tuple(prompt for pair in THERE_AND_BACK for prompt in pair)
 
 
 class UnknownTruth:
-    """What sources share that cannot say which pictures are right."""
+    """What sources share that cannot say which images are right."""
 
-    def right(self, pictures: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
+    def right(self, images: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
         return None
 
-    def mixed_up(self, picture: Image, truth: Any) -> bool:
+    def mixed_up(self, image: Image, truth: Any) -> bool:
         return False
 
 
-class PictureChains(UnknownTruth):
-    """Chains over given pictures, with plain edits that fit any of them; their truth is unknown."""
+class ImageChains(UnknownTruth):
+    """Chains over given images, with plain edits that fit any of them; their truth is unknown."""
 
-    def __init__(self, pictures: Sequence[Image]) -> None:
-        if not pictures:
+    def __init__(self, images: Sequence[Image]) -> None:
+        if not images:
             raise InputError(
                 "a generator needs pictures to edit: give some with --image FILE, or --chains FILE"
             )
-        self.pictures = pictures
+        self.images = images
 
     def chains(self, protocol: Protocol_, count: int, steps: int, seed: int) -> list[Chain]:
         return [self._chain(protocol, number, steps, seed) for number in range(count)]
 
     def _chain(self, protocol: Protocol_, number: int, steps: int, seed: int) -> Chain:
         rng = Random(f"drift/{protocol}/{seed}/{number}")
-        start = self.pictures[number % len(self.pictures)]
+        start = self.images[number % len(self.images)]
         if protocol == "noop":
             links = [Link(NOTHING, equals_start=True)] * steps
         elif protocol == "twins":
@@ -123,10 +123,10 @@ class StoredChain(Value):
 
     id: str
     image: str
-    """The picture to start from, relative to the file."""
+    """The image to start from, relative to the file."""
     prompts: tuple[Prose, ...]
     wholes: tuple[Prose, ...] = ()
-    """The whole picture in words after each edit, where it is given."""
+    """The whole image in words after each edit, where it is given."""
 
 
 class FileChains(UnknownTruth):
@@ -138,14 +138,14 @@ class FileChains(UnknownTruth):
 
     def chains(self, protocol: Protocol_, count: int, steps: int, seed: int) -> list[Chain]:
         if protocol != "chain":
-            pictures = [read_picture(self.path.parent / each.image) for each in self.stored[:count]]
-            return PictureChains(pictures).chains(protocol, count, steps, seed)
+            images = [read_image(self.path.parent / each.image) for each in self.stored[:count]]
+            return ImageChains(images).chains(protocol, count, steps, seed)
         return [self._chain(each, steps) for each in self.stored[:count]]
 
     def _chain(self, stored: StoredChain, steps: int) -> Chain:
         wholes = (*stored.wholes, *[None] * len(stored.prompts))
         links = [Link(prompt, whole) for prompt, whole in zip(stored.prompts, wholes, strict=False)]
-        start = read_picture(self.path.parent / stored.image)
+        start = read_image(self.path.parent / stored.image)
         return Chain(stored.id, start, with_history(links[:steps]))
 
 

@@ -1,8 +1,8 @@
-"""EdiVal-Bench as chains of edits: 572 pictures with three instructions each, one after another.
+"""EdiVal-Bench as chains of edits: 572 images with three instructions each, one after another.
 
-A folder holds `oai_instruction_generation_output.csv` of its repository, and the pictures of its data set as
-`input_images_resize_512.zip` or unpacked. A row of the table has the first so many instructions of a picture,
-written as a Python list; the longest row of each picture is its chain.
+A folder holds `oai_instruction_generation_output.csv` of its repository, and the images of its data set as
+`input_images_resize_512.zip` or unpacked. A row of the table has the first so many instructions of an image,
+written as a Python list; the longest row of each image is its chain.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any
 
 from PIL.Image import Image
 
-from interleave import InputError, read_picture
-from interleave.bench.drift.chains import Chain, Link, PictureChains, Protocol_, UnknownTruth, with_history
+from interleave import InputError, read_image
+from interleave.bench.drift.chains import Chain, ImageChains, Link, Protocol_, UnknownTruth, with_history
 from interleave.plugin import files, images, read_text
 
 TABLE = "oai_instruction_generation_output.csv"
-PICTURES = "input_images_resize_512"
+IMAGES = "input_images_resize_512"
 MOST_TABLE_BYTES = 64_000_000
-MOST_PICTURE_BYTES = 20_000_000
+MOST_IMAGE_BYTES = 20_000_000
 ENDINGS = (".jpg", ".png", ".jpeg")
 
 
 class EdivalChains(UnknownTruth):
-    """The chains of EdiVal; other protocols get plain edits of its pictures."""
+    """The chains of EdiVal; other protocols get plain edits of its images."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -37,41 +37,41 @@ class EdivalChains(UnknownTruth):
 
     def chains(self, protocol: Protocol_, count: int, steps: int, seed: int) -> list[Chain]:
         chosen = list(self.instructions.items())[:count]
-        pictures = [self._picture(index) for index, _ in chosen]
+        images = [self._image(index) for index, _ in chosen]
         if protocol != "chain":
-            return PictureChains(pictures).chains(protocol, count, steps, seed)
+            return ImageChains(images).chains(protocol, count, steps, seed)
         return [
-            Chain(index, picture, with_history([Link(prompt) for prompt in prompts[:steps]]))
-            for (index, prompts), picture in zip(chosen, pictures, strict=True)
+            Chain(index, image, with_history([Link(prompt) for prompt in prompts[:steps]]))
+            for (index, prompts), image in zip(chosen, images, strict=True)
         ]
 
-    def _picture(self, index: str) -> Image:
+    def _image(self, index: str) -> Image:
         names = [f"{index}_input_raw{ending}" for ending in ENDINGS]
-        for folder in (self.folder / PICTURES, self.folder):
+        for folder in (self.folder / IMAGES, self.folder):
             for name in names:
                 if (folder / name).is_file():
-                    return read_picture(folder / name)
-        return self._packed_picture(names)
+                    return read_image(folder / name)
+        return self._packed_image(names)
 
-    def _packed_picture(self, names: Sequence[str]) -> Image:
-        path = self.folder / f"{PICTURES}.zip"
+    def _packed_image(self, names: Sequence[str]) -> Image:
+        path = self.folder / f"{IMAGES}.zip"
         try:
             with zipfile.ZipFile(path) as packed:
                 found = {Path(each.filename).name: each for each in packed.infolist()}
                 entry = next((found[name] for name in names if name in found), None)
                 if entry is None:
-                    raise InputError(f"{path} has no picture {names[0]}")
-                if entry.file_size > MOST_PICTURE_BYTES:
-                    raise InputError(f"{path}: {entry.filename} is too large for a picture")
-                return images.decode_picture(packed.read(entry), name=f"{path}: {entry.filename}")
+                    raise InputError(f"{path} has no image {names[0]}")
+                if entry.file_size > MOST_IMAGE_BYTES:
+                    raise InputError(f"{path}: {entry.filename} is too large for an image")
+                return images.decode_image(packed.read(entry), name=f"{path}: {entry.filename}")
         except OSError as error:
-            raise InputError(f"{path} with EdiVal's pictures cannot be read ({files.why(error)})") from None
+            raise InputError(f"{path} with EdiVal's images cannot be read ({files.why(error)})") from None
         except zipfile.BadZipFile:
             raise InputError(f"{path} is no ZIP archive: download it again") from None
 
 
 def read_instructions(path: Path) -> dict[str, tuple[str, ...]]:
-    """The instructions of every picture, in order; shorter rows must be the beginning of the longest."""
+    """The instructions of every image, in order; shorter rows must be the beginning of the longest."""
     try:
         rows = list(csv.DictReader(io.StringIO(read_text(path, most_bytes=MOST_TABLE_BYTES))))
     except (OSError, UnicodeDecodeError) as error:
@@ -83,7 +83,7 @@ def read_instructions(path: Path) -> dict[str, tuple[str, ...]]:
         index, prompts = _row(row, f"{path}, row {number}")
         shorter, longer = sorted((found.get(index, ()), prompts), key=len)
         if longer[: len(shorter)] != shorter:
-            raise InputError(f"{path}, row {number}: picture {index} has other instructions before")
+            raise InputError(f"{path}, row {number}: image {index} has other instructions before")
         found[index] = longer
     if not found:
         raise InputError(f"{path} has no instructions")

@@ -1,4 +1,4 @@
-"""The page of a drift measurement: the table, and a few chains as strips of pictures."""
+"""The page of a drift measurement: the table, and a few chains as strips of images."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = {
 
 
 @dataclass(frozen=True)
-class PictureView:
+class ImageView:
     step: int
     path: str
     said: str
@@ -34,7 +34,7 @@ class PictureView:
 @dataclass(frozen=True)
 class Strip:
     chain: str
-    pictures: tuple[PictureView, ...]
+    images: tuple[ImageView, ...]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Row:
     name: str
     cells: tuple[str, ...]
     calls: int
-    calls_a_picture: float
+    calls_per_image: float
     strips: tuple[Strip, ...]
 
 
@@ -68,7 +68,7 @@ def write_report(
 
 
 def shown_cell(mark: MarkScore) -> str:
-    """A cell of the table: right pictures where the truth is known, else the difference that grows."""
+    """A cell of the table: right images where the truth is known, else the difference that grows."""
     if mark.right is not None:
         mixed = f", {_per_cent(mark.mixed_up)} mixed up" if mark.mixed_up and mark.mixed_up.mean else ""
         return f"{_per_cent(mark.right)} right{mixed}"
@@ -94,7 +94,7 @@ def _row(
         name=cell.name,
         cells=tuple(by_step.get(mark, "–") for mark in settings.marks),
         calls=found.calls,
-        calls_a_picture=found.calls / max(1, found.pictures),
+        calls_per_image=found.calls / max(1, found.pictures),
         strips=tuple(
             _strip(folder, settings, cell, chain, own)
             for chain in list(dict.fromkeys(line.chain for line in own))[:STRIPS]
@@ -103,10 +103,10 @@ def _row(
 
 
 def _strip(folder: Path, settings: DriftSettings, cell: Cell, chain: str, lines: Sequence[StepLine]) -> Strip:
-    pictures = []
+    images = []
     for line in lines:
         path = Path("pictures") / cell.key / chain / f"{line.step}.png"
         if line.chain == chain and line.step in settings.marks and (folder / path).exists():
             said = {True: ", right", False: ", wrong", None: ""}[line.right]
-            pictures.append(PictureView(line.step, path.as_posix(), said))
-    return Strip(chain, tuple(pictures))
+            images.append(ImageView(line.step, path.as_posix(), said))
+    return Strip(chain, tuple(images))

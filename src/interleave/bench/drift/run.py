@@ -1,7 +1,7 @@
 """The runner: all chains of all cells in step, so that what is there at any time can be compared.
 
-Every picture is written before its line, and the line before the next picture is asked for: the same command
-goes on where it was stopped. Of the pictures, those at the marks are kept, and the two latest of each chain.
+Every image is written before its line, and the line before the next image is asked for: the same command
+goes on where it was stopped. Of the images, those at the marks are kept, and the two latest of each chain.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from PIL.Image import Image
 
-from interleave import ConfigurationError, ImageGenerator, ImageRequest, Slot, read_picture
+from interleave import ConfigurationError, ImageGenerator, ImageRequest, Slot, read_image
 from interleave.bench.drift.chains import Chain, ChainSource, Link, Protocol_
 from interleave.plugin import Value, backends, config, drift, images, make_folder, read_text, write_atomic
 
@@ -46,11 +46,11 @@ class DriftSettings(Value):
     """The steps that are reported."""
     seed: int = 0
     source: str = ""
-    """Where the chains come from: a file, or the names of pictures."""
+    """Where the chains come from: a file, or the names of images."""
 
 
 class StepLine(Value):
-    """One picture of one chain."""
+    """One image of one chain."""
 
     cell: str
     chain: str
@@ -60,7 +60,7 @@ class StepLine(Value):
     """Whether one asset stands where another should."""
     drift: drift.StepDrift
     from_first: float
-    """The difference from the picture that the chain started from, in levels of 255."""
+    """The difference from the image that the chain started from, in levels of 255."""
     equals_start: bool
     calls: int
     anchored: bool
@@ -84,7 +84,7 @@ class DriftRun:
         self._refuse_other_settings()
         self._path_of_lines = self.folder / "steps.jsonl"
         self.lines = read_lines(self._path_of_lines)
-        self._pictures = self.folder / "pictures"
+        self._images = self.folder / "pictures"
         self._retried = backends.RetriedGenerator("the generator", self.generator)
 
     def _refuse_other_settings(self) -> None:
@@ -100,7 +100,7 @@ class DriftRun:
             )
 
     async def run(self) -> list[StepLine]:
-        """Draw what is missing; returns a line for every picture."""
+        """Draw what is missing; returns a line for every image."""
         steps = max(self.settings.marks)
         protocols = {cell.protocol for cell in self.settings.cells}
         chains = {
@@ -184,7 +184,7 @@ class DriftRun:
         write_atomic(path, images.encode_png(after))
 
     def _add(self, line: StepLine, cell: Cell, chain: Chain) -> None:
-        """Write a line whose picture is stored; the one before it stays, in case a crash loses the line."""
+        """Write a line whose image is stored; the one before it stays, in case a crash loses the line."""
         with self._path_of_lines.open("a", encoding="utf-8") as file:
             file.write(line.model_dump_json() + "\n")
         self.lines.append(line)
@@ -192,12 +192,12 @@ class DriftRun:
             self._path(cell, chain, line.step - 2).unlink(missing_ok=True)
 
     def _latest(self, cell: Cell, chain: Chain) -> Image:
-        """The picture of the last step that has a line."""
+        """The image of the last step that has a line."""
         steps = [line.step for line in self.lines if (line.cell, line.chain) == (cell.key, chain.id)]
-        return read_picture(self._path(cell, chain, max(steps))) if steps else images.as_rgb(chain.start)
+        return read_image(self._path(cell, chain, max(steps))) if steps else images.as_rgb(chain.start)
 
     def _path(self, cell: Cell, chain: Chain, step: int) -> Path:
-        return self._pictures / cell.key / chain.id / f"{step}.png"
+        return self._images / cell.key / chain.id / f"{step}.png"
 
 
 def read_lines(path: Path) -> list[StepLine]:

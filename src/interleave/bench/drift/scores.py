@@ -20,15 +20,15 @@ class MarkScore(Value):
     step: int
     chains: int
     right: Estimate | None
-    """The share of right pictures in the window."""
+    """The share of right images in the window."""
     mixed_up: Estimate | None
-    """The share of pictures in the window in which one asset stands where another should."""
+    """The share of images in the window in which one asset stands where another should."""
     all_right: Estimate | None
-    """The share of chains whose every picture was right up to this step."""
+    """The share of chains whose every image was right up to this step."""
     outside: Estimate
     """The mean difference outside of the changes in the window, in levels of 255."""
     from_first: Estimate | None
-    """The difference from the first picture, for pictures that should equal it."""
+    """The difference from the first image, for images that should equal it."""
 
 
 class CellScore(Value):

@@ -53,7 +53,7 @@ class Known:
 
     role: str = "generator"
     size: tuple[int, int] | None = None
-    """The size of all its pictures, if it is known."""
+    """The size of all its images, if it is known."""
     repeatable: bool | None = None
     """Whether equal requests give equal results; None: as its capabilities say."""
     concurrency: int | None = None

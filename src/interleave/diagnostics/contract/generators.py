@@ -32,42 +32,42 @@ async def it_is_a_generator(generator: ImageGenerator, known: Known) -> None:
     must(isinstance(capabilities, GeneratorCapabilities), f"its capabilities are {capabilities!r}")
     must(
         capabilities.text_to_image or capabilities.max_sources > 0,
-        "it says that it can draw neither from text nor from pictures",
+        "it says that it can draw neither from text nor from images",
     )
 
 
 async def it_draws(generator: ImageGenerator, known: Known) -> None:
-    picture = await draw(generator)
-    must(isinstance(picture, Image.Image), f"it returned a {type(picture).__name__}, not a PIL image")
+    image = await draw(generator)
+    must(isinstance(image, Image.Image), f"it returned a {type(image).__name__}, not a PIL image")
 
 
-async def a_picture_is_rgb_and_always_of_one_size(generator: ImageGenerator, known: Known) -> None:
+async def a_image_is_rgb_and_always_of_one_size(generator: ImageGenerator, known: Known) -> None:
     first = await draw(generator)
-    must(first.mode == "RGB", f"the picture is {first.mode}, not RGB")
-    must(known.size in (None, first.size), f"the picture is {first.size}, not {known.size}")
+    must(first.mode == "RGB", f"the image is {first.mode}, not RGB")
+    must(known.size in (None, first.size), f"the image is {first.size}, not {known.size}")
     if generator.capabilities.max_sources:
         second = await draw(generator, "make it blue", 7, first)
-        must(second.mode == "RGB", f"the edited picture is {second.mode}, not RGB")
-        must(second.size == first.size, f"a picture of {first.size} was edited to one of {second.size}")
+        must(second.mode == "RGB", f"the edited image is {second.mode}, not RGB")
+        must(second.size == first.size, f"an image of {first.size} was edited to one of {second.size}")
 
 
-async def the_same_request_gives_the_same_picture(generator: ImageGenerator, known: Known) -> None:
+async def the_same_request_gives_the_same_image(generator: ImageGenerator, known: Known) -> None:
     only_repeatable(generator, known)
-    must(same(await draw(generator), await draw(generator)), "the same request gave two pictures")
+    must(same(await draw(generator), await draw(generator)), "the same request gave two images")
 
 
-async def every_seed_gives_another_picture(generator: ImageGenerator, known: Known) -> None:
+async def every_seed_gives_another_image(generator: ImageGenerator, known: Known) -> None:
     if not generator.capabilities.seeds:
         raise NotPromised("it takes no seeds")
-    pictures = {(await draw(generator, "a cat", seed)).tobytes() for seed in SEEDS}
-    must(len(pictures) == len(SEEDS), f"{len(SEEDS)} seeds gave {len(pictures)} different pictures")
+    images = {(await draw(generator, "a cat", seed)).tobytes() for seed in SEEDS}
+    must(len(images) == len(SEEDS), f"{len(SEEDS)} seeds gave {len(images)} different images")
 
 
-async def every_prompt_gives_another_picture(generator: ImageGenerator, known: Known) -> None:
+async def every_prompt_gives_another_image(generator: ImageGenerator, known: Known) -> None:
     only_repeatable(generator, known)
     start = "the same words again and again, " * 8
-    pictures = {(await draw(generator, start + colour)).tobytes() for colour in ("red", "green", "blue")}
-    must(len(pictures) == 3, f"3 prompts gave {len(pictures)} different pictures")
+    images = {(await draw(generator, start + colour)).tobytes() for colour in ("red", "green", "blue")}
+    must(len(images) == 3, f"3 prompts gave {len(images)} different images")
 
 
 async def an_edit_depends_on_its_source(generator: ImageGenerator, known: Known) -> None:
@@ -75,10 +75,10 @@ async def an_edit_depends_on_its_source(generator: ImageGenerator, known: Known)
     only_repeatable(generator, known)
     edited = await draw(generator, "a cat", 7, source)
     other = await draw(generator, "a cat", 7, canvas("white"))
-    must(not same(edited, other), "two different sources gave the same picture")
+    must(not same(edited, other), "two different sources gave the same image")
     if generator.capabilities.text_to_image:
         drawn = await draw(generator, "a cat", 7)
-        must(not same(edited, drawn), "the same picture came with and without a source")
+        must(not same(edited, drawn), "the same image came with and without a source")
 
 
 async def an_edit_depends_on_every_source(generator: ImageGenerator, known: Known) -> None:
@@ -121,32 +121,32 @@ async def its_sources_are_left_as_they_were(generator: ImageGenerator, known: Kn
     (source,) = some_sources(generator, 1)
     before = source.tobytes()
     await draw(generator, "a cat", 7, source)
-    must(source.tobytes() == before, "it painted on the picture it was given")
+    must(source.tobytes() == before, "it painted on the image it was given")
 
 
 async def a_source_of_this_shape_is_taken(
     generator: ImageGenerator, known: Known, *, shape: tuple[int, int]
 ) -> None:
     some_sources(generator, 1)
-    picture = await draw(generator, "a cat", 7, canvas("navy", shape))
-    must(known.size in (None, picture.size), f"the picture is {picture.size}, not {known.size}")
+    image = await draw(generator, "a cat", 7, canvas("navy", shape))
+    must(known.size in (None, image.size), f"the image is {image.size}, not {known.size}")
 
 
 async def this_is_drawn(generator: ImageGenerator, known: Known, *, name: str) -> None:
     with refusal_allowed(name):
-        picture = await draw(generator, PROMPTS[name])
-    must(known.size in (None, picture.size), f"the picture is {picture.size}, not {known.size}")
+        image = await draw(generator, PROMPTS[name])
+    must(known.size in (None, image.size), f"the image is {image.size}, not {known.size}")
 
 
-async def pictures_drawn_at_once_are_those_drawn_one_by_one(generator: ImageGenerator, known: Known) -> None:
+async def images_drawn_at_once_are_those_drawn_one_by_one(generator: ImageGenerator, known: Known) -> None:
     prompts = [f"cat number {number}" for number in range(AT_ONCE)]
     together = await asyncio.gather(*(draw(generator, prompt) for prompt in prompts))
-    must(len(together) == AT_ONCE, f"{AT_ONCE} calls at once gave {len(together)} pictures")
+    must(len(together) == AT_ONCE, f"{AT_ONCE} calls at once gave {len(together)} images")
     only_repeatable(generator, known)
     one_by_one = [await draw(generator, prompt) for prompt in prompts]
     must(
         all(same(*pair) for pair in zip(together, one_by_one, strict=True)),
-        "calls made at once got other pictures, or each other's",
+        "calls made at once got other images, or each other's",
     )
 
 
@@ -155,7 +155,7 @@ async def a_cancelled_call_ends_and_breaks_nothing(generator: ImageGenerator, kn
     await ends_when_cancelled(draw(generator, "a cat", 8))
     after = await draw(generator)
     only_repeatable(generator, known)
-    must(same(before, after), "after a cancelled call, the same request gave another picture")
+    must(same(before, after), "after a cancelled call, the same request gave another image")
 
 
 async def settings_of_a_request_are_followed(generator: ImageGenerator, known: Known) -> None:
@@ -165,13 +165,13 @@ async def settings_of_a_request_are_followed(generator: ImageGenerator, known: K
     usual = await draw(generator)
     if "size" in takes:
         wanted = (2 * usual.width, usual.height)
-        drawn = await draw(generator, settings=backends.PictureSettings(size=wanted))
+        drawn = await draw(generator, settings=backends.ImageSettings(size=wanted))
         must(drawn.size == wanted, f"asked for {wanted}, it drew {drawn.size}")
     if "steps" in takes:
-        one = await draw(generator, settings=backends.PictureSettings(steps=1))
-        three = await draw(generator, settings=backends.PictureSettings(steps=3))
+        one = await draw(generator, settings=backends.ImageSettings(steps=1))
+        three = await draw(generator, settings=backends.ImageSettings(steps=3))
         only_repeatable(generator, known)
-        must(not same(one, three), "one step and three gave the same picture")
+        must(not same(one, three), "one step and three gave the same image")
 
 
 async def a_mask_of_a_request_is_followed(generator: ImageGenerator, known: Known) -> None:
@@ -180,9 +180,9 @@ async def a_mask_of_a_request_is_followed(generator: ImageGenerator, known: Know
     source = canvas("navy")
     left = canvas("black")
     left.paste("white", (0, 0, 128, 256))
-    pictures = [await draw(generator, "a cat", 7, source, mask=each) for each in (left, canvas("white"))]
+    images = [await draw(generator, "a cat", 7, source, mask=each) for each in (left, canvas("white"))]
     only_repeatable(generator, known)
-    must(not same(*pictures), "two masks gave the same picture")
+    must(not same(*images), "two masks gave the same image")
 
 
 async def the_limits_of_its_spec_are_kept(generator: ImageGenerator, known: Known) -> None:
@@ -221,9 +221,9 @@ async def draw(
     seed: int = 7,
     *sources: Image.Image,
     mask: Image.Image | None = None,
-    settings: backends.PictureSettings = backends.NO_SETTINGS,
+    settings: backends.ImageSettings = backends.NO_SETTINGS,
 ) -> Image.Image:
-    """Draw one picture, with a plain source and a mask of all of it where the generator needs them."""
+    """Draw one image, with a plain source and a mask of all of it where the generator needs them."""
     if not sources and not generator.capabilities.text_to_image:
         sources = (canvas("grey"),)
     if mask is None and sources and generator.capabilities.masks == "must":
@@ -250,16 +250,16 @@ def some_sources(generator: ImageGenerator, count: int) -> tuple[Image.Image, ..
 def only_repeatable(generator: ImageGenerator, known: Known) -> None:
     repeatable = generator.capabilities.seeds if known.repeatable is None else known.repeatable
     if not repeatable:
-        raise NotPromised("its pictures are not repeatable, so nothing can be told from comparing them")
+        raise NotPromised("its images are not repeatable, so nothing can be told from comparing them")
 
 
 GENERATOR_CHECKS = (
     Check("it is a generator and says what it can do", it_is_a_generator),
-    Check("it draws a picture", it_draws),
-    Check("a picture is RGB and always of one size", a_picture_is_rgb_and_always_of_one_size),
-    Check("the same request gives the same picture", the_same_request_gives_the_same_picture),
-    Check("every seed gives another picture", every_seed_gives_another_picture, thorough=True),
-    Check("every prompt gives another picture", every_prompt_gives_another_picture, thorough=True),
+    Check("it draws an image", it_draws),
+    Check("an image is RGB and always of one size", a_image_is_rgb_and_always_of_one_size),
+    Check("the same request gives the same image", the_same_request_gives_the_same_image),
+    Check("every seed gives another image", every_seed_gives_another_image, thorough=True),
+    Check("every prompt gives another image", every_prompt_gives_another_image, thorough=True),
     Check("an edit depends on its source", an_edit_depends_on_its_source),
     Check("an edit depends on every one of its sources and their order", an_edit_depends_on_every_source),
     Check("it takes as many sources as it says, and refuses more", it_takes_as_many_sources_as_it_says),
@@ -270,8 +270,8 @@ GENERATOR_CHECKS = (
     ),
     Check("its sources are left as they were", its_sources_are_left_as_they_were, thorough=True),
     Check(
-        "pictures drawn at once are those drawn one by one",
-        pictures_drawn_at_once_are_those_drawn_one_by_one,
+        "images drawn at once are those drawn one by one",
+        images_drawn_at_once_are_those_drawn_one_by_one,
         thorough=True,
     ),
     Check("settings of a request are followed", settings_of_a_request_are_followed, thorough=True),

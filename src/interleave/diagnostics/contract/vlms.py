@@ -10,8 +10,8 @@ from PIL import Image
 
 from interleave import (
     BackendError,
+    ImagePart,
     Message,
-    Picture,
     Reply,
     Sampling,
     Slot,
@@ -36,9 +36,9 @@ from interleave.plugin import RetriedVlm
 SYSTEM = Message("system", (Text("Be brief."),))
 ASKED = Text("How a frog grows up, in three pictures")
 TEXT_QUESTION = (SYSTEM, Message("user", (ASKED,)))
-PICTURE_QUESTION = (
+IMAGE_QUESTION = (
     SYSTEM,
-    Message("user", (ASKED, Picture(Image.new("RGB", (256, 256), "green")))),
+    Message("user", (ASKED, ImagePart(Image.new("RGB", (256, 256), "green")))),
 )
 AT_ONCE = 4
 
@@ -98,13 +98,13 @@ async def this_is_answered(vlm: VisionLanguageModel, known: Known, *, name: str)
     must(bool(reply.text), "the reply is empty")
 
 
-async def a_question_with_a_picture_is_answered(vlm: VisionLanguageModel, known: Known) -> None:
-    await must_read(vlm, known, *PICTURE_QUESTION)
+async def a_question_with_an_image_is_answered(vlm: VisionLanguageModel, known: Known) -> None:
+    await must_read(vlm, known, *IMAGE_QUESTION)
 
 
-async def pictures_without_words_are_answered(vlm: VisionLanguageModel, known: Known) -> None:
-    pictures = tuple(Picture(Image.new("RGB", (256, 256), colour)) for colour in ("red", "green", "blue"))
-    await must_read(vlm, known, Message("user", pictures))
+async def images_without_words_are_answered(vlm: VisionLanguageModel, known: Known) -> None:
+    images = tuple(ImagePart(Image.new("RGB", (256, 256), colour)) for colour in ("red", "green", "blue"))
+    await must_read(vlm, known, Message("user", images))
 
 
 async def a_conversation_is_answered(vlm: VisionLanguageModel, known: Known) -> None:
@@ -162,21 +162,19 @@ class _Counted:
 
 
 async def must_read(vlm: VisionLanguageModel, known: Known, *messages: Message) -> None:
-    """Fail if pictures are not answered; a planner may read none, and plans from text alone."""
+    """Fail if images are not answered; a planner may read none, and plans from text alone."""
     try:
         reply = await ask(vlm, known, *messages)
     except BackendError as error:
         if known.role != "planner" or error.kind in AWAY:
             raise
-        raise NotPromised(
-            f"it reads no pictures, so it plans requests without pictures only: {error}"
-        ) from error
+        raise NotPromised(f"it reads no images, so it plans requests without images only: {error}") from error
     must(bool(reply.text), "the reply is empty")
 
 
 def question(known: Known) -> tuple[Message, ...]:
-    """A planner may be a model that reads text alone; a critic and a scorer always see pictures."""
-    return TEXT_QUESTION if known.role == "planner" else PICTURE_QUESTION
+    """A planner may be a model that reads text alone; a critic and a scorer always see images."""
+    return TEXT_QUESTION if known.role == "planner" else IMAGE_QUESTION
 
 
 async def ask(vlm: VisionLanguageModel, known: Known, *messages: Message) -> Reply:
@@ -198,8 +196,8 @@ VLM_CHECKS = (
     Check("token probabilities spell the reply where they are promised", token_probabilities_spell_the_reply),
     Check("a limit on tokens is kept", a_short_limit_is_kept),
     Check("the concurrency and the timeout of its spec are kept", the_limits_of_its_spec_are_kept),
-    Check("a question with a picture is answered", a_question_with_a_picture_is_answered),
-    Check("pictures without words are answered", pictures_without_words_are_answered),
+    Check("a question with an image is answered", a_question_with_an_image_is_answered),
+    Check("images without words are answered", images_without_words_are_answered),
     Check("a conversation with earlier answers is answered", a_conversation_is_answered),
     Check(
         "answers given at once are those given one by one",

@@ -1,8 +1,8 @@
-"""The vision tower of Qwen3-VL over all pictures of a batch at once.
+"""The vision tower of Qwen3-VL over all images of a batch at once.
 
-The library handles the pictures of a batch one by one: every layer of the vision tower runs its attention
-once per picture, and rope positions are computed row by row, each with a device synchronization. For a small
-model with a thousand pictures that is nearly all of its time. Here pictures of one size are a batch
+The library handles the images of a batch one by one: every layer of the vision tower runs its attention
+once per image, and rope positions are computed row by row, each with a device synchronization. For a small
+model with a thousand images that is nearly all of its time. Here images of one size are a batch
 dimension, and positions are cumulative sums along the row: the same numbers, in a few operations.
 """
 
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 Grid = tuple[int, int, int]
-"""Patches of a picture: frames × rows × columns."""
+"""Patches of an image: frames × rows × columns."""
 
 EXTRA_OUTPUTS = ("output_hidden_states", "output_attentions")
 PRECOMPUTED = frozenset({"cu_seqlens", "max_seqlen", "position_ids", "interp_indices", "interp_weights"})
@@ -50,7 +50,7 @@ def batch_vision(model: Any) -> bool:
 
 
 def _vision_forward(tower: Any, hidden_states: Tensor, grid_thw: Tensor, **options: Any) -> Any:
-    """The vision tower over pictures of one size, as a batch."""
+    """The vision tower over images of one size, as a batch."""
     from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
     from transformers.utils.generic import is_flash_attention_requested
 
@@ -76,7 +76,7 @@ def _vision_forward(tower: Any, hidden_states: Tensor, grid_thw: Tensor, **optio
 
 
 def _common_grid(grid_thw: Tensor) -> Grid | None:
-    """The grid that all pictures share, or None; videos, of several frames each, are left to the library."""
+    """The grid that all images share, or None; videos, of several frames each, are left to the library."""
     grids = {(int(frames), int(rows), int(columns)) for frames, rows, columns in grid_thw.tolist()}
     grid = grids.pop() if len(grids) == 1 else None
     return grid if grid is not None and grid[0] == 1 else None
@@ -89,7 +89,7 @@ def _needs_library(options: dict[str, Any], config: Any) -> bool:
 
 
 def _positions_in_grid(tower: Any, grid: Grid, device: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """For the patches of one picture: indices and weights into the learned positions, and rope positions."""
+    """For the patches of one image: indices and weights into the learned positions, and rope positions."""
     from transformers.vision_utils import (
         get_vision_interpolation_indices_and_weights,
         get_vision_position_ids,
@@ -118,20 +118,20 @@ def _attention_forward(
     position_embeddings: Any = None,
     **options: Any,
 ) -> Any:
-    """Attention within each picture of a batch, in one call for all of them."""
+    """Attention within each image of a batch, in one call for all of them."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
     from transformers.models.qwen3_vl.modeling_qwen3_vl import (
         apply_rotary_pos_emb_vision,
         eager_attention_forward,
     )
 
-    if cu_seqlens is not None:  # pictures of several sizes, concatenated into one sequence
+    if cu_seqlens is not None:  # images of several sizes, concatenated into one sequence
         forward = type(attention).forward
         return forward(
             attention, hidden_states, cu_seqlens, position_embeddings=position_embeddings, **options
         )
-    pictures, patches, width = hidden_states.shape
-    qkv = attention.qkv(hidden_states).view(pictures, patches, 3, attention.num_heads, -1)
+    images, patches, width = hidden_states.shape
+    qkv = attention.qkv(hidden_states).view(images, patches, 3, attention.num_heads, -1)
     query, key, value = qkv.unbind(2)
     query, key = apply_rotary_pos_emb_vision(query, key, *position_embeddings)
     attend = ALL_ATTENTION_FUNCTIONS.get_interface(
@@ -145,7 +145,7 @@ def _attention_forward(
         dropout=attention.attention_dropout if attention.training else 0.0,
         is_causal=False,
     )
-    return attention.proj(attended.reshape(pictures, patches, width))
+    return attention.proj(attended.reshape(images, patches, width))
 
 
 def _patch_embed_forward(embedding: Any, hidden_states: Tensor) -> Tensor:
@@ -179,30 +179,30 @@ def _get_rope_index(
             **options,
         )
     merge_size = model.config.vision_config.spatial_merge_size
-    return picture_positions(input_ids, mm_token_type_ids, image_grid_thw, attention_mask, merge_size)
+    return image_positions(input_ids, mm_token_type_ids, image_grid_thw, attention_mask, merge_size)
 
 
-def picture_positions(
+def image_positions(
     input_ids: Tensor, token_types: Tensor, grids: Tensor, attention_mask: Tensor | None, merge_size: int
 ) -> tuple[Tensor, Tensor]:
-    """Rope positions: a text token advances by one; a picture is a grid, and advances by its longer side.
+    """Rope positions: a text token advances by one; an image is a grid, and advances by its longer side.
 
-    Text tokens have the type 0 and picture tokens 1, with text between two pictures. Masked tokens have the
+    Text tokens have the type 0 and image tokens 1, with text between two images. Masked tokens have the
     position 0. Nothing here synchronizes with the device.
     """
     unmasked = torch.ones_like(input_ids).bool() if attention_mask is None else attention_mask.bool()
-    in_picture = (token_types == 1) & unmasked
-    first = in_picture & ~torch.nn.functional.pad(in_picture, (1, 0))[:, :-1]
-    picture = (first.flatten().cumsum(0) - 1).clamp(0, len(grids) - 1).view_as(input_ids)
+    in_image = (token_types == 1) & unmasked
+    first = in_image & ~torch.nn.functional.pad(in_image, (1, 0))[:, :-1]
+    image = (first.flatten().cumsum(0) - 1).clamp(0, len(grids) - 1).view_as(input_ids)
     grids = grids.to(input_ids.device)
     rows, columns = (grids[:, axis] // merge_size for axis in (1, 2))
-    height, width = rows[picture], columns[picture]
-    longer = torch.maximum(grids[:, 1], grids[:, 2]).div(merge_size, rounding_mode="floor")[picture]
-    advance = torch.where(in_picture, longer * first, unmasked.long())
-    start = advance.cumsum(1) - torch.where(in_picture, longer, advance)
+    height, width = rows[image], columns[image]
+    longer = torch.maximum(grids[:, 1], grids[:, 2]).div(merge_size, rounding_mode="floor")[image]
+    advance = torch.where(in_image, longer * first, unmasked.long())
+    start = advance.cumsum(1) - torch.where(in_image, longer, advance)
     index = torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)
-    picture_start = torch.where(first, index, 0).cummax(1).values
-    patch = torch.where(in_picture, index - picture_start, 0)
+    image_start = torch.where(first, index, 0).cummax(1).values
+    patch = torch.where(in_image, index - image_start, 0)
     offsets = (patch // (height * width), patch % (height * width) // width, patch % width)
     positions = torch.stack([(start + offset) * unmasked for offset in offsets]).to(input_ids.dtype)
     rope_delta = positions.amax(dim=(0, 2)) + 1 - unmasked.sum(dim=1)

@@ -78,7 +78,7 @@ class DecodeState:
     cache_position: Tensor
     """Where the token's key and value go in the KV cache."""
     rope_position: Tensor
-    """Differs from `cache_position` after a picture."""
+    """Differs from `cache_position` after an image."""
     step: Tensor
     """Steps since the host last read the tokens."""
     ids: Tensor
@@ -181,7 +181,7 @@ class CudaGraphDecoder:
     def generate(
         self,
         inputs: dict[str, Tensor],
-        pictures: Sequence[int],
+        images: Sequence[int],
         token_budgets: Sequence[int],
         cancelled: Callable[[int], bool],
         *,
@@ -192,7 +192,7 @@ class CudaGraphDecoder:
         reuse: bool = False,
         ended: Callable[[int, list[int]], None] | None = None,
     ) -> list[Generated]:
-        """Replies to left-padded prompts; `pictures` says how many each of them shows.
+        """Replies to left-padded prompts; `images` says how many each of them shows.
 
         Each prompt has as many replies as `copies`, one after another, and as many token budgets. Without a
         `choice` the most likely token follows; a `choice` draws, by torch's generator of random numbers for
@@ -210,7 +210,7 @@ class CudaGraphDecoder:
             replies,
             *self._prefill(
                 inputs,
-                pictures,
+                images,
                 prompts,
                 self._kv_cache(rows, blocks),
                 state,
@@ -246,7 +246,7 @@ class CudaGraphDecoder:
     def _prefill(
         self,
         inputs: dict[str, Tensor],
-        pictures: Sequence[int],
+        images: Sequence[int],
         lengths: list[int],
         kv_cache: KvCache,
         state: DecodeState,
@@ -258,7 +258,7 @@ class CudaGraphDecoder:
         # Adapters may be in float32 beside matrices in half precision: autocast lets them meet.
         half = self.adapted and self.model.dtype is torch.bfloat16
         with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=half):
-            filled = prefill(self.model, inputs, pictures, lengths, kv_cache, copies, kept)
+            filled = prefill(self.model, inputs, images, lengths, kv_cache, copies, kept)
         logits = filled.logits.repeat_interleave(copies, dim=0)
         if choice is not None:
             _draw_uniform(state.uniform[:1], len(logits))

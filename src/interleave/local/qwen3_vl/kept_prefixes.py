@@ -1,8 +1,8 @@
 """What was read of a question before, kept for the next attempt at the same step.
 
-The critic's questions about one step begin alike: the same instructions and the same picture before. Only the
-picture after differs, and what follows it. A token's keys and values depend on the tokens before it alone, so
-those of everything before the last picture are kept and copied instead of being computed again. A prefix is
+The critic's questions about one step begin alike: the same instructions and the same image before. Only the
+image after differs, and what follows it. A token's keys and values depend on the tokens before it alone, so
+those of everything before the last image are kept and copied instead of being computed again. A prefix is
 found by its tokens and by a checksum of its pixels, and used only if all pixels are equal. Those unused for
 longest are dropped first.
 """
@@ -28,13 +28,13 @@ Key = tuple[bytes, int]
 
 @dataclass(frozen=True)
 class Prefix:
-    """Everything of a prompt before its last picture."""
+    """Everything of a prompt before its last image."""
 
     length: int
     """Tokens."""
     key: Key
     pixels: Tensor
-    """Of its pictures, patch by patch."""
+    """Of its images, patch by patch."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class KeptPrefixes:
 
 
 def prefix_of(ids: Tensor, token_types: Tensor, pixels: Tensor, patches: list[int]) -> Prefix | None:
-    """The prefix of one unpadded prompt with its pictures; None where it shows fewer than two."""
+    """The prefix of one unpadded prompt with its images; None where it shows fewer than two."""
     if len(patches) < 2:
         return None
-    in_picture = token_types.cpu() == 1
-    starts = torch.nonzero(in_picture & ~torch.nn.functional.pad(in_picture, (1, 0))[:-1]).flatten()
+    in_image = token_types.cpu() == 1
+    starts = torch.nonzero(in_image & ~torch.nn.functional.pad(in_image, (1, 0))[:-1]).flatten()
     if len(starts) != len(patches):
         return None
     length = int(starts[-1])

@@ -26,29 +26,29 @@ class Prefilled(NamedTuple):
     logits: Tensor
     """Of the first token of the reply."""
     rope_delta: Tensor
-    """Position of the next token minus the number of tokens: a picture has fewer positions than tokens."""
+    """Position of the next token minus the number of tokens: an image has fewer positions than tokens."""
 
 
 def prefill(
     model: Any,
     inputs: dict[str, Tensor],
-    pictures: Sequence[int],
+    images: Sequence[int],
     lengths: list[int],
     kv_cache: KvCache,
     copies: int = 1,
     kept: KeptPrefixes | None = None,
 ) -> Prefilled:
-    """Fill the KV cache with left-padded prompts; `pictures` says how many each of them shows.
+    """Fill the KV cache with left-padded prompts; `images` says how many each of them shows.
 
     Each prompt is read once, and fills as many rows as it has `copies`. Of one whose prefix was `kept`, only
     what follows is read.
     """
-    prompts = _prompts(inputs, pictures, lengths) if kept is not None else []
+    prompts = _prompts(inputs, images, lengths) if kept is not None else []
     prefixes = [_prefix_of(prompt) for prompt in prompts] or [None] * len(lengths)
     states = [kept.get(prefix) if kept is not None else None for prefix in prefixes]
     unread = [row for row in range(len(lengths)) if states[row] is None]
     done: dict[int, tuple[Tensor, Tensor]] = {}
-    for places, chunk in _chunks(*_selected(inputs, pictures, lengths, unread)):
+    for places, chunk in _chunks(*_selected(inputs, images, lengths, unread)):
         rows = [unread[place] for place in places]
         read, rope_delta = _read(model, chunk)
         for index, row in enumerate(rows):
@@ -86,7 +86,7 @@ def _read(
 
 
 def _after(prompt: dict[str, Tensor], positions: Tensor, length: int) -> tuple[dict[str, Tensor], Tensor]:
-    """A prompt from its last picture on, which comes after so many tokens."""
+    """A prompt from its last image on, which comes after so many tokens."""
     grid = prompt["image_grid_thw"][-1:]
     rest: dict[str, Tensor] = {
         name: prompt[name][:, length:] for name in ("input_ids", "mm_token_type_ids") if name in prompt
@@ -116,22 +116,20 @@ def _fill(kv_cache: KvCache, row: int, copies: int, states: list[tuple[Tensor, T
             _store(values[copy], new_values)
 
 
-def _prompts(
-    inputs: dict[str, Tensor], pictures: Sequence[int], lengths: list[int]
-) -> list[dict[str, Tensor]]:
+def _prompts(inputs: dict[str, Tensor], images: Sequence[int], lengths: list[int]) -> list[dict[str, Tensor]]:
     """Every prompt by itself, without padding."""
     made: list[dict[str, Tensor]] = []
     for row in range(len(lengths)):
-        chosen, shown, length = _selected(inputs, pictures, lengths, [row])
+        chosen, shown, length = _selected(inputs, images, lengths, [row])
         made.extend(chunk for _, chunk in _chunks(chosen, shown, length))
     return made
 
 
 def _selected(
-    inputs: dict[str, Tensor], pictures: Sequence[int], lengths: list[int], rows: list[int]
+    inputs: dict[str, Tensor], images: Sequence[int], lengths: list[int], rows: list[int]
 ) -> tuple[dict[str, Tensor], list[int], list[int]]:
-    """The inputs of some of the prompts, how many pictures each shows, and its length."""
-    shown, length = [pictures[row] for row in rows], [lengths[row] for row in rows]
+    """The inputs of some of the prompts, how many images each shows, and its length."""
+    shown, length = [images[row] for row in rows], [lengths[row] for row in rows]
     if len(rows) == len(lengths):
         return inputs, shown, length
     chosen = {
@@ -139,7 +137,7 @@ def _selected(
     }
     grids = inputs.get("image_grid_thw")
     if grids is not None and any(shown):
-        of_rows = grids.split(list(pictures))
+        of_rows = grids.split(list(images))
         pixels = inputs["pixel_values"].split([int(grid.prod(dim=1).sum()) for grid in of_rows])
         chosen["image_grid_thw"] = torch.cat([of_rows[row] for row in rows])
         chosen["pixel_values"] = torch.cat([pixels[row] for row in rows])
@@ -160,13 +158,13 @@ def _positions(model: Any, chunk: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def _chunks(
-    inputs: dict[str, Tensor], pictures: Sequence[int], lengths: list[int]
+    inputs: dict[str, Tensor], images: Sequence[int], lengths: list[int]
 ) -> Iterator[tuple[range, dict[str, Tensor]]]:
-    """The prompts, a few at a time, with their pictures and no more padding than they need."""
+    """The prompts, a few at a time, with their images and no more padding than they need."""
     width = inputs["input_ids"].shape[1]
     grids = inputs.get("image_grid_thw")
     patches = [] if grids is None else grids.prod(dim=1).tolist()
-    first = first_picture = first_patch = 0
+    first = first_image = first_patch = 0
     while first < len(lengths):
         last = first + 1
         while last < len(lengths) and max(lengths[first : last + 1]) * (last + 1 - first) <= PREFILL_TOKENS:
@@ -179,12 +177,12 @@ def _chunks(
         }
         if min(lengths[first:last]) < longest:
             chunk["attention_mask"] = inputs["attention_mask"][first:last, width - longest :]
-        picture_count = sum(pictures[first:last])
-        if grids is not None and picture_count:
-            patch_count = sum(patches[first_picture : first_picture + picture_count])
+        image_count = sum(images[first:last])
+        if grids is not None and image_count:
+            patch_count = sum(patches[first_image : first_image + image_count])
             chunk["pixel_values"] = inputs["pixel_values"][first_patch : first_patch + patch_count]
-            chunk["image_grid_thw"] = grids[first_picture : first_picture + picture_count]
-            first_picture, first_patch = first_picture + picture_count, first_patch + patch_count
+            chunk["image_grid_thw"] = grids[first_image : first_image + image_count]
+            first_image, first_patch = first_image + image_count, first_patch + patch_count
         yield range(first, last), chunk
         first = last
 

@@ -1,8 +1,8 @@
-"""Pictures as uint8 pixels until they are on the model's device.
+"""Images as uint8 pixels until they are on the model's device.
 
-The image processors of the Qwen-VL models turn every picture into floats, each patch twice where the model
-takes two frames: eight times the bytes of the picture, made, copied and moved to the device. Here a processor
-only packs the pixels of all pictures into one tensor with as many rows as there are patches; the model cuts
+The image processors of the Qwen-VL models turn every image into floats, each patch twice where the model
+takes two frames: eight times the bytes of the image, made, copied and moved to the device. Here a processor
+only packs the pixels of all images into one tensor with as many rows as there are patches; the model cuts
 the patches and takes the floats from a table of the 256 levels, or computes what the table would say. The
 table is read off the processor's own output; a processor whose output it does not reproduce to the bit stays
 as it is.
@@ -29,12 +29,12 @@ HALF = (LEVELS - 1) / 2
 KNOWN_PROCESSORS = ("Qwen2VLImageProcessor", "Qwen2VLImageProcessorPil", "Qwen2VLImageProcessorFast")
 
 _PIXELS: dict[int, NDArray[np.uint8]] = {}
-"""Pixels by the id of their picture, for as long as it lives: Pillow's pictures have no hash."""
+"""Pixels by the id of their image, for as long as it lives: Pillow's images have no hash."""
 
 
 @dataclass(frozen=True)
 class PatchLayout:
-    """How pictures are cut into patches, and which float each byte of a channel becomes."""
+    """How images are cut into patches, and which float each byte of a channel becomes."""
 
     patch_size: int
     merge_size: int
@@ -51,7 +51,7 @@ class PatchLayout:
         return bool((self.levels == steps).all())
 
     def fits(self, size: tuple[int, int]) -> bool:
-        """Whether a picture of this size needs no scaling."""
+        """Whether an image of this size needs no scaling."""
         from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
         width, height = size
@@ -60,12 +60,10 @@ class PatchLayout:
         factor = self.patch_size * self.merge_size
         return bool(smart_resize(height, width, factor, self.min_pixels, self.max_pixels) == (height, width))
 
-    def pack(self, pictures: Sequence[Image]) -> tuple[Tensor, Tensor]:
-        """The pixels of all pictures, in as many rows as there are patches, and the grid of each picture."""
-        grids = [
-            (1, picture.height // self.patch_size, picture.width // self.patch_size) for picture in pictures
-        ]
-        pixels = np.concatenate([pixels_of(picture).reshape(-1) for picture in pictures])
+    def pack(self, images: Sequence[Image]) -> tuple[Tensor, Tensor]:
+        """The pixels of all images, in as many rows as there are patches, and the grid of each image."""
+        grids = [(1, image.height // self.patch_size, image.width // self.patch_size) for image in images]
+        pixels = np.concatenate([pixels_of(image).reshape(-1) for image in images])
         count = sum(rows * columns for _, rows, columns in grids)
         return torch.from_numpy(pixels).view(count, -1), torch.tensor(grids)
 
@@ -149,10 +147,10 @@ def _uint8_image_processor(original: Any, layout: PatchLayout) -> Any:
     own: Any = type(original)
     saved_name = original.to_dict()["image_processor_type"]
 
-    def is_packable(picture: Any) -> bool:
+    def is_packable(image: Any) -> bool:
         from PIL.Image import Image
 
-        return isinstance(picture, Image) and picture.mode == "RGB" and layout.fits(picture.size)
+        return isinstance(image, Image) and image.mode == "RGB" and layout.fits(image.size)
 
     class Uint8ImageProcessor(own):  # type: ignore[misc]
         patch_layout = layout
@@ -160,10 +158,10 @@ def _uint8_image_processor(original: Any, layout: PatchLayout) -> Any:
         def __call__(self, images: Any, *arguments: Any, **options: Any) -> Any:
             from transformers import BatchFeature
 
-            pictures = flat(images)
-            if arguments or options.keys() - {"return_tensors"} or not all(map(is_packable, pictures)):
+            flat_images = flat(images)
+            if arguments or options.keys() - {"return_tensors"} or not all(map(is_packable, flat_images)):
                 return super().__call__(images, *arguments, **options)
-            packed, grids = layout.pack(pictures)
+            packed, grids = layout.pack(flat_images)
             return BatchFeature({"pixel_values": packed, "image_grid_thw": grids})
 
         def to_dict(self) -> dict[str, Any]:
@@ -175,7 +173,7 @@ def _uint8_image_processor(original: Any, layout: PatchLayout) -> Any:
 
 
 def infer_layout(image_processor: Any) -> PatchLayout | None:
-    """The layout of an image processor, from its output for one picture; None where it does anything else."""
+    """The layout of an image processor, from its output for one image; None where it does anything else."""
     from PIL import Image
 
     size = image_processor.size
@@ -186,7 +184,7 @@ def infer_layout(image_processor: Any) -> PatchLayout | None:
     side = factor * max(1, -(-int(np.ceil(np.sqrt(min_pixels))) // factor))
     levels = np.tile(np.arange(side * side, dtype=np.int64) % LEVELS, (3, 1))
     shuffled = np.random.default_rng(0).permuted(levels, axis=1)  # every level in every channel
-    picture = Image.fromarray(shuffled.T.reshape(side, side, 3).astype(np.uint8))
+    image = Image.fromarray(shuffled.T.reshape(side, side, 3).astype(np.uint8))
     layout = PatchLayout(
         image_processor.patch_size,
         image_processor.merge_size,
@@ -195,10 +193,10 @@ def infer_layout(image_processor: Any) -> PatchLayout | None:
         max_pixels,
         np.zeros((3, LEVELS), np.float32),
     )
-    if not layout.fits(picture.size):
+    if not layout.fits(image.size):
         return None
-    expected = np.asarray(image_processor([picture], return_tensors="np")["pixel_values"])
-    packed, grids = layout.pack([picture])
+    expected = np.asarray(image_processor([image], return_tensors="np")["pixel_values"])
+    packed, grids = layout.pack([image])
     patches = layout.cut(packed, grids).numpy().reshape(len(packed), 3, -1)
     by_channel = expected.reshape(len(packed), 3, layout.frames, -1)[:, :, 0]
     for channel in range(3):
@@ -207,20 +205,20 @@ def infer_layout(image_processor: Any) -> PatchLayout | None:
 
 
 def flat(images: Any) -> list[Any]:
-    """Pictures in nested lists, one after another."""
+    """Images in nested lists, one after another."""
     return (
         [each for image in images for each in flat(image)] if isinstance(images, list | tuple) else [images]
     )
 
 
-def pixels_of(picture: Image) -> NDArray[np.uint8]:
+def pixels_of(image: Image) -> NDArray[np.uint8]:
     """Height × width × channels; without a copy where they were kept (see `keep_pixels`)."""
-    kept = _PIXELS.get(id(picture))
-    return np.asarray(picture, dtype=np.uint8) if kept is None else kept
+    kept = _PIXELS.get(id(image))
+    return np.asarray(image, dtype=np.uint8) if kept is None else kept
 
 
-def keep_pixels(picture: Image, pixels: NDArray[np.uint8]) -> Image:
-    """The picture, its pixels kept for `pixels_of`; only for a picture that is never drawn on."""
-    _PIXELS[id(picture)] = pixels
-    weakref.finalize(picture, _PIXELS.pop, id(picture), None).atexit = False
-    return picture
+def keep_pixels(image: Image, pixels: NDArray[np.uint8]) -> Image:
+    """The image, its pixels kept for `pixels_of`; only for an image that is never drawn on."""
+    _PIXELS[id(image)] = pixels
+    weakref.finalize(image, _PIXELS.pop, id(image), None).atexit = False
+    return image

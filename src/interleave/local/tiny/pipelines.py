@@ -21,7 +21,7 @@ WEIGHT_SCALE = 3.0
 
 
 def build_tiny_pipeline(folder: Path, pipeline: str, *, seed: int = 0) -> Path:
-    """Write a tiny pipeline of this class, with call settings for pictures of 64 × 64 pixels."""
+    """Write a tiny pipeline of this class, with call settings for images of 64 × 64 pixels."""
     import torch
 
     if pipeline not in BUILDERS:

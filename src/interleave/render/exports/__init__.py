@@ -1,4 +1,4 @@
-"""A run as a file of another format: PDF, EPUB, PPTX, Markdown with its pictures, or one HTML page."""
+"""A run as a file of another format: PDF, EPUB, PPTX, Markdown with its images, or one HTML page."""
 
 from interleave.render.exports.formats import (
     Exported,

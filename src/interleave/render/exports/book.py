@@ -12,22 +12,22 @@ from PIL import Image
 
 from interleave.errors import RunError
 from interleave.render.html import by_hand_of, forced_note, merged_notes
-from interleave.runs.folder import PictureStore
+from interleave.runs.folder import ImageStore
 from interleave.runs.record import RunRecord, StepRecord
 from interleave.text import one_line, visible
 
 MAX_PNG_BYTES = 1_500_000
-"""Larger pictures are embedded as JPEG: a book of fifty photographs must stay small enough to send."""
+"""Larger images are embedded as JPEG: a book of fifty photographs must stay small enough to send."""
 JPEG_QUALITY = 92
 TITLE_CHARACTERS = 200
 ALT_CHARACTERS = 1000
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-MISSING_PICTURE = "The picture of this step is missing or was altered."
+MISSING_IMAGE = "The image of this step is missing or was altered."
 
 
 @dataclass(frozen=True)
-class BookPicture:
-    """A picture as it is embedded."""
+class BookImage:
+    """An image as it is embedded."""
 
     name: str
     data: bytes
@@ -45,7 +45,7 @@ class BookPage:
     heading: str
     """Its name; empty where it has none of its own."""
     text: str
-    picture: BookPicture | None
+    image: BookImage | None
     remarks: tuple[str, ...] = ()
 
 
@@ -56,23 +56,23 @@ class Book:
     title: str
     remarks: tuple[str, ...]
     """What readers must be told about the whole document."""
-    given: tuple[str | BookPicture, ...]
+    given: tuple[str | BookImage, ...]
     """The request, where it is more than the title."""
     pages: tuple[BookPage, ...]
     software: str
     started: float
 
     @property
-    def pictures(self) -> list[BookPicture]:
-        """Every picture once."""
-        given = [part for part in self.given if isinstance(part, BookPicture)]
-        shown = [page.picture for page in self.pages if page.picture]
-        return list({picture.name: picture for picture in (*given, *shown)}.values())
+    def images(self) -> list[BookImage]:
+        """Every image once."""
+        given = [part for part in self.given if isinstance(part, BookImage)]
+        shown = [page.image for page in self.pages if page.image]
+        return list({image.name: image for image in (*given, *shown)}.values())
 
     @property
-    def cover(self) -> BookPicture | None:
-        """The picture that stands for the whole."""
-        return next((page.picture for page in self.pages if page.picture), None)
+    def cover(self) -> BookImage | None:
+        """The image that stands for the whole."""
+        return next((page.image for page in self.pages if page.image), None)
 
     @property
     def text(self) -> str:
@@ -88,8 +88,8 @@ class Book:
 
 
 def book_of(folder: Path, record: RunRecord) -> Book:
-    """The book of a run; reads its pictures."""
-    store, title = PictureStore(folder), clean(one_line(record.title, TITLE_CHARACTERS))
+    """The book of a run; reads its images."""
+    store, title = ImageStore(folder), clean(one_line(record.title, TITLE_CHARACTERS))
     is_title = [part.text for part in record.request] == [record.title]
     given = () if is_title else tuple(_given(store, part.text, part.image) for part in record.request)
     return Book(
@@ -114,33 +114,33 @@ def _remarks(record: RunRecord) -> list[str]:
     return [f"{incomplete} {reason}".strip(), merged_notes(record.notes), forced]
 
 
-def _given(store: PictureStore, text: str | None, image: str | None) -> str | BookPicture | None:
+def _given(store: ImageStore, text: str | None, image: str | None) -> str | BookImage | None:
     if image is not None:
-        return embedded(store, image, "A picture given with the request")
+        return embedded(store, image, "An image given with the request")
     return clean(text or "")
 
 
-def _page(store: PictureStore, step: StepRecord) -> BookPage:
+def _page(store: ImageStore, step: StepRecord) -> BookPage:
     plan, shown = step.plan, step.attempt
     remarks = [f"{by_hand_of(step).capitalize()}." if step.by_hand else ""]
     if step.forced:
         remarks.append("Not accepted by the critic; the best attempt is shown.")
-    picture = embedded(store, shown.image, shown.prompt) if shown else None
-    if shown and picture is None:
-        remarks.append(MISSING_PICTURE)
+    image = embedded(store, shown.image, shown.prompt) if shown else None
+    if shown and image is None:
+        remarks.append(MISSING_IMAGE)
     elif plan.prompt is not None and shown is None:
-        remarks.append("There is no picture yet.")
+        remarks.append("There is no image yet.")
     return BookPage(
         number=plan.number,
         heading=clean(one_line(plan.name, TITLE_CHARACTERS)) if plan.name and plan.name != plan.text else "",
         text=clean(plan.text),
-        picture=picture,
+        image=image,
         remarks=tuple(remark for remark in remarks if remark),
     )
 
 
-def embedded(store: PictureStore, name: str, alt: str) -> BookPicture | None:
-    """A picture with the text that stands for it; None where its file is missing or altered."""
+def embedded(store: ImageStore, name: str, alt: str) -> BookImage | None:
+    """An image with the text that stands for it; None where its file is missing or altered."""
     try:
         image = store.get(name)
     except RunError:
@@ -149,7 +149,7 @@ def embedded(store: PictureStore, name: str, alt: str) -> BookPicture | None:
     if len(data) > MAX_PNG_BYTES:
         name, data, media_type = f"{name.removesuffix('.png')}.jpg", _jpeg(image), "image/jpeg"
     description = clean(one_line(alt, ALT_CHARACTERS))
-    return BookPicture(name, data, media_type, image.width, image.height, description)
+    return BookImage(name, data, media_type, image.width, image.height, description)
 
 
 def _jpeg(image: Image.Image) -> bytes:

@@ -1,4 +1,4 @@
-"""A run as EPUB 3: one chapter for each step, with a table of contents and descriptions of all pictures."""
+"""A run as EPUB 3: one chapter for each step, with a table of contents and descriptions of all images."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import uuid
 import zipfile
 from pathlib import Path
 
-from interleave.render.exports.book import Book, BookPicture, book_of
+from interleave.render.exports.book import Book, BookImage, book_of
 from interleave.render.exports.formats import Exported, ExportOptions
 from interleave.render.html import page_template
 from interleave.runs.record import RunRecord
@@ -36,14 +36,14 @@ def render_epub(folder: Path, record: RunRecord, options: ExportOptions) -> Expo
         _add(archive, book, "book/book.css", _made("book.css.j2", book))
         for name, page in zip(names, book.pages, strict=True):
             _add(archive, book, f"book/{name}", _made("step.xhtml.j2", book, page=page))
-        for picture in book.pictures:
-            _add(archive, book, f"book/images/{picture.name}", picture.data, zipfile.ZIP_STORED)
+        for image in book.images:
+            _add(archive, book, f"book/images/{image.name}", image.data, zipfile.ZIP_STORED)
     return Exported(buffer.getvalue())
 
 
 def _made(template: str, book: Book, **values: object) -> bytes:
     render = page_template(f"epub/{template}").render
-    return render(book=book, is_picture=lambda part: isinstance(part, BookPicture), **values).encode()
+    return render(book=book, is_image=lambda part: isinstance(part, BookImage), **values).encode()
 
 
 def _add(

@@ -143,7 +143,7 @@ def characters_of(path: Path, number: int) -> frozenset[str]:
 
     try:
         with path.open("rb") as file, TTFont(file, fontNumber=number, lazy=True) as font:
-            if "glyf" not in font and "CFF " not in font:  # pictures of characters, which a PDF cannot embed
+            if "glyf" not in font and "CFF " not in font:  # images of characters, which a PDF cannot embed
                 return frozenset()
             return frozenset(map(chr, font.getBestCmap() or ()))
     except (OSError, TTLibError, ValueError, KeyError, AssertionError):

@@ -93,7 +93,7 @@ FORMATS = {
             ("pptx",),
             INSTALL,
         ),
-        Format("zip", "Markdown and pictures", "application/zip", f"{_HERE}.archive:render_archive"),
+        Format("zip", "Markdown and images", "application/zip", f"{_HERE}.archive:render_archive"),
         Format("html", "one HTML page", "text/html", f"{_HERE}.archive:render_page"),
     )
 }

@@ -1,6 +1,6 @@
 """A run as PDF, made without a browser: upright pages to print, or one wide page for each step.
 
-Text is text, never markup; pictures carry their description; steps are bookmarks. A character that no font of
+Text is text, never markup; images carry their description; steps are bookmarks. A character that no font of
 this machine has is written as its number, and the first page says so.
 """
 
@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interleave.render.exports.book import Book, BookPage, BookPicture, book_of
+from interleave.render.exports.book import Book, BookImage, BookPage, book_of
 from interleave.render.exports.fonts import FontChoice, choose_fonts
 from interleave.render.exports.formats import Exported, ExportOptions
 from interleave.runs.record import RunRecord
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 MARGIN = 20.0
 SLIDE = (297.0, 167.0)
 """Millimetres: 16:9."""
-PICTURE_HEIGHT = 95.0
-"""The most of a picture on a page to print: two steps go on a page of A4."""
+IMAGE_HEIGHT = 95.0
+"""The most of an image on a page to print: two steps go on a page of A4."""
 TITLE, HEADING, BODY, SMALL = 24.0, 15.0, 12.0, 9.0
 SMALLEST = 8.0
 LEADING = 1.45
@@ -36,7 +36,7 @@ GREY, BLACK = 100, 20
 FAMILY = "reading"
 SHOWN_MISSING = 40
 MAX_ENLARGED = 0.5
-"""Millimetres for a pixel: small pictures are not blown up further."""
+"""Millimetres for a pixel: small images are not blown up further."""
 
 
 def render_pdf(folder: Path, record: RunRecord, options: ExportOptions) -> Exported:
@@ -69,7 +69,7 @@ def _side(text: str) -> str:
 
 
 class _Paper(ABC):
-    """What both layouts have in common: fonts, metadata, text and pictures with their descriptions."""
+    """What both layouts have in common: fonts, metadata, text and images with their descriptions."""
 
     def __init__(self, book: Book, fonts: FontChoice, pdf: FPDF) -> None:
         self.book = book
@@ -138,12 +138,12 @@ class _Paper(ABC):
         )
         return float(height)
 
-    def show(self, picture: BookPicture, x: float, y: float, width: float, height: float) -> float:
-        """A picture in the middle of a space, as large as fits; returns its height."""
-        scale = min(width / picture.width, height / picture.height, MAX_ENLARGED)
-        wide, high = picture.width * scale, picture.height * scale
+    def show(self, image: BookImage, x: float, y: float, width: float, height: float) -> float:
+        """An image in the middle of a space, as large as fits; returns its height."""
+        scale = min(width / image.width, height / image.height, MAX_ENLARGED)
+        wide, high = image.width * scale, image.height * scale
         self.pdf.image(
-            io.BytesIO(picture.data), x + (width - wide) / 2, y, wide, high, alt_text=self._shown(picture.alt)
+            io.BytesIO(image.data), x + (width - wide) / 2, y, wide, high, alt_text=self._shown(image.alt)
         )
         return high
 
@@ -170,7 +170,7 @@ class _PrintPaper(_Paper):
             if isinstance(part, str):
                 self.write(part, BODY)
             else:
-                self._picture(part, PICTURE_HEIGHT / 2)
+                self._image(part, IMAGE_HEIGHT / 2)
         self.pdf.ln(6)
 
     def step(self, page: BookPage) -> None:
@@ -178,13 +178,13 @@ class _PrintPaper(_Paper):
         heading = f"{page.number}  {page.heading}" if page.heading else ""
         text = page.text if page.heading or len(self.book.pages) == 1 else f"{page.number}  {page.text}"
         needed = self.height_of(heading, HEADING, width, "B") + self.height_of(text, BODY, width) + 8
-        needed += self._height(page.picture, PICTURE_HEIGHT) if page.picture else 0
+        needed += self._height(page.image, IMAGE_HEIGHT) if page.image else 0
         needed += sum(self.height_of(remark, SMALL, width) for remark in page.remarks)
         if pdf.get_y() + needed > pdf.h - MARGIN and needed < pdf.eph and pdf.get_y() > MARGIN:
             pdf.add_page()
         pdf.start_section(self._shown(page.heading or page.text.split("\n")[0][:80] or str(page.number)))
-        if page.picture is not None:
-            self._picture(page.picture, PICTURE_HEIGHT)
+        if page.image is not None:
+            self._image(page.image, IMAGE_HEIGHT)
             pdf.ln(3)
         self.write(heading, HEADING, style="B")
         self.write(text, BODY)
@@ -192,19 +192,19 @@ class _PrintPaper(_Paper):
             self.write(remark, SMALL, grey=True)
         pdf.ln(8)
 
-    def _height(self, picture: BookPicture, most: float) -> float:
-        scale: float = min(self.pdf.epw / picture.width, most / picture.height, MAX_ENLARGED)
-        return picture.height * scale + 3
+    def _height(self, image: BookImage, most: float) -> float:
+        scale: float = min(self.pdf.epw / image.width, most / image.height, MAX_ENLARGED)
+        return image.height * scale + 3
 
-    def _picture(self, picture: BookPicture, most: float) -> None:
+    def _image(self, image: BookImage, most: float) -> None:
         pdf = self.pdf
-        if pdf.get_y() + self._height(picture, most) > pdf.h - MARGIN:
+        if pdf.get_y() + self._height(image, most) > pdf.h - MARGIN:
             pdf.add_page()
-        pdf.set_y(pdf.get_y() + self.show(picture, MARGIN, pdf.get_y(), pdf.epw, most))
+        pdf.set_y(pdf.get_y() + self.show(image, MARGIN, pdf.get_y(), pdf.epw, most))
 
 
 class _SlidePaper(_Paper):
-    """One wide page for each step: the picture on the left, the words beside it."""
+    """One wide page for each step: the image on the left, the words beside it."""
 
     def __init__(self, book: Book, fonts: FontChoice) -> None:
         from fpdf import FPDF
@@ -229,10 +229,10 @@ class _SlidePaper(_Paper):
         pdf.start_section(self._shown(page.heading or page.text.split("\n")[0][:80] or str(page.number)))
         left, width = MARGIN, pdf.epw
         room = SLIDE[1] - 2 * MARGIN
-        if page.picture is not None:
+        if page.image is not None:
             half = SLIDE[0] / 2 - MARGIN
-            high = min(room, page.picture.height * min(half / page.picture.width, MAX_ENLARGED))
-            self.show(page.picture, MARGIN, MARGIN + (room - high) / 2, half, room)
+            high = min(room, page.image.height * min(half / page.image.width, MAX_ENLARGED))
+            self.show(page.image, MARGIN, MARGIN + (room - high) / 2, half, room)
             left, width = SLIDE[0] / 2 + MARGIN / 2, SLIDE[0] / 2 - 1.5 * MARGIN
         heading = self.height_of(page.heading, HEADING + 3, width, "B")
         size = self._fitting(page.text, 20.0, width, room - heading - 12)

@@ -1,4 +1,4 @@
-"""A run as PowerPoint slides: a title, then one slide for each step, its picture beside its words."""
+"""A run as PowerPoint slides: a title, then one slide for each step, its image beside its words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from interleave.render.exports.book import Book, BookPage, BookPicture, book_of
+from interleave.render.exports.book import Book, BookImage, BookPage, book_of
 from interleave.render.exports.formats import Exported, ExportOptions
 from interleave.runs.record import RunRecord
 
@@ -59,9 +59,9 @@ def _step(slides: Any, page: BookPage) -> None:
     _fill(title.text_frame, [page.heading or str(page.number)], 28)
     top, room = HEADING_HEIGHT + 0.4, HEIGHT - HEADING_HEIGHT - 0.4 - MARGIN
     left, width = MARGIN, WIDTH - 2 * MARGIN
-    if page.picture is not None:
+    if page.image is not None:
         half = WIDTH / 2 - MARGIN
-        _picture(slide, page.picture, MARGIN, top, half, room)
+        _image(slide, page.image, MARGIN, top, half, room)
         left, width = WIDTH / 2 + MARGIN / 2, WIDTH / 2 - 1.5 * MARGIN
     from pptx.util import Inches
 
@@ -72,15 +72,15 @@ def _step(slides: Any, page: BookPage) -> None:
         _fill_more(box.text_frame, page.remarks)
 
 
-def _picture(slide: Any, picture: BookPicture, left: float, top: float, width: float, height: float) -> None:
-    """A picture in the middle of a space, with its description."""
+def _image(slide: Any, image: BookImage, left: float, top: float, width: float, height: float) -> None:
+    """An image in the middle of a space, with its description."""
     from pptx.util import Inches
 
-    scale = min(width / picture.width, height / picture.height)
-    wide, high = picture.width * scale, picture.height * scale
+    scale = min(width / image.width, height / image.height)
+    wide, high = image.width * scale, image.height * scale
     at = (left + (width - wide) / 2, top + (height - high) / 2, wide, high)
-    shape = slide.shapes.add_picture(io.BytesIO(picture.data), *map(Inches, at))
-    shape._element.nvPicPr.cNvPr.set("descr", picture.alt)
+    shape = slide.shapes.add_picture(io.BytesIO(image.data), *map(Inches, at))
+    shape._element.nvPicPr.cNvPr.set("descr", image.alt)
 
 
 def _place(shape: Any, left: float, top: float, width: float, height: float) -> None:

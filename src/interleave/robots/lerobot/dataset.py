@@ -59,7 +59,7 @@ class Episode:
 
 @dataclass(frozen=True)
 class Camera:
-    """A camera of a dataset: a film, or pictures in the rows themselves."""
+    """A camera of a dataset: a film, or images in the rows themselves."""
 
     name: str
     is_video: bool
@@ -108,7 +108,7 @@ class Dataset:
     def camera(self, name: str | None = None) -> Camera:
         """The camera of this name, or the first; a name may leave out `observation.images.`."""
         if not self.cameras:
-            raise InputError(f"{self.root}: the dataset has no camera, and sub-tasks are found in pictures")
+            raise InputError(f"{self.root}: the dataset has no camera, and sub-tasks are found in images")
         if name is None:
             return next(iter(self.cameras.values()))
         for known in (name, f"{CAMERA_PREFIX}{name}"):

@@ -322,9 +322,9 @@ class _FilmFile:
         return float(self.count / self.rate)
 
     def add(self, frame: Image) -> None:
-        picture = av().VideoFrame.from_image(frame.convert("RGB"))
-        picture.pts, picture.time_base = self.count, 1 / self.rate
-        self.container.mux(self.stream.encode(picture))
+        image = av().VideoFrame.from_image(frame.convert("RGB"))
+        image.pts, image.time_base = self.count, 1 / self.rate
+        self.container.mux(self.stream.encode(image))
         self.count += 1
 
     def close(self) -> None:

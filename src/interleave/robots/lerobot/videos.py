@@ -1,4 +1,4 @@
-"""Frames of an episode as pictures: from a film, by PyAV, or from the rows themselves."""
+"""Frames of an episode as images: from a film, by PyAV, or from the rows themselves."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Film:
         size = (stream.codec_context.width, stream.codec_context.height)
         if size != self.camera.size:
             raise InputError(
-                f"{path} has pictures of {size[0]}×{size[1]}, and the dataset says "
+                f"{path} has images of {size[0]}×{size[1]}, and the dataset says "
                 f"{self.camera.size[0]}×{self.camera.size[1]} for {self.camera.name!r}"
             )
 
@@ -99,13 +99,13 @@ class Film:
         data = value.get("bytes") if isinstance(value, dict) else None
         if not data:
             raise InputError(
-                f"{self.episode.data}: frame {place} of episode {self.episode.index} has no picture"
+                f"{self.episode.data}: frame {place} of episode {self.episode.index} has no image"
             )
-        picture = images.decode_picture(data, name=f"frame {place} of episode {self.episode.index}")
-        if picture.size != self.camera.size:
+        image = images.decode_image(data, name=f"frame {place} of episode {self.episode.index}")
+        if image.size != self.camera.size:
             raise InputError(
                 f"{self.episode.data}: frame {place} of episode {self.episode.index} has "
-                f"{picture.width}×{picture.height} pixels, and the dataset says "
+                f"{image.width}×{image.height} pixels, and the dataset says "
                 f"{self.camera.size[0]}×{self.camera.size[1]}"
             )
-        return picture
+        return image

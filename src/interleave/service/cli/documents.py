@@ -39,7 +39,7 @@ def serve_documents(
         str | None,
         typer.Option(
             metavar="URL",
-            help="What stands before the addresses of pictures. [default: the host that a client calls]",
+            help="What stands before the addresses of images. [default: the host that a client calls]",
         ),
     ] = None,
     runs: service_options.Folder = DEFAULT_FOLDER,
@@ -64,7 +64,7 @@ def serve_documents(
         int | None, typer.Option(min=1, help="Jobs of one API key that run at the same time.")
     ] = None,
     memory: Annotated[
-        int, typer.Option(min=64, help="Megabytes that requests and their pictures may take in memory.")
+        int, typer.Option(min=64, help="Megabytes that requests and their images may take in memory.")
     ] = 1000,
     drain: Annotated[
         float,

@@ -80,7 +80,7 @@ def check_log_format(given: str) -> None:
 
 
 def checked_public_url(given: str | None) -> str | None:
-    """The address before those of pictures, without a slash at its end."""
+    """The address before those of images, without a slash at its end."""
     if given is None:
         return None
     if not re.fullmatch(r"https?://[^\s/?#()]+(/[^\s?#()]*)?", given):

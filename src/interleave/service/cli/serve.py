@@ -66,13 +66,13 @@ def serve_generator(
     name: Annotated[
         str | None, typer.Option(help="What /v1/models calls the generator. [default: its model]")
     ] = None,
-    queue: Annotated[int, typer.Option(min=1, max=100_000, help="The most pictures in the queue.")] = 100,
+    queue: Annotated[int, typer.Option(min=1, max=100_000, help="The most images in the queue.")] = 100,
     batch: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=4096,
-            help="The most pictures per batch of a worker. [default: its generator's, else 4]",
+            help="The most images per batch of a worker. [default: its generator's, else 4]",
         ),
     ] = None,
     deadline: Annotated[
@@ -80,16 +80,16 @@ def serve_generator(
     ] = 300.0,
     draw_limit: Annotated[
         float | None,
-        typer.Option(min=1, help="Seconds a worker may take for a picture. [default: the deadline]"),
+        typer.Option(min=1, help="Seconds a worker may take for an image. [default: the deadline]"),
     ] = None,
     heartbeat: Annotated[
         float, typer.Option(min=1, help="Seconds of silence after which a worker counts as hung.")
     ] = 10.0,
     memory: Annotated[
-        int, typer.Option(min=64, help="Megabytes that requests and their pictures may take in memory.")
+        int, typer.Option(min=64, help="Megabytes that requests and their images may take in memory.")
     ] = 1000,
     drain: Annotated[
-        float, typer.Option(min=0, help="Seconds to finish pictures in progress when the server stops.")
+        float, typer.Option(min=0, help="Seconds to finish images in progress when the server stops.")
     ] = 30.0,
     ignore: Annotated[
         list[str] | None,
@@ -107,7 +107,7 @@ def serve_generator(
     replicas: Annotated[int, typer.Option(min=1, max=4096, help="With --on ray: how many copies.")] = 1,
     most_replicas: Annotated[
         int | None,
-        typer.Option(min=1, max=4096, help="With --on ray: add copies up to so many while pictures wait."),
+        typer.Option(min=1, max=4096, help="With --on ray: add copies up to so many while images wait."),
     ] = None,
     replica_gpus: Annotated[
         float, typer.Option(min=0, help="With --on ray: GPUs of each copy; parts of one are allowed.")

@@ -122,7 +122,7 @@ def own_handlers(
             for name in render.known_formats()
         },
         ("GET", "/v1/documents/{id}/document.md"): pages.markdown,
-        ("GET", "/v1/documents/{id}/pictures/{name}"): pages.picture,
+        ("GET", "/v1/documents/{id}/pictures/{name}"): pages.image,
         ("GET", SHARED): pages.shared,
         ("POST", "/v1/files"): files.create,
         ("GET", "/v1/files"): files.listing,

@@ -39,7 +39,7 @@ class ModelCalls(Value):
     data: list[ModelCall]
 
 
-def calls_in(entries: Iterable[journal.Entry], picture_url: Callable[[str], str]) -> ModelCalls:
+def calls_in(entries: Iterable[journal.Entry], image_url: Callable[[str], str]) -> ModelCalls:
     """The calls of a journal, in the order in which they were first made."""
     calls: dict[tuple[str, int], dict[str, Any]] = {}
     for entry in entries:
@@ -64,7 +64,7 @@ def calls_in(entries: Iterable[journal.Entry], picture_url: Callable[[str], str]
             case journal.Drawn():
                 calls[entry.role, entry.call] |= {
                     "status": "done",
-                    "picture": picture_url(entry.image),
+                    "picture": image_url(entry.image),
                     **entry.model_dump(include={"prompt", "seed", "cost", "seconds"}),
                 }
     made = [{"role": role, "call": call, **more} for (role, call), more in calls.items()]

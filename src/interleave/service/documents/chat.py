@@ -1,7 +1,7 @@
 """Chat Completions over the same jobs: `POST /v1/chat/completions`, whole or as a stream.
 
-No line of a stream is longer than `MAX_LINE_BYTES`: clients exist that cannot read one. So streamed pictures
-are addresses; where a client wants the bytes, a large picture is made smaller.
+No line of a stream is longer than `MAX_LINE_BYTES`: clients exist that cannot read one. So streamed images
+are addresses; where a client wants the bytes, a large image is made smaller.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from interleave.service.documents.chat_request import ChatSubmission, Pictures, parse_chat, pictures_choice
+from interleave.service.documents.chat_request import ChatSubmission, Images, images_choice, parse_chat
 from interleave.service.documents.document_parts import Ending, ShownPart, failure_of, parts_of, shown_parts
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import error_body, refusal_response
@@ -20,7 +20,7 @@ from interleave.service.documents.request_handling import JobHandling
 from interleave.service.documents.response_json import DOCUMENTS
 from interleave.service.documents.service import Documents
 from interleave.service.documents.shared_images import origin_of
-from interleave.service.documents.stored_images import DataUrl, StoredPicture
+from interleave.service.documents.stored_images import DataUrl, StoredImage
 from interleave.service.documents.streams import ChunkStream, json_response
 from interleave.service.documents.submissions import OWN_FIELD
 from interleave.service.http.middleware import LEASE
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 MAX_LINE_BYTES = 131_072
-STREAMED_PICTURE_BYTES = 96_000
+STREAMED_IMAGE_BYTES = 96_000
 """The largest file whose base64 text fits in a line with the JSON around it."""
 STREAMED_CHARACTERS = 8_000
 """The most text in a line: JSON may need twelve bytes for a character."""
-PICTURES_HEADER = "x-interleave-pictures"
+IMAGES_HEADER = "x-interleave-pictures"
 FINISH = {"completed": "stop", "incomplete": "length"}
 
 
@@ -51,9 +51,9 @@ class ChatRoutes:
         self.handling = JobHandling(documents)
 
     async def create(self, request: Request) -> Response:
-        chosen = pictures_choice(request.query_params.get("pictures") or request.headers.get(PICTURES_HEADER))
+        chosen = images_choice(request.query_params.get("pictures") or request.headers.get(IMAGES_HEADER))
         asked, job = await self.handling.submit(request, parse_chat)
-        writer = ChatWriter(self.documents, job, asked, asked.pictures or chosen, self._origin(request))
+        writer = ChatWriter(self.documents, job, asked, asked.images or chosen, self._origin(request))
         if asked.stream:
             return self._stream(request, asked, job, writer)
         job = await self.handling.wait(request, asked, job)
@@ -83,12 +83,12 @@ class ChatWriter:
     """Writes a document as a chat completion."""
 
     def __init__(
-        self, documents: Documents, job: Job, asked: ChatSubmission, pictures: Pictures | None, origin: str
+        self, documents: Documents, job: Job, asked: ChatSubmission, images: Images | None, origin: str
     ) -> None:
         self.documents = documents
         self.job = job
         self.asked = asked
-        self.pictures = pictures or ("url" if asked.stream else "data")
+        self.images = images or ("url" if asked.stream else "data")
         self.origin = origin
         self._images = 0
         self._has_content = False
@@ -101,7 +101,7 @@ class ChatWriter:
                 content += delta.get("content", "")
                 images += delta.get("images", [])
         message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
-        if self.pictures != "markdown":
+        if self.images != "markdown":
             message["images"] = images
         choice = {
             "index": 0,
@@ -148,7 +148,7 @@ class ChatWriter:
             return self._text(part)
         number = self._images
         self._images += 1
-        if self.pictures == "markdown":
+        if self.images == "markdown":
             return self._text(f"![Picture {number + 1}]({self._address(part)})")
         image = {"type": "image_url", "index": number, "image_url": {"url": self._url(part)}}
         return [{"images": [image]}]
@@ -162,14 +162,14 @@ class ChatWriter:
             for at in range(0, len(whole), STREAMED_CHARACTERS)
         ]
 
-    def _url(self, picture: StoredPicture) -> str | DataUrl:
-        if self.pictures == "url":
-            return self._address(picture)
-        most = STREAMED_PICTURE_BYTES if self.asked.stream else None
-        return DataUrl(picture.name, most_bytes=most)
+    def _url(self, image: StoredImage) -> str | DataUrl:
+        if self.images == "url":
+            return self._address(image)
+        most = STREAMED_IMAGE_BYTES if self.asked.stream else None
+        return DataUrl(image.name, most_bytes=most)
 
-    def _address(self, picture: StoredPicture) -> str:
-        return self.origin + self.documents.addresses.path_of(self.job.id, picture.name)
+    def _address(self, image: StoredImage) -> str:
+        return self.origin + self.documents.addresses.path_of(self.job.id, image.name)
 
     def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}

@@ -7,26 +7,26 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.shared_images import split_at_pictures
+from interleave.service.documents.shared_images import split_at_images
 from interleave.service.documents.submissions import (
     OWN_FIELD,
     InputPart,
     Submission,
     digest_of,
     flag,
+    image_at,
     metadata_of,
     model_in,
     own_options,
     parameters_of,
     parts_in,
-    picture_at,
     refuse_held_plan,
     text_of,
 )
 from interleave.service.generator.parameters import MAX_SEED, Parameters
 
-Pictures = Literal["url", "data", "markdown"]
-PICTURES: tuple[Pictures, ...] = ("url", "data", "markdown")
+Images = Literal["url", "data", "markdown"]
+IMAGES: tuple[Images, ...] = ("url", "data", "markdown")
 ROLES = ("user", "system", "developer", "assistant")
 MODALITIES = {"text", "image"}
 NOT_USED = ("user", "safety_identifier", "prompt_cache_key")
@@ -43,8 +43,8 @@ KNOWN = (
 class ChatSubmission(Submission):
     """What a chat request asks for."""
 
-    pictures: Pictures | None = None
-    """How pictures stand in the answer; None where the body does not say."""
+    images: Images | None = None
+    """How images stand in the answer; None where the body does not say."""
     include_usage: bool = False
     """Whether a stream ends with a chunk of its usage."""
 
@@ -66,21 +66,21 @@ def parse_chat(body: dict[str, Any], models: tuple[str, ...], ignored: Iterable[
         options=own.rules if seed is None else {"seed": seed, **own.rules},
         webhook=own.webhook,
         assets=own.assets,
-        pictures=pictures_choice(parameters.take("pictures")),
+        images=images_choice(parameters.take("pictures")),
         include_usage=_include_usage(parameters.take("stream_options")),
     )
     parameters.refuse_unknown()
     return submission
 
 
-def pictures_choice(value: Any) -> Pictures | None:
-    """How pictures stand in an answer, from the body, the address or a header."""
+def images_choice(value: Any) -> Images | None:
+    """How images stand in an answer, from the body, the address or a header."""
     if value is None:
         return None
-    for choice in PICTURES:
+    for choice in IMAGES:
         if value == choice:
             return choice
-    raise ApiRefusal(f"pictures must be one of {', '.join(PICTURES)}", parameter="pictures")
+    raise ApiRefusal(f"images must be one of {', '.join(IMAGES)}", parameter="pictures")
 
 
 def _check_modalities(parameters: Parameters) -> None:
@@ -91,7 +91,7 @@ def _check_modalities(parameters: Parameters) -> None:
         raise ApiRefusal("modalities must be a list of texts", parameter="modalities")
     if {each.lower() for each in value} != MODALITIES:
         raise ApiRefusal(
-            'modalities: a document is text and pictures: ["text", "image"]', parameter="modalities"
+            'modalities: a document is text and images: ["text", "image"]', parameter="modalities"
         )
 
 
@@ -115,7 +115,7 @@ def _check_settings(parameters: Parameters) -> None:
             raise ApiRefusal(f"{name}: this has no effect on documents; leave it out", parameter=name)
     if parameters.take("response_format") not in (None, {"type": "text"}):
         raise ApiRefusal(
-            "response_format: a document is text and pictures, not JSON", parameter="response_format"
+            "response_format: a document is text and images, not JSON", parameter="response_format"
         )
     flag(parameters, "parallel_tool_calls")
     for name in NOT_USED:
@@ -131,7 +131,7 @@ def _include_usage(value: Any) -> bool:
 
 
 def _messages(value: Any) -> list[InputPart]:
-    """The texts and pictures of all messages, in order."""
+    """The texts and images of all messages, in order."""
     if not isinstance(value, list) or not value:
         raise ApiRefusal("messages must be a list of messages", parameter="messages")
     return parts_in(value, "messages", _message)
@@ -165,13 +165,13 @@ def _part(part: Any, name: str, *, answer: bool) -> list[InputPart]:
     if kind == "text":
         return _content(part.get("text"), f"{name}.text", answer=answer)
     if kind == "image_url":
-        return [picture_at(part.get("image_url"), f"{name}.image_url")]
+        return [image_at(part.get("image_url"), f"{name}.image_url")]
     raise ApiRefusal(f"{name}: parts are text or image_url", parameter=name)
 
 
 def _content(value: Any, name: str, *, answer: bool) -> list[InputPart]:
-    """A text; in an earlier answer, Markdown pictures with our own addresses are pictures again."""
+    """A text; in an earlier answer, Markdown images with our own addresses are images again."""
     text = text_of(value, name)
     if answer:
-        return [*split_at_pictures(text)]
+        return [*split_at_images(text)]
     return [text]

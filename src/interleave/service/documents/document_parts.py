@@ -10,23 +10,23 @@ from typing import Any
 from interleave.plugin import one_line
 from interleave.service.documents.events import Event
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.stored_images import StoredPicture
+from interleave.service.documents.stored_images import StoredImage
 
-ShownPart = str | StoredPicture
+ShownPart = str | StoredImage
 MAX_MESSAGE = 2000
 ENDS = ("response.completed", "response.failed", "response.incomplete")
 
 
 def parts_of(items: Iterable[Mapping[str, Any]]) -> list[ShownPart]:
-    """The texts and pictures of output items; a picture that could not be drawn is not among them."""
+    """The texts and images of output items; an image that could not be drawn is not among them."""
     return [part for item in items if (part := _part(item)) is not None]
 
 
 def _part(item: Mapping[str, Any]) -> ShownPart | None:
     if item["type"] == "message":
         return str(item["content"][0]["text"])
-    picture = item["result"]
-    return picture if isinstance(picture, StoredPicture) else None
+    image = item["result"]
+    return image if isinstance(image, StoredImage) else None
 
 
 class PartsInOrder:

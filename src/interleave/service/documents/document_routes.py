@@ -1,4 +1,4 @@
-"""`/v1/documents`: a job as a document to read, with its plan, attempts, verdicts and pictures."""
+"""`/v1/documents`: a job as a document to read, with its plan, attempts, verdicts and images."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from starlette.responses import Response
 
 from interleave import RunRecord
-from interleave.plugin import PictureStore, config, journal, render, runs, slug
+from interleave.plugin import ImageStore, config, journal, render, runs, slug
 from interleave.service.documents.calls import calls_in
 from interleave.service.documents.events import JournalFold
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.response_json import DOCUMENTS, facts_of, picture_url
+from interleave.service.documents.response_json import DOCUMENTS, facts_of, image_url
 from interleave.service.documents.routes import caller_of, event_number, number_in, plain_json, value_json
 from interleave.service.documents.service import Documents, suggestions_for
 from interleave.service.documents.shared_images import PREFIX as SIGNED_PATHS
-from interleave.service.documents.shared_images import shared_picture
+from interleave.service.documents.shared_images import shared_image
 from interleave.service.documents.streams import EventStream
 from interleave.service.http.middleware import LEASE
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 PAGE_POLICY = "default-src 'none'; img-src data: 'self'; style-src 'unsafe-inline'; sandbox allow-popups"
 KEPT_FOR_EVER = "private, max-age=31536000, immutable"
-"""A picture is named by its content: what is behind its address never changes."""
+"""An image is named by its content: what is behind its address never changes."""
 RENDERED_AT_ONCE = 2
 MAX_LISTED = 100
 RENDER_COPIES = 4
-"""Memory to render a page or an archive, in sizes of its pictures."""
+"""Memory to render a page or an archive, in sizes of its images."""
 
 
 class DocumentRoutes:
@@ -85,7 +85,7 @@ class DocumentRoutes:
         job, record = await self._job(request)
         folder = self.documents.folders.run(job.id)
         entries = await self.documents.in_thread(journal.read_journal, folder) if record else []
-        return value_json(calls_in(entries, lambda name: picture_url(job.id, name)))
+        return value_json(calls_in(entries, lambda name: image_url(job.id, name)))
 
     async def plan(self, request: Request) -> Response:
         job, record = await self._job(request)
@@ -102,7 +102,7 @@ class DocumentRoutes:
         job = await self.documents.get(caller_of(request), request.path_params["id"])
         return EventStream(
             self.documents.events(job, kind=JournalFold, after=event_number(request)),
-            PictureStore(self.documents.folders.run(job.id)),
+            ImageStore(self.documents.folders.run(job.id)),
             request.scope[LEASE],
         )
 
@@ -135,33 +135,33 @@ class DocumentRoutes:
         return Response(made.data, headers=headers, media_type=kind)
 
     async def markdown(self, request: Request) -> Response:
-        """The Markdown; its pictures are links to their addresses here."""
+        """The Markdown; its images are links to their addresses here."""
         job, record = await self._started(request)
         text = render.render_markdown(record).replace(
-            f"]({runs.IMAGES_FOLDER}/", f"]({picture_url(job.id, '')}"
+            f"]({runs.IMAGES_FOLDER}/", f"]({image_url(job.id, '')}"
         )
         return Response(text.encode(), media_type="text/markdown; charset=utf-8")
 
-    async def picture(self, request: Request) -> Response:
-        """A picture of a job, by the hash of its content."""
+    async def image(self, request: Request) -> Response:
+        """An image of a job, by the hash of its content."""
         job, record = await self._job(request)
         name = request.path_params["name"]
-        if record is None or name not in runs.picture_names(record):
+        if record is None or name not in runs.image_names(record):
             raise unknown("picture", name)
-        return await self._picture(request, job.id, name)
+        return await self._image(request, job.id, name)
 
     async def shared(self, request: Request) -> Response:
-        """A picture at an address that is signed: no key is needed."""
+        """An image at an address that is signed: no key is needed."""
         id_, signature, name = (request.path_params[field] for field in ("id", "signature", "name"))
-        picture = shared_picture(f"{SIGNED_PATHS}{id_}/{signature}/{name}")
-        if picture is None or not self.documents.addresses.allows(picture):
+        image = shared_image(f"{SIGNED_PATHS}{id_}/{signature}/{name}")
+        if image is None or not self.documents.addresses.allows(image):
             raise unknown("picture", name)
-        if await self.documents.jobs.get(picture.job) is None:  # deleted
+        if await self.documents.jobs.get(image.job) is None:  # deleted
             raise unknown("picture", name)
-        return await self._picture(request, picture.job, picture.name)
+        return await self._image(request, image.job, image.name)
 
-    async def _picture(self, request: Request, job: str, name: str) -> Response:
-        path = PictureStore(self.documents.folders.run(job)).path(name)
+    async def _image(self, request: Request, job: str, name: str) -> Response:
+        path = ImageStore(self.documents.folders.run(job)).path(name)
         try:
             data = await self.documents.in_thread(path.read_bytes)
         except OSError:
@@ -188,9 +188,9 @@ class DocumentRoutes:
         self, request: Request, job: Job, record: RunRecord, work: Callable[[], render.Exported]
     ) -> render.Exported:
         """A file that is made, within the memory budget and a few at a time."""
-        store = PictureStore(self.documents.folders.run(job.id))
+        store = ImageStore(self.documents.folders.run(job.id))
         sizes = [
-            path.stat().st_size for name in runs.picture_names(record) if (path := store.path(name)).exists()
+            path.stat().st_size for name in runs.image_names(record) if (path := store.path(name)).exists()
         ]
         lease, loop = request.scope[LEASE], asyncio.get_running_loop()
         await lease.reserve(RENDER_COPIES * sum(sizes), loop.time() + 60)
@@ -221,7 +221,7 @@ def _summary(job: Job) -> dict[str, Any]:
 
 
 def _given(job: Job, record: RunRecord | None, name: str) -> str | None:
-    return picture_url(job.id, name) if record else None
+    return image_url(job.id, name) if record else None
 
 
 def _export_options(request: Request) -> render.ExportOptions:
@@ -239,7 +239,7 @@ def _export_options(request: Request) -> render.ExportOptions:
 def command_line(job: Job, record: RunRecord | None, profile: str | None) -> str:
     """A job as the command that makes the same document; without a `profile` every model is named.
 
-    Pictures of the request are files of the exported archive, in which the command is to be run.
+    Images of the request are files of the exported archive, in which the command is to be run.
     """
     chosen, parts = job.config, record.request if record else job.parts
     words = ["interleave", "generate", "\n".join(part.text for part in parts if part.text)]

@@ -2,7 +2,7 @@
 
 The same journal always gives the same events with the same numbers, however often the service was restarted
 while it was written. So a client that has seen event 17 asks for those after 17, from any process. Events
-name pictures; their bytes are read when an event is sent.
+name images; their bytes are read when an event is sent.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from interleave import Plan, PlanStep, RunRecord
 from interleave.plugin import journal, runs
 from interleave.service.documents.jobs import Job, JobEnd
-from interleave.service.documents.response_json import picture_url, response_object
-from interleave.service.documents.stored_images import StoredPicture
+from interleave.service.documents.response_json import image_url, response_object
+from interleave.service.documents.stored_images import StoredImage
 
 Event = dict[str, Any]
 
@@ -88,7 +88,7 @@ class JournalFold:
             entry = journal.Planned(time=entry.time, plan=self._plan)
         fields = entry.model_dump(mode="json", exclude={"event", "fingerprint", "tokens"})
         if isinstance(entry, journal.Drawn):
-            fields["picture"] = picture_url(self.job.id, entry.image)
+            fields["picture"] = image_url(self.job.id, entry.image)
         return [self._event(entry.event, **fields)]
 
     def end(self, job: Job, record: RunRecord | None) -> list[Event]:
@@ -113,12 +113,12 @@ class ResponseFold:
         self._number = 0
         self._steps: dict[int, PlanStep] = {}
         self._images: dict[int, int] = {}
-        """The index of the picture of a step among the items."""
+        """The index of the image of a step among the items."""
         self._texts: set[int] = set()
         self._in_progress = False
         self._seen: set[tuple[str, int, int]] = set()
-        self._pictures: dict[tuple[int, int], str] = {}
-        """The picture of every attempt."""
+        self._attempt_images: dict[tuple[int, int], str] = {}
+        """The image of every attempt."""
 
     def begin(self) -> list[Event]:
         """The events of a job that waits."""
@@ -139,7 +139,7 @@ class ResponseFold:
                 self._in_progress = True
                 return [self._event("response.in_progress", response=self._response("in_progress"))]
             case journal.Called(role="generator") if self._first("called", entry.step, entry.attempt):
-                return [*self._open(entry.step), self._of_picture(entry.step, "generating")]
+                return [*self._open(entry.step), self._of_image(entry.step, "generating")]
             case journal.Drawn():
                 return self._drawn(entry)
             case journal.Replied():
@@ -182,7 +182,7 @@ class ResponseFold:
         return [event for number in steps for event in self._open_one(number)]
 
     def _open_one(self, step: int) -> list[Event]:
-        """The text of a step, and its picture as one that is being drawn."""
+        """The text of a step, and its image as one that is being drawn."""
         if self._steps[step].prompt is None:
             return self._text(step)
         if step in self._images:
@@ -199,7 +199,7 @@ class ResponseFold:
             }
         )
         added = self._of_item("response.output_item.added", self._images[step])
-        return [*events, added, self._of_picture(step, "in_progress")]
+        return [*events, added, self._of_image(step, "in_progress")]
 
     def _text(self, step: int) -> list[Event]:
         """The message of a step, whole: its text is known from the plan."""
@@ -230,7 +230,7 @@ class ResponseFold:
         ]
 
     def _drawn(self, entry: journal.Drawn) -> list[Event]:
-        self._pictures[entry.step, entry.attempt] = entry.image
+        self._attempt_images[entry.step, entry.attempt] = entry.image
         if entry.attempt > self.job.partial_images or not self._first("drawn", entry.step, entry.attempt):
             return []
         index = self._images[entry.step]
@@ -240,7 +240,7 @@ class ResponseFold:
                 item_id=self.items[index]["id"],
                 output_index=index,
                 partial_image_index=entry.attempt - 1,
-                partial_image_b64=StoredPicture(entry.image),
+                partial_image_b64=StoredImage(entry.image),
                 output_format="png",
             )
         ]
@@ -249,16 +249,16 @@ class ResponseFold:
         """The end of a step: `attempt` is shown; None for a step of text, or one that was cut short."""
         if step not in self._images:
             return self._text(step)
-        index, picture = self._images[step], self._pictures.get((step, attempt or 0))
+        index, image = self._images[step], self._attempt_images.get((step, attempt or 0))
         self.items[index] = {
             **self.items[index],
-            "status": "completed" if picture else "failed",
-            "result": StoredPicture(picture) if picture else None,
+            "status": "completed" if image else "failed",
+            "result": StoredImage(image) if image else None,
         }
-        drawn = [self._of_picture(step, "completed")] if picture else []
+        drawn = [self._of_image(step, "completed")] if image else []
         return [*drawn, self._of_item("response.output_item.done", index)]
 
-    def _of_picture(self, step: int, kind: str) -> Event:
+    def _of_image(self, step: int, kind: str) -> Event:
         index = self._images[step]
         place = {"item_id": self.items[index]["id"], "output_index": index}
         return self._event(f"response.image_generation_call.{kind}", **place)

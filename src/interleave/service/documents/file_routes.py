@@ -1,6 +1,6 @@
-"""`/v1/files`: pictures that clients upload once and name in requests by their id.
+"""`/v1/files`: images that clients upload once and name in requests by their id.
 
-A picture is decoded when it comes and stored as a PNG of our own; the name that a client gives to its file is
+An image is decoded when it comes and stored as a PNG of our own; the name that a client gives to its file is
 of no use and is not kept.
 """
 
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 
 from interleave import StorageError
-from interleave.plugin import PictureStore
+from interleave.plugin import ImageStore
 from interleave.service.documents.jobs import StoredFile, is_file_id, new_file_id
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.routes import caller_of, plain_json
-from interleave.service.documents.service import RECEIVE_SECONDS, STORAGE_RETRY_SECONDS, Documents, picture_of
-from interleave.service.http.decoding import EncodedPicture
+from interleave.service.documents.service import RECEIVE_SECONDS, STORAGE_RETRY_SECONDS, Documents, image_of
+from interleave.service.http.decoding import EncodedImage
 from interleave.service.http.middleware import LEASE
 from interleave.service.http.request_bodies import read_form
 
@@ -39,19 +39,19 @@ class FileRoutes:
     async def create(self, request: Request) -> Response:
         caller = caller_of(request, "submit")
         if caller.is_guest:  # their quota counts documents, and uploads would fill the disk
-            raise ApiRefusal("guests send pictures with their request", status=403, code="not_for_guests")
+            raise ApiRefusal("guests send images with their request", status=403, code="not_for_guests")
         fields, files = (await read_form(request)).parse()
         data, purpose = _upload(fields, files)
         ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
-        picture = EncodedPicture(data, "file")
-        (raw,) = await self.documents.decoder.decode([picture], request.scope[LEASE], ends_at)
+        encoded = EncodedImage(data, "file")
+        (raw,) = await self.documents.decoder.decode([encoded], request.scope[LEASE], ends_at)
         try:
-            image = await asyncio.to_thread(self.documents.folders.files.put, picture_of(raw))
+            image = await asyncio.to_thread(self.documents.folders.files.put, image_of(raw))
             file = StoredFile(
                 id=new_file_id(),
                 key=caller.key,
                 image=image,
-                filename="picture.png",
+                filename="image.png",
                 purpose=purpose,
                 bytes=len(data),
                 created=round(self.documents.clock(), 3),
@@ -59,7 +59,7 @@ class FileRoutes:
             await self.documents.jobs.add_file(file)
         except StorageError as error:
             raise ApiRefusal(
-                "the service cannot store the picture now: its disk fails or is full",
+                "the service cannot store the image now: its disk fails or is full",
                 status=503,
                 code="storage_failed",
                 retry_after=STORAGE_RETRY_SECONDS,
@@ -80,7 +80,7 @@ class FileRoutes:
     async def content(self, request: Request) -> Response:
         caller_of(request, "read")
         file = await self._find(caller_of(request), request.path_params["id"])
-        path = PictureStore.path(self.documents.folders.files, file.image)
+        path = ImageStore.path(self.documents.folders.files, file.image)
         headers = {"content-security-policy": "default-src 'none'; sandbox"}
         return Response(await asyncio.to_thread(path.read_bytes), headers=headers, media_type="image/png")
 
@@ -99,7 +99,7 @@ class FileRoutes:
 
 def _upload(fields: dict[str, Any], files: dict[str, list[bytes]]) -> tuple[bytes, str]:
     if set(files) != {"file"} or len(files["file"]) != 1:
-        raise ApiRefusal("send one picture in the form field 'file'", parameter="file")
+        raise ApiRefusal("send one image in the form field 'file'", parameter="file")
     if other := sorted(set(fields) - FILE_FIELDS):
         raise ApiRefusal(f"unknown form field {other[0][:60]!r}", parameter=other[0][:60])
     purpose = fields.get("purpose", "vision")

@@ -3,14 +3,14 @@
 ROOT/service.lock     held by the service that works here
 ROOT/jobs.sqlite      the job table
 ROOT/keys.json        the API keys, hashed
-ROOT/pictures.secret  what addresses of pictures are signed with
+ROOT/pictures.secret  what addresses of images are signed with
 ROOT/guests.secret    what the cookies of guests are signed with
 ROOT/queue.json       whether the queue is paused, and its order
 ROOT/studio.sqlite    the index of the gallery, which can be made again
-ROOT/labels.sqlite    what raters said of documents and pictures
-ROOT/thumbnails/ab/…  small copies of pictures, which can be made again
-ROOT/inputs/ID/       the pictures of a request, until its job has ended
-ROOT/files/           pictures that clients have uploaded
+ROOT/labels.sqlite    what raters said of documents and images
+ROOT/thumbnails/ab/…  small copies of images, which can be made again
+ROOT/inputs/ID/       the images of a request, until its job has ended
+ROOT/files/           images that clients have uploaded
 ROOT/runs/ab/…        the run folders
 """
 
@@ -26,14 +26,14 @@ from pathlib import Path
 from interleave import (
     ConfigurationError,
     GivenAsset,
-    Picture,
+    ImagePart,
     Request,
     RunError,
     RunRecord,
     Text,
     read_record,
 )
-from interleave.plugin import PictureStore, batches, journal, locks, make_folder, runs
+from interleave.plugin import ImageStore, batches, journal, locks, make_folder, runs
 from interleave.service.documents.jobs import Job
 
 LOCK_NAME = "service.lock"
@@ -50,15 +50,15 @@ class Folders:
         """The run folder of a job, which may not exist yet."""
         return self.root / batches.run_folder(id_)
 
-    def inputs(self, id_: str) -> PictureStore:
-        return PictureStore(self.root / "inputs" / id_)
+    def inputs(self, id_: str) -> ImageStore:
+        return ImageStore(self.root / "inputs" / id_)
 
     @property
-    def files(self) -> PictureStore:
-        return PictureStore(self.root / "files")
+    def files(self) -> ImageStore:
+        return ImageStore(self.root / "files")
 
     def thumbnails(self, id_: str) -> Path:
-        """The folder of the small copies of a job's pictures, which may not exist."""
+        """The folder of the small copies of a job's images, which may not exist."""
         return self.root / THUMBNAILS / id_.removeprefix("resp_")[:2] / id_
 
     @contextmanager
@@ -96,22 +96,23 @@ class Folders:
     def store_inputs(
         self, id_: str, request: Request
     ) -> tuple[tuple[journal.RequestPart, ...], tuple[journal.StoredAsset, ...]]:
-        """Put the pictures of a request on disk; returns its parts and assets as the job table holds them."""
-        if request.all_pictures:
+        """Put the images of a request on disk; returns its parts and assets as the job table holds them."""
+        if request.all_images:
             make_folder(self.root / "inputs" / id_)
             store = self.inputs(id_)
-            for picture in request.all_pictures:
-                store.put(picture)
+            for image in request.all_images:
+                store.put(image)
         return runs.request_parts(request), runs.stored_assets(request)
 
     def request_of(self, job: Job) -> Request:
-        """The request of a job, with its pictures: of one that ended before, as its run has it."""
+        """The request of a job, with its images: of one that ended before, as its run has it."""
         if (job.ends or job.parent) and (record := self.record(job.id)) is not None:
             return runs.stored_request(self.run(job.id), record)
         store = self.inputs(job.id)
         return Request(
             tuple(
-                Picture(store.get(part.image)) if part.image else Text(part.text or "") for part in job.parts
+                ImagePart(store.get(part.image)) if part.image else Text(part.text or "")
+                for part in job.parts
             ),
             runs.given_assets(job.assets, store),
         )
@@ -121,25 +122,26 @@ class Folders:
         if job.decision is not None:
             runs.carry_over(self.run(job.id), job.decision, after=job.ends[-1].lines, lease=lease)
 
-    def document_of(self, id_: str) -> list[Text | Picture]:
+    def document_of(self, id_: str) -> list[Text | ImagePart]:
         """A request and its answer as one sequence, for a continuation."""
-        record, store = self.record(id_), PictureStore(self.run(id_))
+        record, store = self.record(id_), ImageStore(self.run(id_))
         if record is None:
             return []
-        parts: list[Text | Picture] = [
-            Picture(store.get(part.image)) if part.image else Text(part.text or "") for part in record.request
+        parts: list[Text | ImagePart] = [
+            ImagePart(store.get(part.image)) if part.image else Text(part.text or "")
+            for part in record.request
         ]
         for step in record.steps:
             if step.finished and step.plan.text.strip():
                 parts.append(Text(step.plan.text))
             if step.attempt is not None:
-                parts.append(Picture(store.get(step.attempt.image)))
+                parts.append(ImagePart(store.get(step.attempt.image)))
         return parts
 
     def assets_of(self, id_: str) -> tuple[GivenAsset, ...]:
         """The assets that were given with a job, for a continuation."""
         record = self.record(id_)
-        return runs.given_assets(record.assets, PictureStore(self.run(id_))) if record else ()
+        return runs.given_assets(record.assets, ImageStore(self.run(id_))) if record else ()
 
     def remove_inputs(self, id_: str) -> None:
         shutil.rmtree(self.root / "inputs" / id_, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Google's `generateContent` over the same jobs: texts and pictures as parts in order, whole or streamed."""
+"""Google's `generateContent` over the same jobs: texts and images as parts in order, whole or streamed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 METHODS = ("generateContent", "streamGenerateContent")
-STREAMED_PICTURE_BYTES = 3_000_000
+STREAMED_IMAGE_BYTES = 3_000_000
 """Google's asynchronous client reads lines of 4 MiB at most."""
 FINISH = {"completed": "STOP", "incomplete": "MAX_TOKENS"}
 STATUSES = {
@@ -145,7 +145,7 @@ async def chunks(
             if part is None:
                 yield None
             elif not isinstance(part, Ending):
-                yield _answer(job, [_part(part, STREAMED_PICTURE_BYTES)])
+                yield _answer(job, [_part(part, STREAMED_IMAGE_BYTES)])
             elif (failure := part.failure) is not None:
                 yield gemini_error(failure)
             else:
@@ -183,6 +183,6 @@ def _model(name: str) -> dict[str, Any]:
         "name": f"models/{name}",
         "version": "1",
         "displayName": name,
-        "description": "documents of text and pictures",
+        "description": "documents of text and images",
         "supportedGenerationMethods": list(METHODS),
     }

@@ -15,7 +15,7 @@ from interleave.service.documents.submissions import (
     InputPart,
     Submission,
     digest_of,
-    encoded_picture,
+    encoded_image,
     model_in,
     own_options,
     parameters_of,
@@ -80,7 +80,7 @@ def _config(value: Any, ignored: tuple[str, ...]) -> int | None:
     for name, default in {"temperature": 1, "topP": 1, "presencePenalty": 0, "frequencyPenalty": 0}.items():
         config.only(name, default, because=because)
     config.only("candidateCount", 1, because="there is one document for a request")
-    config.only("responseMimeType", "text/plain", because="a document is text and pictures")
+    config.only("responseMimeType", "text/plain", because="a document is text and images")
     if config.take("imageConfig") not in (None, {}):
         raise ApiRefusal("imageConfig: the generator's own settings decide it", parameter="imageConfig")
     seed = config.integer("seed", 0, MAX_SEED)
@@ -96,13 +96,13 @@ def _check_modalities(config: Parameters) -> None:
         raise ApiRefusal("responseModalities must be a list of texts", parameter="responseModalities")
     if {each.upper() for each in value} != MODALITIES:
         raise ApiRefusal(
-            'responseModalities: a document is text and pictures: ["TEXT", "IMAGE"]',
+            'responseModalities: a document is text and images: ["TEXT", "IMAGE"]',
             parameter="responseModalities",
         )
 
 
 def _contents(value: Any) -> list[InputPart]:
-    """The texts and pictures of all contents, in order."""
+    """The texts and images of all contents, in order."""
     if isinstance(value, dict):
         value = [value]
     if not isinstance(value, list) or not value:
@@ -124,7 +124,7 @@ def _content(value: Any, name: str) -> list[InputPart]:
 
 
 def _part(value: Any, name: str) -> InputPart | None:
-    """A text or a picture; None for a thought of an earlier answer."""
+    """A text or an image; None for a thought of an earlier answer."""
     part = _camel(value, name)
     kinds = {kind for kind, given in part.items() if given is not None and kind not in BESIDE_A_PART}
     if part.get("thought") is True:
@@ -133,7 +133,7 @@ def _part(value: Any, name: str) -> InputPart | None:
         return text_of(part["text"], f"{name}.text")
     if kinds == {"inlineData"}:
         name = f"{name}.inlineData"
-        return encoded_picture(_plain_base64(_camel(part["inlineData"], name).get("data")), name)
+        return encoded_image(_plain_base64(_camel(part["inlineData"], name).get("data")), name)
     raise ApiRefusal(f"{name}: parts are text or inlineData; nothing is fetched from the web", parameter=name)
 
 

@@ -99,7 +99,7 @@ class Decisions:
         folder = self.documents.folders.run(job.id)
         lines = len(journal.read_journal(folder)) if self.documents.record(job) is not None else 0
         if not lines and job.has_inputs:
-            raise _not_now("the job ended before it was started, and its pictures are gone: submit it again")
+            raise _not_now("the job ended before it was started, and its images are gone: submit it again")
         return end_of(job, lines)
 
     async def branch(self, ask: Ask, branch: Branch) -> Job:

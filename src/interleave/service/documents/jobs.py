@@ -85,9 +85,9 @@ class Job(Value):
     request_id: str = ""
     """The id of the HTTP request that submitted it: logs of its model calls carry it too."""
     parts: tuple[journal.RequestPart, ...]
-    """The request; pictures by their names among the job's inputs."""
+    """The request; images by their names among the job's inputs."""
     assets: tuple[journal.StoredAsset, ...] = Field(default=(), exclude_if=operator.not_)
-    """The named things of the request that must stay the same; their pictures are among the inputs too."""
+    """The named things of the request that must stay the same; their images are among the inputs too."""
     config: RunConfig
     model: str
     background: bool = False
@@ -125,7 +125,7 @@ class Job(Value):
 
     @property
     def has_inputs(self) -> bool:
-        """Whether pictures were sent with it."""
+        """Whether images were sent with it."""
         return any(part.image for part in self.parts) or any(asset.image for asset in self.assets)
 
 
@@ -156,7 +156,7 @@ def is_file_id(text: str) -> bool:
 
 
 class StoredFile(Value):
-    """A picture that a client has uploaded."""
+    """An image that a client has uploaded."""
 
     id: str
     key: str
@@ -367,7 +367,7 @@ class JobTable:
         return await self.database.run(work)
 
     async def remove_file(self, id_: str) -> bool:
-        """Forget an upload; returns whether its picture is needed by no other."""
+        """Forget an upload; returns whether its image is needed by no other."""
 
         def work(connection: SqlConnection) -> bool:
             row = connection.execute("SELECT image FROM files WHERE id = ?", (id_,)).fetchone()

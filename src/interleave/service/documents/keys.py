@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 FILE_NAME = "keys.json"
 LOCK_NAME = "keys.lock"
 SCOPES = {
-    "submit": "submit, cancel, delete and label its own jobs, upload pictures",
+    "submit": "submit, cancel, delete and label its own jobs, upload images",
     "read": "see its own jobs and documents",
     "admin": "everything, of all keys, and the metrics",
 }
@@ -39,7 +39,7 @@ PREFIX = "ilk-"
 GOOGLE_KEY = "x-goog-api-key"
 """The header in which Google's clients send their key."""
 COOKIE = "interleave-key"
-"""The cookie in which the studio's page sends it: pictures and downloads carry no header."""
+"""The cookie in which the studio's page sends it: images and downloads carry no header."""
 GUEST_COOKIE = "interleave-guest"
 GUEST_SECRET = "guests.secret"
 GUEST_SECONDS = 400 * 86400

@@ -95,19 +95,19 @@ ROUTES: dict[Key, Route] = {
         f"Its journal as server-sent events, each a {EVENT}", EVENTS, query=(_AFTER,)
     ),
     ("GET", "/v1/documents/{id}/document.md"): Route("The document as Markdown", "text/markdown"),
-    ("GET", "/v1/documents/{id}/pictures/{name}"): Route("A picture", "image/png"),
-    ("GET", SHARED): Route("A picture at a signed address", "image/png", is_open=True),
+    ("GET", "/v1/documents/{id}/pictures/{name}"): Route("An image", "image/png"),
+    ("GET", SHARED): Route("An image at a signed address", "image/png", is_open=True),
     ("POST", "/v1/documents/{id}/plan/release"): _decision("Draw the plan that is held", wire.Release),
     ("POST", "/v1/documents/{id}/steps/{step}/redraw"): _decision("Draw a step again", wire.Redraw),
     ("POST", "/v1/documents/{id}/steps/{step}/choose"): _decision("Show another attempt", wire.Choose),
     ("POST", "/v1/documents/{id}/undo"): _decision("Undo the last redraw or choice", wire.Nothing),
     ("POST", "/v1/documents/{id}/branch"): _decision("A new document from a step on", wire.BranchOff),
     ("POST", "/v1/documents/{id}/continue"): _decision("Go on with what failed or was stopped", wire.Nothing),
-    ("POST", "/v1/files"): Route("Upload a picture", wire.File, "multipart/form-data"),
+    ("POST", "/v1/files"): Route("Upload an image", wire.File, "multipart/form-data"),
     ("GET", "/v1/files"): Route("The uploads", wire.Files, query=(LIMIT,)),
     ("GET", "/v1/files/{id}"): Route("An upload", wire.File),
     ("DELETE", "/v1/files/{id}"): Route("Delete an upload", wire.Deleted),
-    ("GET", "/v1/files/{id}/content"): Route("The picture of an upload", "image/png"),
+    ("GET", "/v1/files/{id}/content"): Route("The image of an upload", "image/png"),
 }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.requests import ClientDisconnect
 
-from interleave.plugin import PictureStore
+from interleave.plugin import ImageStore
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.routes import caller_of
@@ -94,8 +94,8 @@ class JobHandling:
         """The job as a Response object, with its output so far."""
         return await self.documents.in_thread(self.documents.response, job)
 
-    def store(self, job: Job) -> PictureStore:
-        return PictureStore(self.documents.folders.run(job.id))
+    def store(self, job: Job) -> ImageStore:
+        return ImageStore(self.documents.folders.run(job.id))
 
 
 def keeps(request: Request, asked: Submission) -> bool:

@@ -91,8 +91,7 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
         "reason": record.reason,
         "plan": record.plan.model_dump(mode="json") if record.plan else None,
         "steps": [
-            _step(job, step, before)
-            for step, before in zip(record.steps, pictures_before(record), strict=True)
+            _step(job, step, before) for step, before in zip(record.steps, images_before(record), strict=True)
         ],
         "forced": list(record.forced_steps),
         "calls": record.calls.model_dump(),
@@ -108,15 +107,15 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
     }
 
 
-def pictures_before(record: RunRecord) -> list[str | None]:
-    """For each step the picture before it: the latest of those that it starts from."""
+def images_before(record: RunRecord) -> list[str | None]:
+    """For each step the image before it: the latest of those that it starts from."""
     given = next((part.image for part in reversed(record.request) if part.image), None)
     parents = runs.parents_of(record.plan) if record.plan else {}
     shown = {step.plan.number: step.attempt.image for step in record.steps if step.attempt}
-    return [_picture_before(step, parents[step.plan.number], shown, given) for step in record.steps]
+    return [_image_before(step, parents[step.plan.number], shown, given) for step in record.steps]
 
 
-def _picture_before(
+def _image_before(
     step: runs.StepRecord, parents: tuple[int, ...], shown: Mapping[int, str], given: str | None
 ) -> str | None:
     if step.plan.prompt is None or step.anew:
@@ -132,8 +131,8 @@ def _step(job: Job, step: runs.StepRecord, before: str | None) -> dict[str, Any]
         "number": step.plan.number,
         "name": step.plan.name,
         "text": step.plan.text,
-        "picture": picture_url(job.id, step.attempt.image) if step.attempt else None,
-        "before": picture_url(job.id, before) if before else None,
+        "picture": image_url(job.id, step.attempt.image) if step.attempt else None,
+        "before": image_url(job.id, before) if before else None,
         "accepted": step.plan.prompt is None or step.accepted,
         "shown": step.shown,
         "forced": step.forced,
@@ -146,12 +145,12 @@ def _step(job: Job, step: runs.StepRecord, before: str | None) -> dict[str, Any]
 
 
 def asset_facts(job: Job, asset: journal.StoredAsset, *, started: bool = True) -> dict[str, Any]:
-    """An asset of the request; its picture has an address once the job has started."""
+    """An asset of the request; its image has an address once the job has started."""
     return {
         "name": asset.name,
         "kind": asset.kind,
         "description": asset.description,
-        "picture": picture_url(job.id, asset.image) if asset.image and started else None,
+        "picture": image_url(job.id, asset.image) if asset.image and started else None,
     }
 
 
@@ -166,7 +165,7 @@ def _attempt(job: Job, attempt: runs.AttemptRecord) -> dict[str, Any]:
         "number": attempt.number,
         "prompt": attempt.prompt,
         "seed": attempt.seed,
-        "picture": picture_url(job.id, attempt.image),
+        "picture": image_url(job.id, attempt.image),
         "verdict": verdict.model_dump(mode="json") if verdict else None,
         "draw_seconds": attempt.draw_seconds,
         "judge_seconds": attempt.judge_seconds,
@@ -180,10 +179,10 @@ def _attempt(job: Job, attempt: runs.AttemptRecord) -> dict[str, Any]:
 
 
 def thumbnail_url(job: str, name: str) -> str:
-    """The address of the small copy of a picture."""
+    """The address of the small copy of an image."""
     return f"{DOCUMENTS}/{job}/thumbnails/{name.removesuffix('.png')}.webp"
 
 
-def picture_url(job: str, name: str) -> str:
-    """The address of a picture: named by its content, so it never changes and may be kept for ever."""
+def image_url(job: str, name: str) -> str:
+    """The address of an image: named by its content, so it never changes and may be kept for ever."""
     return f"{DOCUMENTS}/{job}/pictures/{name}"

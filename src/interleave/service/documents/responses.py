@@ -17,7 +17,7 @@ from interleave.service.documents.response_json import waiting_response
 from interleave.service.documents.responses_request import parse_submission
 from interleave.service.documents.routes import caller_of, event_number, number_in, plain_json
 from interleave.service.documents.service import Documents
-from interleave.service.documents.stored_images import StoredPicture
+from interleave.service.documents.stored_images import StoredImage
 from interleave.service.documents.streams import EventStream, json_response
 from interleave.service.generator import openai_images_api as openai
 from interleave.service.http.middleware import LEASE
@@ -104,7 +104,7 @@ class ResponseRoutes:
 
 
 def input_items(job: Job, parts: tuple[journal.RequestPart, ...], request: Request) -> dict[str, Any]:
-    """A page of the items, with pictures as data: URLs."""
+    """A page of the items, with images as data: URLs."""
     asked = request.query_params
     items = [_item(job, number, part) for number, part in enumerate(parts)]
     order = asked.get("order", "desc")
@@ -131,7 +131,7 @@ def input_items(job: Job, parts: tuple[journal.RequestPart, ...], request: Reque
 def _item(job: Job, number: int, part: journal.RequestPart) -> dict[str, Any]:
     content: dict[str, Any] = {"type": "input_text", "text": part.text or ""}
     if part.image:
-        url = StoredPicture(part.image, prefix="data:image/png;base64,")
+        url = StoredImage(part.image, prefix="data:image/png;base64,")
         content = {"type": "input_image", "detail": "auto", "image_url": url, "file_id": None}
     return {
         "id": f"msg_{job.id.removeprefix('resp_')}_input_{number}",

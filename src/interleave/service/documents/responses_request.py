@@ -13,7 +13,7 @@ from interleave.service.documents.submissions import (
     Submission,
     digest_of,
     flag,
-    given_picture,
+    given_image,
     metadata_of,
     model_in,
     own_options,
@@ -22,7 +22,7 @@ from interleave.service.documents.submissions import (
     text_of,
 )
 from interleave.service.generator.parameters import Parameters
-from interleave.service.http.request_bodies import picture_from_base64
+from interleave.service.http.request_bodies import image_from_base64
 
 NOT_USED = ("user", "safety_identifier", "prompt_cache_key")
 """Texts that identify the client's own users: checked, repeated, and not used."""
@@ -90,7 +90,7 @@ def _only_mapping(parameters: Parameters, name: str) -> None:
     if value is not None and not isinstance(value, dict):
         raise ApiRefusal(f"{name} must be an object", parameter=name)
     if name == "text" and value and (value.get("format") or {"type": "text"}) != {"type": "text"}:
-        raise ApiRefusal("text.format: a document is text and pictures, not JSON", parameter="text")
+        raise ApiRefusal("text.format: a document is text and images, not JSON", parameter="text")
 
 
 def _previous(parameters: Parameters) -> str | None:
@@ -101,7 +101,7 @@ def _previous(parameters: Parameters) -> str | None:
 
 
 def _tools(parameters: Parameters) -> int:
-    """How many attempts at a picture are streamed before it is final. The only tool draws pictures."""
+    """How many attempts at an image are streamed before it is final. The only tool draws images."""
     tools, choice = parameters.take("tools"), parameters.take("tool_choice")
     allowed = (None, "auto", "required", {"type": "image_generation"})
     if choice not in allowed:
@@ -120,7 +120,7 @@ def _tools(parameters: Parameters) -> int:
         )
         for name in ("quality", "size", "background"):
             given.only(name, "auto", because="the generator's own settings decide it")
-        given.only("output_format", "png", because="pictures are PNG files")
+        given.only("output_format", "png", because="images are PNG files")
         partial = given.integer("partial_images", 0, MAX_PARTIAL_IMAGES)
         given.refuse_unknown()
         return partial or 0
@@ -128,7 +128,7 @@ def _tools(parameters: Parameters) -> int:
 
 
 def _input(value: Any) -> list[InputPart]:
-    """The parts of `input` in order: a text, or messages with texts and pictures."""
+    """The parts of `input` in order: a text, or messages with texts and images."""
     if isinstance(value, str):
         return [text_of(value, "input")]
     if not isinstance(value, list) or not value:
@@ -140,7 +140,7 @@ def _item(item: Any, name: str) -> list[InputPart]:
     if not isinstance(item, dict):
         raise ApiRefusal(f"{name} must be an object", parameter=name)
     if item.get("type") == "image_generation_call":  # an item of an earlier response, sent again
-        return [picture_from_base64(item.get("result"), name=f"{name}.result")]
+        return [image_from_base64(item.get("result"), name=f"{name}.result")]
     if item.get("type", "message") != "message" or item.get("role") not in ROLES:
         raise ApiRefusal(f"{name}: items are messages with a role of {', '.join(ROLES)}", parameter=name)
     content = item.get("content")
@@ -156,5 +156,5 @@ def _part(part: Any, name: str) -> InputPart:
     if kind in TEXT_PARTS:
         return text_of(part.get("text"), f"{name}.text")
     if kind == "input_image":
-        return given_picture(part, name)
+        return given_image(part, name)
     raise ApiRefusal(f"{name}: parts are input_text or input_image", parameter=name)

@@ -131,7 +131,7 @@ def value_json(value: Value, status: int = 200) -> Response:
 
 
 def plain_json(body: Any, status: int = 200) -> Response:
-    """JSON without pictures."""
+    """JSON without images."""
     return Response(
         json.dumps(body, ensure_ascii=False).encode("utf-8", "backslashreplace"),
         status,

@@ -39,7 +39,7 @@ class DocumentError(Value):
 
 
 class Attempt(Value):
-    """One picture that was drawn for a step, and what the critic said."""
+    """One image that was drawn for a step, and what the critic said."""
 
     number: int
     prompt: str
@@ -64,7 +64,7 @@ class Step(Value):
     text: str
     picture: str | None
     before: str | None
-    """The picture that it was drawn from, the latest where there are several."""
+    """The image that it was drawn from, the latest where there are several."""
     accepted: bool
     shown: int | None
     forced: bool
@@ -72,7 +72,7 @@ class Step(Value):
     state: StepState
     by_hand: runs.ByHand | None
     drift: drift.StepDrift | None
-    """How far its picture has moved from the one that it was to change; null where that is not measured."""
+    """How far its image has moved from the one that it was to change; null where that is not measured."""
     attempts: list[Attempt]
 
 
@@ -103,7 +103,7 @@ class Decision(Value):
 
 
 class DocumentPart(Value):
-    """A part of the request: a text, or the address of a picture (null until the job has started)."""
+    """A part of the request: a text, or the address of an image (null until the job has started)."""
 
     text: str | None = None
     picture: str | None = None
@@ -172,15 +172,15 @@ class Steps(Value):
 
 
 class InputAsset(Value):
-    """A named thing that must stay the same: a picture of it, a description, or both."""
+    """A named thing that must stay the same: an image of it, a description, or both."""
 
     name: types.AssetName
     kind: types.AssetKind = "character"
     description: str = ""
     image_url: str | None = None
-    """The picture as a `data:` address."""
+    """The image as a `data:` address."""
     file_id: str | None = None
-    """The picture as the id of an upload."""
+    """The image as the id of an upload."""
 
 
 class OwnOptions(Value):
@@ -193,7 +193,7 @@ class OwnOptions(Value):
     hold_plan: bool = False
     assets: list[InputAsset] | None = None
     sheets: bool | None = None
-    """Whether assets that are described, and have no picture, are drawn first."""
+    """Whether assets that are described, and have no image, are drawn first."""
 
 
 class InputText(Value):
@@ -202,7 +202,7 @@ class InputText(Value):
 
 
 class InputImage(Value):
-    """A picture as a `data:` address, or by the id of an upload."""
+    """An image as a `data:` address, or by the id of an upload."""
 
     type: Literal["input_image"]
     image_url: str | None = None
@@ -273,7 +273,7 @@ class Redraw(Value):
     prompt: str | None = None
     seed: int | None = None
     only_step: bool | None = None
-    """Whether later steps keep their pictures."""
+    """Whether later steps keep their images."""
 
 
 class Choose(Value):
@@ -292,7 +292,7 @@ class Nothing(Value):
 
 
 class File(Value):
-    """A picture that was uploaded."""
+    """An image that was uploaded."""
 
     id: str
     object: Literal["file"]

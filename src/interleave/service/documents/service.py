@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from interleave import (
     ConfigurationError,
     GivenAsset,
+    ImagePart,
     InputError,
-    Picture,
     Request,
     RunError,
     RunRecord,
@@ -26,9 +26,9 @@ from interleave import (
     Text,
 )
 from interleave.plugin import (
+    ImageStore,
     Limits,
     Part,
-    PictureStore,
     RoleConfig,
     RunConfig,
     agents,
@@ -54,12 +54,12 @@ from interleave.service.documents.keys import Caller
 from interleave.service.documents.model_cache import ModelShelf
 from interleave.service.documents.refusals import ApiRefusal, for_clients, unknown
 from interleave.service.documents.response_json import response_object
-from interleave.service.documents.shared_images import PictureAddresses, SharedPicture
+from interleave.service.documents.shared_images import ImageAddresses, SharedImage
 from interleave.service.documents.shared_worker import SharedJobWorker, Sharing, make_worker
-from interleave.service.documents.submissions import FileReference, InputPicture, Submission
+from interleave.service.documents.submissions import FileReference, InputImage, Submission
 from interleave.service.documents.tracing import span, traceparent
 from interleave.service.documents.webhooks import Webhooks, deliveries_of
-from interleave.service.http.decoding import Decoder, EncodedPicture, RawPicture
+from interleave.service.http.decoding import Decoder, EncodedImage, RawImage
 from interleave.service.http.memory import MEGABYTE, MemoryBudget, MemoryLease
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 REQUEST_THREADS = 8
 RECEIVE_SECONDS = 60.0
-"""How long the pictures of a request may wait for memory to be decoded in."""
+"""How long the images of a request may wait for memory to be decoded in."""
 MAX_IDEMPOTENCY_KEY = 255
 NEAREST_REQUESTS = 3
 """How many requests are offered instead of one that cannot be answered."""
@@ -104,7 +104,7 @@ class ServiceSettings:
     ignored: frozenset[str] = frozenset()
     """Parameters that clients may send without effect."""
     public_url: str | None = None
-    """What stands before the addresses of pictures; None for the host that a client calls."""
+    """What stands before the addresses of images; None for the host that a client calls."""
     sharing: Sharing | None = None
     """How jobs are shared with other processes, where the job table is in Postgres."""
 
@@ -144,7 +144,7 @@ class Documents:
         )
         self.turns = self.worker.turns
         self.feeds = Feeds(folders)
-        self.addresses = PictureAddresses(folders.root)
+        self.addresses = ImageAddresses(folders.root)
         self._threads = ThreadPoolExecutor(REQUEST_THREADS, thread_name_prefix="requests")
         self.draining = False
         self._removing: asyncio.Task[None] | None = None
@@ -359,7 +359,7 @@ class Documents:
             await self.worker.remove(id_)
 
     async def forget_file(self, file: StoredFile) -> None:
-        """Remove an upload, and its picture unless another upload is the same."""
+        """Remove an upload, and its image unless another upload is the same."""
         if await self.jobs.remove_file(file.id):
             path = self.folders.files.path(file.image)
             await self.in_thread(partial(path.unlink, missing_ok=True))
@@ -398,7 +398,7 @@ class Documents:
         request = await self._request(caller, asked, config, lease)
         id_ = new_job_id()
         try:
-            if request.all_pictures:
+            if request.all_images:
                 parts, assets = await self.in_thread(self.folders.store_inputs, id_, request)
             else:
                 parts, assets = self.folders.store_inputs(id_, request)
@@ -436,21 +436,21 @@ class Documents:
     async def _request(
         self, caller: Caller, asked: Submission, config: RunConfig, lease: MemoryLease
     ) -> Request:
-        """The request with its pictures; what cannot be answered is refused before a model is asked."""
-        given = [*asked.parts, *(asset.picture for asset in asked.assets)]
-        encoded = [part for part in given if isinstance(part, EncodedPicture)]
+        """The request with its images; what cannot be answered is refused before a model is asked."""
+        given = [*asked.parts, *(asset.image for asset in asked.assets)]
+        encoded = [part for part in given if isinstance(part, EncodedImage)]
         ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
         decoded = iter(await self.decoder.decode(encoded, lease, ends_at) if encoded else ())
         earlier, known = await self._previous(caller, asked)
         parts: list[Part] = [*earlier]
         for part in asked.parts:
             parts.append(
-                Text(part) if isinstance(part, str) else Picture(await self._picture(caller, part, decoded))
+                Text(part) if isinstance(part, str) else ImagePart(await self._image(caller, part, decoded))
             )
         try:
             assets = {asset.name.lower(): asset for asset in known}
             for each in asked.assets:
-                image = await self._picture(caller, each.picture, decoded) if each.picture else None
+                image = await self._image(caller, each.image, decoded) if each.image else None
                 assets[each.name.lower()] = GivenAsset(each.name, image, each.kind, each.description)
             request = Request(tuple(parts), tuple(assets.values()))
             if _reads_prompts(config.planner):  # one that computes refuses by itself, in its turn
@@ -462,14 +462,14 @@ class Documents:
             raise ApiRefusal(message, parameter="input", code="invalid_prompt", nearest=nearest) from None
         return request
 
-    async def _picture(self, caller: Caller, part: InputPicture, decoded: Iterator[RawPicture]) -> Image:
-        """A picture of a request; `decoded` has those that were sent with it, in order."""
+    async def _image(self, caller: Caller, part: InputImage, decoded: Iterator[RawImage]) -> Image:
+        """An image of a request; `decoded` has those that were sent with it, in order."""
         match part:
-            case EncodedPicture():
-                return picture_of(next(decoded))
+            case EncodedImage():
+                return image_of(next(decoded))
             case FileReference():
                 return await self._uploaded(caller, part)
-            case SharedPicture():
+            case SharedImage():
                 return await self._shared(part)
 
     async def _uploaded(self, caller: Caller, reference: FileReference) -> Image:
@@ -478,24 +478,24 @@ class Documents:
             raise unknown("file", reference.id)
         return await self.in_thread(self.folders.files.get, file.image)
 
-    async def _shared(self, part: SharedPicture) -> Image:
-        """A picture of an earlier answer, which the client sends back by its address."""
+    async def _shared(self, part: SharedImage) -> Image:
+        """An image of an earlier answer, which the client sends back by its address."""
         gone = ApiRefusal(
-            "a picture is named by an address of this service that is unknown or was deleted: send the "
-            "picture itself",
+            "an image is named by an address of this service that is unknown or was deleted: send the "
+            "image itself",
             code="invalid_image_url",
         )
         if not self.addresses.allows(part):
             raise gone
         try:
-            store = PictureStore(self.folders.run(part.job))
+            store = ImageStore(self.folders.run(part.job))
             return await self.in_thread(store.get, part.name)
         except RunError:
             raise gone from None
 
     async def _previous(
         self, caller: Caller, asked: Submission
-    ) -> tuple[list[Text | Picture], tuple[GivenAsset, ...]]:
+    ) -> tuple[list[Text | ImagePart], tuple[GivenAsset, ...]]:
         """The document that this one continues: its request and its answer, in order; and its assets."""
         if asked.previous is None:
             return [], ()
@@ -572,8 +572,8 @@ def suggestions_for(text: str, planner: RoleConfig, number: int = NEAREST_REQUES
     return [] if planner.is_object else backends.suggested_requests(text, planner.parsed, number)
 
 
-def picture_of(raw: RawPicture) -> Image:
-    """A decoded picture."""
+def image_of(raw: RawImage) -> Image:
+    """A decoded image."""
     from PIL import Image as Pillow
 
     return Pillow.frombytes("RGB", (raw.width, raw.height), raw.data)

@@ -1,8 +1,8 @@
-"""Addresses of pictures that work without an API key, for those who have been told them.
+"""Addresses of images that work without an API key, for those who have been told them.
 
 A browser that shows an answer sends no key with `<img>`. So the address in an answer carries a signature of
-the job and the picture: whoever has it may see this picture, until its document is deleted, and nothing else.
-A client that sends an answer back in the next request names pictures by these addresses; they are then read
+the job and the image: whoever has it may see this image, until its document is deleted, and nothing else.
+A client that sends an answer back in the next request names images by these addresses; they are then read
 from disk, and nothing is fetched.
 """
 
@@ -19,7 +19,7 @@ from interleave.service.documents.own_secrets import stored_secret
 
 PREFIX = "/v1/pictures/"
 ROUTE = "/v1/pictures/{id}/{signature}/{name}"
-SECRET_NAME = "pictures.secret"
+SECRET_NAME = "images.secret"
 SIGNATURE_CHARACTERS = 32
 _PATH = rf"{PREFIX}(resp_[0-9a-f]{{48}})/([0-9a-f]{{{SIGNATURE_CHARACTERS}}})/([0-9a-f]{{64}}\.png)"
 _ADDRESS = re.compile(rf"(?:https?://[^/\s]{{1,300}})?{_PATH}\Z")
@@ -28,16 +28,16 @@ _HOST = re.compile(r"[A-Za-z0-9.\-]{1,253}(:[0-9]{1,5})?\Z|\[[0-9A-Fa-f:.]{2,45}
 
 
 @dataclass(frozen=True)
-class SharedPicture:
-    """A picture of a job, and the signature that allows to see it."""
+class SharedImage:
+    """An image of a job, and the signature that allows to see it."""
 
     job: str
     signature: str
     name: str
 
 
-class PictureAddresses:
-    """Makes and checks the addresses of the pictures of a service."""
+class ImageAddresses:
+    """Makes and checks the addresses of the images of a service."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / SECRET_NAME
@@ -51,8 +51,8 @@ class PictureAddresses:
         """The address without the host."""
         return f"{PREFIX}{job}/{self._signature(job, name)}/{name}"
 
-    def allows(self, picture: SharedPicture) -> bool:
-        return hmac.compare_digest(self._signature(picture.job, picture.name), picture.signature)
+    def allows(self, image: SharedImage) -> bool:
+        return hmac.compare_digest(self._signature(image.job, image.name), image.signature)
 
     def _signature(self, job: str, name: str) -> str:
         digest = hmac.new(self._key(), f"{job}/{name}".encode(), hashlib.sha256).hexdigest()
@@ -69,19 +69,19 @@ def origin_of(scheme: str, host: str) -> str:
     return f"{scheme}://{host}" if scheme in ("http", "https") and _HOST.match(host) else ""
 
 
-def shared_picture(url: str) -> SharedPicture | None:
-    """The picture that an address of this form names, whatever the host: only the signature counts."""
+def shared_image(url: str) -> SharedImage | None:
+    """The image that an address of this form names, whatever the host: only the signature counts."""
     found = _ADDRESS.match(url) if len(url) < 1000 else None
-    return SharedPicture(*found.groups()) if found else None
+    return SharedImage(*found.groups()) if found else None
 
 
-def split_at_pictures(text: str) -> Iterator[str | SharedPicture]:
-    """The texts and pictures of Markdown in which pictures stand by their addresses."""
+def split_at_images(text: str) -> Iterator[str | SharedImage]:
+    """The texts and images of Markdown in which images stand by their addresses."""
     at = 0
     for found in _MARKDOWN.finditer(text):
         if text[at : found.start()].strip():
             yield text[at : found.start()]
-        yield SharedPicture(*found.groups()[1:])
+        yield SharedImage(*found.groups()[1:])
         at = found.end()
     if text[at:].strip() or not at:
         yield text[at:]

@@ -1,4 +1,4 @@
-"""Server-sent events of a job, and JSON with pictures: sent as fast as the client reads them."""
+"""Server-sent events of a job, and JSON with images: sent as fast as the client reads them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from interleave import RunError
-from interleave.plugin import PictureStore
+from interleave.plugin import ImageStore
 from interleave.service.documents.events import Event
 from interleave.service.documents.refusals import error_body
-from interleave.service.documents.stored_images import StoredPicture
+from interleave.service.documents.stored_images import StoredImage
 from interleave.service.generator.app import PiecewiseResponse, sent_in_time
 from interleave.service.http.memory import MemoryLease
 from interleave.service.http.refusals import Refusal
@@ -24,11 +24,11 @@ HEARTBEAT = b": still here\n"
 """A comment without an empty line after it: some clients take an empty line for an event without data."""
 
 
-def encoded(value: Any, store: PictureStore, *, ascii_only: bool = False) -> bytes:
-    """JSON text with its pictures; reads their files, so run it in a thread."""
+def encoded(value: Any, store: ImageStore, *, ascii_only: bool = False) -> bytes:
+    """JSON text with its images; reads their files, so run it in a thread."""
 
     def text(each: object) -> Any:
-        if not isinstance(each, StoredPicture):
+        if not isinstance(each, StoredImage):
             raise TypeError(f"{type(each).__name__} is no JSON")
         try:
             return each.value(store)
@@ -38,33 +38,31 @@ def encoded(value: Any, store: PictureStore, *, ascii_only: bool = False) -> byt
     return json.dumps(value, default=text, ensure_ascii=ascii_only).encode("utf-8", "backslashreplace")
 
 
-def pictures_in(value: Any) -> Iterator[StoredPicture]:
-    """All pictures in a value."""
-    if isinstance(value, StoredPicture):
+def images_in(value: Any) -> Iterator[StoredImage]:
+    """All images in a value."""
+    if isinstance(value, StoredImage):
         yield value
     elif isinstance(value, dict):
         for each in value.values():
-            yield from pictures_in(each)
+            yield from images_in(each)
     elif isinstance(value, list):
         for each in value:
-            yield from pictures_in(each)
+            yield from images_in(each)
 
 
-def encoded_bytes(value: Any, store: PictureStore) -> int:
+def encoded_bytes(value: Any, store: ImageStore) -> int:
     """Memory that it takes to send a value."""
     sizes = 0
-    for picture in pictures_in(value):
+    for image in images_in(value):
         try:
-            sizes += picture.sending_bytes(store)
+            sizes += image.sending_bytes(store)
         except OSError:
             continue
     return sizes
 
 
-async def json_response(
-    value: Any, store: PictureStore, lease: MemoryLease, seconds: float = 60.0
-) -> Response:
-    """A value with its pictures as the body of a response, within the memory budget."""
+async def json_response(value: Any, store: ImageStore, lease: MemoryLease, seconds: float = 60.0) -> Response:
+    """A value with its images as the body of a response, within the memory budget."""
     if size := encoded_bytes(value, store):
         await lease.reserve(size, asyncio.get_running_loop().time() + seconds)
         body = await asyncio.to_thread(encoded, value, store)
@@ -88,7 +86,7 @@ class EventStream(Response):
     def __init__(
         self,
         events: AsyncGenerator[Event | None],
-        store: PictureStore,
+        store: ImageStore,
         lease: MemoryLease,
         *,
         client_gone: Callable[[], object] | None = None,
@@ -124,7 +122,7 @@ class EventStream(Response):
                     if not await sent_in_time([await self._text(event)], scope, send):
                         return False
                     self.lease.keep(0)
-        except Refusal as reason:  # no memory for a picture, for example
+        except Refusal as reason:  # no memory for an image, for example
             end = self.failed(reason)
         await send({"type": "http.response.body", "body": end})
         return True

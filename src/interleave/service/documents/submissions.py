@@ -12,12 +12,12 @@ from interleave import GeneratorCapabilities
 from interleave.plugin import config, one_line, text, types
 from interleave.service.documents.jobs import is_file_id
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.shared_images import SharedPicture, shared_picture
+from interleave.service.documents.shared_images import SharedImage, shared_image
 from interleave.service.generator.messages import ServiceFacts
 from interleave.service.generator.parameters import MAX_SEED, Parameters
-from interleave.service.http.decoding import EncodedPicture
+from interleave.service.http.decoding import EncodedImage
 from interleave.service.http.refusals import Refusal
-from interleave.service.http.request_bodies import picture_from_base64
+from interleave.service.http.request_bodies import image_from_base64
 
 OWN_FIELD = "interleave"
 """The field of our own options in a request, and of our own facts in a response."""
@@ -29,23 +29,23 @@ MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_VALUE = 16, 64, 512
 
 @dataclass(frozen=True)
 class FileReference:
-    """A picture that was uploaded before."""
+    """An image that was uploaded before."""
 
     id: str
 
 
-InputPicture = EncodedPicture | FileReference | SharedPicture
-InputPart = str | InputPicture
+InputImage = EncodedImage | FileReference | SharedImage
+InputPart = str | InputImage
 
 
 @dataclass(frozen=True)
 class InputAsset:
-    """A named thing that must stay the same; its picture is still to be decoded."""
+    """A named thing that must stay the same; its image is still to be decoded."""
 
     name: str
     kind: types.AssetKind = "character"
     description: str = ""
-    picture: InputPicture | None = None
+    image: InputImage | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class OwnOptions:
 
 @dataclass(frozen=True)
 class Submission:
-    """What a request asks for; its pictures are still to be decoded."""
+    """What a request asks for; its images are still to be decoded."""
 
     parts: tuple[InputPart, ...]
     model: str
@@ -152,7 +152,7 @@ def own_options(value: Any) -> OwnOptions:
 
 
 def assets_in(value: Any, name: str) -> tuple[InputAsset, ...]:
-    """The assets of a request, checked; their pictures are given as those of the input are."""
+    """The assets of a request, checked; their images are given as those of the input are."""
     if value is None:
         return ()
     if not isinstance(value, list) or len(value) > types.MAX_REQUEST_ASSETS:
@@ -187,17 +187,17 @@ def _asset(value: Any, name: str) -> InputAsset:
             f"{name}.description has more than {text.MAX_FIELD_CHARACTERS:,} characters",
             parameter=f"{name}.description",
         )
-    has_picture = any(value.get(each) is not None for each in ("image_url", "file_id"))
-    picture = given_picture(value, name) if has_picture else None
+    has_image = any(value.get(each) is not None for each in ("image_url", "file_id"))
+    image = given_image(value, name) if has_image else None
     given.take("image_url"), given.take("file_id")
     given.refuse_unknown()
-    if picture is None and not description:
-        raise ApiRefusal(f"{name} needs a picture (image_url or file_id) or a description", parameter=name)
-    return InputAsset(called, cast(types.AssetKind, kind), description, picture)
+    if image is None and not description:
+        raise ApiRefusal(f"{name} needs an image (image_url or file_id) or a description", parameter=name)
+    return InputAsset(called, cast(types.AssetKind, kind), description, image)
 
 
-def given_picture(part: Mapping[str, Any], name: str) -> InputPicture:
-    """The picture of an object that has it as `image_url`, or names an upload as `file_id`."""
+def given_image(part: Mapping[str, Any], name: str) -> InputImage:
+    """The image of an object that has it as `image_url`, or names an upload as `file_id`."""
     file, url = part.get("file_id"), part.get("image_url")
     if (file is None) == (url is None):
         raise ApiRefusal(f"{name} needs either image_url or file_id", parameter=name)
@@ -205,7 +205,7 @@ def given_picture(part: Mapping[str, Any], name: str) -> InputPicture:
         if not isinstance(file, str) or not is_file_id(file):
             raise unknown("file", str(file))
         return FileReference(file)
-    return picture_at(url, f"{name}.image_url")
+    return image_at(url, f"{name}.image_url")
 
 
 def parts_in(value: list[Any], name: str, read: Callable[[Any, str], list[InputPart]]) -> list[InputPart]:
@@ -232,23 +232,23 @@ def text_of(value: Any, name: str) -> str:
     return value
 
 
-def picture_at(url: Any, name: str) -> InputPicture:
-    """The picture of a `data:` URL, or of an address of our own, which is read from disk."""
+def image_at(url: Any, name: str) -> InputImage:
+    """The image of a `data:` URL, or of an address of our own, which is read from disk."""
     url = url.get("url") if isinstance(url, dict) else url  # as in Chat Completions
-    if isinstance(url, str) and (shared := shared_picture(url)) is not None:
+    if isinstance(url, str) and (shared := shared_image(url)) is not None:
         return shared
     if not isinstance(url, str) or not url[:5].lower() == "data:":
         raise ApiRefusal(
-            f"{name}: send the picture itself, as data:image/png;base64,… or by file_id; nothing "
+            f"{name}: send the image itself, as data:image/png;base64,… or by file_id; nothing "
             "is fetched from the web",
             parameter=name,
             code="invalid_image_url",
         )
-    return encoded_picture(url, name)
+    return encoded_image(url, name)
 
 
-def encoded_picture(text: Any, name: str) -> EncodedPicture:
+def encoded_image(text: Any, name: str) -> EncodedImage:
     try:
-        return picture_from_base64(text, name=name)
+        return image_from_base64(text, name=name)
     except Refusal as reason:
         raise ApiRefusal(str(reason), parameter=name, code="invalid_base64_image") from None

@@ -1,4 +1,4 @@
-"""The routes of the generator server, and the handling of a request for pictures from body to response."""
+"""The routes of the generator server, and the handling of a request for images from body to response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from interleave.service.generator.openapi import SECURITY_POLICY, docs_page, ope
 from interleave.service.generator.pool import Pool
 from interleave.service.http.auth import Access
 from interleave.service.http.connections import CONNECTION
-from interleave.service.http.decoding import Decoder, RawPicture, finish_despite_cancel
+from interleave.service.http.decoding import Decoder, RawImage, finish_despite_cancel
 from interleave.service.http.memory import MemoryLease
 from interleave.service.http.middleware import (
     LEASE,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 RESPONSE_COPIES = 3
-"""Copies of a drawn picture until its response is sent: the file, and base64."""
+"""Copies of a drawn image until its response is sent: the file, and base64."""
 PIECE_BYTES = 262_144
 SEND_SECONDS = 60.0
 SEND_BYTES_A_SECOND = 1_000_000
@@ -183,7 +183,7 @@ class Routes:
 
 @dataclass(frozen=True)
 class RequestHandler:
-    """Handles one request for pictures, from body to response, within its memory lease and deadline."""
+    """Handles one request for images, from body to response, within its memory lease and deadline."""
 
     service: Service
     lease: MemoryLease
@@ -197,15 +197,15 @@ class RequestHandler:
             drawings = await self._with_sources(job)
         dropped, answer, events = job.dropped, job.answer, job.events
         del job
-        pictures = await pool.draw(drawings, self.ends_at)
+        images = await pool.draw(drawings, self.ends_at)
         del drawings
-        self.lease.keep(RESPONSE_COPIES * sum(len(picture.data) for picture in pictures))
+        self.lease.keep(RESPONSE_COPIES * sum(len(image.data) for image in images))
         headers = {"x-ignored-parameters": ", ".join(dropped)} if dropped else {}
         if events is not None:
-            streamed = events(pictures)
+            streamed = events(images)
             pieces = await finish_despite_cancel(asyncio.to_thread(lambda: compose_events(streamed)))
             return PiecewiseResponse(pieces, headers, media_type="text/event-stream")
-        pieces = await finish_despite_cancel(asyncio.to_thread(lambda: compose(answer(pictures))))
+        pieces = await finish_despite_cancel(asyncio.to_thread(lambda: compose(answer(images))))
         return PiecewiseResponse(pieces, headers)
 
     async def _read(self, body: ReceivedBody, wire: Callable[..., Job], *more: object) -> Job:
@@ -228,11 +228,11 @@ class RequestHandler:
         return drawings
 
 
-def _check_mask(sources: Sequence[RawPicture], mask: RawPicture | None) -> None:
+def _check_mask(sources: Sequence[RawImage], mask: RawImage | None) -> None:
     first = sources[0]
     if mask is not None and (mask.width, mask.height) != (first.width, first.height):
         raise Refusal(
-            f"mask: it is {mask.width}x{mask.height}, and the picture {first.width}x{first.height}: "
+            f"mask: it is {mask.width}x{mask.height}, and the image {first.width}x{first.height}: "
             "they must have one size",
             parameter="mask",
         )
@@ -299,23 +299,23 @@ def _json(body: dict[str, Any], status: int = 200) -> Response:
 def compose(answer: Mapping[str, Any]) -> list[bytes]:
     """The JSON text of a response in pieces; bytes in it become base64, each copied only once."""
     mark = uuid.uuid4().hex  # a client cannot guess it
-    pictures: list[bytes] = []
+    images: list[bytes] = []
 
     def placeholder(value: object) -> str:
         if not isinstance(value, bytes):
             raise TypeError(f"{type(value).__name__} is no JSON")
-        pictures.append(value)
+        images.append(value)
         return mark
 
     texts = json.dumps(answer, default=placeholder).encode().split(mark.encode())
     pieces = [texts[0]]
-    for picture, text in zip(pictures, texts[1:], strict=True):
-        pieces += [base64.b64encode(picture), text]
+    for image, text in zip(images, texts[1:], strict=True):
+        pieces += [base64.b64encode(image), text]
     return pieces
 
 
 def compose_events(events: Sequence[Mapping[str, Any]]) -> list[bytes]:
-    """The text of server-sent events in pieces, one event for each picture."""
+    """The text of server-sent events in pieces, one event for each image."""
     pieces: list[bytes] = []
     for event in events:
         pieces += [f"event: {event['type']}\ndata: ".encode(), *compose(event), b"\n\n"]

@@ -31,19 +31,19 @@ HEALTH_PATH = "/nginx-health"
 SITE = """\
 upstream generators {{
 {servers}
-    least_conn;                                   # pictures take long: round robin would pile them up
+    least_conn;                                   # images take long: round robin would pile them up
     keepalive 32;
 }}
 server {{
     listen {listen};
-    client_max_body_size 64m;                     # nginx's own limit is 1 MB, less than one picture
+    client_max_body_size 64m;                     # nginx's own limit is 1 MB, less than one image
     location / {{
         proxy_pass {scheme}://generators;
         proxy_http_version 1.1;                   # without these two lines keepalive above does nothing
         proxy_set_header Connection "";
 {host}        proxy_connect_timeout 5s;
         proxy_read_timeout 310s;                  # longer than --deadline
-        # A picture may be asked for again.
+        # An image may be asked for again.
         proxy_next_upstream error timeout http_429 http_503 non_idempotent;
     }}
     location = /nginx-health {{

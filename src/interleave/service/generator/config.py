@@ -27,7 +27,7 @@ class Limits:
     """What the server accepts, and for how long."""
 
     queue: int = 100
-    """Pictures that may wait for a worker."""
+    """Images that may wait for a worker."""
     batch: int | None = None
     """Drawings a worker is given at once; None: the concurrency of its generator."""
     deadline_seconds: float = 300.0
@@ -36,11 +36,11 @@ class Limits:
     """How long drawings in flight may still take when the server is told to end."""
     load_seconds: float = 1800.0
     draw_seconds: float | None = None
-    """How long a worker may take for a picture; None for as long as the request has."""
+    """How long a worker may take for an image; None for as long as the request has."""
     silence_seconds: float = 10.0
     """How long a worker may make no progress, or keep a drawing past its deadline, until it is hung."""
     memory_bytes: int = 1_000_000_000
-    """The memory budget for all requests and their pictures; a worker holds at most half of it."""
+    """The memory budget for all requests and their images; a worker holds at most half of it."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ServerConfig:
     limits: Limits = field(default_factory=Limits)
     ignored: frozenset[str] = frozenset()
     fixed: bool = False
-    """Whether all pictures are drawn with the settings of the generator, whatever requests ask for."""
+    """Whether all images are drawn with the settings of the generator, whatever requests ask for."""
     register: Path | None = None
     """A file of addresses that has this server's own while it can draw."""
     address: str | None = None

@@ -11,11 +11,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from interleave.service.generator.messages import Drawing, DrawnPicture, Job, ServiceFacts
+from interleave.service.generator.messages import Drawing, DrawnImage, Job, ServiceFacts
 from interleave.service.generator.parameters import Parameters, check_mask, check_sources
-from interleave.service.http.decoding import EncodedPicture
+from interleave.service.http.decoding import EncodedImage
 from interleave.service.http.refusals import Refusal
-from interleave.service.http.request_bodies import picture_from_base64
+from interleave.service.http.request_bodies import image_from_base64
 
 SHARED = ("prompt", "negative_prompt", "seed", "enhance_prompt", "width", "height")
 DRAWING = ("num_inference_steps", "num_inference_step", "guidance_scale", "max_sequence_length")
@@ -35,24 +35,24 @@ def edit(body: dict[str, Any], facts: ServiceFacts, request_id: str) -> Job:
     given = image if isinstance(image, list) else [] if image is None else [image]
     check_sources(len(given), facts)
     check_mask(mask is not None, facts, parameter="mask_image")
-    sources = [picture_from_base64(each, name="image") for each in given]
-    decoded = None if mask is None else picture_from_base64(mask, name="mask_image")
+    sources = [image_from_base64(each, name="image") for each in given]
+    decoded = None if mask is None else image_from_base64(mask, name="mask_image")
     return _edit_job(parameters, sources, decoded, request_id)
 
 
 def edit_upload(
     fields: dict[str, Any], files: dict[str, list[bytes]], facts: ServiceFacts, request_id: str
 ) -> Job:
-    """`POST /edit-upload`: the same as a form, its picture in `image_file`, its mask in `mask_file`."""
+    """`POST /edit-upload`: the same as a form, its image in `image_file`, its mask in `mask_file`."""
     one_each = all(len(sent) == 1 for sent in files.values())
     if "image_file" not in files or not one_each or not set(files) <= set(UPLOADS):
         raise Refusal(
-            "send one picture, in the field image_file, and its mask, if any, in mask_file",
+            "send one image, in the field image_file, and its mask, if any, in mask_file",
             parameter="image_file",
         )
     check_sources(1, facts, parameter="image_file")
     check_mask("mask_file" in files, facts, parameter="mask_file")
-    source, *mask = (EncodedPicture(files[name][0], name) for name in UPLOADS if name in files)
+    source, *mask = (EncodedImage(files[name][0], name) for name in UPLOADS if name in files)
     return _edit_job(Parameters(fields, facts, known=EDIT), [source], mask[0] if mask else None, request_id)
 
 
@@ -63,10 +63,10 @@ def generate(body: dict[str, Any], facts: ServiceFacts, request_id: str) -> Job:
     drawing = _drawing(parameters)
     started = time.monotonic()
 
-    def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
+    def answer(images: list[DrawnImage]) -> dict[str, Any]:
         return {
-            **_common(pictures[0], facts, request_id),
-            "image": pictures[0].data,
+            **_common(images[0], facts, request_id),
+            "image": images[0].data,
             "enhanced_prompt": None,
             "generation_time": time.monotonic() - started,
         }
@@ -80,18 +80,18 @@ def refusal(reason: Refusal) -> dict[str, Any]:
 
 
 def _edit_job(
-    parameters: Parameters, sources: Sequence[EncodedPicture], mask: EncodedPicture | None, request_id: str
+    parameters: Parameters, sources: Sequence[EncodedImage], mask: EncodedImage | None, request_id: str
 ) -> Job:
     parameters.drawing_settings(*EDITING)
-    parameters.only("num_images_per_prompt", 1, because="an answer on this wire has one picture")
+    parameters.only("num_images_per_prompt", 1, because="an answer on this wire has one image")
     drawing = _drawing(parameters)
     started = time.monotonic()
 
-    def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
+    def answer(images: list[DrawnImage]) -> dict[str, Any]:
         return {
-            **_common(pictures[0], parameters.facts, request_id),
+            **_common(images[0], parameters.facts, request_id),
             "original_image": None,
-            "edited_image": pictures[0].data,
+            "edited_image": images[0].data,
             "original_prompt": drawing.prompt,
             "enhanced_prompt": None,
             "processing_time": time.monotonic() - started,
@@ -110,12 +110,12 @@ def _drawing(parameters: Parameters) -> Drawing:
     return Drawing(prompt, seed, settings=parameters.settings)
 
 
-def _common(picture: DrawnPicture, facts: ServiceFacts, request_id: str) -> dict[str, Any]:
-    device = picture.device or ""
+def _common(image: DrawnImage, facts: ServiceFacts, request_id: str) -> dict[str, Any]:
+    device = image.device or ""
     return {
         "success": True,
         "task_id": request_id,
-        "seed": picture.seed if facts.capabilities.seeds else None,
-        "gpu_id": int(device) if device.isdigit() else picture.worker,
+        "seed": image.seed if facts.capabilities.seeds else None,
+        "gpu_id": int(device) if device.isdigit() else image.worker,
         "error": None,
     }

@@ -1,4 +1,4 @@
-"""The values of the generator server: drawings asked for, pictures drawn, and jobs."""
+"""The values of the generator server: drawings asked for, images drawn, and jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from interleave import GeneratorCapabilities
 from interleave.plugin import backends, images
-from interleave.service.http.decoding import EncodedPicture, RawPicture
+from interleave.service.http.decoding import EncodedImage, RawImage
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -40,24 +40,24 @@ class OutputFormat:
 
 @dataclass(frozen=True)
 class Drawing:
-    """One picture that a client asks for."""
+    """One image that a client asks for."""
 
     prompt: str
     seed: int
-    sources: tuple[RawPicture, ...] = ()
+    sources: tuple[RawImage, ...] = ()
     output: OutputFormat = OutputFormat()
-    mask: RawPicture | None = None
-    settings: backends.PictureSettings = backends.NO_SETTINGS
+    mask: RawImage | None = None
+    settings: backends.ImageSettings = backends.NO_SETTINGS
 
     @property
-    def pictures(self) -> tuple[RawPicture, ...]:
+    def images(self) -> tuple[RawImage, ...]:
         """What is sent to a worker: the sources, then the mask."""
         return self.sources if self.mask is None else (*self.sources, self.mask)
 
 
 @dataclass(frozen=True)
-class DrawnPicture:
-    """One picture, encoded as the client asked, and the worker that drew it."""
+class DrawnImage:
+    """One image, encoded as the client asked, and the worker that drew it."""
 
     data: bytes
     width: int
@@ -82,15 +82,15 @@ class ServiceFacts:
 
 @dataclass(frozen=True)
 class Job:
-    """What a request asks for, parsed and checked; its source pictures are still to be decoded."""
+    """What a request asks for, parsed and checked; its source images are still to be decoded."""
 
     drawings: list[Drawing]
-    answer: Callable[[list[DrawnPicture]], dict[str, Any]]
+    answer: Callable[[list[DrawnImage]], dict[str, Any]]
     """Makes the body of the response in the format of the API; bytes in it are sent as base64."""
     dropped: list[str]
     """Parameters that were ignored, as the operator configured."""
-    sources: tuple[EncodedPicture, ...] = ()
-    """The source pictures of every drawing."""
-    mask: EncodedPicture | None = None
-    events: Callable[[list[DrawnPicture]], list[dict[str, Any]]] | None = None
+    sources: tuple[EncodedImage, ...] = ()
+    """The source images of every drawing."""
+    mask: EncodedImage | None = None
+    events: Callable[[list[DrawnImage]], list[dict[str, Any]]] | None = None
     """Makes the events of a streamed response, where the client asks for one."""

@@ -40,7 +40,7 @@ class Metrics:
         )
         self.draw_seconds = Histogram(
             f"{PREFIX}_draw_seconds",
-            "How long the generator took for a picture.",
+            "How long the generator took for an image.",
             ["worker"],
             buckets=SECONDS,
             registry=self.registry,
@@ -60,7 +60,7 @@ class Metrics:
         self.requests.labels(route, outcome_of(status)).inc()
         self.request_seconds.labels(route).observe(seconds)
 
-    def picture_drawn(self, worker: int, seconds: float) -> None:
+    def image_drawn(self, worker: int, seconds: float) -> None:
         self.draw_seconds.labels(str(worker)).observe(seconds)
 
     def worker_lost(self, worker: int) -> None:
@@ -85,8 +85,8 @@ class _PoolGauges:
 
     def collect(self) -> Iterator[Metric]:
         pool = self.pool
-        yield GaugeMetricFamily(f"{PREFIX}_queue_depth", "Pictures waiting for a worker.", len(pool.waiting))
-        yield GaugeMetricFamily(f"{PREFIX}_in_flight", "Pictures being drawn.", pool.in_flight)
+        yield GaugeMetricFamily(f"{PREFIX}_queue_depth", "Images waiting for a worker.", len(pool.waiting))
+        yield GaugeMetricFamily(f"{PREFIX}_in_flight", "Images being drawn.", pool.in_flight)
         yield GaugeMetricFamily(f"{PREFIX}_held_bytes", "Bytes of requests in memory.", pool.memory.held)
         states = GaugeMetricFamily(
             f"{PREFIX}_worker_ready", "1 where the worker can draw.", labels=["worker"]

@@ -1,7 +1,7 @@
 """OpenAI's Images API: `/v1/images/generations`, `/v1/images/edits`, `/v1/models`.
 
 With the parameters that other servers (SGLang-Diffusion, vLLM-Omni) add to it: `seed`, `negative_prompt`,
-`num_inference_steps`, `guidance_scale`, `width`, `height`. Pictures are in the response: nothing is stored,
+`num_inference_steps`, `guidance_scale`, `width`, `height`. Images are in the response: nothing is stored,
 so it has no URLs, and nothing is fetched, so requests may have none.
 """
 
@@ -15,17 +15,17 @@ from interleave.plugin import one_line
 from interleave.service.generator.messages import (
     MEDIA_TYPES,
     Drawing,
-    DrawnPicture,
+    DrawnImage,
     Job,
     OutputFormat,
     ServiceFacts,
 )
 from interleave.service.generator.parameters import MAX_SEED, Parameters, check_mask, check_sources
-from interleave.service.http.decoding import EncodedPicture
+from interleave.service.http.decoding import EncodedImage
 from interleave.service.http.refusals import Refusal
 
-MAX_PICTURES = 10
-MAX_PARTIAL_PICTURES = 3
+MAX_IMAGES = 10
+MAX_PARTIAL_IMAGES = 3
 WITHOUT_EFFECT = ("user", "safety_identifier", "prompt_cache_key", "service_tier", "metadata")
 """What SDKs and proxies add to any request: taken, and not used."""
 NO_USAGE = {
@@ -34,7 +34,7 @@ NO_USAGE = {
     "output_tokens": 0,
     "total_tokens": 0,
 }
-"""The usage of a streamed picture, which OpenAI's events always have: no tokens are counted here."""
+"""The usage of a streamed image, which OpenAI's events always have: no tokens are counted here."""
 DRAWING = ("num_inference_steps", "guidance_scale", "true_cfg_scale", "max_sequence_length")
 SHARED = (
     *("prompt", "model", "n", "size", "quality", "background", "output_format", "output_compression"),
@@ -64,7 +64,7 @@ def generations(body: dict[str, Any], facts: ServiceFacts, models: tuple[str, ..
 def edits(
     fields: dict[str, Any], files: Mapping[str, list[bytes]], facts: ServiceFacts, models: tuple[str, ...]
 ) -> Job:
-    """`POST /v1/images/edits`: pictures in `image` (one) or `image[]` (several), a mask in `mask`."""
+    """`POST /v1/images/edits`: images in `image` (one) or `image[]` (several), a mask in `mask`."""
     parameters = Parameters(fields, facts, known=EDITS)
     sent = {name: data for name, data in files.items() if name not in facts.ignored}
     parameters.dropped += sorted(set(files) & facts.ignored)
@@ -95,14 +95,14 @@ def model_card(name: str, created: int) -> dict[str, Any]:
 
 def _job(
     parameters: Parameters,
-    sources: tuple[EncodedPicture, ...],
-    mask: EncodedPicture | None,
+    sources: tuple[EncodedImage, ...],
+    mask: EncodedImage | None,
     models: tuple[str, ...],
 ) -> Job:
     facts = parameters.facts
     _check_model(parameters, models)
     prompt = parameters.prompt()
-    number = parameters.integer("n", 1, MAX_PICTURES) or 1
+    number = parameters.integer("n", 1, MAX_IMAGES) or 1
     seed = parameters.seed()
     output = _output(parameters)
     parameters.size()
@@ -111,39 +111,39 @@ def _job(
     streamed = _is_streamed(parameters)
     _refuse_unsupported(parameters)
     parameters.refuse_unknown()
-    # The pictures of one request must differ: their seeds are consecutive.
+    # The images of one request must differ: their seeds are consecutive.
     settings = parameters.settings
     drawings = [
         Drawing(prompt, (seed + k) % (MAX_SEED + 1), output=output, settings=settings) for k in range(number)
     ]
 
-    def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
-        first = pictures[0]
+    def answer(images: list[DrawnImage]) -> dict[str, Any]:
+        first = images[0]
         return {
             "created": int(time.time()),
             "background": "opaque",
             "output_format": output.format,
             "size": f"{first.width}x{first.height}",
-            "data": [_item(picture, facts) for picture in pictures],
+            "data": [_item(image, facts) for image in images],
         }
 
-    def events(pictures: list[DrawnPicture]) -> list[dict[str, Any]]:
+    def events(images: list[DrawnImage]) -> list[dict[str, Any]]:
         kind = "image_edit.completed" if sources else "image_generation.completed"
-        return [_event(kind, picture, output, facts) for picture in pictures]
+        return [_event(kind, image, output, facts) for image in images]
 
     return Job(drawings, answer, parameters.dropped, sources, mask, events if streamed else None)
 
 
-def _event(kind: str, picture: DrawnPicture, output: OutputFormat, facts: ServiceFacts) -> dict[str, Any]:
-    """A streamed picture, as OpenAI's client reads it."""
+def _event(kind: str, image: DrawnImage, output: OutputFormat, facts: ServiceFacts) -> dict[str, Any]:
+    """A streamed image, as OpenAI's client reads it."""
     return {
         "type": kind,
-        **_item(picture, facts),
+        **_item(image, facts),
         "created_at": int(time.time()),
         "background": "opaque",
         "output_format": output.format,
         "quality": "auto",
-        "size": f"{picture.width}x{picture.height}",
+        "size": f"{image.width}x{image.height}",
         "usage": NO_USAGE,
     }
 
@@ -151,17 +151,17 @@ def _event(kind: str, picture: DrawnPicture, output: OutputFormat, facts: Servic
 def _is_streamed(parameters: Parameters) -> bool:
     """Whether the response is a stream of events.
 
-    OpenAI's API allows fewer partial pictures than a client asks for; here there are none, and the header of
+    OpenAI's API allows fewer partial images than a client asks for; here there are none, and the header of
     dropped parameters says so.
     """
-    if parameters.integer("partial_images", 0, MAX_PARTIAL_PICTURES):
+    if parameters.integer("partial_images", 0, MAX_PARTIAL_IMAGES):
         parameters.dropped.append("partial_images")
     return parameters.boolean("stream")
 
 
-def _item(picture: DrawnPicture, facts: ServiceFacts) -> dict[str, Any]:
-    item: dict[str, Any] = {"b64_json": picture.data}
-    return item | ({"seed": picture.seed} if facts.capabilities.seeds else {})
+def _item(image: DrawnImage, facts: ServiceFacts) -> dict[str, Any]:
+    item: dict[str, Any] = {"b64_json": image.data}
+    return item | ({"seed": image.seed} if facts.capabilities.seeds else {})
 
 
 def _check_model(parameters: Parameters, models: tuple[str, ...]) -> None:
@@ -186,9 +186,9 @@ def _output(parameters: Parameters) -> OutputFormat:
 
 
 def _refuse_unsupported(parameters: Parameters) -> None:
-    parameters.only("response_format", "b64_json", because="pictures come in the answer, as b64_json")
+    parameters.only("response_format", "b64_json", because="images come in the answer, as b64_json")
     parameters.only("quality", "auto", because="quality is the generator's own")
-    parameters.only("background", "auto", "opaque", because="pictures have no transparency")
+    parameters.only("background", "auto", "opaque", because="images have no transparency")
     for name in WITHOUT_EFFECT:
         if name != "metadata":
             parameters.text(name, most=256)
@@ -196,25 +196,25 @@ def _refuse_unsupported(parameters: Parameters) -> None:
             raise Refusal("metadata must be an object", parameter=name)
 
 
-def _sources(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> tuple[EncodedPicture, ...]:
+def _sources(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> tuple[EncodedImage, ...]:
     for name in files:
         if name not in ("image", "image[]", "mask"):
             raise Refusal(
-                f"unknown file field {one_line(name, 60)!r}: send pictures as image[]", parameter="image"
+                f"unknown file field {one_line(name, 60)!r}: send images as image[]", parameter="image"
             )
-    pictures = [*files.get("image", []), *files.get("image[]", [])]
-    if not pictures:
+    images = [*files.get("image", []), *files.get("image[]", [])]
+    if not images:
         raise Refusal(
-            "there is no picture to edit: send one as image, or several as image[]", parameter="image"
+            "there is no image to edit: send one as image, or several as image[]", parameter="image"
         )
-    check_sources(len(pictures), facts)
-    return tuple(EncodedPicture(data, "image") for data in pictures)
+    check_sources(len(images), facts)
+    return tuple(EncodedImage(data, "image") for data in images)
 
 
-def _mask(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> EncodedPicture | None:
+def _mask(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> EncodedImage | None:
     """The mask of an edit: what is transparent in it is redrawn."""
     masks = files.get("mask", [])
     check_mask(bool(masks), facts, parameter="mask")
     if len(masks) > 1:
-        raise Refusal("mask: send one, for the first picture", parameter="mask")
-    return EncodedPicture(masks[0], "mask", transparent_mask=True) if masks else None
+        raise Refusal("mask: send one, for the first image", parameter="mask")
+    return EncodedImage(masks[0], "mask", transparent_mask=True) if masks else None

@@ -14,14 +14,14 @@ from interleave.service.generator import edit_api as reference
 from interleave.service.generator import openai_images_api as openai
 
 SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-PICTURE = "a PNG, JPEG or WebP picture"
+IMAGE = "a PNG, JPEG or WebP image"
 
 PARAMETERS: dict[str, tuple[str, str]] = {
     # name: its JSON type, and what it does
     "prompt": ("string", "what is to be drawn"),
-    "image": ("string", f"{PICTURE} to start from, as base64; null: drawn from text; a list for several"),
-    "mask_image": ("string", f"{PICTURE} as base64: what is white in it is redrawn"),
-    "seed": ("integer", "the same seed gives the same picture; without one it is random"),
+    "image": ("string", f"{IMAGE} to start from, as base64; null: drawn from text; a list for several"),
+    "mask_image": ("string", f"{IMAGE} as base64: what is white in it is redrawn"),
+    "seed": ("integer", "the same seed gives the same image; without one it is random"),
     "negative_prompt": ("string", "what is not to be drawn"),
     "num_inference_steps": ("integer", "denoising steps"),
     "num_inference_step": ("integer", "the same, as the reference's trainer spells it"),
@@ -30,28 +30,28 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "text_guidance_scale": ("number", "the same, as OmniGen2 calls it"),
     "image_guidance_scale": ("number", "how strongly the sources are followed; only the server's own value"),
     "max_sequence_length": ("integer", "tokens of the prompt that are read; only the server's own value"),
-    "width": ("integer", "of the picture, in pixels"),
-    "height": ("integer", "of the picture, in pixels"),
+    "width": ("integer", "of the image, in pixels"),
+    "height": ("integer", "of the image, in pixels"),
     "size": ("string", "auto, or e.g. 1024x1024"),
     "aspect_ratio": ("string", "e.g. 16:9"),
     "enhance_prompt": ("boolean", "only false: prompts are drawn as they are sent"),
     "num_images_per_prompt": ("integer", "only 1"),
     "model": ("string", "one of /v1/models"),
-    "n": ("integer", f"pictures, 1 to {openai.MAX_PICTURES}"),
+    "n": ("integer", f"images, 1 to {openai.MAX_IMAGES}"),
     "output_format": ("string", "png, jpeg or webp"),
     "output_compression": ("integer", "the quality of jpeg and webp, 0 to 100"),
     "response_format": ("string", "only b64_json"),
-    "stream": ("boolean", "whether pictures come as server-sent events"),
+    "stream": ("boolean", "whether images come as server-sent events"),
     "partial_images": ("integer", "taken, and none are sent"),
     "quality": ("string", "only auto"),
     "background": ("string", "auto or opaque"),
     "moderation": ("string", "auto or low; there is none"),
     "style": ("string", "refused"),
     "input_fidelity": ("string", "refused"),
-    "mask": ("string", f"{PICTURE}: what is transparent in it is redrawn"),
-    "image[]": ("string", f"{PICTURE} to edit; repeat it for several"),
-    "image_file": ("string", f"{PICTURE} to edit"),
-    "mask_file": ("string", f"{PICTURE}: what is white in it is redrawn"),
+    "mask": ("string", f"{IMAGE}: what is transparent in it is redrawn"),
+    "image[]": ("string", f"{IMAGE} to edit; repeat it for several"),
+    "image_file": ("string", f"{IMAGE} to edit"),
+    "mask_file": ("string", f"{IMAGE}: what is white in it is redrawn"),
     **dict.fromkeys(openai.WITHOUT_EFFECT, ("string", "taken, and without effect")),
     "metadata": ("object", "taken, and without effect"),
 }
@@ -59,16 +59,16 @@ FILES = frozenset({"image_file", "mask_file", "image[]", "mask"})
 
 DRAWING: dict[str, tuple[str, tuple[str, ...], bool]] = {
     # path: its summary, its parameters, and whether it is a form
-    "/generate": ("Draw a picture from text", reference.GENERATE, False),
-    "/edit": ("Edit a picture, or draw one from text", reference.EDIT, False),
-    "/fill": ("Redraw a picture where its mask is white", reference.EDIT, False),
+    "/generate": ("Draw an image from text", reference.GENERATE, False),
+    "/edit": ("Edit an image, or draw one from text", reference.EDIT, False),
+    "/fill": ("Redraw an image where its mask is white", reference.EDIT, False),
     "/edit-upload": (
-        "Edit a picture that is sent as a file",
+        "Edit an image that is sent as a file",
         (*(name for name in reference.EDIT if name not in ("image", "mask_image")), *reference.UPLOADS),
         True,
     ),
-    "/v1/images/generations": ("OpenAI's API: draw pictures from text", openai.GENERATIONS, False),
-    "/v1/images/edits": ("OpenAI's API: edit pictures", openai.EDITS, True),
+    "/v1/images/generations": ("OpenAI's API: draw images from text", openai.GENERATIONS, False),
+    "/v1/images/edits": ("OpenAI's API: edit images", openai.EDITS, True),
 }
 READING = {
     "/": "What is served here",
@@ -153,7 +153,7 @@ h2 {{ font-size: 1.15rem; margin: 2rem 0 .3rem }}
 </style></head><body>
 <h1>interleave generator server</h1>
 <p>Every parameter is honoured or refused with the reason. <code>/status</code> has what the generator draws
-with, and under <code>capabilities.request_settings</code> what a request may set for its own pictures.
+with, and under <code>capabilities.request_settings</code> what a request may set for its own images.
 The same as OpenAPI: <a href="openapi.json">openapi.json</a>.</p>
 {drawing}
 <h2>For reading</h2>

@@ -40,7 +40,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 }
 
 NAMED_BY = {
-    # parameter of a request: the setting of a picture that it names
+    # parameter of a request: the setting of an image that it names
     "num_inference_steps": "steps",
     "num_inference_step": "steps",
     "guidance_scale": "guidance",
@@ -49,7 +49,7 @@ NAMED_BY = {
 }
 BOUNDS = {"steps": (1, 100), "guidance": (0, 100)}
 MAX_REQUESTED_PIXELS = 2048 * 2048
-"""The largest picture that a request may ask for, unless the generator's own are larger."""
+"""The largest image that a request may ask for, unless the generator's own are larger."""
 
 NEVER_IGNORED = frozenset({"stream"})
 """A client that asks for a stream waits for events: to it an ordinary response would be empty."""
@@ -74,9 +74,9 @@ class Parameters:
         self._named: dict[str, Any] = {}
 
     @property
-    def settings(self) -> backends.PictureSettings:
-        """What the request names for its pictures, beyond what they are drawn with anyway."""
-        return backends.PictureSettings(**self._named)
+    def settings(self) -> backends.ImageSettings:
+        """What the request names for its images, beyond what they are drawn with anyway."""
+        return backends.ImageSettings(**self._named)
 
     def take(self, name: str) -> Any:
         """The value as it was sent; None when it was not."""
@@ -123,7 +123,7 @@ class Parameters:
         seed = self.integer("seed", 0, MAX_SEED)
         if sent and not self.facts.capabilities.seeds:
             raise Refusal(
-                f"seed: this generator takes no seeds, so no picture can be repeated. {_how_to_drop('seed')}",
+                f"seed: this generator takes no seeds, so no image can be repeated. {_how_to_drop('seed')}",
                 parameter="seed",
             )
         return random.randrange(RANDOM_SEEDS) if seed is None else seed
@@ -199,7 +199,7 @@ class Parameters:
         return setting in self.facts.capabilities.request_settings
 
     def _names_another(self, name: str, value: object) -> bool:
-        """Whether the value is taken for this picture, because the generator can draw with others."""
+        """Whether the value is taken for this image, because the generator can draw with others."""
         setting = NAMED_BY.get(name)
         if setting is None or not self._may_name(setting):
             return False
@@ -268,7 +268,7 @@ def known_size(settings: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def usual_size(settings: Mapping[str, Any]) -> tuple[int, int]:
-    """The width and height of pictures from text; 0 where they are not known."""
+    """The width and height of images from text; 0 where they are not known."""
     width, height, size = (settings.get(key) for key in ("width", "height", "size"))
     if isinstance(width, int) and isinstance(height, int):
         return width, height
@@ -293,27 +293,27 @@ def check_mask(sent: bool, facts: ServiceFacts, *, parameter: str) -> None:
     masks = facts.capabilities.masks
     if sent and masks == "never":
         raise Refusal(
-            f"{parameter}: this generator edits whole pictures and takes no masks", parameter=parameter
+            f"{parameter}: this generator edits whole images and takes no masks", parameter=parameter
         )
     if not sent and masks == "must":
         raise Refusal(
-            f"{parameter}: this generator redraws what a mask names: send one with the picture",
+            f"{parameter}: this generator redraws what a mask names: send one with the image",
             parameter=parameter,
         )
 
 
 def check_sources(number: int, facts: ServiceFacts, *, parameter: str = "image") -> None:
-    """Refuse more pictures than the generator takes, or none where it needs one."""
+    """Refuse more images than the generator takes, or none where it needs one."""
     most = facts.capabilities.max_sources
     if number > most:
         takes = f"at most {most}" if most else "none"
         raise Refusal(
-            f"{parameter}: {count(number, 'picture')} sent, and this generator takes {takes}",
+            f"{parameter}: {count(number, 'image')} sent, and this generator takes {takes}",
             parameter=parameter,
         )
     if not number and not facts.capabilities.text_to_image:
         raise Refusal(
-            f"{parameter}: this generator only edits: send a picture to start from", parameter=parameter
+            f"{parameter}: this generator only edits: send an image to start from", parameter=parameter
         )
 
 

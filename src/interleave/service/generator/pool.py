@@ -21,7 +21,7 @@ from typing import Protocol
 
 from interleave import ConfigurationError
 from interleave.service.generator.config import Limits
-from interleave.service.generator.messages import Drawing, DrawnPicture, ServiceFacts
+from interleave.service.generator.messages import Drawing, DrawnImage, ServiceFacts
 from interleave.service.generator.worker_process import Ticket, Worker, WorkerState
 from interleave.service.http.memory import MemoryBudget
 from interleave.service.http.refusals import Refusal
@@ -35,7 +35,7 @@ WATCH_SECONDS = 1.0
 class PoolObserver(Protocol):
     """Counts what the pool does, for metrics."""
 
-    def picture_drawn(self, worker: int, seconds: float) -> None: ...
+    def image_drawn(self, worker: int, seconds: float) -> None: ...
     def worker_lost(self, worker: int) -> None: ...
 
 
@@ -52,7 +52,7 @@ class Pool:
         ignored: frozenset[str] = frozenset(),
         fixed: bool = False,
     ) -> None:
-        """`fixed`: requests may not set what their pictures are drawn with, whatever the generator takes."""
+        """`fixed`: requests may not set what their images are drawn with, whatever the generator takes."""
         self.limits = limits or Limits()
         self.memory = MemoryBudget(self.limits.memory_bytes, self.retry_after)
         self.observer = observer
@@ -81,7 +81,7 @@ class Pool:
         self._changed = asyncio.Event()
         self._arriving = 0
         """Admitted requests whose bodies have been received, and which are not in the queue yet."""
-        self._seconds_a_picture = 1.0
+        self._seconds_per_image = 1.0
 
     def start(self) -> None:
         self._tasks = [asyncio.create_task(worker.keep_running()) for worker in self.workers]
@@ -121,7 +121,7 @@ class Pool:
 
     @property
     def busy(self) -> bool:
-        """Whether pictures wait or are being drawn."""
+        """Whether images wait or are being drawn."""
         return bool(self.waiting) or self.in_flight > 0
 
     def deadline(self) -> float:
@@ -143,7 +143,7 @@ class Pool:
         finally:
             self._arriving -= 1
 
-    def check_capacity(self, pictures: int) -> None:
+    def check_capacity(self, images: int) -> None:
         """Refuse at once what the queue and the workers cannot take."""
         if self.draining:
             raise Refusal("the server is shutting down: ask another one", status=503, retry_after=5)
@@ -154,9 +154,9 @@ class Pool:
                 status=503,
                 retry_after=max(1.0, soonest),
             )
-        if len(self.waiting) + pictures > self.limits.queue:
+        if len(self.waiting) + images > self.limits.queue:
             raise Refusal(
-                f"the queue is full ({len(self.waiting) + self._arriving} pictures waiting, "
+                f"the queue is full ({len(self.waiting) + self._arriving} images waiting, "
                 f"{self.limits.queue} allowed): "
                 "try again later",
                 status=429,
@@ -166,7 +166,7 @@ class Pool:
     def retry_after(self) -> float:
         """Backpressure: seconds until half the queue is drawn, at the rate of the last drawings."""
         capacity = sum(worker.capacity for worker in self.workers if worker.state is WorkerState.READY) or 1
-        wait = self._seconds_a_picture * max(1, len(self.waiting) // 2) / capacity
+        wait = self._seconds_per_image * max(1, len(self.waiting) // 2) / capacity
         return float(min(max(1, math.ceil(wait)), LONGEST_RETRY_AFTER_SECONDS))
 
     async def loaded_facts(self, ends_at: float | None = None) -> ServiceFacts:
@@ -180,7 +180,7 @@ class Pool:
         except TimeoutError:
             raise Refusal("the generator is still being loaded", status=503, retry_after=30) from None
 
-    async def draw(self, drawings: Sequence[Drawing], ends_at: float | None = None) -> list[DrawnPicture]:
+    async def draw(self, drawings: Sequence[Drawing], ends_at: float | None = None) -> list[DrawnImage]:
         """Draw all of these or raise; a caller that stops waiting takes them out of the queue."""
         self.check_capacity(len(drawings))
         loop = asyncio.get_running_loop()
@@ -195,7 +195,7 @@ class Pool:
                 return await asyncio.gather(*(ticket.answer for ticket in tickets))
         except TimeoutError:
             raise Refusal(
-                f"the picture was not drawn within {self.limits.deadline_seconds:g} s", status=504
+                f"the image was not drawn within {self.limits.deadline_seconds:g} s", status=504
             ) from None
         finally:
             for ticket in tickets:
@@ -241,9 +241,9 @@ class Pool:
     def drawing_ended(self, worker: Worker, ticket: Ticket) -> None:
         if ticket.answer.done() and not ticket.answer.cancelled() and ticket.answer.exception() is None:
             seconds = ticket.answer.result().seconds
-            self._seconds_a_picture += 0.2 * (seconds - self._seconds_a_picture)
+            self._seconds_per_image += 0.2 * (seconds - self._seconds_per_image)
             if self.observer:
-                self.observer.picture_drawn(worker.number, seconds)
+                self.observer.image_drawn(worker.number, seconds)
         self._dispatch()
 
     def worker_died(self, worker: Worker, tickets: list[Ticket]) -> None:
@@ -259,7 +259,7 @@ class Pool:
             else:
                 ticket.answer.set_exception(
                     Refusal(
-                        "two workers died while they drew this picture: if it happens again, the picture "
+                        "two workers died while they drew this image: if it happens again, the image "
                         "is the cause",
                         status=503,
                         retry_after=30,
@@ -297,5 +297,5 @@ class Pool:
             return
         ticket.ends_at = min(ticket.ends_at, now)
         ticket.answer.set_exception(
-            Refusal(f"the generator did not draw the picture within {limit:g} s", status=504)
+            Refusal(f"the generator did not draw the image within {limit:g} s", status=504)
         )

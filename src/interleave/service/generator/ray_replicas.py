@@ -1,8 +1,8 @@
 """`interleave serve generator --on ray`: the generator as replicas of a Ray Serve deployment.
 
-Our server keeps the wires, the queue and the limits. Its worker hands every picture to the deployment, which
+Our server keeps the wires, the queue and the limits. Its worker hands every image to the deployment, which
 spreads them over the replicas of the cluster, starts replicas anew where a node is lost, and adds some while
-pictures wait. A picture whose replica is lost is drawn again by another one, with the same seed.
+images wait. An image whose replica is lost is drawn again by another one, with the same seed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("interleave.service")
 PREFIX = "ray?"
 PER_REPLICA = 4
-"""Pictures that a replica is given at once, where its generator does not say."""
+"""Images that a replica is given at once, where its generator does not say."""
 LOST_SECONDS = 120.0
-"""How long a picture waits for a replica after its own was lost."""
+"""How long an image waits for a replica after its own was lost."""
 OBJECT_STORE_BYTES = 400_000_000
 
 
@@ -39,7 +39,7 @@ class RayReplicas:
     generator: str
     replicas: int = 1
     most: int | None = None
-    """Replicas are added up to so many while pictures wait; None: never."""
+    """Replicas are added up to so many while images wait; None: never."""
     gpus: float = 0.0
     """Of each replica."""
 
@@ -71,7 +71,7 @@ class Replica:
         return self.generator.capabilities, settings_of(self.generator)
 
     async def draw(self, request: ImageRequest) -> tuple[Image | None, dict[str, Any]]:
-        """The picture; or how it failed, in a form that any process can read."""
+        """The image; or how it failed, in a form that any process can read."""
         try:
             return await self.generator.generate(request), {}
         except BackendError as error:
@@ -122,7 +122,7 @@ class RayGenerator:
             except self._ray.exceptions.RayTaskError as error:
                 raise BackendError(f"the replica failed: {error.cause!r}") from None
             except self._ray.exceptions.RayError as error:  # its node or process is gone
-                log.warning("a replica was lost, its picture is drawn again: %s", _first_line(error))
+                log.warning("a replica was lost, its image is drawn again: %s", _first_line(error))
             else:
                 drawn, failure = answer
                 if drawn is not None:

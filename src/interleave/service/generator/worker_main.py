@@ -39,20 +39,20 @@ BAND_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class WorkerCommand:
-    """A command of the server, with the pictures that came with it."""
+    """A command of the server, with the images that came with it."""
 
     header: dict[str, Any]
-    pictures: tuple[Image.Image, ...] = ()
+    images: tuple[Image.Image, ...] = ()
 
     def request(self) -> ImageRequest:
-        """The picture that it asks for; the mask is the last of its pictures."""
-        header, sources, mask = self.header, self.pictures, None
+        """The image that it asks for; the mask is the last of its images."""
+        header, sources, mask = self.header, self.images, None
         if header["has_mask"]:
             *rest, mask = sources
             sources = tuple(rest)
         named = header["settings"]
         size = tuple(named["size"]) if "size" in named else None
-        settings = backends.PictureSettings(**named | {"size": size})
+        settings = backends.ImageSettings(**named | {"size": size})
         return ImageRequest(header["prompt"], header["seed"], sources, mask=mask, settings=settings)
 
 
@@ -85,7 +85,7 @@ class WorkerLoop:
         await self._send({"event": "ready", **_facts(generator)})
         while (command := await following) is not None:
             self._follow(command, generator)
-            del command  # frees its pictures while the next command is awaited
+            del command  # frees its images while the next command is awaited
             following = asyncio.ensure_future(read_command(self.reader))
 
     def _follow(self, command: WorkerCommand, generator: ImageGenerator) -> None:
@@ -104,17 +104,17 @@ class WorkerLoop:
             output = OutputFormat(**command.header["output"])
             request = command.request()
             backends.check_extras(request, generator.capabilities)
-            image = _picture(await generator.generate(request))
+            image = _image(await generator.generate(request))
             del command, request
             drawn = time.monotonic() - started
-            # The generator is free for the next picture while this one is written.
+            # The generator is free for the next image while this one is written.
             await self._send({"event": "free", "id": number})
             data = await asyncio.to_thread(output.encode, image)
         except asyncio.CancelledError:
             await self._send({"event": "cancelled", "id": number})
         except Exception as error:  # a plugin's generator may raise anything; the worker goes on
             if not isinstance(error, InterleaveError):
-                log.exception("the generator failed on a picture")
+                log.exception("the generator failed on an image")
             await self._send({"event": "error", "id": number, **_described(error)})
         else:
             header = {"event": "drawn", "id": number, "size": list(image.size)}
@@ -126,31 +126,31 @@ class WorkerLoop:
 
 
 async def read_command(reader: asyncio.StreamReader) -> WorkerCommand | None:
-    """The next command with its pictures, or None when the server is gone."""
+    """The next command with its images, or None when the server is gone."""
     found = await read_header(reader)
     if found is None:
         return None
     header, _ = found
     try:
-        pictures = [await _read_picture(reader, *size) for size in header.get("pictures", ())]
+        images = [await _read_image(reader, *size) for size in header.get("pictures", ())]
     except asyncio.IncompleteReadError:
         return None
-    return WorkerCommand(header, tuple(pictures))
+    return WorkerCommand(header, tuple(images))
 
 
-async def _read_picture(reader: asyncio.StreamReader, width: int, height: int) -> Image.Image:
-    """A picture, read in bands: read whole it would be in memory three times."""
-    picture = Image.new("RGB", (width, height))
+async def _read_image(reader: asyncio.StreamReader, width: int, height: int) -> Image.Image:
+    """An image, read in bands: read whole it would be in memory three times."""
+    image = Image.new("RGB", (width, height))
     rows = max(1, BAND_BYTES // (3 * width))
     for top in range(0, height, rows):
         size = (width, min(rows, height - top))
-        picture.paste(Image.frombytes("RGB", size, await reader.readexactly(3 * size[0] * size[1])), (0, top))
-    return picture
+        image.paste(Image.frombytes("RGB", size, await reader.readexactly(3 * size[0] * size[1])), (0, top))
+    return image
 
 
-def _picture(drawn: object) -> Image.Image:
+def _image(drawn: object) -> Image.Image:
     if not isinstance(drawn, Image.Image):
-        raise BackendError(f"the generator returned a {type(drawn).__name__}, not a picture")
+        raise BackendError(f"the generator returned a {type(drawn).__name__}, not an image")
     if images.too_large(drawn.size):
         raise BackendError(f"the generator drew {drawn.width}×{drawn.height} pixels, which is too large")
     return drawn

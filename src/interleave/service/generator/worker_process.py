@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from interleave import ConfigurationError, GeneratorCapabilities, InterleaveError
 from interleave.plugin import redaction
 from interleave.service.generator.config import visible_devices
-from interleave.service.generator.messages import Drawing, DrawnPicture, ServiceFacts
+from interleave.service.generator.messages import Drawing, DrawnImage, ServiceFacts
 from interleave.service.generator.worker_protocol import (
     READ_AHEAD_BYTES,
     Frame,
@@ -66,7 +66,7 @@ class Ticket:
 
     number: int
     drawing: Drawing
-    answer: asyncio.Future[DrawnPicture]
+    answer: asyncio.Future[DrawnImage]
     ends_at: float
     """The deadline, by the loop's clock."""
     deaths: int = 0
@@ -79,8 +79,8 @@ class Ticket:
 
     @property
     def source_bytes(self) -> int:
-        """What its source pictures take in a worker."""
-        return sum(WORKER_BYTES * source.width * source.height for source in self.drawing.pictures)
+        """What its source images take in a worker."""
+        return sum(WORKER_BYTES * source.width * source.height for source in self.drawing.images)
 
 
 class WorkerListener(Protocol):
@@ -106,7 +106,7 @@ class Worker:
     silence_seconds: float = 10.0
     """How long its process may make no progress before it counts as hung."""
     source_limit: int | None = None
-    """How many bytes of source pictures it may hold, unless a single drawing has more."""
+    """How many bytes of source images it may hold, unless a single drawing has more."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     state: WorkerState = WorkerState.LOADING
@@ -179,10 +179,10 @@ class Worker:
             "seed": drawing.seed,
             "output": asdict(drawing.output),
             "settings": drawing.settings.named,
-            "pictures": [[picture.width, picture.height] for picture in drawing.pictures],
+            "pictures": [[image.width, image.height] for image in drawing.images],
             "has_mask": drawing.mask is not None,
         }
-        self._post(header, *(picture.data for picture in drawing.pictures))
+        self._post(header, *(image.data for image in drawing.images))
 
     def cancel(self, ticket: Ticket) -> None:
         """Cancel a drawing that no client waits for; its capacity is free when the worker confirms."""
@@ -405,7 +405,7 @@ def _resolve(ticket: Ticket, frame: Frame, worker: Worker) -> None:
     if header["event"] == "drawn":
         width, height = header["size"]
         ticket.answer.set_result(
-            DrawnPicture(
+            DrawnImage(
                 data=frame.payload,
                 width=width,
                 height=height,
@@ -416,7 +416,7 @@ def _resolve(ticket: Ticket, frame: Frame, worker: Worker) -> None:
             )
         )
     elif header["event"] == "cancelled":  # by the generator itself, not at our request
-        ticket.answer.set_exception(Refusal("the generator gave the picture up", status=500))
+        ticket.answer.set_exception(Refusal("the generator gave the image up", status=500))
     elif header["transient"]:
         wait = header["retry_after"] or 1.0
         ticket.answer.set_exception(Refusal(header["message"], status=503, retry_after=wait))

@@ -1,6 +1,6 @@
 """The protocol between the server and a worker process: frames over one socket, heartbeats over another.
 
-A frame is a small JSON header and a payload of bytes: pictures travel beside the JSON, and nothing that is
+A frame is a small JSON header and a payload of bytes: images travel beside the JSON, and nothing that is
 read here can turn into code. Large payloads are written in chunks, as fast as the other end reads, so that
 neither end holds a second copy.
 

@@ -1,6 +1,6 @@
-"""Source pictures: what decoding one costs, by its header alone, and decoding within the memory budget.
+"""Source images: what decoding one costs, by its header alone, and decoding within the memory budget.
 
-The factors are what Pillow was measured to take for the costliest picture of each format: with transparency,
+The factors are what Pillow was measured to take for the costliest image of each format: with transparency,
 EXIF rotation, progressive scans, 16 bits a channel. Of an animation only the first frame is decoded.
 """
 
@@ -42,8 +42,8 @@ _MAX_SEGMENTS = 100_000
 
 
 @dataclass(frozen=True)
-class RawPicture:
-    """A source picture as plain RGB bytes: decoded once by the server, sent to a worker as it is."""
+class RawImage:
+    """A source image as plain RGB bytes: decoded once by the server, sent to a worker as it is."""
 
     width: int
     height: int
@@ -51,8 +51,8 @@ class RawPicture:
 
 
 @dataclass(frozen=True)
-class EncodedPicture:
-    """A picture as it was sent, and the parameter that it came in."""
+class EncodedImage:
+    """An image as it was sent, and the parameter that it came in."""
 
     data: bytes
     name: str
@@ -61,7 +61,7 @@ class EncodedPicture:
 
     @property
     def pixels(self) -> int:
-        """An upper bound of the pixels decoded; larger pictures are refused by their header."""
+        """An upper bound of the pixels decoded; larger images are refused by their header."""
         magic = _MAGIC.match(self.data)
         if magic is None:
             return 0  # refused by its first bytes
@@ -78,13 +78,13 @@ class EncodedPicture:
         return int(cost.bytes_a_pixel * self.pixels) + cost.copies * len(self.data)
 
 
-def decoding_bytes(pictures: Sequence[EncodedPicture]) -> int:
-    """Memory to decode these pictures one after another and keep them all, here or in a worker."""
+def decoding_bytes(images: Sequence[EncodedImage]) -> int:
+    """Memory to decode these images one after another and keep them all, here or in a worker."""
     kept, most = 0, 0
-    for picture in pictures:
-        most = max(most, kept + picture.working_bytes)
-        kept += RAW_BYTES * picture.pixels
-    return max(most, WORKER_BYTES * sum(picture.pixels for picture in pictures))
+    for image in images:
+        most = max(most, kept + image.working_bytes)
+        kept += RAW_BYTES * image.pixels
+    return max(most, WORKER_BYTES * sum(image.pixels for image in images))
 
 
 def _png_size(data: bytes) -> tuple[int, int] | None:
@@ -127,21 +127,21 @@ _SIZES = {"PNG": _png_size, "JPEG": _jpeg_size, "WEBP": _webp_size}
 
 
 class Decoder:
-    """Decodes source pictures for all requests of a server, one at a time."""
+    """Decodes source images for all requests of a server, one at a time."""
 
     def __init__(self) -> None:
         self._one_at_a_time = asyncio.Lock()
 
     async def decode(
-        self, pictures: Sequence[EncodedPicture], lease: MemoryLease, ends_at: float
-    ) -> tuple[RawPicture, ...]:
-        """Reserve memory, then decode; the lease keeps what the decoded pictures take."""
-        await lease.reserve(decoding_bytes(pictures), ends_at)
+        self, images: Sequence[EncodedImage], lease: MemoryLease, ends_at: float
+    ) -> tuple[RawImage, ...]:
+        """Reserve memory, then decode; the lease keeps what the decoded images take."""
+        await lease.reserve(decoding_bytes(images), ends_at)
         decoded = []
-        for picture in pictures:
+        for image in images:
             async with self._one_at_a_time:
-                decoded.append(await finish_despite_cancel(asyncio.to_thread(_decode, picture)))
-        lease.keep(sum(len(picture.data) for picture in decoded))
+                decoded.append(await finish_despite_cancel(asyncio.to_thread(_decode, image)))
+        lease.keep(sum(len(image.data) for image in decoded))
         return tuple(decoded)
 
 
@@ -162,12 +162,12 @@ def _mask_of_transparency(image: Image) -> Image:
     return mask
 
 
-def _decode(picture: EncodedPicture) -> RawPicture:
+def _decode(encoded: EncodedImage) -> RawImage:
     try:
-        if picture.transparent_mask:
-            image = images.decode_picture(picture.data, name=picture.name, convert=_mask_of_transparency)
+        if encoded.transparent_mask:
+            image = images.decode_image(encoded.data, name=encoded.name, convert=_mask_of_transparency)
         else:
-            image = images.decode_picture(picture.data, name=picture.name)
+            image = images.decode_image(encoded.data, name=encoded.name)
     except InputError as error:
-        raise Refusal(str(error), parameter=picture.name) from None
-    return RawPicture(image.width, image.height, image.tobytes())
+        raise Refusal(str(error), parameter=encoded.name) from None
+    return RawImage(image.width, image.height, image.tobytes())

@@ -1,7 +1,7 @@
 """The memory budget of all requests, reserved before it is used.
 
 Bodies are counted as they arrive, and refused when the budget is spent. Parsing a body and decoding its
-pictures take many times its size: that is reserved beforehand, and a request that finds no room waits in a
+images take many times its size: that is reserved beforehand, and a request that finds no room waits in a
 queue. A request never holds one reservation while it waits for another, so the queue always moves.
 """
 
@@ -46,7 +46,7 @@ class MemoryBudget:
         self.most_for_bodies = limit // 4
         self.most_for_work = limit - limit // 4
         self.most_for_one = limit // 2
-        """What one request may reserve; also the most bytes of source pictures in one worker."""
+        """What one request may reserve; also the most bytes of source images in one worker."""
         self.bodies = 0
         self.work = 0
         self.arriving: set[Body] = set()
@@ -89,7 +89,7 @@ class MemoryBudget:
         if size > self.most_for_one:
             raise Refusal(
                 f"this request needs {_megabytes(size)} of memory to be read and decoded, and one may take "
-                f"{_megabytes(self.most_for_one)}: send fewer or smaller pictures, or start the server with "
+                f"{_megabytes(self.most_for_one)}: send fewer or smaller images, or start the server with "
                 "a larger --memory",
                 status=413,
             )
@@ -106,7 +106,7 @@ class MemoryBudget:
             if not isinstance(error, TimeoutError):
                 raise
             raise Refusal(
-                "there was no room in memory for the pictures of this request: try again later",
+                "there was no room in memory for the images of this request: try again later",
                 status=503,
                 retry_after=self._retry_after(),
             ) from None
@@ -116,7 +116,7 @@ class MemoryBudget:
         self._advance()
 
     def count(self, size: int) -> None:
-        """Count what is already in memory and cannot be refused: drawn pictures."""
+        """Count what is already in memory and cannot be refused: drawn images."""
         self.work += size
 
     def _fits(self, size: int) -> bool:

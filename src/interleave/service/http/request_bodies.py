@@ -19,7 +19,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from interleave.plugin import images
 from interleave.service.http.connection_limits import ThroughputMeter
-from interleave.service.http.decoding import EncodedPicture
+from interleave.service.http.decoding import EncodedImage
 from interleave.service.http.memory import MemoryLease
 from interleave.service.http.refusals import Refusal
 
@@ -184,19 +184,19 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a number")
 
 
-def picture_from_base64(text: object, *, name: str) -> EncodedPicture:
-    """A picture as the reference's API sends it: base64, with or without `data:image/…;base64,`."""
+def image_from_base64(text: object, *, name: str) -> EncodedImage:
+    """An image as the reference's API sends it: base64, with or without `data:image/…;base64,`."""
     if not isinstance(text, str):
-        raise Refusal(f"{name} must be a picture as base64 text", parameter=name)
+        raise Refusal(f"{name} must be an image as base64 text", parameter=name)
     if text.startswith(("http://", "https://")):
-        raise Refusal(f"{name}: send the picture itself; nothing is fetched from the web", parameter=name)
+        raise Refusal(f"{name}: send the image itself; nothing is fetched from the web", parameter=name)
     start = _DATA_URL.match(text)
     coded = text[start.end() :] if start else text
     try:
         data = base64.b64decode(coded.translate(_BLANKS) if "\n" in coded else coded, validate=True)
     except ValueError:
         raise Refusal(f"{name} is not base64", parameter=name) from None
-    return EncodedPicture(data, name)
+    return EncodedImage(data, name)
 
 
 async def read_form(request: Request) -> ReceivedBody:
@@ -259,7 +259,7 @@ async def _file_bytes(name: str, file: UploadFile) -> bytes:
     data = await file.read(images.MAX_BYTES + 1)
     if len(data) > images.MAX_BYTES:
         raise Refusal(
-            f"{name[:60]}: a picture may have at most {images.MAX_BYTES:,} bytes",
+            f"{name[:60]}: an image may have at most {images.MAX_BYTES:,} bytes",
             status=413,
             parameter=name[:60],
         )

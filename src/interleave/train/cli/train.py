@@ -64,7 +64,7 @@ LoraRank = Annotated[
     int | None, typer.Option(min=0, help="Train a LoRA adapter of this rank; 0: all weights.")
 ]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seeds the order of rows and all sampling.")]
-Workers = Annotated[int | None, typer.Option(min=0, help="Processes that decode pictures and make batches.")]
+Workers = Annotated[int | None, typer.Option(min=0, help="Processes that decode images and make batches.")]
 MaxMinutes = Annotated[float | None, typer.Option(min=0, help="Save and stop after this many minutes.")]
 ReportTo = Annotated[
     list[str] | None,
@@ -160,7 +160,7 @@ def grpo(
         str | None, typer.Option(metavar="SPEC", help="The model that draws refined prompts again.")
     ] = None,
     scorer: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="The model that scores the pictures, or oracle.")
+        str | None, typer.Option(metavar="SPEC", help="The model that scores the images, or oracle.")
     ] = None,
     prompts: Annotated[
         str | None, typer.Option(metavar="PACK", help="The prompt pack of the rows and the scorer.")

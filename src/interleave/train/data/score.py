@@ -124,7 +124,7 @@ class ScoringJob:
         return self.trajectory.name, self.step.plan.number, self.attempt.number
 
     def load_images(self) -> CriticInput:
-        """The scorer's input with its pictures loaded; raises `MissingPicture` when one is missing."""
+        """The scorer's input with its images loaded; raises `MissingImage` when one is missing."""
         seen = self.trajectory.critic_input(self.step, self.attempt)
         seen.before.load()
         seen.after.load()

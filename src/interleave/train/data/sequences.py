@@ -1,6 +1,6 @@
-"""`data sequences`: each trajectory as one text with pictures in it, for models that generate both.
+"""`data sequences`: each trajectory as one text with images in it, for models that generate both.
 
-`<gthink>` holds the plan's reasoning; each step has `<plan>` with its prompt, `<image>` with a picture and,
+`<gthink>` holds the plan's reasoning; each step has `<plan>` with its prompt, `<image>` with an image and,
 if it has a caption, `<info>`. With reflection every attempt is included in order, each with `<critic>`: its
 reasoning and the next prompt. Every tag is closed. Only trajectories whose steps were all accepted are used.
 """
@@ -27,10 +27,10 @@ from interleave.train.data.select.selection import collections_by_name
 from interleave.train.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
 
 STAGE = "sequences"
-PICTURE = "<image><img_token></image>"
+IMAGE = "<image><img_token></image>"
 SHORT = "ended short"
 NOT_ACCEPTED = "a step was not accepted"
-NOTHING_DRAWN = "no pictures"
+NOTHING_DRAWN = "no images"
 UNREADABLE = "an attempt has no readable verdict"
 RUNS_AT_ONCE = 200
 SHOWN_PROBLEMS = 5
@@ -163,7 +163,7 @@ def why_left_out(trajectory: Trajectory, *, reflection: bool) -> str | None:
 
 
 def sequence(trajectory: Trajectory, *, reflection: bool, folder: Path) -> dict[str, Any]:
-    """A trajectory as one exchange; picture paths are relative to the folder of the file."""
+    """A trajectory as one exchange; image paths are relative to the folder of the file."""
     record = trajectory.record
     names = [part.image for part in record.request if part.image]
     asked = "".join(_request_text(part) for part in record.request)
@@ -182,7 +182,7 @@ def sequence(trajectory: Trajectory, *, reflection: bool, folder: Path) -> dict[
 
 
 def _request_text(part: journal.RequestPart) -> str:
-    return PICTURE if part.image else _escape_tags(part.text or "")
+    return IMAGE if part.image else _escape_tags(part.text or "")
 
 
 def _step_text(
@@ -191,7 +191,7 @@ def _step_text(
     if step.plan.prompt is not None:
         yield f"<plan>{_escape_tags(step.plan.prompt)}</plan>"
     for attempt in attempts:
-        yield PICTURE
+        yield IMAGE
         if reflection and attempt.verdict is not None:
             refined = attempt.verdict.refined_prompt or ""
             answer = {"success": attempt.verdict.accepted, "refine_prompt": _escape_tags(refined)}
@@ -207,10 +207,10 @@ def _is_readable(attempt: runs.AttemptRecord) -> bool:
 
 
 def _path(trajectory: Trajectory, name: str, folder: Path) -> str:
-    """The path of a picture; its header is read, so that a missing file fails now and not during training."""
-    picture = trajectory.picture(name)
-    _ = picture.size
-    return os.path.relpath(picture.path, folder)
+    """The path of an image; its header is read, so that a missing file fails now and not during training."""
+    image = trajectory.image(name)
+    _ = image.size
+    return os.path.relpath(image.path, folder)
 
 
 def _escape_tags(text: str) -> str:

@@ -3,7 +3,7 @@
 A collection is a folder with run folders somewhere below it. A run is named by its folder's path relative to
 the collection, so that every stage uses the same name wherever the collection is. Links are not followed.
 
-Pictures stay in their files until their pixels are needed: the functions that build a model's input take
+Images stay in their files until their pixels are needed: the functions that build a model's input take
 images, and the rows of a million attempts are built by those same functions without decoding one.
 """
 
@@ -27,16 +27,16 @@ from interleave import (
     CriticInput,
     GeneratorCapabilities,
     GivenAsset,
+    ImagePart,
     InputError,
     InterleaveError,
-    Picture,
     Request,
     RunError,
     RunRecord,
     Slot,
     Text,
 )
-from interleave.plugin import PictureStore, count, critic_input, errors, runs, text
+from interleave.plugin import ImageStore, count, critic_input, errors, runs, text
 
 _HEADER = struct.Struct(">8s4x4sII")
 log = logging.getLogger(__name__)
@@ -48,14 +48,14 @@ UNNAMABLE = "in a folder whose name is not valid Unicode"
 _ANY_NUMBER_OF_SOURCES = GeneratorCapabilities(max_sources=sys.maxsize)
 
 
-class StoredPicture(Image.Image):
-    """A picture of a run folder, read when its size or its pixels are first needed.
+class StoredImage(Image.Image):
+    """An image of a run folder, read when its size or its pixels are first needed.
 
     It is an `Image`, because messages and critic inputs hold images. Like an image plugin of Pillow it sets
     `_mode` and `_size` and overrides `load`.
     """
 
-    def __init__(self, store: PictureStore, name: str) -> None:
+    def __init__(self, store: ImageStore, name: str) -> None:
         super().__init__()
         self._mode = "RGB"
         self.store = store
@@ -72,10 +72,10 @@ class StoredPicture(Image.Image):
         return self._size
 
     def load(self) -> Any:
-        """Decode the file; raises `MissingPicture` when it is missing or altered."""
+        """Decode the file; raises `MissingImage` when it is missing or altered."""
         if self._im is None:
-            picture = self.store.get(self.name)
-            self._im, self._size = picture.im, picture.size
+            image = self.store.get(self.name)
+            self._im, self._size = image.im, image.size
         return super().load()
 
 
@@ -87,11 +87,11 @@ def _size_in_header(path: Path) -> tuple[int, int]:
         finally:
             os.close(file)
     except OSError:
-        raise errors.MissingPicture(path, "is missing") from None
+        raise errors.MissingImage(path, "is missing") from None
     except struct.error:
-        raise errors.MissingPicture(path, "has been altered") from None
+        raise errors.MissingImage(path, "has been altered") from None
     if chunk != b"IHDR" or not width or not height:
-        raise errors.MissingPicture(path, "has been altered")
+        raise errors.MissingImage(path, "has been altered")
     return width, height
 
 
@@ -107,31 +107,31 @@ class Trajectory:
     """SHA-256 of the file that the record was read from."""
 
     @cached_property
-    def store(self) -> PictureStore:
-        return PictureStore(self.folder)
+    def store(self) -> ImageStore:
+        return ImageStore(self.folder)
 
-    def picture(self, name: str) -> StoredPicture:
-        """A picture of the record, not read yet; all current users of one picture share one object."""
-        picture = self._pictures.get(name)
-        if picture is None:
-            picture = self._pictures[name] = StoredPicture(self.store, name)
-        return picture
+    def image(self, name: str) -> StoredImage:
+        """An image of the record, not read yet; all current users of one image share one object."""
+        image = self._images.get(name)
+        if image is None:
+            image = self._images[name] = StoredImage(self.store, name)
+        return image
 
     @cached_property
-    def _pictures(self) -> WeakValueDictionary[str, StoredPicture]:
+    def _images(self) -> WeakValueDictionary[str, StoredImage]:
         return WeakValueDictionary()
 
     @cached_property
     def request(self) -> Request:
-        """The user's request, its pictures not read yet."""
+        """The user's request, its images not read yet."""
         return Request(
             tuple(
-                Picture(self.picture(part.image)) if part.image else Text(part.text or "")
+                ImagePart(self.image(part.image)) if part.image else Text(part.text or "")
                 for part in self.record.request
             ),
             tuple(
                 GivenAsset(
-                    each.name, self.picture(each.image) if each.image else None, each.kind, each.description
+                    each.name, self.image(each.image) if each.image else None, each.kind, each.description
                 )
                 for each in self.record.assets
             ),
@@ -139,16 +139,16 @@ class Trajectory:
 
     def sources_of(
         self, step: runs.StepRecord, attempt: runs.AttemptRecord | None = None
-    ) -> tuple[StoredPicture, ...]:
-        """The pictures a step, or one of its attempts, was drawn from, oldest first; none: text-to-image.
+    ) -> tuple[StoredImage, ...]:
+        """The images a step, or one of its attempts, was drawn from, oldest first; none: text-to-image.
 
-        With the rule `history` these are all pictures so far. The generator used the latest of them, up to
+        With the rule `history` these are all images so far. The generator used the latest of them, up to
         its own limit, and a redraw does the same.
         """
         if (
             attempt is not None and attempt.sources is not None
         ):  # a person has decided about a step before it since
-            return tuple(map(self.picture, attempt.sources))
+            return tuple(map(self.image, attempt.sources))
         return self._starts[step.plan.number].sources
 
     def critic_input(self, step: runs.StepRecord, attempt: runs.AttemptRecord) -> CriticInput:
@@ -160,7 +160,7 @@ class Trajectory:
             aim if superseded or start is None else start.prompt,
             attempt.prompt,
             self.sources_of(step, attempt) if superseded or start is None else start.before,
-            self.picture(attempt.image),
+            self.image(attempt.image),
             Slot(step.plan.number, attempt.number),
         )
 
@@ -174,33 +174,33 @@ class Trajectory:
             yield from ((step, attempt) for attempt in step.attempts if not attempt.inherited)
 
     @cached_property
-    def _starts(self) -> dict[int, runs.Start[StoredPicture]]:
-        """What each step was drawn from, by replaying the run's source rule on unread pictures."""
-        given = tuple(self.picture(part.image) for part in self.record.request if part.image)
-        pictures = runs.SourcePictures(
+    def _starts(self) -> dict[int, runs.Start[StoredImage]]:
+        """What each step was drawn from, by replaying the run's source rule on unread images."""
+        given = tuple(self.image(part.image) for part in self.record.request if part.image)
+        images = runs.SourceImages(
             given,
             self.record.config.sources,
             _ANY_NUMBER_OF_SOURCES,
-            assets={each.name: self.picture(each.image) for each in self.record.assets if each.image},
+            assets={each.name: self.image(each.image) for each in self.record.assets if each.image},
             anchor_every=self.record.config.remedies.anchor_every,
         )
         if self.record.plan is not None:
-            pictures.check_plan(self.record.plan)
+            images.check_plan(self.record.plan)
         starts = {}
         for step in self.record.steps:
             if not step.attempts:
                 continue
             try:
-                starts[step.plan.number] = pictures.start_of(step.plan, anew=step.anew)
+                starts[step.plan.number] = images.start_of(step.plan, anew=step.anew)
             except KeyError as missing:
                 if all(attempt.sources is not None for attempt in step.attempts):
                     continue  # it ended short before its sources were drawn again
                 raise RunError(
                     f"{self.folder} is damaged: step {step.plan.number} starts from step {missing}, which "
-                    "has no picture"
+                    "has no image"
                 ) from None
             if step.attempt is not None:
-                pictures.add(step.plan.number, self.picture(step.attempt.image))
+                images.add(step.plan.number, self.image(step.attempt.image))
         return starts
 
 

@@ -2,12 +2,12 @@
 
 A reply is rewarded for its format, for its judgement, and for what a redraw with its prompt changes:
 
-- the picture was right, or the critic accepted a wrong one: nothing is drawn, no change (for the latter,
+- the image was right, or the critic accepted a wrong one: nothing is drawn, no change (for the latter,
   `Weights.accepted_failures` may ask for a redraw);
-- the picture was wrong and the critic rejected it: its refined prompt is drawn from the same sources, with
+- the image was wrong and the critic rejected it: its refined prompt is drawn from the same sources, with
   one seed for the whole group, and scored against the planned prompt.
 
-A rejection without a refined prompt redraws the prompt that drew the picture; the pipeline would go back to
+A rejection without a refined prompt redraws the prompt that drew the image; the pipeline would go back to
 the planned prompt instead (`pipeline.next_prompt`).
 """
 
@@ -27,7 +27,7 @@ from interleave.train.rewards.redraws import Redraw, Redrawer, RedrawRequest
 from interleave.train.rewards.samples import Case, Result, Sample, Timing
 
 CONCURRENCY = 64
-ABOUT_THE_PROMPT = (Failure.REFUSED, Failure.INVALID, Failure.NO_PICTURE)
+ABOUT_THE_PROMPT = (Failure.REFUSED, Failure.INVALID, Failure.NO_IMAGE)
 """Failures that another try with the same prompt would repeat."""
 
 
@@ -134,8 +134,8 @@ class RewardCore:
             semantics=semantics,
             quality=quality,
         )
-        picture = redraw.picture if redraw else None
-        return Result(total(parts, self.weights), parts, case, judged=judged, scores=scores, picture=picture)
+        image = redraw.image if redraw else None
+        return Result(total(parts, self.weights), parts, case, judged=judged, scores=scores, image=image)
 
 
 def group_seed(seed: int, step: int, row: str) -> int:

@@ -6,9 +6,9 @@ with accuracy 0 or 1, and semantics = ((new − old)/10 + 1)/2, from 0 to 1, 0.5
 Plain, as the paper prints it:  0.5·format + 0.5·(α·accuracy + (1 − α)·step)
 with accuracy −1 or 0, and step the difference of the scores in points.
 
-With `false_alarm` above 0, refusing a right picture takes so much off accuracy besides. Where advantages are
+With `false_alarm` above 0, refusing a right image takes so much off accuracy besides. Where advantages are
 divided by their deviation within a group (`Scale`), that has hardly an effect: readable replies about a right
-picture have one of two rewards.
+image have one of two rewards.
 
 A group is all replies to one prompt. Failed samples are left out of it: its sums are exact (`math.fsum`), so
 that a sample's advantage is, to the last digit, the one it would have in a group without the failed ones.
@@ -44,11 +44,11 @@ class Weights(Value):
     semantics: float = Field(default=0.6, ge=0)
     quality: float = Field(default=0.2, ge=0)
     false_alarm: float = Field(default=0.0, ge=0)
-    """What refusing a right picture costs besides, in units of accuracy."""
+    """What refusing a right image costs besides, in units of accuracy."""
     alpha: float = Field(default=0.2, ge=0, le=1)
     """The plain form's share of accuracy."""
     accepted_failures: Literal["no_change", "redraw"] = "no_change"
-    """What a reply that accepts a wrong picture is worth: nothing changes, as in use; or, as the reference's
+    """What a reply that accepts a wrong image is worth: nothing changes, as in use; or, as the reference's
     code has it, its prompt is drawn and scored although no run would draw it."""
 
 

@@ -1,7 +1,7 @@
 """Failing rewards: which samples of a step to learn from, and when failures stop the training.
 
-Only a reply that rejects a wrong picture has something drawn, so only such replies can fail. Masking just the
-failed ones would keep every reply that accepted the wrong picture and few that rejected it, and teach the
+Only a reply that rejects a wrong image has something drawn, so only such replies can fail. Masking just the
+failed ones would keep every reply that accepted the wrong image and few that rejected it, and teach the
 critic to accept (survivorship bias). Failures are therefore measured against the redraws needed: above one
 limit the whole group is left out, above another the whole step, and when that goes on, training stops.
 """

@@ -32,7 +32,7 @@ MOST_KEPT = 1024
 
 @dataclass(frozen=True)
 class RedrawRequest:
-    """One picture to redraw and score."""
+    """One image to redraw and score."""
 
     planned_prompt: str
     prompt: str
@@ -42,16 +42,16 @@ class RedrawRequest:
     @property
     def key(self) -> str:
         """The content of the request: equal requests have equal results."""
-        pictures = [images.pixel_digest(picture) for picture in self.sources]
-        content = "\x00".join([self.planned_prompt, self.prompt, str(self.seed), *pictures])
+        digests = [images.pixel_digest(source) for source in self.sources]
+        content = "\x00".join([self.planned_prompt, self.prompt, str(self.seed), *digests])
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)
 class Redraw:
-    """A picture and its scores."""
+    """An image and its scores."""
 
-    picture: Image
+    image: Image
     scores: Scores
     drawing: float
     scoring: float
@@ -69,7 +69,7 @@ class Redrawer:
         self._waiting: dict[str, int] = {}
 
     async def redraw(self, request: RedrawRequest) -> tuple[Redraw, bool]:
-        """The picture and its scores, and whether they come from the cache; raises what failed."""
+        """The image and its scores, and whether they come from the cache; raises what failed."""
         key = request.key
         if kept := self._kept.get(key):
             self._kept.move_to_end(key)
@@ -104,11 +104,11 @@ class Redrawer:
     async def _make(self, wanted: RedrawRequest) -> Redraw:
         started = time.monotonic()
         request = ImageRequest(wanted.prompt, wanted.seed, wanted.sources)
-        picture = _picture(await self.generator.generate(request))
+        image = _image(await self.generator.generate(request))
         drawn = time.monotonic()
-        seen = critic_input(wanted.planned_prompt, wanted.prompt, wanted.sources, picture)
+        seen = critic_input(wanted.planned_prompt, wanted.prompt, wanted.sources, image)
         scores = checked_scores(await self.scorer.score(seen))
-        return Redraw(picture, scores, drawn - started, time.monotonic() - drawn)
+        return Redraw(image, scores, drawn - started, time.monotonic() - drawn)
 
 
 def load_redrawer(generator: str, scorer: str, pack: PromptPack) -> Redrawer:
@@ -137,11 +137,11 @@ def _retrieve(task: asyncio.Task[Redraw]) -> None:
         task.exception()
 
 
-def _picture(drawn: Any) -> Image:
+def _image(drawn: Any) -> Image:
     from PIL.Image import Image
 
     if not isinstance(drawn, Image):
-        raise BackendError(f"the generator returned a {type(drawn).__name__}, not a picture")
+        raise BackendError(f"the generator returned a {type(drawn).__name__}, not an image")
     if images.too_large(drawn.size):
         raise BackendError(f"the generator drew {drawn.width}×{drawn.height} pixels, more than is allowed")
     return drawn if drawn.mode == "RGB" else images.as_rgb(drawn)

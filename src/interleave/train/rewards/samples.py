@@ -24,16 +24,16 @@ class Sample:
     id: str
     planned_prompt: str
     used_prompt: str
-    """The prompt that drew the picture the critic judges."""
+    """The prompt that drew the image the critic judges."""
     sources: tuple[Image, ...]
     """What a redraw starts from; empty for text-to-image."""
     success: bool
     previous: Scores
-    """The scores of that picture: what a redraw is measured against."""
+    """The scores of that image: what a redraw is measured against."""
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Sample:
-        """The sample in a row whose pictures are decoded; raises `InputError` that says what is wrong."""
+        """The sample in a row whose images are decoded; raises `InputError` that says what is wrong."""
         try:
             return cls(
                 id=str(row["id"]),
@@ -60,9 +60,9 @@ class Case(StrEnum):
     """How a reply was rewarded."""
 
     SUCCESS = "success"
-    """The picture was right: nothing is redrawn, for the whole group."""
+    """The image was right: nothing is redrawn, for the whole group."""
     ACCEPTED_FAILURE = "accepted_failure"
-    """The picture was wrong and the critic accepted it: nothing is redrawn."""
+    """The image was wrong and the critic accepted it: nothing is redrawn."""
     UNREADABLE = "unreadable"
     """The reply could not be parsed: no judgement, no prompt, nothing redrawn."""
     REDRAWN = "redrawn"
@@ -95,7 +95,7 @@ class Result:
     prompt: str | None = None
     """The prompt of the redraw, where there was one."""
     scores: Scores | None = None
-    picture: Image | None = field(default=None, repr=False)
+    image: Image | None = field(default=None, repr=False)
     timing: Timing = Timing()
     from_cache: bool = False
     blameless: bool = False

@@ -2,7 +2,7 @@
 
 Options come as keyword arguments where a trainer passes them on, else from the environment:
 INTERLEAVE_GENERATOR, INTERLEAVE_SCORER, INTERLEAVE_PROMPTS, INTERLEAVE_IMAGES (the folder that relative paths
-of pictures start from; or ROOT_IMAGE_DIR), INTERLEAVE_REWARD_SEED, INTERLEAVE_CONCURRENCY,
+of images start from; or ROOT_IMAGE_DIR), INTERLEAVE_REWARD_SEED, INTERLEAVE_CONCURRENCY,
 INTERLEAVE_DEADLINE; the weights of the reward as INTERLEAVE_REWARD_FORM, INTERLEAVE_REWARD_ACCEPTED_FAILURES…
 """
 
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interleave import ConfigurationError, InputError, read_picture
+from interleave import ConfigurationError, InputError, read_image
 from interleave.plugin import agents, backends, images, load_pack, runs
 from interleave.train.rewards.core import CONCURRENCY, RewardCore
 from interleave.train.rewards.formula import Weights
@@ -46,7 +46,7 @@ OPTIONS = {
 }
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 60.0
 SWIFT_FOLDER = "ROOT_IMAGE_DIR"
-"""ms-swift's own name for the folder of pictures, which its users set anyway."""
+"""ms-swift's own name for the folder of images, which its users set anyway."""
 
 
 def chosen(options: Mapping[str, Any]) -> dict[str, str]:
@@ -84,34 +84,34 @@ def _core(options: tuple[tuple[str, str], ...], weights: tuple[tuple[str, str], 
 
 
 def sample_of(record: Mapping[str, Any], images: str | None = None) -> Sample:
-    """A sample from a record whose pictures are bytes, paths or pictures."""
-    folder = Path(images or picture_folder() or ".")
-    sources = [as_picture(each, folder) for each in _listed(record.get("sources"))]
+    """A sample from a record whose images are bytes, paths or images."""
+    folder = Path(images or image_folder() or ".")
+    sources = [as_image(each, folder) for each in _listed(record.get("sources"))]
     return Sample.of_row({**record, "sources": sources})
 
 
-def picture_folder() -> str | None:
+def image_folder() -> str | None:
     """The folder that relative paths start from, as the environment names it."""
     return os.environ.get(OPTIONS["images"]) or os.environ.get(SWIFT_FOLDER)
 
 
-def as_picture(stored: Any, folder: Path) -> Image:
-    """A picture in any of the forms that trainers pass."""
+def as_image(stored: Any, folder: Path) -> Image:
+    """An image in any of the forms that trainers pass."""
     from PIL.Image import Image
 
     if isinstance(stored, Image):
         return images.as_rgb(stored)
     if isinstance(stored, bytes):
-        return images.decode_picture(stored)
+        return images.decode_image(stored)
     if isinstance(stored, Mapping):
         if isinstance(stored.get("bytes"), bytes):
-            return images.decode_picture(stored["bytes"])
+            return images.decode_image(stored["bytes"])
         stored = stored.get("image") or stored.get("path")
         if isinstance(stored, Image):
             return images.as_rgb(stored)
     if isinstance(stored, str):
-        return read_picture(folder / stored.removeprefix("file://"))
-    raise InputError(f"a picture of a row comes as a {type(stored).__name__}: bytes or a path are expected")
+        return read_image(folder / stored.removeprefix("file://"))
+    raise InputError(f"an image of a row comes as a {type(stored).__name__}: bytes or a path are expected")
 
 
 def screen(

@@ -1,7 +1,7 @@
 """verl: the advantage estimator `interleave_grpo`, which is its GRPO without the samples whose reward failed.
 
 verl's default trainer drops a sample whose reward function raises and learns from the rest of its group: only
-redraws can fail, so that teaches to accept wrong pictures. Here the reward function marks a failure instead,
+redraws can fail, so that teaches to accept wrong images. Here the reward function marks a failure instead,
 and the estimator, which sees a step whole, does as the rewards for other trainers do: a failed sample counts
 as the mean of its group and has no advantage, a group of which much failed has none throughout, and a step in
 which more than a tenth of all redraws failed ends the training with an error. verl imports this module where

@@ -1,4 +1,4 @@
-"""Made the collection beside it: its pictures are committed, so that no library can change their names."""
+"""Made the collection beside it: its images are committed, so that no library can change their names."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from run_folders import REFUSED, Try, picture, write_run  # noqa: E402
+from run_folders import REFUSED, Try, make_image, write_run  # noqa: E402
 
 if __name__ == "__main__":
     collection = HERE / "collection"
     write_run(collection, "runs/a", [[Try()], [REFUSED, Try(semantics=9.0)], [Try()]])
-    write_run(collection, "runs/b", [[REFUSED, Try()]], request=["Make it red", picture("given"), "please"])
+    write_run(
+        collection, "runs/b", [[REFUSED, Try()]], request=["Make it red", make_image("given"), "please"]
+    )
     write_run(
         collection,
         "runs/c",

@@ -63,6 +63,6 @@ give(
     cut_by_stock=sum(row["input_ids"] != other["input_ids"] for row, other in zip(stock, whole, strict=True)),
     asked=tokenizer.decode(rows[0]["input_ids"]),
     learned=[learned(row, tokenizer) for row in rows],
-    pictures=[len(row["images"] or ()) for row in rows],
+    images=[len(row["images"] or ()) for row in rows],
     trained=(out / "model.safetensors").is_file(),
 )

@@ -16,11 +16,11 @@ from transformers import AutoModelForImageTextToText, AutoProcessor  # noqa: E40
 
 processor = AutoProcessor.from_pretrained(folder)
 model, loading = AutoModelForImageTextToText.from_pretrained(folder, output_loading_info=True)
-picture = Image.new("RGB", (64, 96), "orange")
+image = Image.new("RGB", (64, 96), "orange")
 messages = [
     {
         "role": "user",
-        "content": [{"type": "image", "image": picture}, {"type": "text", "text": "Is this right?"}],
+        "content": [{"type": "image", "image": image}, {"type": "text", "text": "Is this right?"}],
     }
 ]
 inputs = processor.apply_chat_template(

@@ -85,7 +85,7 @@ give(
     version=verl.__version__,
     rows=len(rows),
     asked=processor.apply_chat_template(rows[0]["raw_prompt"], tokenize=False, add_generation_prompt=True),
-    pictures=sum(part["type"] == "image" for turn in rows[0]["raw_prompt"] for part in turn["content"])
+    images=sum(part["type"] == "image" for turn in rows[0]["raw_prompt"] for part in turn["content"])
     if isinstance(rows[0]["raw_prompt"][-1]["content"], list)
     else 0,
     generator=config.reward.custom_reward_function.reward_kwargs.generator,

@@ -56,7 +56,7 @@ def room(brush: Brush) -> None:
         brush.box(column * 0.0741, 0, column * 0.0741 + 0.026, HORIZON, (215, 200, 236))
     _window(brush)
     for left, right in ((0.08, 0.2), (0.81, 0.93)):
-        _picture(brush, left, right)
+        _image(brush, left, right)
     brush.box(0, 0.226, 1, HORIZON, (234, 225, 243))
     brush.box(0, HORIZON - 0.005, 1, HORIZON, (190, 170, 206))
     boards: list[RGB] = [(198, 177, 214), (194, 172, 211), (201, 181, 216)]
@@ -93,7 +93,7 @@ def _window(brush: Brush) -> None:
     brush.stroke([(0.27, 0.012), (0.73, 0.012)], (206, 188, 206), 0.01)
 
 
-def _picture(brush: Brush, left: float, right: float) -> None:
+def _image(brush: Brush, left: float, right: float) -> None:
     brush.box(left, 0.06, right, 0.165, (192, 172, 208))
     brush.box(left + 0.012, 0.072, right - 0.012, 0.153, (238, 231, 236))
     brush.polygon(

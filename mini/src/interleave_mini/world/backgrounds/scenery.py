@@ -15,7 +15,7 @@ HORIZON = 0.25
 
 
 def fade(brush: Brush, top: float, bottom: float, first: RGB, last: RGB) -> None:
-    """A band across the picture that goes softly from one colour to another."""
+    """A band across the image that goes softly from one colour to another."""
     rows = max(1, round((bottom - top) * brush.pixels))
     for row in range(rows):
         upper = top + (bottom - top) * row / rows
@@ -23,7 +23,7 @@ def fade(brush: Brush, top: float, bottom: float, first: RGB, last: RGB) -> None
 
 
 def ridge(brush: Brush, level: float, waves: Sequence[tuple[float, float, float]], fill: RGB) -> None:
-    """Everything below a wavy line; a wave is how high, how many across the picture, how far shifted."""
+    """Everything below a wavy line; a wave is how high, how many across the image, how far shifted."""
     brush.polygon([*ridge_line(level, waves), (1.01, 1.01), (-0.01, 1.01)], fill)
 
 
@@ -68,7 +68,7 @@ def floor(
 ) -> Iterator[tuple[int, int, list[Point]]]:
     """The tiles of a floor seen from the front: column, row and the four corners of each.
 
-    `depths` are the lines between the rows, 0 for the far edge and 1 for the lower edge of the picture; the
+    `depths` are the lines between the rows, 0 for the far edge and 1 for the lower edge of the image; the
     lines between the columns meet at the height `vanish`. At the lower edge the tiles are 1 / columns wide.
     """
     half = math.ceil(columns / 2 * (1 - vanish) / (top - vanish))

@@ -1,7 +1,7 @@
 """The stages that make the miniature's agents, from the grammar's seed to the ablation table.
 
 The planner learns from exercises that never repeat, made while it trains; so does the critic, in the end also
-about pictures of the generator. For the critics of the ablation: requests → collection → scores → selection →
+about images of the generator. For the critics of the ablation: requests → collection → scores → selection →
 rows, once for all; then the critic trains on its rows by SFT, further by GRPO, and so do the variants.
 """
 
@@ -25,7 +25,7 @@ ABLATIONS: Mapping[str, Mapping[str, float]] = {
 }
 """The critics trained by GRPO, with the reward weights that differ from the defaults."""
 WORK_PER_REQUEST = {"story": 3, "continue": 2}
-"""Relative work per request, where it is not one picture."""
+"""Relative work per request, where it is not one image."""
 SFT_RATE = 6e-4
 """Lower than that of exercises: what these have taught must be kept."""
 PLANNING = {
@@ -93,7 +93,7 @@ class Sizes:
     examine: int = 2048
     """Exercises in the examination after each stage."""
     drawings: int = 24_000
-    """Pictures of the generator for the critic's last stage of exercises."""
+    """Images of the generator for the critic's last stage of exercises."""
     critic_steps: int = 1_800
     agent_steps: int = 1_800
     grpo_steps: int = 75
@@ -220,7 +220,7 @@ class Chain:
     # The generator
 
     def generator_stages(self, shape: str) -> Iterator[Stage]:
-        """The picture encoder; then text encoder and transformer, in two stages."""
+        """The image encoder; then text encoder and transformer, in two stages."""
         minutes = GENERATOR_MINUTES if shape == "mini" else TOY_MINUTES
         common = ("mini", "train", "generator", "--shape", shape, "--workers", str(self.workers))
         first = (

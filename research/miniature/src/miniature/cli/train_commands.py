@@ -288,7 +288,7 @@ def vision(
     device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
     seed: Seed = 0,
 ) -> int:
-    """Teach a model by exercises that never repeat: to look at pictures of the world, to plan requests.
+    """Teach a model by exercises that never repeat: to look at images of the world, to plan requests.
 
     Another call goes on from the weights that it has written: MODEL is any folder of a model.
     """

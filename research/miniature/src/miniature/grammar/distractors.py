@@ -1,4 +1,4 @@
-"""Distractors: things that stay in every picture of a story, and the sentence that asks for them.
+"""Distractors: things that stay in every image of a story, and the sentence that asks for them.
 
 Half of them look like something in the story (its kind in another colour or size, or its colour in another
 kind), because telling two such things apart is what generators find hard.
@@ -129,7 +129,7 @@ def _has_gripper(steps: Sequence[Step]) -> bool:
 
 
 def _things_of(steps: Sequence[Step]) -> Counter[Thing]:
-    """The things of a story, with the highest count of each in one picture."""
+    """The things of a story, with the highest count of each in one image."""
     things: Counter[Thing] = Counter()
     for step in steps:
         things |= Counter(step.scene.things.values())

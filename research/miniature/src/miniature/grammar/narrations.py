@@ -1,7 +1,7 @@
-"""Stories in a person's own sentences: what is there at first, then what happens, a picture for each change.
+"""Stories in a person's own sentences: what is there at first, then what happens, an image for each change.
 
 The sentences are those of `narration.txt`, in the notation of the voices. Some of them change nothing ("They
-were very happy.") and have no picture.
+were very happy.") and have no image.
 """
 
 from __future__ import annotations

@@ -15,14 +15,14 @@ from interleave_mini.world.operations import Impossible
 from miniature.grammar import natural_gaps
 from miniature.grammar.gaps import Gap, Maybe
 from miniature.grammar.phrasings import MARKS, GapUse, Phrasing
-from miniature.grammar.story import Story, in_pictures
+from miniature.grammar.story import Story, in_images
 from miniature.grammar.topics import DOMAINS
 from miniature.grammar.topics.topic import Topic, TopicRequest
 from miniature.grammar.voices import Voice, voices
 
 _TRIES = 200
 SHORTER, LONGER = 0.08, 0.06
-"""The shares of requests that name fewer pictures than their story has, and more."""
+"""The shares of requests that name fewer images than their story has, and more."""
 WITH_OPENING, WITH_CLOSING, WITH_COUNT = 0.15, 0.15, 0.08
 LOWER_CASE, WITHOUT_MARK, SHOUTED = 0.2, 0.3, 0.02
 _COUNTED = (
@@ -69,12 +69,12 @@ def sample_request(topic: Topic, voice: Voice, rng: Random) -> TopicRequest | No
             continue
         whole, kinds = len(story.steps), _kinds(story)
         try:
-            story.steps = list(in_pictures(tuple(story.steps), _wanted_steps(story, rng)))
+            story.steps = list(in_images(tuple(story.steps), _wanted_steps(story, rng)))
         except Impossible:  # the gripper can do one thing at a time
             continue
         steps = len(story.steps)
         if steps < whole and _kinds(story) != kinds:
-            continue  # something that was named would be in no picture
+            continue  # something that was named would be in no image
         if steps > 1 and not all(step.operations for step in story.steps[1:]):
             continue
         words = (_written(part, topic.gaps, values, steps, rng) for part in parts)
@@ -84,7 +84,7 @@ def sample_request(topic: Topic, voice: Voice, rng: Random) -> TopicRequest | No
 
 
 def _kinds(story: Story) -> set[str]:
-    """What is in any picture of a story."""
+    """What is in any image of a story."""
     return {thing.kind for step in story.steps for thing in step.scene.cells if thing is not None}
 
 
@@ -99,7 +99,7 @@ def _written(
 
 
 def _wanted_steps(story: Story, rng: Random) -> int:
-    """Some people want fewer pictures than a story has, or more."""
+    """Some people want fewer images than a story has, or more."""
     steps, chance = len(story.steps), rng.random()
     if chance < SHORTER and steps > 2:
         return rng.randint(2, steps - 1)
@@ -196,9 +196,9 @@ def _matched(topic: Topic, phrasing: Phrasing, text: str) -> TopicRequest | None
 
 
 def _tell(story: Story, count: int | None) -> bool:
-    """Tell a story in so many pictures; False when it cannot be."""
+    """Tell a story in so many images; False when it cannot be."""
     if count is not None:
-        story.steps = list(in_pictures(tuple(story.steps), count))
+        story.steps = list(in_images(tuple(story.steps), count))
     return count in (None, len(story.steps))
 
 

@@ -57,10 +57,10 @@ WITH_ADJECTIVE, WITH_NAME = 0.08, 0.02
 WITH_SYNONYM, WITH_DIGIT, SAYS_ONE = 0.25, 0.4, 0.3
 COLOUR_AFTER_NOUN = 0.07
 WITHOUT_MIDDLE = 0.6
-"""The share of placed pictures whose request leaves out the position of the thing in the middle."""
+"""The share of placed images whose request leaves out the position of the thing in the middle."""
 GROUPS_ALIKE = 0.25
 TWO_ALIKE = 0.1
-"""The share of pictures of several things with two of one kind, in different colours or sizes."""
+"""The share of images of several things with two of one kind, in different colours or sizes."""
 
 _ARTICLES = r"(?:an?|some|one|1|the|my|our|this|that|his|her|their)"
 _SIZES = {word: size for size, words in SIZE_WORDS.items() for word in words}

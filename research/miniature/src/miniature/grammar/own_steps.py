@@ -1,4 +1,4 @@
-"""A person's own steps: a first picture and what is to change in it, one wish after the other, as text."""
+"""A person's own steps: a first image and what is to change in it, one wish after the other, as text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from miniature.grammar.topics.arrangements import (
     empty,
     grouped,
 )
-from miniature.grammar.topics.pictures import COUNTABLE, arranged
+from miniature.grammar.topics.images import COUNTABLE, arranged
 from miniature.grammar.topics.topic import crowd, different
 from miniature.grammar.voices import Voice, voices
 
@@ -128,7 +128,7 @@ def _sample_beginning(rng: Random) -> tuple[str, Step]:
 def beginning(
     things: tuple[Thing, ...] = (), place: str = "meadow", thing: Thing | None = None, **said: Any
 ) -> Step:
-    """The first step. Things arranged as in any picture, or with a relation or a number of each."""
+    """The first step. Things arranged as in any image, or with a relation or a number of each."""
     match said:
         case {"relation": relation, "other": other} if thing:
             story = beside(thing, relation, other, place)

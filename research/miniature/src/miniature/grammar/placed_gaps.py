@@ -14,7 +14,7 @@ from miniature.grammar.synonyms import PLACE_NOUNS
 
 Placed = tuple[tuple[int, Thing], ...]
 WITH_MIDDLE = 0.4
-"""The share of pictures with something in the middle, of those that would have nothing there."""
+"""The share of images with something in the middle, of those that would have nothing there."""
 _SAID_SHORTLY: tuple[tuple[str, ...], ...] = (
     ("top left", "upper left", "in the top left", "top left corner", "up on the left"),
     ("top", "on top", "at the top middle", "top middle", "top center", "up in the middle"),

@@ -1,7 +1,7 @@
 """Goals for the gripper on a given bench, "Put the red block on the blue one", and the sub-tasks to them.
 
-Every sub-task picks one block up or puts one down, so that a picture of it is a state that a robot can reach
-and a camera can check. `topics/robot.py` tells stories about a gripper; here the picture is given.
+Every sub-task picks one block up or puts one down, so that an image of it is a state that a robot can reach
+and a camera can check. `topics/robot.py` tells stories about a gripper; here the image is given.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stories: the true sequence of scenes behind a request, told in more pictures or in fewer."""
+"""Stories: the true sequence of scenes behind a request, told in more images or in fewer."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Story:
         return self
 
 
-def in_pictures(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
-    """The same story in so many pictures, as far as it can be."""
+def in_images(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
+    """The same story in so many images, as far as it can be."""
     return shortened(steps, count) if count < len(steps) else lengthened(steps, count)
 
 
 def shortened(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
-    """The same story in fewer pictures: the first, the last, and some between, evenly."""
+    """The same story in fewer images: the first, the last, and some between, evenly."""
     if not 2 <= count < len(steps):
         return steps
     kept = [round(place * (len(steps) - 1) / (count - 1)) for place in range(count)]
@@ -60,7 +60,7 @@ def shortened(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
 
 
 def lengthened(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
-    """The same story in more pictures, up to three: it opens on the empty place, and ends with the night."""
+    """The same story in more images, up to three: it opens on the empty place, and ends with the night."""
     told = list(steps)
     if len(told) < count:
         told = [*_opening(told[0]), *told[1:]]
@@ -71,7 +71,7 @@ def lengthened(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
 
 
 def _opening(first: Step) -> list[Step]:
-    """The first picture in two: the place without anything in it, then with everything."""
+    """The first image in two: the place without anything in it, then with everything."""
     scene = first.scene
     empty = Scene.of(scene.background, {}, scene.gripper)
     place = Step("The place", sentence(f"this is where it happens: {PLACES[scene.background].within}"), empty)

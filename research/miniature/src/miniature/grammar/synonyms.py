@@ -146,7 +146,7 @@ ADJECTIVES = (
     ),
     *("smiling", "favourite", "favorite", "special", "single", "lone", "ordinary", "famous", "perfect"),
 )
-"""Harmless words before a noun: they change nothing in the picture."""
+"""Harmless words before a noun: they change nothing in the image."""
 
 NAMES = (
     *(

@@ -172,7 +172,7 @@ def _story(rng: Random, heard: Voices) -> Task:
     distractors = sample_distractors(written.story.steps, rng) if with_distractors else NO_DISTRACTORS
     try:
         return _story_task("story", domain, topic, written, distractors, voice)
-    except Impossible:  # in the way of something that happens between two pictures
+    except Impossible:  # in the way of something that happens between two images
         return _story_task("story", domain, topic, written, voice=voice)
 
 

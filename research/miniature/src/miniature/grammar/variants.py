@@ -1,4 +1,4 @@
-"""The variants of a request: with and without "please", "step by step", "in four pictures"."""
+"""The variants of a request: with and without "please", "step by step", "in four images"."""
 
 from __future__ import annotations
 

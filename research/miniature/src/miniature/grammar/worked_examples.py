@@ -29,8 +29,8 @@ from interleave_mini.world.scene import Scene
 from miniature.grammar import own_steps
 from miniature.grammar.edits.plain import name_of_step
 
-PICTURE = "a picture"
-"""The topic of an example of one picture that names none."""
+IMAGE = "a picture"
+"""The topic of an example of one image that names none."""
 _SENTENCE = re.compile(r"(?<=\.)\s+")
 
 
@@ -80,7 +80,7 @@ def _parse_block(block: list[str]) -> WorkedExample:
     steps = [line.strip().partition(" # ") for line in block if line[0] in " \t"]
     if not requests or not steps or not all(caption for _, _, caption in steps):
         raise InputError(f"a request, and steps with captions: {block[0]!r}")
-    default = PICTURE if len(steps) == 1 else own_steps.SECTION
+    default = IMAGE if len(steps) == 1 else own_steps.SECTION
     return WorkedExample(
         topic[0] if topic else default,
         requests,
@@ -101,5 +101,5 @@ def worked_examples() -> tuple[WorkedExample, ...]:
 
 
 def is_held_out(steps: Sequence[Step]) -> bool:
-    """Whether a picture has a pair of kind and colour that training never sees."""
+    """Whether an image has a pair of kind and colour that training never sees."""
     return any(has_held_out_pair(step.scene) for step in steps)

@@ -17,7 +17,7 @@ from miniature.train.tokenizers import agent_tokenizer
 
 @dataclass(frozen=True)
 class AgentShape:
-    """Sizes of an agent. A picture of 256×256 pixels becomes 64 tokens."""
+    """Sizes of an agent. An image of 256×256 pixels becomes 64 tokens."""
 
     hidden: int = 256
     feed_forward: int = 480
@@ -121,7 +121,7 @@ def agent_config(shape: AgentShape, tokenizer: Any) -> Any:
 
 
 def _image_processor(shape: AgentShape) -> Any:
-    """Cuts pictures into patches, after scaling them to the size used in training."""
+    """Cuts images into patches, after scaling them to the size used in training."""
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
     area = {"shortest_edge": shape.side**2, "longest_edge": shape.side**2}  # areas, despite their names

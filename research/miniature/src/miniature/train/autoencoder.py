@@ -30,7 +30,7 @@ class VaeTraining:
     rate: float = 1.2e-3
     log_every: int = 200
     measured_on: int = 768
-    """Pictures from which the mean and variance of the latents are estimated."""
+    """Images from which the mean and variance of the latents are estimated."""
 
 
 class RandomScenes:
@@ -91,13 +91,13 @@ def train_vae(
     set_normalisation(vae, painter, scenes, settings.measured_on)
 
 
-def _round_trip(vae: Any, pictures: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    latents = vae.encode(pictures).latent_dist.mode()
+def _round_trip(vae: Any, images: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    latents = vae.encode(images).latent_dist.mode()
     spread = latents.detach().float().std(dim=(0, 2, 3), keepdim=True)
     noisy = latents + LATENT_NOISE * spread * torch.randn_like(latents)
     drawn = vae.decode(noisy).sample.float()
-    error = (drawn - pictures).abs()
-    edges = _edges(drawn - pictures, weight)
+    error = (drawn - images).abs()
+    edges = _edges(drawn - images, weight)
     return (weight * (error + error**2)).mean() + EDGE_WEIGHT * edges + 1e-4 * latents.float().pow(2).mean()
 
 
@@ -123,11 +123,11 @@ def _outlines(pixels: torch.Tensor) -> torch.Tensor:
     return (highest - lowest > 4).float().squeeze(1)
 
 
-def set_normalisation(vae: Any, painter: TorchPainter, scenes: RandomScenes, pictures: int) -> None:
+def set_normalisation(vae: Any, painter: TorchPainter, scenes: RandomScenes, images: int) -> None:
     """Mean and variance of every channel, which the pipeline reads from the VAE's batch norm."""
     with torch.no_grad():
         shown = (
-            to_model_range(painter.paint(scenes.codes(_PART, filled=0.35))) for _ in range(0, pictures, _PART)
+            to_model_range(painter.paint(scenes.codes(_PART, filled=0.35))) for _ in range(0, images, _PART)
         )
         patches = torch.cat([patchify(vae.encode(each).latent_dist.mode()) for each in shown]).float()
         vae.bn.running_mean.copy_(patches.mean(dim=(0, 2, 3)))
@@ -140,8 +140,8 @@ def readable_share(vae: Any, painter: TorchPainter, reader: Reader, count: int =
     for start in range(0, count, 50):
         codes = scenes.codes(min(50, count - start), filled=0.4)
         with torch.no_grad():
-            pictures = to_model_range(painter.paint(codes)).to(vae.dtype)
-            drawn = to_pixels(vae.decode(vae.encode(pictures).latent_dist.mode()).sample)
+            images = to_model_range(painter.paint(codes)).to(vae.dtype)
+            drawn = to_pixels(vae.decode(vae.encode(images).latent_dist.mode()).sample)
         readings = reader.read_many(drawn)
         right += sum(
             shows(reading, scene_of(row)) for reading, row in zip(readings, codes.cpu().numpy(), strict=True)
@@ -157,9 +157,9 @@ def to_model_range(pixels: torch.Tensor) -> torch.Tensor:
     return pixels.permute(0, 3, 1, 2).float().div_(127.5).sub_(1)
 
 
-def to_pixels(pictures: torch.Tensor) -> torch.Tensor:
+def to_pixels(images: torch.Tensor) -> torch.Tensor:
     """The reverse, rounded as the pipeline rounds."""
-    scaled = pictures.float().clamp(-1, 1).add(1).mul(127.5).round()
+    scaled = images.float().clamp(-1, 1).add(1).mul(127.5).round()
     return scaled.to(torch.uint8).permute(0, 2, 3, 1)
 
 
@@ -181,7 +181,7 @@ class LatentSpace:
 
     def __init__(self, vae: Any, encode: Any = None) -> None:
         self.vae = vae
-        self._encode = encode or (lambda pictures: vae.encode(pictures).latent_dist.mode())
+        self._encode = encode or (lambda images: vae.encode(images).latent_dist.mode())
         self.mean = vae.bn.running_mean.view(1, -1, 1, 1)
         self.std = torch.sqrt(vae.bn.running_var.view(1, -1, 1, 1) + vae.config.batch_norm_eps)
 

@@ -1,7 +1,7 @@
-"""Pictures that the generator has drawn, for a critic to judge: its failures are not those one would invent.
+"""Images that the generator has drawn, for a critic to judge: its failures are not those one would invent.
 
 Steps of plans of the training split, and edits at random, are drawn from the prompts of a planner and from
-exact ones; with fewer steps than in use too, for more failures. The reader says what each picture shows.
+exact ones; with fewer steps than in use too, for more failures. The reader says what each image shows.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from miniature.train.vision_examples import Exercise, Shown, sample_step, verdic
 DRAWN = "drawn"
 """The name of the exercises."""
 STEPS = (4, 2, 1, 1)
-"""How many steps a picture is drawn in, one of these."""
+"""How many steps an image is drawn in, one of these."""
 EXACT_SHARE = 0.15
 RIGHT_FOR_WRONG = 1.5
-"""Right pictures for each wrong one: all that went wrong are kept."""
+"""Right images for each wrong one: all that went wrong are kept."""
 CHUNK, TOGETHER = 64, 256
 """What a process makes at once, and what is drawn at once."""
 WHITE_CANVAS = 0
-"""The place of the white canvas, which stands for the picture before where there is none."""
+"""The place of the white canvas, which stands for the image before where there is none."""
 
 
 @dataclass(frozen=True)
 class Drawings:
-    """Exercises, and the pictures that they are about, n×256×256×3 on the device."""
+    """Exercises, and the images that they are about, n×256×256×3 on the device."""
 
-    pictures: Any
+    images: Any
     exercises: list[Exercise]
     counts: dict[str, int]
     """How many were drawn, and how many of them were wrong."""
@@ -76,7 +76,7 @@ def _sample(rng: Random) -> _Asked:
 
 
 def make_drawings(pipeline: Path, count: int, device: str, *, seed: int = 0, workers: int = 0) -> Drawings:
-    """Draw at least `count` pictures, and make exercises about all wrong ones and some of the right ones."""
+    """Draw at least `count` images, and make exercises about all wrong ones and some of the right ones."""
     vae, text_encoder, tokenizer, transformer = load_parts(pipeline, device)
     vae.requires_grad_(False)
     shape = next(each for each in SHAPES.values() if each.latent_channels == vae.config.latent_channels)
@@ -108,9 +108,9 @@ def _alike(stream: Iterator[list[_Asked]]) -> Iterator[list[_Asked]]:
 def _draw(
     flow: Flow, tokenizer: Any, painter: TorchPainter, group: Sequence[_Asked], seed: int
 ) -> tuple[Any, Any]:
-    """The pictures before, None where there are none, and those drawn from them.
+    """The images before, None where there are none, and those drawn from them.
 
-    Half of the pictures before are as the autoencoder renders them: in use most are the generator's own.
+    Half of the images before are as the autoencoder renders them: in use most are the generator's own.
     """
     tokens = torch.as_tensor(encode_prompts(tokenizer, [each.drawn_with for each in group], flow.shape))
     scenes = [each.step.before for each in group if each.step.before is not None]
@@ -125,13 +125,13 @@ def _draw(
 
 
 class _Kept:
-    """The pictures that become exercises."""
+    """The images that become exercises."""
 
     def __init__(self, rng: Random, device: str) -> None:
         self.rng = rng
         self.drawn = self.wrong = self.right = 0
         white = torch.full((1, SIDE, SIDE, 3), 255, dtype=torch.uint8, device=device)
-        self.pictures, self.count = [white], 1
+        self.images, self.count = [white], 1
         self.exercises: list[Exercise] = []
 
     def add(self, group: Sequence[_Asked], befores: Any, afters: Any, reader: Reader) -> None:
@@ -156,12 +156,12 @@ class _Kept:
                 )
             )
 
-    def _keep(self, picture: Any) -> int:
-        self.pictures.append(picture[None].clone())
+    def _keep(self, image: Any) -> int:
+        self.images.append(image[None].clone())
         self.count += 1
         return self.count - 1
 
     def drawings(self) -> Drawings:
         self.rng.shuffle(self.exercises)
         counts = {"drawn": self.drawn, "wrong": self.wrong, "right": self.right}
-        return Drawings(torch.cat(self.pictures), self.exercises, counts)
+        return Drawings(torch.cat(self.images), self.exercises, counts)

@@ -40,14 +40,14 @@ class DrawFunction(Protocol):
 
 
 def draw_function(flow: Flow, tokenizer: Any, *, batch: int = 128) -> DrawFunction:
-    """The flow as a function from prompts and source pictures to pictures; `sources` are oldest first."""
+    """The flow as a function from prompts and source images to images; `sources` are oldest first."""
 
     def draw(prompts: Sequence[str], sources: Sequence[NDArray[np.uint8]], seed: int) -> NDArray[np.uint8]:
         drawn = []
         for start in range(0, len(prompts), batch):
             part = list(prompts[start : start + batch])
             tokens = torch.as_tensor(encode_prompts(tokenizer, part, flow.shape)).to(flow.device)
-            given = [torch.as_tensor(pictures[start : start + batch]) for pictures in sources]
+            given = [torch.as_tensor(images[start : start + batch]) for images in sources]
             # Groups differ in size, and compiled code would be rebuilt for each.
             with torch.compiler.set_stance("force_eager"):
                 drawn.append(flow.draw(tokens, given, seed + start).cpu().numpy())
@@ -57,7 +57,7 @@ def draw_function(flow: Flow, tokenizer: Any, *, batch: int = 128) -> DrawFuncti
 
 
 def evaluate(draw: DrawFunction, reader: Reader, *, count: int, seed: int = 0) -> dict[str, Estimate]:
-    """Shares of pictures that are strictly right, `count` of each sort."""
+    """Shares of images that are strictly right, `count` of each sort."""
     rng = Random(f"evaluation/{seed}")
     results: dict[str, list[bool]] = {}
     for things in range(1, MAX_THINGS + 1):
@@ -106,7 +106,7 @@ def _edits(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: in
 
 
 def _with_earlier(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: int) -> list[bool]:
-    """Edits that also get the picture before the last as a source, which must not distract."""
+    """Edits that also get the image before the last as a source, which must not distract."""
     earlier = [random_scene(rng, 3) for _ in range(count)]
     before = [apply_all(_some_operations(scene, rng), scene) for scene in earlier]
     steps = [_some_operations(scene, rng) for scene in before]
@@ -116,17 +116,17 @@ def _with_earlier(draw: DrawFunction, reader: Reader, rng: Random, count: int, s
 
 
 def _chains(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: int) -> dict[str, list[bool]]:
-    """Chains of edits, each from the model's own last picture; a chain is right while every link is."""
+    """Chains of edits, each from the model's own last image; a chain is right while every link is."""
     scenes = [random_scene(rng, 2) for _ in range(count)]
-    pictures = draw_many(scenes)
+    images = draw_many(scenes)
     still_right = np.ones(count, bool)
     results = {}
     for link in range(1, CHAIN + 1):
         steps = [_some_operations(scene, rng) for scene in scenes]
         prompts = [edit_prompt(done, scene, exact=True) for done, scene in zip(steps, scenes, strict=True)]
         scenes = [apply_all(done, scene) for done, scene in zip(steps, scenes, strict=True)]
-        pictures = draw(prompts, (pictures,), seed + link)
-        still_right &= np.array(_right(reader.read_many(pictures), scenes))
+        images = draw(prompts, (images,), seed + link)
+        still_right &= np.array(_right(reader.read_many(images), scenes))
         if link in (1, 3, 5, CHAIN):
             results[f"chain of {link}, all right"] = still_right.tolist()
     return results
@@ -162,13 +162,13 @@ class QuickEval:
     draw: DrawFunction
     reader: Reader
     folder: Path
-    pictures: int = 96
+    images: int = 96
     numbers: counter[int] = field(default_factory=counter)
 
     def __call__(self) -> dict[str, float]:
-        """Shares of pictures that are strictly right: from text, by short edits, by exact edits."""
+        """Shares of images that are strictly right: from text, by short edits, by exact edits."""
         rng = Random("glance")
-        scenes = [random_scene(rng, 3) for _ in range(self.pictures)]
+        scenes = [random_scene(rng, 3) for _ in range(self.images)]
         steps = [random_operations(scene, rng) or () for scene in scenes]
         after = [apply_all(done, scene) for done, scene in zip(steps, scenes, strict=True)]
         before = draw_many(scenes)
@@ -183,13 +183,13 @@ class QuickEval:
         }
         self._save_samples([before, *drawn.values()])
         return {
-            name: sum(map(shows, self.reader.read_many(pictures), scenes if name == "text" else after))
-            / self.pictures
-            for name, pictures in drawn.items()
+            name: sum(map(shows, self.reader.read_many(images), scenes if name == "text" else after))
+            / self.images
+            for name, images in drawn.items()
         }
 
     def _save_samples(self, rows: list[NDArray[np.uint8]]) -> None:
-        """Rows: the pictures before, then those drawn from text, by short edits and by exact ones."""
+        """Rows: the images before, then those drawn from text, by short edits and by exact ones."""
         self.folder.mkdir(parents=True, exist_ok=True)
         sheet = np.concatenate([np.concatenate(list(row[:SAMPLES_SHOWN]), axis=1) for row in rows])
         Image.fromarray(sheet).save(self.folder / f"{next(self.numbers):03}.png")

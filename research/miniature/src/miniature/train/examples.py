@@ -1,4 +1,4 @@
-"""Training examples of the generator: a prompt, its source pictures if any, and the picture to draw.
+"""Training examples of the generator: a prompt, its source images if any, and the image to draw.
 
 They are sampled on the fly from a seed, without held-out pairs of kind and colour.
 """
@@ -26,12 +26,12 @@ TASKS = ("story", "story", "story", "edit", "plain")
 IN_SHORT, IN_OTHER_WORDS = 0.45, 0.35
 """The shares of prompts in the planner's words and in varied ones; the others are exact, which is easiest."""
 WITH_EARLIER = 0.12
-"""The share of edits with the picture before the last as a second source, as with `--sources history`."""
+"""The share of edits with the image before the last as a second source, as with `--sources history`."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """One training example. `before` is None for a picture drawn from text alone."""
+    """One training example. `before` is None for an image drawn from text alone."""
 
     prompt: str
     before: Scene | None
@@ -41,7 +41,7 @@ class Example:
 
     @property
     def sources(self) -> tuple[Scene, ...]:
-        """The pictures it starts from, oldest first."""
+        """The images it starts from, oldest first."""
         return tuple(scene for scene in (self.earlier, self.before) if scene is not None)
 
 

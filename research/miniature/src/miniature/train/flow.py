@@ -21,7 +21,7 @@ from miniature.train.training_loop import Log, TimedSchedule, WeightAverage, lea
 
 CHANGE_WEIGHT = 3.0
 SOURCE_NOISE = 0.12
-"""Noise on the source of an edit: in use it is a picture drawn by the model itself."""
+"""Noise on the source of an edit: in use it is an image drawn by the model itself."""
 MAX_SKIPPED = 50
 WEIGHT_DECAY = 0.01
 SAVE_EVERY = 120.0
@@ -98,9 +98,7 @@ class Flow:
         placed = [grid + torch.tensor([SOURCE_TIME * count, 0, 0, 0]) for count in range(MAX_SOURCES + 1)]
         words = torch.cartesian_prod(*(torch.arange(n) for n in (1, 1, 1, shape.sequence)))
         self.word_ids = words.to(self.device)
-        self.picture_ids = [
-            torch.cat(placed[: count + 1]).to(self.device) for count in range(MAX_SOURCES + 1)
-        ]
+        self.image_ids = [torch.cat(placed[: count + 1]).to(self.device) for count in range(MAX_SOURCES + 1)]
 
     def text_states(self, tokens: torch.Tensor) -> torch.Tensor:
         """The hidden states of the text encoder that condition the transformer."""
@@ -116,14 +114,14 @@ class Flow:
         self, noisy: torch.Tensor, time: torch.Tensor, words: torch.Tensor, sources: Sequence[torch.Tensor]
     ) -> torch.Tensor:
         count, length = noisy.shape[:2]
-        pictures = torch.cat([noisy, *sources], dim=1) if sources else noisy
+        images = torch.cat([noisy, *sources], dim=1) if sources else noisy
         guessed = self.transformer(
-            hidden_states=pictures,
+            hidden_states=images,
             timestep=time,
             guidance=None,
             encoder_hidden_states=words,
             txt_ids=self.word_ids.expand(count, -1, -1),
-            img_ids=self.picture_ids[len(sources)].expand(count, -1, -1),
+            img_ids=self.image_ids[len(sources)].expand(count, -1, -1),
             return_dict=False,
         )[0]
         return guessed[:, :length]
@@ -144,14 +142,14 @@ class Flow:
         guessed = self.velocity(noisy, time, self.text_states(batch.tokens), sources)
         return (weight * (guessed.float() - (noise - target)) ** 2).mean()
 
-    def _with_noise(self, picture: torch.Tensor) -> torch.Tensor:
-        amount = SOURCE_NOISE * torch.rand(len(picture), 1, 1, device=self.device)
-        return picture + amount * torch.randn_like(picture)
+    def _with_noise(self, image: torch.Tensor) -> torch.Tensor:
+        amount = SOURCE_NOISE * torch.rand(len(image), 1, 1, device=self.device)
+        return image + amount * torch.randn_like(image)
 
     def draw(
         self, tokens: torch.Tensor, sources: Sequence[torch.Tensor], seed: int, steps: int | None = None
     ) -> torch.Tensor:
-        """Pictures as bytes: the sampling loop of the pipeline, for a whole batch."""
+        """Images as bytes: the sampling loop of the pipeline, for a whole batch."""
         steps = steps or self.shape.steps
         even = torch.linspace(1, 1 / steps, steps)
         times = [*(SHIFT * even / (1 + (SHIFT - 1) * even)).tolist(), 0.0]
@@ -160,11 +158,11 @@ class Flow:
             words = self.text_states(tokens)
             starts = [self.space.tokens(pixels.to(self.device)) for pixels in sources]
             size = (len(tokens), (self.shape.side // 16) ** 2, 4 * self.shape.latent_channels)
-            picture = torch.randn(size, generator=random, device=self.device)
+            image = torch.randn(size, generator=random, device=self.device)
             for now, then in pairwise(times):
                 time = torch.full((len(tokens),), now, device=self.device)
-                picture = picture + (then - now) * self.velocity(picture, time, words, starts).float()
-            return self.space.pixels(picture)
+                image = image + (then - now) * self.velocity(image, time, words, starts).float()
+            return self.space.pixels(image)
 
 
 def _emptied(codes: torch.Tensor) -> torch.Tensor:

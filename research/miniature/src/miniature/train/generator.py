@@ -1,7 +1,7 @@
 """Training of the generator from scratch: tokenizer, VAE, flow, evaluation; saved as a diffusers pipeline.
 
 OUT/vae        the trained VAE                 OUT/flow.pt       everything needed to resume
-OUT/samples    pictures drawn during training
+OUT/samples    images drawn during training
 OUT/pipeline   the finished `Flux2KleinPipeline` in half precision
 OUT/log.jsonl  losses and times                OUT/evaluation.json
 A finished stage is not repeated; the same command resumes where it was stopped.
@@ -36,7 +36,7 @@ from miniature.train.tokenizers import generator_tokenizer
 from miniature.train.training_loop import Log, TimedSchedule
 
 ENCODED = 96
-"""Pictures that are encoded at once: a divisor of all batch sizes."""
+"""Images that are encoded at once: a divisor of all batch sizes."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class GeneratorTraining:
     workers: int = 0
     seed: int = 0
     evaluate: int = 200
-    """Pictures of each sort in the final evaluation."""
+    """Images of each sort in the final evaluation."""
     start: Path | None = None
     """A pipeline to go on from: its weights and tokenizer, and its VAE as it is."""
     vae: VaeTraining = field(default_factory=VaeTraining)
@@ -141,10 +141,10 @@ def _space(vae: Any, device: str) -> LatentSpace:
         return LatentSpace(vae)
     vae.to(memory_format=torch.channels_last)
 
-    def encode(pictures: Any) -> Any:
+    def encode(images: Any) -> Any:
         with torch.autocast("cuda", torch.bfloat16):
-            return vae.encode(pictures.contiguous(memory_format=torch.channels_last)).latent_dist.mode()
+            return vae.encode(images.contiguous(memory_format=torch.channels_last)).latent_dist.mode()
 
     compiled = torch.compile(encode, dynamic=False)
     # Batches differ in size, and each size would be compiled anew.
-    return LatentSpace(vae, encode=lambda pictures: torch.cat([*map(compiled, pictures.split(ENCODED))]))
+    return LatentSpace(vae, encode=lambda images: torch.cat([*map(compiled, images.split(ENCODED))]))

@@ -29,7 +29,7 @@ class GeneratorShape:
     double_layers: int = 1
     single_layers: int = 6
     rope: tuple[int, int, int, int] = (8, 24, 24, 8)
-    """How a head's dimensions are split between picture number, row, column and word."""
+    """How a head's dimensions are split between image number, row, column and word."""
     sequence: int = 80
     """Tokens of a prompt; longer prompts are truncated."""
     steps: int = 4

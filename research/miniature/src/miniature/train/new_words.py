@@ -32,7 +32,7 @@ def with_new_words(text: str, answer: str, scenes: Sequence[Scene], rng: Random)
 
 
 def _colours(scenes: Sequence[Scene]) -> list[str]:
-    """Colours that one thing alone has in every picture: the plan gives others their usual colour."""
+    """Colours that one thing alone has in every image: the plan gives others their usual colour."""
     return [colour for colour in COLOURS if all(_count(colour, scene) <= 1 for scene in scenes)]
 
 

@@ -45,7 +45,7 @@ class MuonAndAdamW:
         self.rest.step()
         with torch.no_grad():
             for group, momentum in zip(self.groups, self.momenta, strict=True):
-                if group[0].grad is not None:  # a batch without pictures leaves the vision tower as it is
+                if group[0].grad is not None:  # a batch without images leaves the vision tower as it is
                     self._update(group, momentum, rate)
 
     def _update(self, group: list[Any], momentum: torch.Tensor, rate: float) -> None:

@@ -136,8 +136,8 @@ def agent_corpus(samples: int) -> list[str]:
 
 
 def _sample_verdict(task: Task, rng: Random) -> Verdict:
-    """The oracle's verdict on a picture that may be wrong."""
+    """The oracle's verdict on an image that may be wrong."""
     step = rng.choice(task.steps)
     sources = (draw(step.before),) if step.before is not None else ()
-    picture = draw(with_mistake(step.scene, rng) if rng.random() < 0.8 else step.scene)
-    return judge_attempt(critic_input(step.prompt, step.prompt, sources, picture))
+    image = draw(with_mistake(step.scene, rng) if rng.random() < 0.8 else step.scene)
+    return judge_attempt(critic_input(step.prompt, step.prompt, sources, image))

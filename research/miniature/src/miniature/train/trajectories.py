@@ -1,8 +1,8 @@
 """Trajectories: stories drawn to their end under a critic's verdicts, to learn from as a whole.
 
 A step is drawn, judged and redrawn with the critic's prompt, as in use, and the next one starts from the
-picture that was chosen. Plans are true ones. All trajectories of a story draw with the same seeds: the same
-prompt for the same picture gives the same drawing, which is made once, so that trajectories differ by what
+image that was chosen. Plans are true ones. All trajectories of a story draw with the same seeds: the same
+prompt for the same image gives the same drawing, which is made once, so that trajectories differ by what
 the critic said and by nothing else.
 """
 
@@ -42,7 +42,7 @@ MAX_TOKENS = 112
 
 @dataclass(frozen=True)
 class JudgedAttempt:
-    """An attempt at a step: what the critic was asked, what it said, and whether the picture is right."""
+    """An attempt at a step: what the critic was asked, what it said, and whether the image is right."""
 
     number: int
     messages: tuple[Message, ...]
@@ -56,7 +56,7 @@ class JudgedAttempt:
 
     @property
     def is_false_alarm(self) -> bool:
-        """Whether a right picture was not accepted, or nothing that can be read was said."""
+        """Whether a right image was not accepted, or nothing that can be read was said."""
         if self.verdict.outcome is Outcome.UNREADABLE:
             return True
         return self.right and not self.verdict.accepted
@@ -64,9 +64,9 @@ class JudgedAttempt:
 
 @dataclass
 class Trajectory:
-    """A story as it was drawn: the attempts at its steps, up to the first whose chosen picture is wrong.
+    """A story as it was drawn: the attempts at its steps, up to the first whose chosen image is wrong.
 
-    What follows from a wrong picture is wrong as well, and its verdicts would be judged by a truth that the
+    What follows from a wrong image is wrong as well, and its verdicts would be judged by a truth that the
     critic cannot see.
     """
 
@@ -86,7 +86,7 @@ class Trajectory:
 
     @property
     def is_right(self) -> bool:
-        """Whether every step was drawn and its chosen picture is right."""
+        """Whether every step was drawn and its chosen image is right."""
         return len(self.steps) == self.length and all(chosen(attempts).right for attempts in self.steps)
 
 
@@ -97,12 +97,12 @@ class TrajectoryReward:
     peak: float = 0.4
     """For the share of steps of which any attempt is right,"""
     kept: float = 0.6
-    """for the share of steps whose chosen picture is right,"""
+    """for the share of steps whose chosen image is right,"""
     redraw: float = 0.05
     """and what each redraw costs, divided by the number of steps."""
     false_alarm: float = 0.25
-    """What each refusal of a right picture costs besides, and each unreadable reply, divided likewise: in use
-    nearly all pictures are right, in training half of them are not, and a critic would learn to refuse when
+    """What each refusal of a right image costs besides, and each unreadable reply, divided likewise: in use
+    nearly all images are right, in training half of them are not, and a critic would learn to refuse when
     in doubt."""
 
     def of(self, trajectory: Trajectory) -> float:
@@ -117,14 +117,14 @@ class TrajectoryReward:
 
 @dataclass(frozen=True)
 class StepReward:
-    """The reward of one verdict alone: is it right, and is the picture of its prompt?"""
+    """The reward of one verdict alone: is it right, and is the image of its prompt?"""
 
     verdict: float = 0.5
-    """For refusing a wrong picture,"""
+    """For refusing a wrong image,"""
     prompt: float = 0.5
-    """and where the picture of its prompt is right; both together for accepting a right picture."""
+    """and where the image of its prompt is right; both together for accepting a right image."""
     false_alarm: float = 0.5
-    """What refusing a right picture costs, as an unreadable reply does. Its prompt gains nothing."""
+    """What refusing a right image costs, as an unreadable reply does. Its prompt gains nothing."""
 
     def of(self, attempts: Sequence[JudgedAttempt], place: int) -> float:
         attempt = attempts[place]
@@ -145,14 +145,14 @@ def chosen(attempts: Sequence[JudgedAttempt]) -> JudgedAttempt:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A picture and what the reader sees in it."""
+    """An image and what the reader sees in it."""
 
     image: Image
     reading: Reading
 
 
 class Drawings:
-    """Pictures that were asked for: the same request is drawn and read once."""
+    """Images that were asked for: the same request is drawn and read once."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, asyncio.Future[Drawn]] = {}
@@ -215,8 +215,8 @@ class Player:
     def _trajectories(
         self, number: int, story: Task, samples: int, seed: int, drawings: Drawings
     ) -> list[Awaitable[Trajectory]]:
-        pictures = (part.image for part in reversed(story.request().parts) if hasattr(part, "image"))
-        before = next(pictures, None)
+        images = (part.image for part in reversed(story.request().parts) if hasattr(part, "image"))
+        before = next(images, None)
         generator = self.generators[seed % len(self.generators)]
         hand = _Hand(drawings, generator, story.steps, seed, self.strays)
         return [self._trajectory(number, story, before, hand) for _ in range(samples)]

@@ -3,7 +3,7 @@
 The reference calls this impractical and rewards every step alone. In the miniature both are done by the same
 loop at the same cost, so that they can be compared: `trajectory` gives all verdicts of a story its reward,
 `step` gives each verdict its own. Advantages are against the other trajectories of the same story, or the
-other verdicts on the same picture. They are not divided by their deviation: what a false alarm costs would
+other verdicts on the same image. They are not divided by their deviation: what a false alarm costs would
 then not count, and a difference of one redraw would weigh as much as a lost story.
 
 A good critic is right and sure about most stories, which teaches nothing. So more stories are drawn once, and
@@ -110,7 +110,7 @@ def train_on_trajectories(
 
 @dataclass(frozen=True)
 class _Scouted:
-    """Stories that were drawn once. Played again with the same seed they have the same pictures."""
+    """Stories that were drawn once. Played again with the same seed they have the same images."""
 
     stories: Sequence[Task]
     seed: int
@@ -271,7 +271,7 @@ def _of_trajectories(
 def _of_steps(
     trajectory: Trajectory, settings: TrajectoryTraining
 ) -> Iterator[tuple[Hashable, Sequence[JudgedAttempt], float]]:
-    """The same picture is the same question: it was drawn for the same prompt, from the same picture."""
+    """The same image is the same question: it was drawn for the same prompt, from the same image."""
     for number, attempts in enumerate(trajectory.steps):
         for place, attempt in enumerate(attempts):
             group = (trajectory.story, number, place, id(attempt.image))

@@ -1,8 +1,8 @@
-"""The exercises of pretraining: questions about the world and its pictures, with their answers.
+"""The exercises of pretraining: questions about the world and its images, with their answers.
 
-look: describe a picture. compare: say what changed between two. check: does a picture show a description?
-verdict: a critic's whole reply about a step, with a better prompt where the picture is wrong. audit: the same
-about a finished picture and all that it should show. plan-SUITE: plan a request of that suite. plan-worked:
+look: describe an image. compare: say what changed between two. check: does an image show a description?
+verdict: a critic's whole reply about a step, with a better prompt where the image is wrong. audit: the same
+about a finished image and all that it should show. plan-SUITE: plan a request of that suite. plan-worked:
 plan one of the examples that were worked out by hand. again: plan it again, told what the first plan has left
 out. plan-robot: the sub-tasks to a goal of the gripper. done: has a sub-task been carried out, and what is
 to be done now if not? segment: say of shots of an episode what has changed from each to the next. They are
@@ -50,7 +50,7 @@ EXERCISES = (*SEEING, *PLANNING)
 FROM_STORIES = 0.35
 MISTYPED, OTHER_WORDS, NEGATED = 0.05, 0.25, 0.06
 NEW_WORDS = 0.15
-PICTURES = 0.2
+IMAGES = 0.2
 """The share of stories to plan that are taken from the domains that new users begin with, besides others."""
 FIRST_ASKED = ("pictures", "arranging and counting")
 UNCHANGED = 0.12
@@ -58,11 +58,11 @@ RIGHT = 0.4
 FROM_PLANS = 0.7
 """The share of edits that are steps of plans, in scenes with distractors and look-alikes."""
 DRAWN_AGAIN = 0.4
-"""The share of verdicts on pictures that were drawn from a refined prompt."""
+"""The share of verdicts on images that were drawn from a refined prompt."""
 ACCEPTED_SHARE = 0.6
-"""The share of right pictures among those of verdicts."""
+"""The share of right images among those of verdicts."""
 OF_ANOTHER_STEP = 0.45
-"""The share of wrong pictures that are right for another step of the same plan."""
+"""The share of wrong images that are right for another step of the same plan."""
 MOVING_SHARE = 0.25
 """The share of sub-tasks not done where the gripper is still on its way."""
 ELSEWHERE_SHARE = 0.2
@@ -78,17 +78,17 @@ JUDGED_SUITES = ("story", "story", "story", "edit", "plain", "know")
 
 @dataclass(frozen=True)
 class Shown:
-    """A picture by its place among pictures that the generator has drawn (`drawings.py`)."""
+    """An image by its place among images that the generator has drawn (`drawings.py`)."""
 
     place: int
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """A question with one or two pictures, and its answer.
+    """A question with one or two images, and its answer.
 
     The text comes first, as in the critic's prompt, so that the vision tokens can attend to it. None is the
-    white canvas that a critic is shown where there is no picture before.
+    white canvas that a critic is shown where there is no image before.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Exercise:
     """A first answer, and what was said about it."""
 
     @property
-    def pictures(self) -> tuple[Shot | Shown | None, ...]:
+    def images(self) -> tuple[Shot | Shown | None, ...]:
         return tuple(part for part in self.question if not isinstance(part, str))
 
     @property
@@ -164,7 +164,7 @@ def _verdict(rng: Random) -> Exercise:
 
 
 def _audit(rng: Random) -> Exercise:
-    """A finished picture, judged by the description of the whole and not by the change that was asked for.
+    """A finished image, judged by the description of the whole and not by the change that was asked for.
 
     Shown wrong, it is as an earlier mistake has left it, or as another step of the document should be.
     """
@@ -213,7 +213,7 @@ def _verdict_text(shown: Scene, wanted: Scene) -> str:
 def _planning(suite: str) -> Callable[[Random], Exercise]:
     def sample(rng: Random) -> Exercise:
         task = sample_training_task(suite, rng)
-        if suite == "story" and rng.random() < PICTURES:
+        if suite == "story" and rng.random() < IMAGES:
             while task.domain not in FIRST_ASKED:
                 task = sample_training_task(suite, rng)
         return _to_plan(f"plan-{suite}", task, rng)

@@ -1,8 +1,8 @@
-"""Vision pretraining: an untrained agent learns to see the world's pictures before it learns its task.
+"""Vision pretraining: an untrained agent learns to see the world's images before it learns its task.
 
 Large agents start from models that have seen much; these start from random weights, and the few ten thousand
-rows of a task are too little to train a vision tower. Pictures are painted on the device and never repeated,
-and some pass through the generator's autoencoder, because in use the agents look at the generator's pictures.
+rows of a task are too little to train a vision tower. Images are painted on the device and never repeated,
+and some pass through the generator's autoencoder, because in use the agents look at the generator's images.
 The model answers questions about them; an auxiliary head makes every vision token name what is in its cell.
 
 OUT/model      the model, ready for its task        OUT/log.jsonl   losses, times and the final evaluation
@@ -53,9 +53,9 @@ SORTED_TOGETHER = 4
 VERDICT_TOKENS = {"check": 0, "verdict": 1, "audit": 1, "done": 1, DRAWN: 1}
 """Exercises with a verdict, and which token of their answers accepts or rejects."""
 DRAWN_SHARE = 0.15
-"""The share of batches about pictures that the generator has drawn, where there are any."""
+"""The share of batches about images that the generator has drawn, where there are any."""
 DRAWN_EVAL = 2
-"""Batches about such pictures that are not trained on."""
+"""Batches about such images that are not trained on."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class VisionPretraining:
     eval_examples: int = 2048
     """Exercises in the evaluation at the end; 0: there is none."""
     drawings: int = 0
-    """Pictures that the generator draws first, for exercises about its own failures."""
+    """Images that the generator draws first, for exercises about its own failures."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,14 @@ class Batch:
     name: str
     ids: Any
     labels: Any
-    is_picture: Any
+    is_image: Any
     positions: Any
     """Of every token in time, height and width, 3 × rows × tokens."""
     codes: Any
-    """Codes of shots, pictures × thirteen, in the order of the questions; of a white canvas the first is
+    """Codes of shots, images × thirteen, in the order of the questions; of a white canvas the first is
     negative."""
     places: Any = ()
-    """For pictures that the generator has drawn: their places among all of them, instead of codes."""
+    """For images that the generator has drawn: their places among all of them, instead of codes."""
 
 
 class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
@@ -133,7 +133,7 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
 
     def _batches(self, exercises: list[Exercise], rng: Random) -> Iterator[Batch]:
         """Batches of exercises of like length, in random order."""
-        exercises.sort(key=lambda each: (len(each.pictures), len(each.answer)))
+        exercises.sort(key=lambda each: (len(each.images), len(each.answer)))
         size = self.batch_size
         some = [exercises[start : start + size] for start in range(0, len(exercises), size)]
         rng.shuffle(some)
@@ -150,12 +150,12 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
         for row, (ask, say) in enumerate(rows):
             ids[row, : len(ask) + len(say)] = [*ask, *say]
             labels[row, len(ask) : len(ask) + len(say)] = say
-        pictures = [picture for each in exercises for picture in each.pictures]
-        places = np.array([picture.place for picture in pictures if isinstance(picture, Shown)], np.int64)
-        codes = picture_codes([picture for picture in pictures if not isinstance(picture, Shown)])
-        is_picture = ids == self.image_token
-        positions = picture_positions(is_picture, self.tokens_across)
-        return Batch(exercises[0].name, ids, labels, is_picture.astype(np.int64), positions, codes, places)
+        images = [image for each in exercises for image in each.images]
+        places = np.array([image.place for image in images if isinstance(image, Shown)], np.int64)
+        codes = image_codes([image for image in images if not isinstance(image, Shown)])
+        is_image = ids == self.image_token
+        positions = image_positions(is_image, self.tokens_across)
+        return Batch(exercises[0].name, ids, labels, is_image.astype(np.int64), positions, codes, places)
 
     def _texts(self, exercises: list[Exercise]) -> tuple[list[str], list[str]]:
         """Questions and answers in the chat template, as in the later task."""
@@ -183,7 +183,7 @@ def _as_content(part: Shot | Shown | str | None) -> dict[str, str]:
     return {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"}
 
 
-def picture_codes(shots: Sequence[Shot | None]) -> Codes:
+def image_codes(shots: Sequence[Shot | None]) -> Codes:
     """The codes of shots; None is a white canvas."""
     codes = np.zeros((len(shots), SCENE_CODES + HAND_CODES), np.int16)
     codes[:, 0] = IGNORED
@@ -193,16 +193,16 @@ def picture_codes(shots: Sequence[Shot | None]) -> Codes:
     return codes
 
 
-def picture_positions(is_picture: np.ndarray[Any, Any], across: int) -> np.ndarray[Any, Any]:
+def image_positions(is_image: np.ndarray[Any, Any], across: int) -> np.ndarray[Any, Any]:
     """The positions that the model would compute for these tokens: 3 × rows × tokens.
 
     It does so row by row on the device, which takes several times as long as the step itself.
     """
-    rows, width = is_picture.shape
+    rows, width = is_image.shape
     positions = np.broadcast_to(np.arange(width), (3, rows, width)).copy()
     lines, columns = np.divmod(np.arange(across * across), across)
-    for row in np.flatnonzero(is_picture.any(axis=1)):
-        edges = np.flatnonzero(np.diff(is_picture[row], prepend=False) & is_picture[row])
+    for row in np.flatnonzero(is_image.any(axis=1)):
+        edges = np.flatnonzero(np.diff(is_image[row], prepend=False) & is_image[row])
         for start in edges:
             end = start + across * across
             first = positions[0, row, start]
@@ -212,7 +212,7 @@ def picture_positions(is_picture: np.ndarray[Any, Any], across: int) -> np.ndarr
 
 
 class VisionPretrainer:
-    """The model in training, with the painter of its pictures."""
+    """The model in training, with the painter of its images."""
 
     def __init__(
         self, model: Any, painter: TorchPainter, space: LatentSpace | None, side: int, drawn: Any = None
@@ -225,7 +225,7 @@ class VisionPretrainer:
         hidden = self.model.model(
             input_ids=batch.ids,
             attention_mask=torch.ones_like(batch.ids),
-            mm_token_type_ids=batch.is_picture,
+            mm_token_type_ids=batch.is_image,
             position_ids=batch.positions,
             use_cache=False,
             **self._pixels(batch),
@@ -236,14 +236,14 @@ class VisionPretrainer:
 
     def _pixels(self, batch: Batch) -> dict[str, torch.Tensor]:
         if len(batch.places):
-            pictures = self.drawn[batch.places]
+            images = self.drawn[batch.places]
         elif len(batch.codes):
-            pictures = self._painted(batch.codes)
-        else:  # requests without a picture
+            images = self._painted(batch.codes)
+        else:  # requests without an image
             return {}
         return {
-            "pixel_values": pictures.reshape(len(pictures) * int(self.grid[0, 1:].prod()), -1),
-            "image_grid_thw": self.grid.expand(len(pictures), 3),
+            "pixel_values": images.reshape(len(images) * int(self.grid[0, 1:].prod()), -1),
+            "image_grid_thw": self.grid.expand(len(images), 3),
         }
 
     def loss(self, batch: Batch) -> torch.Tensor:
@@ -270,23 +270,23 @@ class VisionPretrainer:
         return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda")
 
     def _painted(self, codes: torch.Tensor) -> torch.Tensor:
-        """Pictures as the world paints them, a share of them as the generator's autoencoder renders them."""
+        """Images as the world paints them, a share of them as the generator's autoencoder renders them."""
         with torch.no_grad():
-            pictures = self.painter.paint(codes.clamp(min=0))
-            pictures[codes[:, 0] < 0] = WHITE
-            some = int(AUTOENCODED_SHARE * len(pictures)) if self.space else 0
+            images = self.painter.paint(codes.clamp(min=0))
+            images[codes[:, 0] < 0] = WHITE
+            some = int(AUTOENCODED_SHARE * len(images)) if self.space else 0
             if self.space and some:
-                chosen = torch.randperm(len(pictures), device=pictures.device)[:some]
-                tokens = self.space.tokens(pictures[chosen])
+                chosen = torch.randperm(len(images), device=images.device)[:some]
+                tokens = self.space.tokens(images[chosen])
                 amount = LATENT_NOISE * torch.rand(some, 1, 1, device=tokens.device)
-                pictures[chosen] = self.space.pixels(tokens + amount * torch.randn_like(tokens))
-        return pictures.contiguous()
+                images[chosen] = self.space.pixels(tokens + amount * torch.randn_like(tokens))
+        return images.contiguous()
 
 
 class AuxHead:
     """A linear head on a vision tower: every token predicts what is in its cell, all together the background.
 
-    One sentence for a whole picture trains a vision tower slowly; a label for every token trains it much
+    One sentence for a whole image trains a vision tower slowly; a label for every token trains it much
     faster. The head is thrown away afterwards.
     """
 
@@ -301,7 +301,7 @@ class AuxHead:
         self.seen = outputs.pooler_output
 
     def loss(self, codes: torch.Tensor) -> torch.Tensor:
-        """The cross-entropy of things and backgrounds, for the pictures of the last forward pass."""
+        """The cross-entropy of things and backgrounds, for the images of the last forward pass."""
         if self.seen is None:
             raise RuntimeError("the vision tower has not run")
         tokens, self.seen = self.seen.view(len(codes), len(self.cells), -1), None
@@ -319,7 +319,7 @@ class AuxHead:
 
 
 def cells_of_tokens(across: int) -> list[int]:
-    """The cell that holds the centre of each token, for a picture of `across` tokens a side."""
+    """The cell that holds the centre of each token, for an image of `across` tokens a side."""
     step = SIDE // across
     lines = [min(max((step // 2 + step * each - MARGIN) // CELL, 0), GRID - 1) for each in range(across)]
     return [row * GRID + column for row in lines for column in lines]
@@ -358,7 +358,7 @@ def pretrain_vision(
     if settings.drawings and generator is not None:
         drawings = make_drawings(generator, settings.drawings, device, seed=seed, workers=settings.workers)
         log.write(stage="drawings", seconds=schedule.spent, **drawings.counts)
-        trainer.drawn = drawings.pictures
+        trainer.drawn = drawings.images
         of_drawn = list(stream.in_batches(drawings.exercises, Random(seed)))
         unseen, of_drawn = of_drawn[:DRAWN_EVAL], of_drawn[DRAWN_EVAL:]
         loader = _with_drawn(loader, of_drawn, Random(seed))
@@ -473,7 +473,7 @@ def _evaluate(
 ) -> dict[str, float]:
     """The share of exercises answered without a wrong token, and the share of right verdicts.
 
-    `unseen` are batches about the generator's pictures that were kept out of the training.
+    `unseen` are batches about the generator's images that were kept out of the training.
     """
     right: dict[str, list[torch.Tensor]] = {}
     waiting = [on_device(each, str(trainer.painter.device)) for each in unseen]
@@ -492,7 +492,7 @@ def _evaluate(
 
 
 def _with_drawn(loader: Iterator[Batch], of_drawn: list[Batch], rng: Random) -> Iterator[Batch]:
-    """The batches of a loader, and between them those about drawn pictures, again and again."""
+    """The batches of a loader, and between them those about drawn images, again and again."""
     while True:
         yield rng.choice(of_drawn) if of_drawn and rng.random() < DRAWN_SHARE else next(loader)
 
@@ -503,7 +503,7 @@ def _loader(batches: Batches, workers: int) -> Iterator[Batch]:
 
 def on_device(batch: Batch, device: str) -> Batch:
     """The same batch as tensors on a device."""
-    tensors = (batch.ids, batch.labels, batch.is_picture, batch.positions, batch.codes, batch.places)
+    tensors = (batch.ids, batch.labels, batch.is_image, batch.positions, batch.codes, batch.places)
     return Batch(
         batch.name, *(torch.as_tensor(each).long().to(device, non_blocking=True) for each in tensors)
     )

@@ -31,10 +31,10 @@ def export(
         str | None,
         typer.Option(metavar="PACK", help="The prompt pack of the rows. [default: the collection's]"),
     ] = None,
-    pictures: Annotated[
+    images: Annotated[
         str,
         typer.Option(
-            metavar="embedded|referenced", help="Pictures copied into the export, or referenced by path."
+            metavar="embedded|referenced", help="Images copied into the export, or referenced by path."
         ),
     ] = "embedded",
     validation: Annotated[
@@ -66,7 +66,7 @@ def export(
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Leave out rows that are longer.")] = None,
     no_annotation: Annotated[
         bool,
-        typer.Option("--no-annotation", help="Make no rows that ask for the texts of a document's pictures."),
+        typer.Option("--no-annotation", help="Make no rows that ask for the texts of a document's images."),
     ] = False,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out rows that cannot be made, and go on.")
@@ -84,18 +84,18 @@ def export(
     """
     from interleave import ConfigurationError
     from interleave.plugin import did_you_mean
-    from interleave.train.data.export.images import PictureForm
+    from interleave.train.data.export.images import ImageForm
     from interleave.train.data.export.joined import JoinedFile
     from interleave.train.data.export.stage import ExportOptions
     from interleave.train.data.export.stage import export as run
     from interleave.train.data.parallel_map import default_workers
 
-    if pictures not in set(PictureForm):
-        raise ConfigurationError(f"--pictures {pictures!r} is unknown. {did_you_mean(pictures, PictureForm)}")
+    if images not in set(ImageForm):
+        raise ConfigurationError(f"--images {images!r} is unknown. {did_you_mean(images, ImageForm)}")
     chosen = ExportOptions(
         formats=tuple(dict.fromkeys(formats or ["trl"])),
         prompts=prompts,
-        pictures=PictureForm(pictures),
+        images=ImageForm(images),
         validation=validation,
         held_out=tuple(held_out or ()),
         fail_on_leak=fail_on_leak,

@@ -23,7 +23,7 @@ def report(
     scores: Annotated[
         str | None, typer.Option(metavar="NAME", help="Whose scores to show, where several have scored.")
     ] = None,
-    shown: Annotated[int, typer.Option(min=0, max=500, help="How many runs to show with pictures.")] = 24,
+    shown: Annotated[int, typer.Option(min=0, max=500, help="How many runs to show with images.")] = 24,
     seed: Annotated[int, typer.Option(help="Seed of the random sample of runs.")] = 0,
     json_output: options.Json = False,
 ) -> int:

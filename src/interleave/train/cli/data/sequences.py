@@ -1,4 +1,4 @@
-"""`interleave data sequences`: writes trajectories for models that generate text and pictures."""
+"""`interleave data sequences`: writes trajectories for models that generate text and images."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def sequences(
         bool, typer.Option("--reflection", help="Include every attempt with its verdict.")
     ] = False,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out trajectories whose pictures are missing.")
+        bool, typer.Option("--skip-bad", help="Leave out trajectories whose images are missing.")
     ] = False,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes that read runs. [default: one per processor]")
@@ -25,7 +25,7 @@ def sequences(
     replace: Annotated[bool, typer.Option("--replace", help="Replace existing sequences.")] = False,
     json_output: options.Json = False,
 ) -> int:
-    """Write interleaved sequences: the steps of the plan with their accepted pictures.
+    """Write interleaved sequences: the steps of the plan with their accepted images.
 
     With --reflection also the refused attempts and the reasons. Trajectories with a step that was never
     accepted are left out and counted.

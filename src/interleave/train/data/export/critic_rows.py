@@ -57,12 +57,12 @@ def _row(
     if not sources:
         files.add(seen.before, white_image(seen.before.size))
     messages = critic_messages(seen, pack)
-    pictures = files.refs(messages)
+    images = files.refs(messages)
     verdict = attempt.verdict
     if verdict is None or selected.semantics is None or selected.quality is None:
         raise InputError(f"{name} has no verdict or no scores, but is selected: select again")
     if selected.part == "sft":
-        return TrainingRow(name, CRITIC_SFT, messages, pictures, completion=agents.render_verdict(verdict))
+        return TrainingRow(name, CRITIC_SFT, messages, images, completion=agents.render_verdict(verdict))
     baseline = Baseline(
         planned_prompt=seen.planned_prompt,
         used_prompt=seen.prompt,
@@ -73,4 +73,4 @@ def _row(
         semantics=selected.semantics,
         quality=selected.quality,
     )
-    return TrainingRow(name, CRITIC_RL, messages, pictures, baseline=baseline)
+    return TrainingRow(name, CRITIC_RL, messages, images, baseline=baseline)

@@ -12,10 +12,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interleave import Message, Picture, read_picture
-from interleave.plugin import PictureStore, errors, images
+from interleave import ImagePart, Message, read_image
+from interleave.plugin import ImageStore, errors, images
 from interleave.train.data.manifest import file_digest
-from interleave.train.data.trajectories import StoredPicture
+from interleave.train.data.trajectories import StoredImage
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 FOLDER = "images"
 
 
-class PictureForm(StrEnum):
-    """How rows refer to their pictures."""
+class ImageForm(StrEnum):
+    """How rows refer to their images."""
 
     EMBEDDED = "embedded"
     """In the parquet file, or in a folder beside a text file: the export is self-contained."""
@@ -42,23 +42,23 @@ class ImageRef:
     path: Path | None = None
     """Absolute."""
     data: bytes | None = None
-    """The bytes of an image without a file: a white canvas, or a picture scaled down."""
+    """The bytes of an image without a file: a white canvas, or an image scaled down."""
 
     def read(self) -> bytes:
-        """The bytes; raises `MissingPicture` when the file's hash does not match its name."""
+        """The bytes; raises `MissingImage` when the file's hash does not match its name."""
         return self.data if self.data is not None else _read_checked(str(self.path), self.name)
 
 
-def stored_image(picture: StoredPicture) -> ImageRef:
-    """The reference of a run's picture; raises `MissingPicture` when its file holds none."""
-    return _cached_stored_image(picture.store, picture.name)
+def stored_image(image: StoredImage) -> ImageRef:
+    """The reference of a run's image; raises `MissingImage` when its file holds none."""
+    return _cached_stored_image(image.store, image.name)
 
 
 @lru_cache(maxsize=256)
-def _cached_stored_image(store: PictureStore, name: str) -> ImageRef:
-    """Consecutive rows share pictures: read the header once."""
-    picture = StoredPicture(store, name)
-    return ImageRef(name, picture.size, path=picture.path)
+def _cached_stored_image(store: ImageStore, name: str) -> ImageRef:
+    """Consecutive rows share images: read the header once."""
+    image = StoredImage(store, name)
+    return ImageRef(name, image.size, path=image.path)
 
 
 @cache
@@ -79,7 +79,7 @@ class ImageFiles:
 
     def read(self, path: Path) -> Image:
         """Read an image from outside the collections; raises `InputError` when it cannot be used."""
-        image = read_picture(path)
+        image = read_image(path)
         name = f"{file_digest(path)}{path.suffix.lower()}"
         self.add(image, ImageRef(name, image.size, path=Path(os.path.abspath(path))))
         return image
@@ -91,12 +91,12 @@ class ImageFiles:
         """What stands for an image in rows."""
         if (known := self._refs.get(id(image))) is not None:
             return known[1]
-        return stored_image(image) if isinstance(image, StoredPicture) else _new_image(image)
+        return stored_image(image) if isinstance(image, StoredImage) else _new_image(image)
 
     def refs(self, messages: Iterable[Message]) -> tuple[ImageRef, ...]:
         """What stands for the images of messages, in their order."""
-        pictures = (part for message in messages for part in message.parts if isinstance(part, Picture))
-        return tuple(self.ref(picture.image) for picture in pictures)
+        images = (part for message in messages for part in message.parts if isinstance(part, ImagePart))
+        return tuple(self.ref(image.image) for image in images)
 
 
 def _new_image(image: Image) -> ImageRef:
@@ -106,13 +106,13 @@ def _new_image(image: Image) -> ImageRef:
 
 @lru_cache(maxsize=32)
 def _read_checked(path: str, name: str) -> bytes:
-    """Consecutive rows share pictures: read the file once."""
+    """Consecutive rows share images: read the file once."""
     try:
         data = Path(path).read_bytes()
     except OSError:
-        raise errors.MissingPicture(Path(path), "is missing") from None
+        raise errors.MissingImage(Path(path), "is missing") from None
     if hashlib.sha256(data).hexdigest() != name.partition(".")[0]:
-        raise errors.MissingPicture(Path(path), "has been altered")
+        raise errors.MissingImage(Path(path), "has been altered")
     return data
 
 
@@ -120,7 +120,7 @@ def _read_checked(path: str, name: str) -> bytes:
 class ImageWriter:
     """Writes the images of one format, and gives the paths that its rows contain."""
 
-    mode: PictureForm
+    mode: ImageForm
     staging: Path
     """The folder of the format while the export is written."""
     destination: Path
@@ -128,16 +128,16 @@ class ImageWriter:
 
     def path(self, ref: ImageRef, *, absolute: bool = False) -> str:
         """The path in a row: relative to the format's folder, or absolute."""
-        if self.mode is PictureForm.REFERENCED and ref.path is not None:
+        if self.mode is ImageForm.REFERENCED and ref.path is not None:
             return str(ref.path)
         place = f"{FOLDER}/{ref.name[:2]}/{ref.name}"
         self.store(ref, place)
-        outside = absolute or self.mode is PictureForm.REFERENCED
+        outside = absolute or self.mode is ImageForm.REFERENCED
         return str(self.destination / place) if outside else place
 
     def struct(self, ref: ImageRef) -> dict[str, Any]:
         """The value of an Image feature of `datasets`."""
-        if self.mode is PictureForm.REFERENCED:
+        if self.mode is ImageForm.REFERENCED:
             return {"bytes": None, "path": self.path(ref)}
         return {"bytes": ref.read(), "path": ref.name}
 

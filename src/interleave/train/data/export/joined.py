@@ -2,8 +2,8 @@
 
 `comm` is the dataset CoMM as JSON: documents with a `title` and `step_info`, a list of steps, each a list of
 `{"type": "text", "content": …}` and `{"type": "image", "image_path": …}`. They become continuation and
-annotation rows like our own trajectories. `sharegpt` is conversations with `<image>` for each picture: only
-here is that word in a text read as a picture.
+annotation rows like our own trajectories. `sharegpt` is conversations with `<image>` for each image: only
+here is that word in a text read as an image.
 
 `planner_sft`, `critic_sft` and `critic_rl` are the files of those names that the reference is trained on:
 conversations with its own words, and attempts with their scores, which get the words of the prompt pack.
@@ -21,10 +21,10 @@ from typing import Any, Literal
 
 from interleave import (
     ConfigurationError,
+    ImagePart,
     InputError,
     InterleaveError,
     Message,
-    Picture,
     PlanStep,
     Scores,
     Text,
@@ -155,7 +155,7 @@ def _read_lines(path: Path) -> Iterator[Numbered]:
 def _comm(
     name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
 ) -> JoinedDocument:
-    """A CoMM document: the text of a step is both its instruction and its picture's prompt."""
+    """A CoMM document: the text of a step is both its instruction and its image's prompt."""
     title = str(item["title"] or "").strip()
     steps = []
     files = ImageFiles()
@@ -168,7 +168,7 @@ def _comm(
             plan = PlanStep(number=number, instruction=text, prompt=text)
         else:
             plan = PlanStep(number=number, caption=text)
-        shown = joined_picture(files, folder, paths[0]) if paths else None
+        shown = joined_image(files, folder, paths[0]) if paths else None
         steps.append(ShownStep(plan, shown, accepted=True))
     opening = [Text(f"Show step by step, with pictures: {title}")]
     rows = (
@@ -190,11 +190,11 @@ def _planner_sft(
 def _critic_sft(
     name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
 ) -> JoinedDocument:
-    """A row of the reference's critic: two pictures, and an answer that is a verdict."""
+    """A row of the reference's critic: two images, and an answer that is a verdict."""
     document = _sharegpt(name, folder, item, pack, skipped, kind=CRITIC_SFT)
     [row] = document.rows
-    if len(row.pictures) != 2:
-        raise InputError(f"a critic sees the picture before and the one after, not {len(row.pictures)}")
+    if len(row.images) != 2:
+        raise InputError(f"a critic sees the image before and the one after, not {len(row.images)}")
     agents.parse_verdict(row.completion or "")
     # All attempts of a document lie in one folder; its prompts differ from attempt to attempt.
     return JoinedDocument(sample_of(item["images"][1]), document.rows)
@@ -213,9 +213,9 @@ def _critic_rl(
         raise InputError(f"its success is {truth['success']!r:.40}, not true or false")
     scores = Scores(semantics=truth["semantics"], quality=truth["quality"])
     files = ImageFiles()
-    after = joined_picture(files, folder, item["edited_image_path"]).image
+    after = joined_image(files, folder, item["edited_image_path"]).image
     from_nothing = is_white_canvas(item["origin_image_path"])
-    given = () if from_nothing else (joined_picture(files, folder, item["origin_image_path"]).image,)
+    given = () if from_nothing else (joined_image(files, folder, item["origin_image_path"]).image,)
     seen = critic_input(planned, item["rewritten_prompt"] or planned, given, after)
     if from_nothing:
         files.add(seen.before, white_image(seen.before.size))
@@ -250,20 +250,20 @@ def _sharegpt(
     images = item.get("images") or ([item["image"]] if item.get("image") else [])
     marks = sum(len(_IMAGE_MARK.findall(text)) for _, text in turns)
     if marks != len(images):
-        raise InputError(f"{marks} × <image> in the text, and {len(images)} pictures")
+        raise InputError(f"{marks} × <image> in the text, and {len(images)} images")
     if _IMAGE_MARK.search(turns[-1][1]):
-        raise InputError("the answer has a picture in it, which a planner cannot write")
+        raise InputError("the answer has an image in it, which a planner cannot write")
     files = ImageFiles()
-    pictures = iter([joined_picture(files, folder, path) for path in images])
-    prompt = tuple(Message(role, tuple(_parts(text, pictures))) for role, text in turns[:-1])
+    loaded = iter([joined_image(files, folder, path) for path in images])
+    prompt = tuple(Message(role, tuple(_parts(text, loaded))) for role, text in turns[:-1])
     row = TrainingRow(name, kind, prompt, files.refs(prompt), completion=turns[-1][1])
     return JoinedDocument(" ".join(text for role, text in turns if role == "user"), (row,))
 
 
-def joined_picture(files: ImageFiles, folder: Path, name: str) -> Picture:
-    """A picture beside the file or below it; raises for one elsewhere.
+def joined_image(files: ImageFiles, folder: Path, name: str) -> ImagePart:
+    """An image beside the file or below it; raises for one elsewhere.
 
-    Rows of the reference name pictures by paths of the machine that made them: such a path is shortened from
+    Rows of the reference name images by paths of the machine that made them: such a path is shortened from
     the left until it leads to a file below the folder. Its last folder stays, as file names repeat.
     """
     parts = PurePosixPath(name).parts
@@ -275,19 +275,19 @@ def joined_picture(files: ImageFiles, folder: Path, name: str) -> Picture:
                 path = (folder / subfolder / each).resolve()
                 is_inside, is_there = path.is_relative_to(folder.resolve()), path.is_file()
             except (OSError, RuntimeError, ValueError) as error:  # a name too long, or a symlink loop
-                raise InputError(f"the picture {name[:80]!r} cannot be read ({error})") from None
+                raise InputError(f"the image {name[:80]!r} cannot be read ({error})") from None
             if is_inside and is_there:
-                return Picture(files.read(path))
+                return ImagePart(files.read(path))
             outside = outside or not is_inside
     if outside:
         raise InputError(
-            f"the picture {name[:80]!r} lies outside the folder of the file, and not below it either"
+            f"the image {name[:80]!r} lies outside the folder of the file, and not below it either"
         )
-    raise InputError(f"the picture {name[:80]!r} is not there")
+    raise InputError(f"the image {name[:80]!r} is not there")
 
 
 def sample_of(name: str) -> str:
-    """The folder of a picture, which holds everything the reference made for one request."""
+    """The folder of an image, which holds everything the reference made for one request."""
     return PurePosixPath(name).parent.as_posix()
 
 
@@ -299,10 +299,10 @@ def _turn(turn: Mapping[str, Any]) -> tuple[Literal["system", "user", "assistant
     return role, text  # type: ignore[return-value]
 
 
-def _parts(text: str, pictures: Iterator[Picture]) -> Iterator[Part]:
+def _parts(text: str, images: Iterator[ImagePart]) -> Iterator[Part]:
     for position, piece in enumerate(_IMAGE_MARK.split(text)):
         if position:
-            yield next(pictures)
+            yield next(images)
         if piece:
             yield Text(piece)
 

@@ -1,8 +1,8 @@
-"""The planner's rows, from every trajectory, whether or not its pictures were accepted.
+"""The planner's rows, from every trajectory, whether or not its images were accepted.
 
-At most four rows each: the whole plan for the original request; the first steps with their pictures, cut at a
-random step, with the rest of the plan as the answer; the pictures alone with the texts of their steps as the
-answer (sub-task annotation); and a question about the pictures, answered in words.
+At most four rows each: the whole plan for the original request; the first steps with their images, cut at a
+random step, with the rest of the plan as the answer; the images alone with the texts of their steps as the
+answer (sub-task annotation); and a question about the images, answered in words.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from random import Random
 
 from pydantic import ValidationError
 
-from interleave import Asset, GivenAsset, InputError, Picture, Plan, PlanStep, Request, Text
+from interleave import Asset, GivenAsset, ImagePart, InputError, Plan, PlanStep, Request, Text
 from interleave.plugin import Part, PromptPack, agents, count, types
 from interleave.train.data.export.images import ImageFiles
 from interleave.train.data.export.rows import PLANNER_SFT, TrainingRow
@@ -22,22 +22,22 @@ from interleave.train.data.export.wordings import Wordings, wordings_of
 from interleave.train.data.trajectories import Trajectory
 
 NAMES_ITS_STEPS = "not cut: the request names its number of steps, and the pack has no wording for the rest"
-HAS_PICTURES = "not cut: the request has pictures itself, and the pack does not go on from those"
-HAS_SHEETS = "neither cut nor annotated: its first pictures are sheets of assets, which no planner wrote"
-TOO_SHORT = "not cut: no step with a picture has a step after it"
-NAMES_SOURCES = "not cut: a later step starts from a picture that is the user's after the cut"
+HAS_IMAGES = "not cut: the request has images itself, and the pack does not go on from those"
+HAS_SHEETS = "neither cut nor annotated: its first images are sheets of assets, which no planner wrote"
+TOO_SHORT = "not cut: no step with an image has a step after it"
+NAMES_SOURCES = "not cut: a later step starts from an image that is the user's after the cut"
 TOO_LONG = "not cut: with its steps the request is longer than one may be"
-NOT_ACCEPTED = "not annotated: a picture was not accepted"
-TOO_FEW = "not annotated: fewer than two pictures with text"
-TOO_MANY = f"not annotated: more than {types.MAX_REQUEST_PICTURES} pictures"
+NOT_ACCEPTED = "not annotated: an image was not accepted"
+TOO_FEW = "not annotated: fewer than two images with text"
+TOO_MANY = f"not annotated: more than {types.MAX_REQUEST_IMAGES} images"
 
 
 @dataclass(frozen=True)
 class ShownStep:
-    """A step as shown to the reader: its plan and its picture."""
+    """A step as shown to the reader: its plan and its image."""
 
     plan: PlanStep
-    picture: Picture | None
+    image: ImagePart | None
     accepted: bool
 
 
@@ -61,11 +61,11 @@ def planner_rows(
 
 
 def shown_steps(trajectory: Trajectory) -> list[ShownStep]:
-    """The steps of a trajectory with their pictures."""
+    """The steps of a trajectory with their images."""
     return [
         ShownStep(
             step.plan,
-            Picture(trajectory.picture(step.attempt.image)) if step.attempt else None,
+            ImagePart(trajectory.image(step.attempt.image)) if step.attempt else None,
             step.accepted,
         )
         for step in trajectory.record.steps
@@ -94,9 +94,9 @@ def continuation_rows(
 ) -> Iterator[TrainingRow]:
     """A row with the beginning of a document as the request and the rest of its plan as the answer."""
     wordings, random = wordings_of(pack.name), Random(f"{prefix}/continued")
-    given = sum(isinstance(part, Picture) for part in opening)
+    given = sum(isinstance(part, ImagePart) for part in opening)
     if given and not wordings.cut_with_pictures:
-        skipped[HAS_PICTURES] += 1
+        skipped[HAS_IMAGES] += 1
         return
     cuts = _cuts(steps, given)
     if not cuts:
@@ -137,13 +137,13 @@ def _assets_of(assets: Sequence[Asset], first: int) -> tuple[Asset, ...]:
 def annotation_rows(
     prefix: str, steps: Sequence[ShownStep], pack: PromptPack, skipped: Counter[str], files: ImageFiles
 ) -> Iterator[TrainingRow]:
-    """Rows with the pictures of a document as the request: their texts, or an answer, in words."""
-    pictured = [step for step in steps if step.picture is not None]
+    """Rows with the images of a document as the request: their texts, or an answer, in words."""
+    pictured = [step for step in steps if step.image is not None]
     if len(pictured) < 2 or not all(step.plan.text for step in pictured):
         skipped[TOO_FEW] += 1
-    elif len(pictured) > types.MAX_REQUEST_PICTURES:
+    elif len(pictured) > types.MAX_REQUEST_IMAGES:
         skipped[TOO_MANY] += 1
-    elif not all(step.accepted for step in pictured):  # the text would not match the picture
+    elif not all(step.accepted for step in pictured):  # the text would not match the image
         skipped[NOT_ACCEPTED] += 1
     else:
         wordings = wordings_of(pack.name)
@@ -163,9 +163,9 @@ def _row_in_words(
     pack: PromptPack,
     files: ImageFiles,
 ) -> TrainingRow:
-    """A row that shows the pictures of a document and is answered by steps of text alone."""
-    pictures = (step.picture for step in pictured if step.picture is not None)
-    request = Request(joined_parts((*pictures, Text(wish)), wordings_of(pack.name).separator))
+    """A row that shows the images of a document and is answered by steps of text alone."""
+    images = (step.image for step in pictured if step.image is not None)
+    request = Request(joined_parts((*images, Text(wish)), wordings_of(pack.name).separator))
     answer = (
         PlanStep(number=number, name=title, caption=text)
         for number, (title, text) in enumerate(texts, start=1)
@@ -197,7 +197,7 @@ def joined_parts(parts: Sequence[Part], separator: str) -> tuple[Part, ...]:
         if isinstance(part, Text) and isinstance(before, Text) and separator:
             joined[-1] = Text(f"{_apart(before.text, separator)}{part.text}")
         elif isinstance(part, Text):
-            joined.append(Text(f"{separator}{part.text}") if isinstance(before, Picture) else part)
+            joined.append(Text(f"{separator}{part.text}") if isinstance(before, ImagePart) else part)
         else:
             if isinstance(before, Text):
                 joined[-1] = Text(_apart(before.text, separator))
@@ -210,16 +210,16 @@ def _apart(text: str, separator: str) -> str:
 
 
 def _cuts(steps: Sequence[ShownStep], given: int) -> list[int]:
-    """The step counts to cut after: at least one picture drawn, a step after, and not too many pictures.
+    """The step counts to cut after: at least one image drawn, a step after, and not too many images.
 
-    `given` is the number of pictures that the request has itself.
+    `given` is the number of images that the request has itself.
     """
-    cuts, pictures = [], 0
+    cuts, images = [], 0
     for position, step in enumerate(steps[:-1], start=1):
-        if step.plan.prompt is not None and step.picture is None:
+        if step.plan.prompt is not None and step.image is None:
             break  # the run ended here
-        pictures += step.picture is not None
-        if 0 < pictures <= types.MAX_REQUEST_PICTURES - given:
+        images += step.image is not None
+        if 0 < images <= types.MAX_REQUEST_IMAGES - given:
             cuts.append(position)
     return cuts
 
@@ -227,5 +227,5 @@ def _cuts(steps: Sequence[ShownStep], given: int) -> list[int]:
 def _shown_parts(steps: Sequence[ShownStep]) -> Iterator[Part]:
     for step in steps:
         yield Text(f"Step {step.plan.number}: {step.plan.text}")
-        if step.picture is not None:
-            yield step.picture
+        if step.image is not None:
+            yield step.image

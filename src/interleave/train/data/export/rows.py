@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from interleave import ConfigurationError, InputError, Message, Picture, Text
+from interleave import ConfigurationError, ImagePart, InputError, Message, Text
 from interleave.train.data.export.images import ImageRef
 
 Kind = Literal["planner_sft", "critic_sft", "critic_rl", "agent_sft"]
@@ -32,7 +32,7 @@ IMAGE_MARK = "<image>"
 _BREAK = "\u200b"
 _CONTROL = re.compile(r"<(?=\|\w+\|>)")
 _MEDIA = re.compile(r"<(?=(?:image|video|audio)>)", re.IGNORECASE)
-PICTURE_PATCH = 32
+IMAGE_PATCH = 32
 """Qwen3-VL has one token per 32 × 32 pixels: patches of 16 × 16, merged 2 × 2."""
 BYTES_PER_TOKEN = 4
 """Roughly, for English text."""
@@ -44,21 +44,21 @@ class Baseline:
 
     planned_prompt: str
     used_prompt: str
-    """The prompt that drew the picture under review."""
+    """The prompt that drew the image under review."""
     before: ImageRef
     after: ImageRef
     sources: tuple[ImageRef, ...]
-    """The pictures the step was drawn from; empty means text-to-image."""
+    """The images the step was drawn from; empty means text-to-image."""
     success: bool
     semantics: float
     quality: float
 
-    def columns(self, picture: Callable[[ImageRef], Any]) -> dict[str, Any]:
-        """The columns that a reward reads, with pictures as a format writes them."""
+    def columns(self, image: Callable[[ImageRef], Any]) -> dict[str, Any]:
+        """The columns that a reward reads, with images as a format writes them."""
         return {
             "planned_prompt": self.planned_prompt,
             "used_prompt": self.used_prompt,
-            "sources": [picture(ref) for ref in self.sources],
+            "sources": [image(ref) for ref in self.sources],
             "success": self.success,
             "semantics": self.semantics,
             "quality": self.quality,
@@ -72,16 +72,16 @@ class TrainingRow:
     id: str
     kind: Kind
     prompt: tuple[Message, ...]
-    pictures: tuple[ImageRef, ...]
-    """One for each picture of the prompt, in order."""
+    images: tuple[ImageRef, ...]
+    """One for each image of the prompt, in order."""
     completion: str | None = None
     baseline: Baseline | None = None
     split: str = TRAIN
 
     def __post_init__(self) -> None:
-        slots = sum(isinstance(part, Picture) for message in self.prompt for part in message.parts)
-        if slots != len(self.pictures):
-            raise ValueError(f"{self.id}: {slots} places for pictures, and {len(self.pictures)} pictures")
+        slots = sum(isinstance(part, ImagePart) for message in self.prompt for part in message.parts)
+        if slots != len(self.images):
+            raise ValueError(f"{self.id}: {slots} places for images, and {len(self.images)} images")
 
 
 @lru_cache(maxsize=1024)
@@ -103,7 +103,7 @@ def needs_escaping(text: str) -> bool:
 
 
 def with_image_marks(message: Message) -> dict[str, str]:
-    """A message with its pictures as marks in the text."""
+    """A message with its images as marks in the text."""
     content = "".join(
         escape_marks(part.text) if isinstance(part, Text) else IMAGE_MARK for part in message.parts
     )
@@ -111,25 +111,25 @@ def with_image_marks(message: Message) -> dict[str, str]:
 
 
 def conversation(row: TrainingRow) -> list[dict[str, str]]:
-    """The messages of a row, with the completion if there is one; raises unless marks match pictures."""
+    """The messages of a row, with the completion if there is one; raises unless marks match images."""
     messages = [with_image_marks(message) for message in row.prompt]
     if row.completion is not None:
         messages.append({"role": "assistant", "content": escape_marks(row.completion)})
     marks = sum(message["content"].count(IMAGE_MARK) for message in messages)
-    if marks != len(row.pictures):
-        raise InputError(f"{row.id}: {marks} × {IMAGE_MARK} in the text, and {len(row.pictures)} pictures")
+    if marks != len(row.images):
+        raise InputError(f"{row.id}: {marks} × {IMAGE_MARK} in the text, and {len(row.images)} images")
     return messages
 
 
 def length_of(row: TrainingRow, tokenizer: str | None) -> int:
-    """The tokens of a row's texts and pictures, without a chat template."""
+    """The tokens of a row's texts and images, without a chat template."""
     texts = [part.text for message in row.prompt for part in message.parts if isinstance(part, Text)]
-    pictures = sum(picture_tokens(ref.size) for ref in row.pictures)
-    return pictures + sum(text_tokens(text, tokenizer) for text in (*texts, row.completion or ""))
+    images = sum(image_tokens(ref.size) for ref in row.images)
+    return images + sum(text_tokens(text, tokenizer) for text in (*texts, row.completion or ""))
 
 
-def picture_tokens(size: tuple[int, int]) -> int:
-    return max(1, round(size[0] / PICTURE_PATCH)) * max(1, round(size[1] / PICTURE_PATCH))
+def image_tokens(size: tuple[int, int]) -> int:
+    return max(1, round(size[0] / IMAGE_PATCH)) * max(1, round(size[1] / IMAGE_PATCH))
 
 
 def text_tokens(text: str, tokenizer: str | None) -> int:

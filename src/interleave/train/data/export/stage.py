@@ -15,7 +15,7 @@ from typing import Any
 
 from interleave import ConfigurationError, InputError
 from interleave.plugin import PromptPack, agents, load_pack
-from interleave.train.data.export.images import PictureForm
+from interleave.train.data.export.images import ImageForm
 from interleave.train.data.export.joined import JoinedFile, read_items, refuse_pickle
 from interleave.train.data.export.rows import TRAIN, Kind, Lengths, checked_tokenizer
 from interleave.train.data.export.worker import (
@@ -42,8 +42,8 @@ from interleave.train.pages import rendered
 
 MANIFEST_NAME = "export.manifest.json"
 SHOWN_PROBLEMS = 5
-RUNS_AT_ONCE = {PictureForm.REFERENCED: 100, PictureForm.EMBEDDED: 4}
-"""Few when rows contain their pictures: several results are in memory at once."""
+RUNS_AT_ONCE = {ImageForm.REFERENCED: 100, ImageForm.EMBEDDED: 4}
+"""Few when rows contain their images: several results are in memory at once."""
 DOCUMENTS_AT_ONCE = 20
 CARD_NAME = "README.md"
 
@@ -55,7 +55,7 @@ class ExportOptions:
     formats: tuple[str, ...] = ("trl",)
     prompts: str | None = None
     """The prompt pack of the rows; None: the one the collection was made with."""
-    pictures: PictureForm = PictureForm.EMBEDDED
+    images: ImageForm = ImageForm.EMBEDDED
     validation: float = 0.02
     held_out: tuple[Path, ...] = ()
     fail_on_leak: bool = False
@@ -65,7 +65,7 @@ class ExportOptions:
     tokenizer: Path | None = None
     max_tokens: int | None = None
     annotation: bool = True
-    """Whether to add rows that ask for the texts of a document's pictures."""
+    """Whether to add rows that ask for the texts of a document's images."""
     skip_bad: bool = False
     workers: int = 1
 
@@ -93,7 +93,7 @@ def export(
             formats=options.formats,
             pack=pack,
             any_pack=any_pack,
-            pictures=options.pictures,
+            images=options.images,
             schemas=_schemas(options),
             staging=staging,
             destination=Path(os.path.abspath(out)),
@@ -116,7 +116,7 @@ def export(
 
 def _schemas(options: ExportOptions) -> dict[tuple[str, Kind], Any]:
     return {
-        (name, kind): schema(kind, options.pictures)
+        (name, kind): schema(kind, options.images)
         for name in options.formats
         if (schema := FORMATS[name].schema) is not None
         for kind in FORMATS[name].kinds
@@ -156,7 +156,7 @@ def _run_tasks(
     selected = _by_run(read_selection(selection))
     next_selected = next(selected, None)
     for collection, folder in folders.items():
-        for names in chunks(runs[collection], RUNS_AT_ONCE[options.pictures]):
+        for names in chunks(runs[collection], RUNS_AT_ONCE[options.images]):
             task = []
             for name in names:
                 chosen: tuple[Selected, ...] = ()
@@ -185,7 +185,7 @@ def _join_tasks(joined: Sequence[JoinedFile]) -> Iterator[Task]:
 
 def _workers(runs: int, options: ExportOptions) -> int:
     """Several processes only for larger exports: each takes a second to start."""
-    return options.workers if runs > 20 * RUNS_AT_ONCE[options.pictures] or options.joined else 1
+    return options.workers if runs > 20 * RUNS_AT_ONCE[options.images] or options.joined else 1
 
 
 @dataclass
@@ -291,7 +291,7 @@ def _manifest(job: ExportJob, output: _Output, selection: Path | None, options: 
         options={
             "formats": list(options.formats),
             "prompts": {"name": job.pack.name, "digest": job.pack.digest},
-            "pictures": options.pictures.value,
+            "pictures": options.images.value,
             "validation": options.validation,
             "joined": [f"{each.form}:{each.path.name}" for each in options.joined],
             "tokenizer": options.tokenizer.name if options.tokenizer else None,
@@ -331,7 +331,7 @@ def write_card(
         kinds=sorted({name.split("/")[2] for name in rows}),
         path=row_path,
         trainers={name: FORMATS[name].trainer for name in job.formats},
-        embedded=job.pictures is PictureForm.EMBEDDED,
+        embedded=job.images is ImageForm.EMBEDDED,
         models=[(*maker.split(" ", 1), number) for maker, number in sorted(models.items())],
         lengths={kind: (each.summary(), each.longest_row) for kind, each in sorted(lengths.items())},
     )

@@ -1,4 +1,4 @@
-"""How the users of the planner's rows word their wishes: to go on, to describe pictures, to ask about them.
+"""How the users of the planner's rows word their wishes: to go on, to describe images, to ask about them.
 
 The wordings in the file beside this one are for real data. A prompt pack made for a small model with a
 vocabulary of its own brings others, in a file `wordings.toml` beside its texts; the file is no part of the
@@ -24,9 +24,9 @@ class Wordings(Value):
     """The wordings of one prompt pack; a row draws one of each by its id."""
 
     separator: str
-    """Between the texts and pictures of a request that is put together from parts."""
+    """Between the texts and images of a request that is put together from parts."""
     cut_with_pictures: bool
-    """Whether documents that begin with pictures of the user are cut."""
+    """Whether documents that begin with images of the user are cut."""
     go_on: tuple[str, ...]
     go_on_for: tuple[str, ...]
     """With the number of steps that are left, for requests that name how many there are in all."""

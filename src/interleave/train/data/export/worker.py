@@ -17,7 +17,7 @@ from typing import Any
 from interleave import ConfigurationError, InterleaveError, Request, Text
 from interleave.plugin import PromptPack, batches, images
 from interleave.train.data.export.critic_rows import attempts_of, critic_rows
-from interleave.train.data.export.images import ImageWriter, PictureForm
+from interleave.train.data.export.images import ImageForm, ImageWriter
 from interleave.train.data.export.joined import JoinedFile, Numbered, read_documents
 from interleave.train.data.export.planner_rows import planner_rows
 from interleave.train.data.export.rows import (
@@ -46,7 +46,7 @@ def split_of(fingerprint: str, share: float) -> str:
 
 
 def request_fingerprint(trajectory: Trajectory) -> str:
-    """The request of a trajectory: its texts, and the file names of its pictures, which are hashes."""
+    """The request of a trajectory: its texts, and the file names of its images, which are hashes."""
     return text_fingerprint(
         (part.text or "") if part.image is None else part.image for part in trajectory.record.request
     )
@@ -79,7 +79,7 @@ class ExportJob:
     pack: PromptPack
     any_pack: bool
     """Whether to use runs made with another prompt pack."""
-    pictures: PictureForm
+    images: ImageForm
     schemas: Mapping[tuple[str, Kind], Any]
     """By format and kind; made once, because the library is slow to import."""
     staging: Path
@@ -142,8 +142,7 @@ class _Worker:
         self.result = TaskResult()
         self.encoded: dict[FileKey, list[dict[str, Any]]] = defaultdict(list)
         self.image_writers = {
-            name: ImageWriter(job.pictures, job.staging / name, job.destination / name)
-            for name in job.formats
+            name: ImageWriter(job.images, job.staging / name, job.destination / name) for name in job.formats
         }
 
     def export(self, task: RunsTask) -> TaskResult:
@@ -221,7 +220,7 @@ class _Worker:
             for name in self.job.formats
             if row.kind in FORMATS[name].kinds
         }
-        for key, columns in encoded.items():  # after all formats succeeded: a picture may be missing
+        for key, columns in encoded.items():  # after all formats succeeded: an image may be missing
             self.encoded[key].append(columns)
         self.result.lengths[row.kind].add(length, row.id)
         self.result.escaped += _needs_escaping(row)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from interleave import ConfigurationError
 from interleave.plugin import did_you_mean
-from interleave.train.data.export.images import ImageWriter, PictureForm
+from interleave.train.data.export.images import ImageForm, ImageWriter
 from interleave.train.data.export.rows import CRITIC_RL, KINDS, SFT_KINDS, Kind, TrainingRow
 from interleave.train.data.formats import json_formats, run_files, trl, verl
 from interleave.train.data.formats.run_files import RunFiles
@@ -38,7 +38,7 @@ class Format:
     kinds: tuple[Kind, ...]
     """The kinds of rows the trainer supports."""
     encode: Callable[[TrainingRow, ImageWriter], dict[str, Any]]
-    schema: Callable[[Kind, PictureForm], pyarrow.Schema] | None = None
+    schema: Callable[[Kind, ImageForm], pyarrow.Schema] | None = None
     finish: Callable[[Path, Mapping[str, Path]], None] | None = None
     """Writes additional files; gets the row files of the format by name."""
     run_files: RunFiles | None = None

@@ -37,7 +37,7 @@ WHITE = "data/interleave/white.png"
 def encode_llamafactory(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
     return {
         "messages": conversation(row),
-        "images": [writer.path(ref) for ref in row.pictures],
+        "images": [writer.path(ref) for ref in row.images],
     }
 
 
@@ -59,7 +59,7 @@ def encode_swift(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "id": row.id,
         "messages": conversation(row),
-        "images": [writer.path(ref) for ref in row.pictures],
+        "images": [writer.path(ref) for ref in row.images],
     }
     if row.baseline is not None:
         columns |= row.baseline.columns(writer.path)
@@ -81,7 +81,7 @@ def encode_easyr1(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
     }
     return {
         "problem": "\n\n".join(message["content"] for message in conversation(row)),
-        "images": [writer.path(ref) for ref in row.pictures],
+        "images": [writer.path(ref) for ref in row.images],
         "answer": json.dumps(answer, ensure_ascii=False),
     }
 

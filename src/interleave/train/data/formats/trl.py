@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interleave import Message, MissingDependency, Text
-from interleave.train.data.export.images import ImageWriter, PictureForm
+from interleave.train.data.export.images import ImageForm, ImageWriter
 from interleave.train.data.export.rows import CRITIC_RL, Kind, TrainingRow, escape_control_tokens
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def encode(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "id": row.id,
         "prompt": [_message(message) for message in row.prompt],
-        "images": [writer.struct(ref) for ref in row.pictures],
+        "images": [writer.struct(ref) for ref in row.images],
     }
     if row.completion is not None:
         text = {"type": "text", "text": escape_control_tokens(row.completion)}
@@ -39,7 +39,7 @@ def _message(message: Message) -> dict[str, Any]:
     }
 
 
-def schema(kind: Kind, form: PictureForm) -> pyarrow.Schema:
+def schema(kind: Kind, form: ImageForm) -> pyarrow.Schema:
     """The columns, with the metadata by which `datasets` recognizes images."""
     try:
         from datasets import Features, Image, List, Value

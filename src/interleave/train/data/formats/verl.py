@@ -9,7 +9,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from interleave import MissingDependency
-from interleave.train.data.export.images import ImageRef, ImageWriter, PictureForm
+from interleave.train.data.export.images import ImageForm, ImageRef, ImageWriter
 from interleave.train.data.export.rows import CRITIC_RL, Kind, TrainingRow, conversation
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ DATA_SOURCE = "interleave_critic"
 
 def encode(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
     messages = conversation(row)
-    images = [_picture(ref, writer) for ref in row.pictures]
+    images = [_image(ref, writer) for ref in row.images]
     if (baseline := row.baseline) is None:
         return {"id": row.id, "messages": messages, "images": images}
     return {
@@ -42,19 +42,19 @@ def encode(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
             "id": row.id,
             "planned_prompt": baseline.planned_prompt,
             "used_prompt": baseline.used_prompt,
-            "before": _picture(baseline.before, writer),
-            "sources": [_picture(ref, writer) for ref in baseline.sources],
+            "before": _image(baseline.before, writer),
+            "sources": [_image(ref, writer) for ref in baseline.sources],
         },
     }
 
 
-def _picture(ref: ImageRef, writer: ImageWriter) -> dict[str, Any]:
-    if writer.mode is PictureForm.REFERENCED:
+def _image(ref: ImageRef, writer: ImageWriter) -> dict[str, Any]:
+    if writer.mode is ImageForm.REFERENCED:
         return {"image": writer.path(ref)}
     return {"bytes": ref.read()}
 
 
-def schema(kind: Kind, form: PictureForm) -> pyarrow.Schema:
+def schema(kind: Kind, form: ImageForm) -> pyarrow.Schema:
     try:
         import pyarrow as pa
     except ImportError:
@@ -64,10 +64,10 @@ def schema(kind: Kind, form: PictureForm) -> pyarrow.Schema:
         ) from None
 
     text = pa.string()
-    picture = pa.struct([("image", text)] if form is PictureForm.REFERENCED else [("bytes", pa.binary())])
+    image = pa.struct([("image", text)] if form is ImageForm.REFERENCED else [("bytes", pa.binary())])
     messages = pa.list_(pa.struct([("role", text), ("content", text)]))
     if kind != CRITIC_RL:
-        return pa.schema([("id", text), ("messages", messages), ("images", pa.list_(picture))])
+        return pa.schema([("id", text), ("messages", messages), ("images", pa.list_(image))])
     truth = pa.struct([("success", pa.bool_()), ("semantics", pa.float64()), ("quality", pa.float64())])
     extra = [
         ("split", text),
@@ -75,14 +75,14 @@ def schema(kind: Kind, form: PictureForm) -> pyarrow.Schema:
         ("id", text),
         ("planned_prompt", text),
         ("used_prompt", text),
-        ("before", picture),
-        ("sources", pa.list_(picture)),
+        ("before", image),
+        ("sources", pa.list_(image)),
     ]
     return pa.schema(
         [
             ("data_source", text),
             ("prompt", messages),
-            ("images", pa.list_(picture)),
+            ("images", pa.list_(image)),
             ("ability", text),
             ("reward_model", pa.struct([("style", text), ("ground_truth", truth)])),
             ("extra_info", pa.struct(extra)),

@@ -1,9 +1,9 @@
 """Reads the reference's files: `execution_record.json` in its two shapes, and benchmark result lists.
 
 Data generation keeps every attempt, in order. The `refine_prompt` of a failed attempt is what comes next: the
-prompt that made a picture is the `refine_prompt` of the record before it, or, first, the planned prompt. The
-benchmark keeps one picture per step, with the last prompt, and neither attempts nor verdicts; its result
-list has answers, each with its pictures and joined text. No picture outside the imported folder is read.
+prompt that made an image is the `refine_prompt` of the record before it, or, first, the planned prompt. The
+benchmark keeps one image per step, with the last prompt, and neither attempts nor verdicts; its result
+list has answers, each with its images and joined text. No image outside the imported folder is read.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _SEED = re.compile(r"step\d+_(\d{1,9})\.")
 
 @dataclass(frozen=True)
 class ImportedAttempt:
-    """A picture with its prompt, verdict and seed."""
+    """An image with its prompt, verdict and seed."""
 
     step: int
     prompt: str
-    picture: Path
+    image: Path
     verdict: Verdict | None = None
     seed: int = 0
 
@@ -62,13 +62,13 @@ class Warnings:
         self.messages[message] = None
 
 
-def find_picture(name: Any, folder: Path, root: Path) -> Path:
-    """The file of a picture; raises `InputError` when it is missing or outside the imported folder.
+def find_image(name: Any, folder: Path, root: Path) -> Path:
+    """The file of an image; raises `InputError` when it is missing or outside the imported folder.
 
-    Records carry paths of the machine that made them, so a picture is also searched for by its bare name.
+    Records carry paths of the machine that made them, so an image is also searched for by its bare name.
     """
     if not isinstance(name, str) or not name.strip() or "\x00" in name:
-        raise InputError(f"{name!r:.80} is not the path of a picture")
+        raise InputError(f"{name!r:.80} is not the path of an image")
     if "://" in name:
         raise InputError(f"{name[:80]!r} is an address: nothing is fetched from the web")
     outside = False
@@ -81,8 +81,8 @@ def find_picture(name: Any, folder: Path, root: Path) -> Path:
         except (OSError, ValueError):
             continue
     if outside:
-        raise InputError(f"the picture {name[:80]!r} lies outside {root}, and is not read")
-    raise InputError(f"the picture {name[:80]!r} is missing")
+        raise InputError(f"the image {name[:80]!r} lies outside {root}, and is not read")
+    raise InputError(f"the image {name[:80]!r} is missing")
 
 
 def bare_name(name: str) -> str:
@@ -165,14 +165,14 @@ def _attempts(
         number = _whole_number(row.get("step"), f'"step" of {where}')
         step = planned.get(number)
         if step is None or step.prompt is None:
-            raise InputError(f"{where} is of step {number}, for which the plan has no picture")
+            raise InputError(f"{where} is of step {number}, for which the plan has no image")
         order.take(number, where)
         if row.get("prompt") not in (None, "", step.prompt):
             warnings.add(f"{where} names another planned prompt than the plan: the plan's was kept")
         verdict = _verdict(row, where, warnings)
-        picture = find_picture(row.get("target_img"), path.parent, root)
+        image = find_image(row.get("target_img"), path.parent, root)
         used = next_prompt.get(number) or step.prompt
-        attempts.append(ImportedAttempt(number, used, picture, verdict, _seed_of(picture)))
+        attempts.append(ImportedAttempt(number, used, image, verdict, _seed_of(image)))
         next_prompt[number] = verdict.refined_prompt or next_prompt.get(number, "")
     return attempts
 
@@ -224,10 +224,10 @@ def _verdict(row: dict[str, Any], where: str, warnings: Warnings) -> Verdict:
 def _with_sources(
     plan: Plan, rows: list[Any], attempts: list[ImportedAttempt], path: Path, root: Path, warnings: Warnings
 ) -> tuple[Plan, tuple[Path, ...]]:
-    """The plan with the sources of each step, and the user's own picture if the first step had one."""
+    """The plan with the sources of each step, and the user's own image if the first step had one."""
     given: tuple[Path, ...] = ()
     sources: dict[int, tuple[int, ...]] = {}
-    made_by: dict[Path, int] = {}  # picture → the last earlier step that shows it
+    made_by: dict[Path, int] = {}  # image → the last earlier step that shows it
     before: int | None = None
     for number, drawn in groupby(zip(rows, attempts, strict=True), key=lambda each: each[1].step):
         attempts_of_step = list(drawn)
@@ -235,20 +235,20 @@ def _with_sources(
             name = row.get("source_img")
             if is_white_canvas(name):
                 if before is not None:
-                    warnings.add(f"step {number} names a white canvas: the picture before it stands in")
+                    warnings.add(f"step {number} names a white canvas: the image before it stands in")
                 continue
-            picture = find_picture(name, path.parent, root)
-            maker = made_by.get(picture.resolve())
-            if before is None and (not given or given[0].resolve() == picture.resolve()):
-                given = (picture,)
+            image = find_image(name, path.parent, root)
+            maker = made_by.get(image.resolve())
+            if before is None and (not given or given[0].resolve() == image.resolve()):
+                given = (image,)
             elif maker is None:
                 warnings.add(
                     f"step {number} started from {bare_name(name)!r}, which no earlier step shows: "
-                    "the picture before it stands in"
+                    "the image before it stands in"
                 )
             elif maker != before:
                 sources[number] = (maker,)
-        made_by[_shown_picture(attempt for _, attempt in attempts_of_step).resolve()] = number
+        made_by[_shown_image(attempt for _, attempt in attempts_of_step).resolve()] = number
         before = number
     steps = tuple(
         step.model_copy(update={"sources": sources[step.number]}) if step.number in sources else step
@@ -257,11 +257,11 @@ def _with_sources(
     return Plan(steps=steps, reasoning=plan.reasoning), given
 
 
-def _shown_picture(attempts: Iterable[ImportedAttempt]) -> Path:
-    """The picture a step shows: the last accepted one, or else the last one."""
+def _shown_image(attempts: Iterable[ImportedAttempt]) -> Path:
+    """The image a step shows: the last accepted one, or else the last one."""
     tried = list(attempts)
     accepted = [each for each in tried if each.verdict is not None and each.verdict.accepted]
-    return (accepted or tried)[-1].picture
+    return (accepted or tried)[-1].image
 
 
 def _run_from_steps(
@@ -287,11 +287,11 @@ def _run_from_steps(
             raise InputError(f'step {number} has no "prompt"')
         refined = row.get("refine_prompt")
         used = refined.strip() if isinstance(refined, str) and refined.strip() else row["prompt"]
-        attempts.append(ImportedAttempt(number, used, find_picture(row.get("target_img"), path.parent, root)))
+        attempts.append(ImportedAttempt(number, used, find_image(row.get("target_img"), path.parent, root)))
         steps.append(PlanStep(number=number, prompt=row["prompt"]))
         if number == numbers[0] and not is_white_canvas(row.get("source_img")):
-            given = (find_picture(row["source_img"], path.parent, root),)
-    warnings.add("attempts and judgements were not recorded: each step has its last picture, unjudged")
+            given = (find_image(row["source_img"], path.parent, root),)
+    warnings.add("attempts and judgements were not recorded: each step has its last image, unjudged")
     plan = Plan(steps=(*steps, *text_step(text, numbers[-1] + 1)))
     return ImportedRun(
         source, (*given, request_text), plan, tuple(attempts), tuple(warnings.messages), _time_of(path)
@@ -316,9 +316,9 @@ def _whole_number(value: Any, what: str) -> int:
     return value
 
 
-def _seed_of(picture: Path) -> int:
-    """The seed, which the reference puts into the picture's name."""
-    found = _SEED.match(picture.name)
+def _seed_of(image: Path) -> int:
+    """The seed, which the reference puts into the image's name."""
+    found = _SEED.match(image.name)
     return int(found[1]) if found else 0
 
 
@@ -333,7 +333,7 @@ class Answer:
     id: str
     request_text: str
     text: str | None
-    pictures: tuple[str, ...]
+    images: tuple[str, ...]
 
 
 def is_result_list(value: Any) -> bool:
@@ -353,22 +353,22 @@ def read_answer(item: Any) -> Answer:
         raise InputError(f'its "id" is {identity!r:.40}, neither a text nor a whole number')
     if not isinstance(request_text, str) or not request_text.strip():
         raise InputError('it has no "prompt"')
-    text, pictures = item.get("text_answer"), item.get("image_answer") or []
+    text, images = item.get("text_answer"), item.get("image_answer") or []
     if text is not None and not isinstance(text, str):
         raise InputError(f'its "text_answer" is a {type(text).__name__}, not a text')
-    if not isinstance(pictures, list) or not all(isinstance(name, str) for name in pictures):
+    if not isinstance(images, list) or not all(isinstance(name, str) for name in images):
         raise InputError('its "image_answer" is not a list of paths')
-    return Answer(str(identity), request_text, text, tuple(pictures))
+    return Answer(str(identity), request_text, text, tuple(images))
 
 
 def run_from_answer(answer: Answer, folder: Path, root: Path, *, source: str, time: float) -> ImportedRun:
-    """A run from an answer alone: pictures without their prompts."""
-    found = [find_picture(name, folder, root) for name in answer.pictures]
+    """A run from an answer alone: images without their prompts."""
+    found = [find_image(name, folder, root) for name in answer.images]
     steps = [PlanStep(number=number, prompt=UNKNOWN_PROMPT) for number in range(1, len(found) + 1)]
     attempts = [ImportedAttempt(number, UNKNOWN_PROMPT, path) for number, path in enumerate(found, start=1)]
     every = (*steps, *text_step(answer.text, len(found) + 1))
     if not every:
-        raise InputError("it has neither pictures nor text")
+        raise InputError("it has neither images nor text")
     warning = (
         "prompts, attempts and judgements were not recorded: fit to be looked at, not to learn prompts from"
     )

@@ -1,4 +1,4 @@
-"""Writes an imported run as a run folder, with the same journal, pictures and record as our own runs."""
+"""Writes an imported run as a run folder, with the same journal, images and record as our own runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from interleave import InputError, PlanStep, Request, StorageError, __version__, read_picture, read_record
+from interleave import InputError, PlanStep, Request, StorageError, __version__, read_image, read_record
 from interleave.plugin import (
-    PictureStore,
+    ImageStore,
     RoleConfig,
     RunConfig,
     config,
@@ -44,18 +44,18 @@ def write_run(run: ImportedRun, folder: Path, out: Path, pack: config.PackConfig
 
 
 def _write_files(run: ImportedRun, folder: Path, pack: config.PackConfig) -> None:
-    store = PictureStore(folder)
+    store = ImageStore(folder)
     request = tuple(
         lines.RequestPart(text=part)
         if isinstance(part, str)
-        else lines.RequestPart(image=store.put(read_picture(part)))
+        else lines.RequestPart(image=store.put(read_image(part)))
         for part in run.request
     )
-    drawn = dict.fromkeys(attempt.picture for attempt in run.attempts)  # attempts may share a picture
-    pictures = {path: store.put(read_picture(path)) for path in drawn}
+    drawn = dict.fromkeys(attempt.image for attempt in run.attempts)  # attempts may share an image
+    images = {path: store.put(read_image(path)) for path in drawn}
     journal = runs.open_journal(folder)
     try:
-        for line in _journal_lines(run, request, pictures, pack):
+        for line in _journal_lines(run, request, images, pack):
             journal.append(line)
         journal.sync()
     finally:
@@ -68,7 +68,7 @@ def _write_files(run: ImportedRun, folder: Path, pack: config.PackConfig) -> Non
 def _journal_lines(
     run: ImportedRun,
     request: tuple[lines.RequestPart, ...],
-    pictures: dict[Path, str],
+    images: dict[Path, str],
     pack: config.PackConfig,
 ) -> Iterator[lines.Line]:
     time = run.time
@@ -91,7 +91,7 @@ def _journal_lines(
         for number, attempt in enumerate(attempts.get(step.number, ()), start=1):
             drawn += 1
             yield _called("generator", drawn, step.number, number, time)
-            yield _drawn(attempt, drawn, number, pictures[attempt.picture], time)
+            yield _drawn(attempt, drawn, number, images[attempt.image], time)
             if attempt.verdict is not None:
                 judged += 1
                 yield _called("critic", judged, step.number, number, time)
@@ -139,14 +139,14 @@ def _step_finished(step: PlanStep, attempts: list[ImportedAttempt], time: float)
 
 
 def refuse_unusable(run: ImportedRun) -> None:
-    """Raise `InputError` for texts and pictures that a run cannot store, before anything is written."""
+    """Raise `InputError` for texts and images that a run cannot store, before anything is written."""
     Request.of([part for part in run.request if isinstance(part, str)])
     texts = [run.plan.reasoning, *(attempt.verdict.reasoning for attempt in run.attempts if attempt.verdict)]
     if problem := next(filter(None, map(text.unusable, texts)), None):
         raise InputError(f"a reasoning cannot be kept: {problem}")
     given = [part for part in run.request if isinstance(part, Path)]
-    for picture in dict.fromkeys((*given, *(attempt.picture for attempt in run.attempts))):
+    for image in dict.fromkeys((*given, *(attempt.image for attempt in run.attempts))):
         try:
-            read_picture(picture)
+            read_image(image)
         except InputError as error:
-            raise InputError(f"a picture cannot be used: {error}") from None
+            raise InputError(f"an image cannot be used: {error}") from None

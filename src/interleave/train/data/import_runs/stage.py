@@ -25,7 +25,7 @@ from interleave.plugin import config, files, first_problem, load_pack, runs, tex
 from interleave.train.data.import_runs.records import (
     Answer,
     ImportedRun,
-    find_picture,
+    find_image,
     is_result_list,
     read_answer,
     read_json,
@@ -219,12 +219,12 @@ def _add_answers(
 
 
 def _by_folder(answers: Iterable[_AnswerSource], root: Path) -> dict[Path, _AnswerSource]:
-    """The folder of each answer's first picture → the answer: a record in that folder belongs to it."""
+    """The folder of each answer's first image → the answer: a record in that folder belongs to it."""
     folders: dict[Path, _AnswerSource] = {}
     for each in answers:
         with suppress(InputError, IndexError):
-            picture = find_picture(each.answer.pictures[0], each.file.parent, root)
-            folders.setdefault(picture.parent.resolve(), each)
+            image = find_image(each.answer.images[0], each.file.parent, root)
+            folders.setdefault(image.parent.resolve(), each)
     return folders
 
 

@@ -2,7 +2,7 @@
 
 Lines are our own, or those of the reference (`user_input`, `user_input_image`). Every line is checked before
 anything is written; an unusable line is reported with its number and the reason, never skipped silently. Ids
-are texts: 1 and "1" are the same id, "a" and "A" are not. Pictures lie beside the file or below it and are
+are texts: 1 and "1" are the same id, "a" and "A" are not. Images lie beside the file or below it and are
 copied, so that a corpus is self-contained.
 """
 
@@ -17,12 +17,12 @@ from typing import Any
 
 from pydantic import Field
 
-from interleave import InputError, InterleaveError, RunError, read_picture
-from interleave.plugin import PictureStore, Value, batches, count, images, runs, text, write_atomic
+from interleave import InputError, InterleaveError, RunError, read_image
+from interleave.plugin import ImageStore, Value, batches, count, images, runs, text, write_atomic
 from interleave.train.data.manifest import Manifest, manifest_path, read_manifest, write_manifest
 from interleave.train.data.prompts.near_duplicates import NearDuplicates
 
-PICTURES = "images"
+IMAGES = "images"
 JsonPart = dict[str, str]
 """`{"text": …}` or `{"image": "path beside the file"}`."""
 SHOWN = 20
@@ -111,8 +111,8 @@ class Corpus:
 class _Line:
     where: str
     row: RequestRow
-    pictures: dict[str, Path]
-    """Picture name in the corpus → source file."""
+    images: dict[str, Path]
+    """Image name in the corpus → source file."""
     content: str
     """The texts and pixel digests of the request: equal for equal requests."""
 
@@ -120,7 +120,7 @@ class _Line:
 def read_corpora(
     files: list[Path], *, threshold: float | None, progress: Callable[[int], None] = lambda read: None
 ) -> tuple[Corpus, dict[str, Path]]:
-    """The requests of some files and their pictures; bad lines are collected, not raised."""
+    """The requests of some files and their images; bad lines are collected, not raised."""
     corpus = Corpus()
     lines: dict[str, _Line] = {}
     by_content: dict[str, _Line] = {}
@@ -138,7 +138,7 @@ def read_corpora(
             lines[line.row.id] = by_content[line.content] = line
     kept = _without_near(list(lines.values()), threshold, corpus)
     corpus.rows = [line.row for line in kept]
-    return corpus, {name: path for line in kept for name, path in line.pictures.items()}
+    return corpus, {name: path for line in kept for name, path in line.images.items()}
 
 
 def refuse_bad(corpus: Corpus) -> None:
@@ -152,11 +152,11 @@ def refuse_bad(corpus: Corpus) -> None:
         )
 
 
-def copy_pictures(pictures: dict[str, Path], folder: Path) -> None:
-    """Copy the pictures of a corpus beside it."""
-    store = PictureStore(folder)
-    for path in pictures.values():
-        store.put(read_picture(path))
+def copy_images(images: dict[str, Path], folder: Path) -> None:
+    """Copy the images of a corpus beside it."""
+    store = ImageStore(folder)
+    for path in images.values():
+        store.put(read_image(path))
 
 
 def _checked(files: list[Path], corpus: Corpus, progress: Callable[[int], None]) -> Iterator[_Line]:
@@ -173,7 +173,7 @@ def _read(file: Path, number: int, fields: dict[str, Any] | InputError, corpus: 
     if isinstance(fields, InputError):
         raise fields
     given = batches.checked_parts(_request_of(fields), file.parent)
-    pictures: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     parts: list[JsonPart] = []
     contents: list[str] = []
     for part in given:
@@ -181,10 +181,10 @@ def _read(file: Path, number: int, fields: dict[str, Any] | InputError, corpus: 
             parts.append({"text": part})
             contents.append(f"\x00text\x00{part}")
             continue
-        image = read_picture(part)
+        image = read_image(part)
         name = runs.image_name(image)
-        pictures[name] = part
-        parts.append({"image": f"{PICTURES}/{name}"})
+        paths[name] = part
+        parts.append({"image": f"{IMAGES}/{name}"})
         contents.append(f"\x00image\x00{images.pixel_digest(image)}")
     content = "".join(contents)
     row = RequestRow(
@@ -197,7 +197,7 @@ def _read(file: Path, number: int, fields: dict[str, Any] | InputError, corpus: 
         split=_text(fields, "split"),
         extra=_extra(fields),
     )
-    return _Line(f"{file.name}:{number}", row, pictures, content)
+    return _Line(f"{file.name}:{number}", row, paths, content)
 
 
 _THEIRS = ("user_input", "user_input_image")
@@ -213,24 +213,24 @@ def _extra(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _request_of(fields: dict[str, Any]) -> Any:
-    """The request in the form of our own lines; `<image>` in the reference's text marks a picture."""
+    """The request in the form of our own lines; `<image>` in the reference's text marks an image."""
     if "request" in fields:
         if "user_input" in fields:
             raise InputError('there is both a "request" and a "user_input": keep one of them')
         return fields["request"]
     if "user_input" not in fields:
         raise InputError('there is neither a "request" nor a "user_input"')
-    text, pictures = fields["user_input"], _picture_names(fields.get("user_input_image"))
+    text, images = fields["user_input"], _image_names(fields.get("user_input_image"))
     if not isinstance(text, str):
         raise InputError(f'"user_input" must be a text, not {type(text).__name__}')
-    if not text.strip() and not pictures:
+    if not text.strip() and not images:
         raise InputError('"user_input" is empty')
-    if not pictures:
+    if not images:
         return text
-    return place_pictures(text, pictures)
+    return place_images(text, images)
 
 
-def _picture_names(given: Any) -> list[str]:
+def _image_names(given: Any) -> list[str]:
     if given is None or given == "":
         return []
     names = given if isinstance(given, list) else [given]
@@ -240,22 +240,22 @@ def _picture_names(given: Any) -> list[str]:
     return names
 
 
-def place_pictures(text: str, pictures: list[str]) -> list[JsonPart]:
-    """Text and pictures in order: each at its `<image>` marker, or all before a text without markers."""
+def place_images(text: str, images: list[str]) -> list[JsonPart]:
+    """Text and images in order: each at its `<image>` marker, or all before a text without markers."""
     pieces = text.split("<image>")
     if len(pieces) == 1:
-        return [*({"image": name} for name in pictures), *([{"text": text}] if text.strip() else [])]
-    if len(pieces) - 1 != len(pictures):
+        return [*({"image": name} for name in images), *([{"text": text}] if text.strip() else [])]
+    if len(pieces) - 1 != len(images):
         raise InputError(
             f"the text has {count(len(pieces) - 1, '<image> marker')}, and there are "
-            f"{count(len(pictures), 'picture')}"
+            f"{count(len(images), 'picture')}"
         )
     parts: list[JsonPart] = []
     for place, piece in enumerate(pieces):
         if piece.strip():
             parts.append({"text": piece.strip()})
-        if place < len(pictures):
-            parts.append({"image": pictures[place]})
+        if place < len(images):
+            parts.append({"image": images[place]})
     return parts
 
 
@@ -284,7 +284,7 @@ def _without_near(lines: list[_Line], threshold: float | None, corpus: Corpus) -
     compared: list[_Line] = []
     kept: list[_Line] = []
     for line in lines:
-        if not line.pictures:
+        if not line.images:
             if (like := near.add(line.row.text)) is not None:
                 corpus.near.append(f"{line.where}: almost the same as {compared[like].where}")
                 continue

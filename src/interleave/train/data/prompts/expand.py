@@ -29,7 +29,7 @@ SHOWN_TEMPLATES = 5
 MOST_IN_FLIGHT = 32
 MOST_WORDS = 16
 FEWEST_REQUEST_WORDS, MOST_REQUEST_WORDS = 4, 80
-MOST_PICTURES = 12
+MOST_IMAGES = 12
 FEW_BEGINNINGS = 4
 """If a bank's entries have at most this many different first words, new entries must begin with one."""
 
@@ -257,8 +257,8 @@ def unfit_request(request: str) -> str | None:
         return "is no whole sentence"
     if "{" in request or "}" in request:
         return "has a brace"
-    if (agents.named_step_count(request) or 0) > MOST_PICTURES:
-        return f"asks for more than {MOST_PICTURES} pictures"
+    if (agents.named_step_count(request) or 0) > MOST_IMAGES:
+        return f"asks for more than {MOST_IMAGES} pictures"
     return None
 
 

@@ -1,7 +1,7 @@
 """Near-duplicate detection, exact and without comparing all pairs.
 
 Two texts are near-duplicates when the Jaccard similarity of their pairs of neighbouring words reaches a
-threshold. Case, punctuation and numbers do not count: "in four pictures" and "in five pictures" are equal.
+threshold. Case, punctuation and numbers do not count: "in four images" and "in five images" are equal.
 Texts that similar share one of their rarest pairs, so only texts that do are compared (prefix filtering:
 Bayardo, Ma and Srikant, "Scaling up all pairs similarity search", 2007). No near-duplicate is missed.
 """

@@ -92,7 +92,7 @@ class MakeRequests(Protocol):
         seed: int,
         progress: Progress,
     ) -> list[RequestRow]:
-        """Make distinct requests; pictures are written below the folder, and no suites means all."""
+        """Make distinct requests; images are written below the folder, and no suites means all."""
         ...
 
 
@@ -162,16 +162,16 @@ def expansion_journal(out: Path) -> Path:
 
 
 def _from_files(settings: Settings, out: Path, progress: Progress) -> SourceResult:
-    from interleave.train.data.prompts.corpus import copy_pictures, read_corpora, refuse_bad
+    from interleave.train.data.prompts.corpus import copy_images, read_corpora, refuse_bad
 
-    corpus, pictures = read_corpora(list(settings.files), threshold=settings.near, progress=progress)
+    corpus, images = read_corpora(list(settings.files), threshold=settings.near, progress=progress)
     if not settings.skip_bad:
         refuse_bad(corpus)
     if not corpus.rows:
         raise ConfigurationError(f"there are no requests in {', '.join(map(str, settings.files))}")
     rows = _balanced(corpus.rows, settings.items) if settings.items else corpus.rows
     make_folder(out.parent)
-    copy_pictures(pictures, out.parent)
+    copy_images(images, out.parent)
     counts = {
         "bad lines left out": len(corpus.bad),
         "lines that stood there twice": len(corpus.repeated),

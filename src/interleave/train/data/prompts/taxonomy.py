@@ -2,7 +2,7 @@
 
 A folder holds one TOML file per domain. Banks and templates are texts with one entry per line, easy to read
 and correct. A template names banks in braces: `{action}`, or `{Action}` for a capital; `{n}` is a number of
-pictures, in words. Sub-categories share the domain's templates and banks; their own banks take precedence.
+images, in words. Sub-categories share the domain's templates and banks; their own banks take precedence.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Chart:
 class AttemptView:
     """One attempt on the page."""
 
-    picture: str | None
+    image: str | None
     prompt: str
     verdict: str
     reasoning: str
@@ -179,7 +179,7 @@ def _verdict_chart(totals: CollectionCounts) -> Chart:
     return Chart(
         "Judgements by attempt",
         render.bars(list(map(str, numbers)), series, across="attempt", title="Judgements by attempt"),
-        "What the critic said about the first, the second and every further picture of a step.",
+        "What the critic said about the first, the second and every further image of a step.",
         tuple(outcomes),
     )
 
@@ -245,7 +245,7 @@ def _run_view(trajectory: Trajectory, scores: Mapping[AttemptKey, Scores | Unsco
         title=one_line(record.title, 160),
         status=record.status,
         generator=record.config.generator.spec,
-        given=tuple(picture for name in given if (picture := _thumbnail(trajectory, name))),
+        given=tuple(image for name in given if (image := _thumbnail(trajectory, name))),
         steps=tuple(_step_view(trajectory, step, scores) for step in record.steps),
     )
 
@@ -266,7 +266,7 @@ def _attempt_view(
     verdict = attempt.verdict
     score = scores.get((trajectory.name, step.plan.number, attempt.number))
     return AttemptView(
-        picture=_thumbnail(trajectory, attempt.image),
+        image=_thumbnail(trajectory, attempt.image),
         prompt=text.visible(attempt.prompt),
         verdict=verdict.outcome.value if verdict else UNJUDGED,
         reasoning=text.visible(verdict.reasoning) if verdict else "",

@@ -1,7 +1,7 @@
-"""Reasoning edits: one sentence about a given picture, whose result has to be inferred.
+"""Reasoning edits: one sentence about a given image, whose result has to be inferred.
 
 Four kinds, as in RISEBench: temporal (what time does), causal (what an event does), spatial (where things end
-up) and logical (what a rule about the picture demands).
+up) and logical (what a rule about the image demands).
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def _given(words: dict[str, str], scene: Scene) -> Given:
 
 @dataclass(frozen=True)
 class EditRequest:
-    """A request for a reasoning edit, with its picture and its step."""
+    """A request for a reasoning edit, with its image and its step."""
 
     text: str
     template: str

@@ -1,4 +1,4 @@
-"""What a rule about the picture demands."""
+"""What a rule about the image demands."""
 
 from __future__ import annotations
 

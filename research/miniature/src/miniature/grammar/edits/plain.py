@@ -1,4 +1,4 @@
-"""Plain edits: one sentence about a given picture that says what to change, in the words of the voices."""
+"""Plain edits: one sentence about a given image that says what to change, in the words of the voices."""
 
 from __future__ import annotations
 

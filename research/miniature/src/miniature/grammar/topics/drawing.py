@@ -1,4 +1,4 @@
-"""Drawing lessons on paper: pictures from simple shapes, sizes, colours."""
+"""Drawing lessons on paper: images from simple shapes, sizes, colours."""
 
 from __future__ import annotations
 

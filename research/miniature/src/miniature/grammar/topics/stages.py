@@ -1,4 +1,4 @@
-"""Stages: a thing in one state of its life in a single picture, and what comes after it."""
+"""Stages: a thing in one state of its life in a single image, and what comes after it."""
 
 from __future__ import annotations
 

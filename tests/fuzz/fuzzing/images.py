@@ -1,4 +1,4 @@
-"""Picture bytes of every kind, through the one door for them."""
+"""Image bytes of every kind, through the one door for them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from interleave.errors import BackendError, InputError
 from interleave.images import (
     MAX_SIDE,
     as_rgb,
-    decode_picture,
+    decode_image,
     encode_png,
     pixel_digest,
-    read_picture,
+    read_image,
     too_large,
 )
 from interleave.remote import image_encoding as encoding
 from interleave.service.http import request_bodies as bodies
-from interleave.service.http.decoding import RawPicture
+from interleave.service.http.decoding import RawImage
 from interleave.service.http.refusals import Refusal
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -169,28 +169,28 @@ MUTATORS = {
 
 
 @target(seeds, words=WORDS, examples=100, mutators=MUTATORS)
-def picture(data: bytes) -> bool:
-    """A plain RGB picture within the limits, or an `InputError`."""
-    image = attempt(lambda: decode_picture(data, name="a.png"), errors=InputError)
+def image(data: bytes) -> bool:
+    """A plain RGB image within the limits, or an `InputError`."""
+    image = attempt(lambda: decode_image(data, name="a.png"), errors=InputError)
     if not isinstance(image, Image.Image):
         return False
     assert image.mode == "RGB" and image.info == {} and not too_large(image.size)
     assert min(image.size) > 0 and max(image.size) <= MAX_SIDE
     if image.width * image.height <= 1_000_000:
-        again = decode_picture(encode_png(image, {"note": "x"}))
+        again = decode_image(encode_png(image, {"note": "x"}))
         assert again.size == image.size and again.tobytes() == image.tobytes()
         assert pixel_digest(again) == pixel_digest(image) and as_rgb(again).tobytes() == image.tobytes()
     return True
 
 
 @target(lambda: seeds()[:2] + seeds()[8:9], words=WORDS, examples=12, mutators=MUTATORS)
-def picture_file(data: bytes) -> bool:
+def image_file(data: bytes) -> bool:
     """A file says the same as its bytes."""
     with scratch() as folder:
         path = folder / "a.png"
         path.write_bytes(data)
-        read = attempt(lambda: read_picture(path), errors=InputError)
-        decoded = attempt(lambda: decode_picture(data), errors=InputError)
+        read = attempt(lambda: read_image(path), errors=InputError)
+        decoded = attempt(lambda: decode_image(data), errors=InputError)
         assert bool(read) == bool(decoded)
         return bool(read)
 
@@ -201,12 +201,12 @@ def coded() -> list[bytes]:
 
 
 @target(coded, words=(b"data:image/png;base64,", b"=", b"==", b"\n", b"-", b"_", b"https://"), examples=24)
-def base64_picture(data: bytes) -> bool:
-    """Pictures as text, from a client of our server and from a server of ours."""
+def base64_image(data: bytes) -> bool:
+    """Images as text, from a client of our server and from a server of ours."""
     text = spare_text(data)
-    sent = attempt(lambda: bodies.picture_from_base64(text, name="image"), errors=Refusal)
-    answered = attempt(lambda: encoding.picture_from_base64(text, where="x"), errors=BackendError)
-    if isinstance(sent, RawPicture):
+    sent = attempt(lambda: bodies.image_from_base64(text, name="image"), errors=Refusal)
+    answered = attempt(lambda: encoding.image_from_base64(text, where="x"), errors=BackendError)
+    if isinstance(sent, RawImage):
         assert len(sent.data) == sent.width * sent.height * 3
     if isinstance(answered, Image.Image):
         assert answered.mode == "RGB"

@@ -1,4 +1,4 @@
-"""Pictures: single ones, pictures built up thing by thing, and simple changes of one thing."""
+"""Images: single ones, images built up thing by thing, and simple changes of one thing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ WITH_STORIES = (
         "gift",
     ),
 )
-"""Kinds of which other topics tell a story: asked for by their name alone, a single picture is meant."""
+"""Kinds of which other topics tell a story: asked for by their name alone, a single image is meant."""
 COUNTABLE = tuple(kind for kind in KINDS if usual(kind).noun not in UNCOUNTABLE)
 _PLACE = maybe_place(*PLACES)
 
@@ -81,7 +81,7 @@ def arranged(things: tuple[Thing, ...]) -> dict[int, Thing]:
     return {cells[id(thing)]: thing for thing in things}
 
 
-def _picture(things: tuple[Thing, ...], place: str) -> Story:
+def _image(things: tuple[Thing, ...], place: str) -> Story:
     if len(set(things)) < len(things):
         raise Impossible("equal things are a group")
     words = listed([a(thing) for thing in things])
@@ -100,11 +100,11 @@ def _in_colours(hero: Thing, colours: tuple[str, ...], place: str) -> Story:
 
 
 def _after_all(thing: Thing, colour: str, other: Thing | None, place: str) -> Story:
-    """The picture after a change of mind: only what is named last is drawn."""
+    """The image after a change of mind: only what is named last is drawn."""
     wanted = other or replace(thing, colour=colour)
     if wanted == thing:
         raise Impossible("nothing is changed")
-    return _picture((wanted,), place)
+    return _image((wanted,), place)
 
 
 def _group(count: int, things: Thing, place: str) -> Story:
@@ -176,7 +176,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic(
         "a picture",
         {"things": SomeThings(_ALL, 1, 4), "place": _PLACE},
-        _picture,
+        _image,
         (
             "Draw {things}{place}.",
             "A picture of {things}{place}.",
@@ -191,7 +191,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic(
         "a single thing",
         {"thing": AThing(WITH_STORIES), "place": _PLACE},
-        lambda thing, place: _picture((thing,), place),
+        lambda thing, place: _image((thing,), place),
         (
             "Simply draw {thing}{place}.",
             "A picture of {thing} alone{place}.",

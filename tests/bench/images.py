@@ -1,4 +1,4 @@
-"""Pictures for tests of benchmarks: one colour, any size."""
+"""Images for tests of benchmarks: one colour, any size."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from PIL import Image
 
 
-def put_picture(path: Path, colour: str = "red", size: tuple[int, int] = (24, 16)) -> Path:
+def put_image(path: Path, colour: str = "red", size: tuple[int, int] = (24, 16)) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", size, colour).save(path)
     return path

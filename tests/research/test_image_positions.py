@@ -28,7 +28,5 @@ def test_positions_equal_those_of_the_model(name: str) -> None:
     ids = torch.tensor(batch.ids)
     patches = 2 * batches.tokens_across
     grid = torch.tensor([[1, patches, patches]]).expand(len(batch.codes), 3) if len(batch.codes) else None
-    found, _ = model.model.get_rope_index(
-        ids, torch.tensor(batch.is_picture), grid, None, torch.ones_like(ids)
-    )
+    found, _ = model.model.get_rope_index(ids, torch.tensor(batch.is_image), grid, None, torch.ones_like(ids))
     assert torch.equal(found, torch.tensor(batch.positions))
