@@ -9,7 +9,7 @@ EXTRAS := dev,api,local,postgres,robots,serve,studio,train,ray
 # Hundreds of processes that tests start import the same files: compiled once, they start in half of the time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo cluster cluster-down studio test test-all test-servers test-trainers test-robots bench lint format docs clean
+.PHONY: setup demo cluster cluster-down studio test test-all test-servers test-trainers test-robots bench lint format docs release clean
 
 setup: $(READY)
 
@@ -95,5 +95,9 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo site/index.html
 
+# Wheels and source archives in dist/, with the same bytes from a fresh clone.
+release: $(READY)
+	$(BIN)/python deploy/release.py
+
 clean:
-	rm -rf $(VENV) .trainers .robots runs site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .trainers .robots runs site dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,7 +1,7 @@
-"""Everything on one machine as real processes: `make cluster` starts it, `make cluster-down` ends it.
+"""A cluster of processes on one machine: `make cluster` starts it, `make cluster-down` stops it.
 
-Postgres, three generators that register themselves, nginx in front of them, a document service, two workers.
-All draw with the doubles, so it needs no model. Ports are free ones but for the service's.
+It has Postgres, three generators that register themselves, nginx as their balancer, a document service and
+two workers. All use fake models, so it needs no weights. All ports but the service's are chosen freely.
 
     python deploy/local_cluster.py up [--port 8020] [--workers 2] | down | status
 """
@@ -27,7 +27,7 @@ STARTS_WITHIN = 180.0
 
 
 class Cluster:
-    """The processes of a cluster, by name, and where they are written down."""
+    """The processes of a cluster by name, saved in a state file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
@@ -37,7 +37,7 @@ class Cluster:
 
     def up(self, port: int, workers: int) -> None:
         if self.state.exists():
-            sys.exit(f"a cluster is in {self.folder} already: end it with 'make cluster-down'")
+            sys.exit(f"{self.folder} already has a cluster: stop it with 'make cluster-down'")
         programs = find_postgres()
         if programs is None:
             sys.exit("Postgres is not installed: apt install postgresql, or set POSTGRES_BIN")
@@ -49,8 +49,8 @@ class Cluster:
         self._save()
         jobs = self.postgres.new_database("jobs")
         for number in range(1, GENERATORS + 1):
-            drawing = ["--generator", "solid?size=256&delay=0.2", "--port", "0", "--register", str(servers)]
-            self.start(f"generator-{number}", "serve", "generator", *drawing)
+            options = ["--generator", "solid?size=256&delay=0.2", "--port", "0", "--register", str(servers)]
+            self.start(f"generator-{number}", "serve", "generator", *options)
         if shutil.which(os.environ.get("NGINX", "nginx")) or Path("/usr/sbin/nginx").exists():
             balanced = ["--port", str(free_port())]
             self.start("balancer", "serve", "balancer", str(servers), *balanced)
@@ -59,7 +59,7 @@ class Cluster:
         served = ["--port", str(port), "--concurrency", "0"]
         address = self.start("documents", "serve", "documents", *common, *served)
         for number in range(1, workers + 1):
-            self.start(f"worker-{number}", "work", *common)
+            self.start(f"worker-{number}", "serve", "worker", *common)
         print(f"documents at {address}, logs and runs in {self.folder}")
         print(
             f'try: curl -s {address}/v1/responses -d \'{{"input": "A frog in four pictures"}}\' '
@@ -67,7 +67,7 @@ class Cluster:
         )
 
     def start(self, name: str, *arguments: str) -> str:
-        """Start one process; returns what it prints when it is there: its address or its name."""
+        """Start one process; return its first output, its address or its name."""
         with (self.folder / f"{name}.log").open("wb") as log, (self.folder / f"{name}.out").open("wb") as out:
             process = subprocess.Popen(
                 [sys.executable, "-m", "interleave", *arguments],
@@ -83,7 +83,7 @@ class Cluster:
             f"{name} does not start",
         )
         if process.poll() is not None:
-            sys.exit(f"{name} has ended: {(self.folder / f'{name}.log').read_text()[-1000:]}")
+            sys.exit(f"{name} exited: {(self.folder / f'{name}.log').read_text()[-1000:]}")
         said = (self.folder / f"{name}.out").read_text().strip()
         print(f"{name:<12} {said}", flush=True)
         return said
@@ -101,12 +101,12 @@ class Cluster:
             time.sleep(0.1)
         for name, pid in running.items():
             if is_ours(pid):
-                print(f"{name} did not end and is killed")
+                print(f"{name} did not exit and is killed")
                 os.kill(pid, signal.SIGKILL)
         if self.postgres is not None:
             self.postgres.remove()
         self.state.unlink()
-        print(f"ended {len(running)} processes and Postgres; the runs stay in {self.folder}")
+        print(f"stopped {len(running)} processes and Postgres; the runs stay in {self.folder}")
 
     def status(self) -> None:
         if not self.state.exists():
@@ -134,7 +134,7 @@ class Cluster:
 
 
 def is_ours(pid: int) -> bool:
-    """Whether a process is one that was started here: its number may belong to another by now."""
+    """Return whether a process is one of the cluster's: its id may have been reused."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         return state != "Z" and b"interleave" in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -151,9 +151,9 @@ def until(fact: object, complaint: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="A whole cluster on this machine.")
+    parser = argparse.ArgumentParser(description="A cluster on this machine.")
     parser.add_argument("what", choices=("up", "down", "status"))
-    parser.add_argument("--port", type=int, default=8020, help="of the document service")
+    parser.add_argument("--port", type=int, default=8020, help="port of the document service")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=FOLDER)
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""A Postgres of its own on this machine, for tests and for `make cluster`."""
+"""A temporary Postgres server on this machine, for tests and for `make cluster`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ USER = "interleave"
 
 
 def find_postgres() -> Path | None:
-    """The folder of Postgres' programs: of POSTGRES_BIN, of the path, or where Debian has them."""
+    """Return the folder of Postgres' programs, from POSTGRES_BIN, PATH or Debian's default location."""
     given = os.environ.get("POSTGRES_BIN")
     found = shutil.which("initdb")
     places = [Path(given)] if given else []
@@ -30,7 +30,7 @@ def free_port() -> int:
 
 
 class PostgresServer:
-    """Listens on this machine only, and trusts everyone on it."""
+    """A server that listens on this machine only and trusts all its users."""
 
     def __init__(self, programs: Path, folder: Path, port: int) -> None:
         self.programs = programs
@@ -39,7 +39,7 @@ class PostgresServer:
 
     @classmethod
     def new(cls, programs: Path) -> PostgresServer:
-        """A running one in a temporary folder, where it may be whoever it has to be."""
+        """Start a server in a temporary folder, as the user `nobody` if this process runs as root."""
         server = cls(programs, Path(tempfile.mkdtemp(prefix="interleave-postgres-")), free_port())
         if os.geteuid() == 0:  # it refuses to run as root
             nobody = pwd.getpwnam("nobody")

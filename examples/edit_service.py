@@ -1,11 +1,11 @@
-"""A service of ten lines: all that `--generator http://127.0.0.1:8011` needs is a `/edit`.
+"""A ten-line service: `--generator http://127.0.0.1:8011` needs only a route `/edit`.
 
     uvicorn --app-dir examples edit_service:app --port 8011
-    interleave backends check http://127.0.0.1:8011
+    interleave models check http://127.0.0.1:8011
     interleave generate "A lake in 3 images" --generator http://127.0.0.1:8011 --profile dry-run
 
-It gets a prompt, a seed and the image to start from (a PNG as base64, or null), and answers with an image
-as base64. Put a model in the place of `draw`.
+It receives a prompt, a seed and a source image (a PNG as base64, or null), and returns an image as base64.
+Replace `draw` by your model.
 """
 
 import base64
@@ -27,7 +27,7 @@ def edit(asked: dict) -> dict:
 
 
 def draw(prompt: str, seed: int, start: Image.Image | None) -> Image.Image:
-    """Paints stripes on the image it starts from."""
+    """Paint stripes on the source image."""
     image = start.convert("RGB").resize((256, 256)) if start else Image.new("RGB", (256, 256), "white")
     dice, pen = random.Random(f"{prompt}/{seed}"), ImageDraw.Draw(image)
     for _ in range(12):

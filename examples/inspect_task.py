@@ -1,11 +1,11 @@
-"""A benchmark as a task of Inspect (https://inspect.aisi.org.uk), with its logs, viewer and model providers.
+"""A benchmark as an Inspect task (https://inspect.aisi.org.uk), with Inspect's logs, viewer and providers.
 
     pip install inspect_ai
     inspect eval examples/inspect_task.py -T benchmark=ueval -T data=ueval-data -T items=20 \
         --model none/none --model-role grader=google/gemini-2.5-pro
 
 The model role `grader` judges. With `-T agents=true` the model of `--model` is planner and critic; otherwise
-they are those of the profile. Runs and verdicts lie in `folder`, and the same command continues them.
+the profile's are used. Runs and verdicts are in `folder`, and the same command resumes them.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ def interleave_bench(
 
 @solver
 def answered(work: Workspace, system: System) -> Solver:
-    """All items go through one batch, which loads models once; each sample waits for it."""
+    """Run all items in one batch, which loads models once; each sample waits for it."""
     batch: asyncio.Future[Any] | None = None
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -80,7 +80,7 @@ def answered(work: Workspace, system: System) -> Solver:
 
 @scorer(metrics=[])
 def judged(work: Workspace, checkout: Path | None) -> Scorer:
-    """One question after the other to the grader; what has no answer counts as the worst."""
+    """Ask the grader one question at a time; a missing answer gets the worst score."""
     benchmark, items = work.benchmark, {item.id: item for item in work.dataset.items}
     prompts = judge_prompts(benchmark, checkout)
 
@@ -88,7 +88,7 @@ def judged(work: Workspace, checkout: Path | None) -> Scorer:
         item, grader = items[str(state.sample_id)], model.get_model(role="grader")
         outputs = {}
         if stored := state.metadata["output"]:
-            for part in stored["parts"]:  # images lie in the folder of the runs, verdicts in the sample's
+            for part in stored["parts"]:  # images are in the folder of the runs, verdicts in the sample's
                 part["image"] = part["image"] and str((work.folder / part["image"]).absolute())
             outputs[item.id] = Output.model_validate(stored)
         one = Dataset((item,), work.dataset.revision, work.dataset.source)
@@ -110,7 +110,7 @@ def judged(work: Workspace, checkout: Path | None) -> Scorer:
 
 @metric
 def numbers(benchmark: str) -> Metric:
-    """The benchmark's own numbers instead of a mean of scores."""
+    """Compute the benchmark's own metrics instead of a mean of scores."""
 
     def compute(scores: list[SampleScore]) -> dict[str, float]:
         rows = [each.score.metadata for each in scores if each.score.metadata]
@@ -123,7 +123,7 @@ def numbers(benchmark: str) -> Metric:
 
 
 class InspectVlm:
-    """A model of Inspect as a planner, a critic or a judge of ours."""
+    """Adapter of an Inspect model to a planner, critic or judge."""
 
     capabilities = interleave.VlmCapabilities()
 

@@ -1,9 +1,9 @@
-"""Many requests: thousands at once, in a folder that can be continued after any stop.
+"""Many requests: thousands of concurrent runs in a folder that can be resumed after any stop.
 
     python examples/many_requests.py [COUNT]
 
-Each request becomes a run folder of its own. The example stops on purpose after a quarter of them and calls
-again: what has ended is not asked for a second time.
+Each request gets its own run folder. The example stops on purpose after a quarter of them and calls again:
+finished requests are not repeated.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ OUT = "runs/many"
 
 
 class Counting:
-    """A quick generator that counts what it draws; name any spec instead, or your own model."""
+    """A fast generator that counts its images; replace it by any spec or your own model."""
 
-    # With eight calls at once, sixteen requests in flight keep it busy while verdicts are awaited.
+    # With eight concurrent calls, sixteen requests in flight keep it busy while verdicts are pending.
     capabilities = interleave.GeneratorCapabilities(max_sources=1, concurrency=8)
 
     def __init__(self) -> None:
@@ -33,13 +33,13 @@ class Counting:
 
 
 def requests(count: int) -> Iterator[tuple[str, str]]:
-    """Pairs of an id and a request, made one by one: they are read only as there is room."""
+    """Yield pairs of id and request; they are consumed lazily."""
     for number in range(1, count + 1):
         yield f"postcard-{number:05}", f"A postcard of house number {number} in 1 picture"
 
 
 async def stop_after(enough: int, count: int, generator: Counting) -> None:
-    """Answer some of the requests, and walk away as a crash would."""
+    """Run some of the requests, then stop as in a crash."""
     running = interleave.stream_many(
         requests(count), out=OUT, concurrency=16, generator=generator, profile="dry-run", max_attempts=1
     )

@@ -1,8 +1,8 @@
-"""In a notebook or a server: documents made in a running event loop, at once, stopped and continued.
+"""In a notebook or a server: documents in a running event loop, generated concurrently, stopped and resumed.
 
     python examples/notebook.py
 
-In a cell of Jupyter write `await interleave.agenerate(…)` as it stands; there `main` is what a cell does.
+In Jupyter, use `await interleave.agenerate(…)` directly in a cell, as in `main`.
 """
 
 import asyncio
@@ -12,14 +12,14 @@ import interleave
 
 
 async def main() -> None:
-    # Two documents at once: while one waits for its model, the other goes on.
+    # Two concurrent documents: while one waits for its model, the other continues.
     lake, frog = await asyncio.gather(
         interleave.agenerate("A lake in 2 pictures", profile="dry-run", out="runs/lake"),
         interleave.agenerate("A frog in 3 pictures", profile="dry-run", out="runs/frog"),
     )
     print(f"{len(lake.steps)} and {len(frog.steps)} steps, {frog.document}")
 
-    # Stopped after its first step, as `task.cancel()` or a closed page would stop it: what is done is kept.
+    # Stopped after its first step, as by `task.cancel()` or a closed page: finished work is kept.
     async with aclosing(
         interleave.stream("A day in 4 pictures", profile="dry-run", out="runs/day")
     ) as events:

@@ -1,9 +1,9 @@
-"""Own critic: any object with `judge` decides what is drawn again, and with which prompt.
+"""Own critic: any object with `judge` decides which images are redrawn, and with which prompt.
 
     python examples/own_critic.py
 
-This critic measures instead of looking: an image that is too dark is rejected, and the prompt asks for more
-light. The generator understands that much, so that the loop can be watched.
+This critic measures brightness: it rejects an image that is too dark, and its prompt asks for more light. The
+generator reacts to that prompt, so that you can watch the loop.
 """
 
 from PIL import Image, ImageStat
@@ -17,8 +17,8 @@ class LightMeter:
     """Accepts images whose mean brightness is high enough."""
 
     async def judge(self, seen: interleave.CriticInput) -> interleave.Verdict:
-        # seen.before and seen.after are the two images; seen.planned_prompt is what the plan asks for,
-        # seen.prompt what drew this attempt.
+        # seen.before and seen.after are the two images, seen.planned_prompt is the plan's prompt,
+        # seen.prompt the prompt of this attempt.
         brightness = ImageStat.Stat(seen.after.convert("L")).mean[0]
         if brightness >= BRIGHT_ENOUGH:
             return interleave.Verdict(
@@ -32,7 +32,7 @@ class LightMeter:
 
 
 class Lamp:
-    """A generator that draws dark images until it is asked for more light."""
+    """A generator that draws dark images until the prompt asks for more light."""
 
     capabilities = interleave.GeneratorCapabilities(max_sources=1)
 

@@ -2,8 +2,8 @@
 
     python examples/own_generator.py
 
-This one writes its prompt on a card and pastes the image it starts from into a corner. Put a model, a
-service or an API in its place; planner and critic are the doubles of the profile `dry-run`.
+This one writes its prompt on a card and pastes the source image into a corner. Replace it by a model, a
+service or an API. Planner and critic are the fakes of the profile `dry-run`.
 """
 
 import random
@@ -15,18 +15,18 @@ import interleave
 
 
 class Postcards:
-    """Draws one image from a prompt, a seed and the images to start from."""
+    """Draws one image from a prompt, a seed and source images."""
 
-    # What it can do. What is not allowed here is never asked of it: a plan that needs more is refused first.
+    # A plan that exceeds these capabilities is refused before the first call.
     capabilities = interleave.GeneratorCapabilities(max_sources=1, price_per_image=0.0)
 
     async def generate(self, request: interleave.ImageRequest) -> Image.Image:
-        # `await` whatever takes long; a blocking library belongs in `await asyncio.to_thread(...)`.
+        # `await` slow work; call a blocking library through `await asyncio.to_thread(...)`.
         if "dragon" in request.prompt:
-            # A failure is an error and never an image. `transient=True` asks for another try.
+            # Raise an error on failure, never return a placeholder. `transient=True` requests a retry.
             raise interleave.BackendError("postcards cannot draw dragons", transient=False)
 
-        dice = random.Random(request.seed)  # the same seed must give the same image
+        dice = random.Random(request.seed)  # equal seeds must give equal images
         background = tuple(dice.randrange(150, 240) for _ in range(3))
         card = Image.new("RGB", (320, 240), background)
         ImageDraw.Draw(card).multiline_text((12, 12), textwrap.fill(request.prompt, 44), fill="black")

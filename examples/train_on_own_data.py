@@ -1,11 +1,11 @@
-"""Train on own data: requests → runs → scores → rows → a critic that loads.
+"""Train on your own data: requests → runs → scores → rows → a trained critic.
 
     pip install "interleavethinker[train]"
     python examples/train_on_own_data.py
 
-Every stage is a command that can be stopped anywhere and given again. Here the miniature's oracle is the
-teacher and a toy with random weights the pupil, so that the whole chain takes a minute on a CPU and teaches
-nothing: for a real critic name your teacher, your generators, a pretrained model and a recipe.
+Every stage is a command that can be stopped at any time and run again. Here the miniature's oracle is the
+teacher and a toy model with random weights the student, so the whole chain takes a minute on a CPU, but the
+result is useless. To train a useful critic, name your teacher, generators, a pretrained model and a recipe.
 """
 
 import json
@@ -13,8 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Your own requests: one JSON object a line. The id may be left out; images go in as
-# {"request": [{"text": "…"}, {"image": "cat.png"}]}, with the file beside this one.
+# Your own requests, one JSON object per line. The id is optional. Add images as
+# {"request": [{"text": "…"}, {"image": "cat.png"}]}, with paths relative to the file of requests.
 REQUESTS = [
     "How a frog grows up, step by step, in four pictures",
     "Show the phases of the moon.",
@@ -26,7 +26,7 @@ REQUESTS = [
 
 
 def interleave(command: str) -> str:
-    """Give a command of `interleave` and return what it prints: a path, or a spec."""
+    """Run an `interleave` command and return its output: a path, or a spec."""
     print(f"$ interleave {command}")
     done = subprocess.run(
         [sys.executable, "-m", "interleave", *command.split()], check=True, stdout=subprocess.PIPE, text=True
@@ -35,7 +35,7 @@ def interleave(command: str) -> str:
 
 
 def make_rows(teacher: str, generators: str, scorer: str) -> list[Path]:
-    """From requests to rows in `rows/`."""
+    """Build rows in `rows/` from the requests."""
     lines = [json.dumps({"id": f"mine-{n}", "request": text}) for n, text in enumerate(REQUESTS, 1)]
     Path("requests.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     interleave(f"data collect requests.jsonl --out collection {teacher} {generators}")
@@ -46,7 +46,7 @@ def make_rows(teacher: str, generators: str, scorer: str) -> list[Path]:
 
 
 def train(model: str) -> str:
-    """A few steps of supervised fine-tuning; returns the spec that loads the result."""
+    """Run a few steps of supervised fine-tuning; returns the spec that loads the result."""
     return interleave(
         f"train sft critic --data rows --model {model} --config debug-sft --steps 4 --out trained/critic"
     )
@@ -55,7 +55,7 @@ def train(model: str) -> str:
 def main() -> None:
     rows = make_rows(
         teacher="--planner oracle --critic oracle",
-        # A critic learns from images that failed, so one of the two generators errs on purpose.
+        # A critic learns from wrong images, so one of the two generators makes mistakes on purpose.
         generators="--generator world --generator world?mistakes=0.5",
         scorer="oracle",
     )

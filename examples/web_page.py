@@ -1,10 +1,10 @@
-"""Web page: a document that appears in the browser while it is being made.
+"""Web page: a document that appears in the browser while it is generated.
 
     pip install "interleavethinker[serve]"
     python examples/web_page.py          # then open http://127.0.0.1:8000
 
-`interleave.stream` yields every fact as it comes true; here each becomes a server-sent event. Closing the
-page stops the run; its folder stays, and the same request goes on from there.
+`interleave.stream` yields events, which are sent on as server-sent events. Closing the page stops the run.
+Its folder stays, and the same request resumes it.
 """
 
 import base64
@@ -55,7 +55,7 @@ form.onsubmit = (submitted) => {
 
 
 def as_message(event: interleave.Event) -> tuple[str, dict[str, object]]:
-    """The name and the data of the server-sent event for one event of a run."""
+    """Return the name and the data of the server-sent event for a run event."""
     match event:
         case interleave.Planned(plan):
             return "planned", {"steps": [{"number": step.number, "text": step.text} for step in plan.steps]}
@@ -80,7 +80,7 @@ def as_message(event: interleave.Event) -> tuple[str, dict[str, object]]:
 
 
 def data_url(image: Image.Image) -> str:
-    """The image itself as an address, so that the page needs no second request."""
+    """Encode an image as a data URL, so that the page needs no second request."""
     file = io.BytesIO()
     image.save(file, "WEBP", quality=85)
     return "data:image/webp;base64," + base64.b64encode(file.getvalue()).decode()
@@ -91,8 +91,8 @@ def server_sent(name: str, data: dict[str, object]) -> str:
 
 
 async def messages(wish: str) -> AsyncIterator[str]:
-    """All events of a run, ready to be sent; an error is one of them."""
-    # A folder named by the request, so that asking again continues it or shows the finished run.
+    """Yield all events of a run as server-sent events, including errors."""
+    # A folder named by the request, so that the same request resumes it or shows the finished run.
     out = f"runs/web/{hashlib.sha256(wish.encode()).hexdigest()[:16]}"
     try:
         async with aclosing(interleave.stream(wish, out=out)) as events:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # GRPO of the critic with verl 0.9 on several nodes, with the same reward as `interleave train grpo`.
-# Install `verl[verl-core]>=0.9.1` (plain `verl` lacks what it imports), vLLM as verl documents it, and
-# interleavethinker[api] on every node, and start Ray on them (`ray start --head` on one, `ray start
-# --address=HEAD:6379` on the others); then run this on the head:
+# On every node, install `verl[verl-core]>=0.9.1` (plain `verl` lacks its imports), vLLM as verl documents it,
+# and interleavethinker[api]. Start Ray (`ray start --head` on one node, `ray start --address=HEAD:6379` on the
+# others). Then run this on the head:
 #   DATA=export/verl MODEL=trained/critic/model GENERATOR=http://draw-1:8011 SCORER=openai:NAME@http://judge:8000/v1 launch/verl-grpo.sh
-# Checked without verl by: interleave train grpo … --config qwen3-vl-8b-grpo --check --launch launch/verl-grpo.sh
+# To check it without verl: interleave train grpo … --config qwen3-vl-8b-grpo --check --launch launch/verl-grpo.sh
 set -euo pipefail
 
 DATA=${DATA:-export/verl}
@@ -14,14 +14,14 @@ SCORER=${SCORER:-gemini:gemini-2.5-pro}
 NODES=${NODES:-2}
 GPUS=${GPUS:-8}
 OUT=${OUT:-trained/critic-verl}
-# Nothing is validated unless trainer.test_freq is set, but verl opens the file, and small exports have none.
+# Validation runs only if trainer.test_freq is set, but verl opens the file, and small exports have none.
 VALIDATION=${VALIDATION:-$DATA/validation/critic_rl.parquet}
 [ -f "$VALIDATION" ] || VALIDATION=$DATA/critic_rl.parquet
 REWARD=$(python -c "import interleave.train.trainers.verl as reward; print(reward.__file__)")
-# Where a reward failed: marked by the reward function, read by this estimator, in every process of the job.
+# The reward function marks failed rewards, and this estimator reads the marks in every process of the job.
 export VERL_USE_EXTERNAL_MODULES=interleave.train.trainers.verl_advantages
 
-# Hydra reads commas, = and brackets in a value as its own grammar, unless the value stands in single quotes.
+# Hydra parses commas, = and brackets in a value as its grammar, unless the value is in single quotes.
 python -m verl.trainer.main_ppo \
     algorithm.adv_estimator=interleave_grpo \
     algorithm.use_kl_in_reward=False \

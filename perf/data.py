@@ -1,9 +1,9 @@
-"""What selecting and exporting cost: a million attempts through both, and images held by the rows, apart.
+"""Measures selecting and exporting: a million attempts by reference, and fewer with embedded images.
 
 Run with: make bench        (or: python perf/data.py [attempts], e.g. 100000 for a tenth)
-The collection is written straight to disk: runs of four steps and ten attempts with scores from a seed.
-All runs share a few images, each through a link of its own, so that the files are opened a million times.
-Memory is that of all processes together, at its highest.
+The collection is written directly to disk: runs of four steps and ten attempts with seeded scores.
+All runs share a few images, each through a separate link, so that the files are opened a million times.
+Memory is the peak of all processes together.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def report(what: str, measured: str, goal: str = "", met: bool = True) -> None:
 
 def main() -> None:
     attempts = int(sys.argv[1]) if sys.argv[1:] else ATTEMPTS
-    # beside the project, not in /tmp, which may be memory
+    # next to the project, not in /tmp, which may be memory
     scratch = Path(tempfile.mkdtemp(prefix=".bench-", dir=Path.cwd()))
     try:
         by_reference(scratch, attempts)
@@ -72,9 +72,7 @@ def by_reference(scratch: Path, attempts: int) -> None:
     goal = GOAL_SECONDS * attempts / ATTEMPTS
     report("both, time", f"{seconds:.0f} s", f"≤ {goal:.0f} s", seconds <= goal)
     processor = selecting.processor_seconds + exporting.processor_seconds
-    print(
-        f"  beside: {processor:.0f} s of processor time; the rest of the time went to others or to the disk"
-    )
+    print(f"  processor time {processor:.0f} s; the rest went to other processes or to the disk")
     report("both, memory", f"{gigabytes:.2f} GB", f"≤ {GOAL_GIGABYTES:.0f} GB", gigabytes <= GOAL_GIGABYTES)
 
 
@@ -91,7 +89,7 @@ def embedded(scratch: Path, attempts: int) -> None:
 
 
 class measured:
-    """A command run to its end: its time on the clock, and the memory of all its processes at the highest."""
+    """A completed command: its wall time, and the peak memory of all its processes."""
 
     def __init__(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "interleave", "data", *arguments, "--workers", str(WORKERS)]
@@ -117,13 +115,13 @@ class measured:
 
 
 def _processor_seconds() -> float:
-    """What all processes that have ended below this one have used."""
+    """Return the processor time of all ended child processes."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def _resident_gigabytes(pid: int) -> float:
-    """The resident memory of a process and all below it; pages that they share are counted more than once."""
+    """Return the resident memory of a process and its descendants; shared pages count more than once."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -135,7 +133,7 @@ def _resident_gigabytes(pid: int) -> float:
 
 
 def write_collection(folder: Path, attempts: int) -> Path:
-    """Run folders whose records look like those of real runs, and the scores of all their attempts."""
+    """Write run folders whose records resemble those of real runs, and the scores of all their attempts."""
     rng = Random(0)
     shared = ImageStore(folder / "shared")
     shared.folder.parent.mkdir(parents=True)

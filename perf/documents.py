@@ -1,6 +1,6 @@
-"""What the document service costs beside its models: many jobs at once, submissions, and a restart.
+"""Measures the overhead of the document service: many concurrent jobs, submissions, and a restart.
 
-The service, its clients and the doubles share this machine.
+The service, its clients and the fakes share this machine.
 
 Run with: make bench, or python perf/documents.py [crowd|restart]
 """
@@ -29,7 +29,7 @@ from interleave.runs.journal import Entry, read_journal
 SECTIONS: dict[str, Callable[[Path], None]] = {}
 JOBS = 1000
 DELAY = 10.0
-"""Seconds that the double takes for an image: a thousand jobs then ask for a hundred images a second."""
+"""Seconds per image of the fake: a thousand jobs then request a hundred images per second."""
 CLIENTS = 32
 
 
@@ -55,7 +55,7 @@ class Running:
 
     @property
     def cpu_seconds(self) -> float:
-        """What the process has computed so far: other programs on the machine hardly change it."""
+        """Processor time of the process so far; other programs on the machine hardly affect it."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -78,7 +78,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[Running]:
 
 
 def submit(url: str, jobs: int) -> list[float]:
-    """Seconds that each submission took. The client is a plain one, which computes less than the service."""
+    """Return the seconds of each submission. The client is minimal and computes less than the service."""
     at = url.removeprefix("http://")
 
     def some(first: int) -> list[float]:
@@ -111,7 +111,7 @@ def percentiles(values: list[float]) -> tuple[float, float]:
 
 
 def own_seconds(entries: list[Entry]) -> list[float]:
-    """For every step of a run, the seconds that it took beyond its model calls."""
+    """Return, for every step of a run, the seconds beyond its model calls."""
     found, began, calls = [], 0.0, 0.0
     for entry in entries:
         if entry.event == "planned":
@@ -135,7 +135,7 @@ def synced_write(scratch: Path) -> float:
 
 @section
 def crowd(scratch: Path) -> None:
-    """A thousand jobs at once, two steps and three images each; the double takes ten seconds an image."""
+    """A thousand concurrent jobs, two steps and three images each; the fake takes ten seconds per image."""
     with serving(
         scratch / "crowd",
         "--generator",
@@ -153,24 +153,24 @@ def crowd(scratch: Path) -> None:
     runs = (scratch / "crowd" / "runs").glob("*/*")
     steps = [seconds for folder in runs for seconds in own_seconds(read_journal(folder))]
     p50, p99 = percentiles(taken)
-    report("submissions a second, while all begin to run", f"{rate:.0f}/s", "≥ 200/s", rate >= 200)
+    report("submissions per second, while all start", f"{rate:.0f}/s", "≥ 200/s", rate >= 200)
     report("a submission, 99th percentile", f"{p99:.0f} ms", "≤ 500 ms", p99 <= 500)
     own50, own99 = percentiles(steps)
     report(f"own time per step, median of {len(steps)}", f"{own50:.0f} ms", "≤ 100 ms", own50 <= 100)
     report("own time per step, 99th percentile", f"{own99:.0f} ms", "≤ 1000 ms", own99 <= 1000)
-    report("memory at the most", f"{peak:.0f} MB", "≤ 1000 MB", peak <= 1000)
+    report("peak memory", f"{peak:.0f} MB", "≤ 1000 MB", peak <= 1000)
     bare = statistics.median(synced_write(scratch) for _ in range(50)) * 1000
-    print(f"  beside: a synced write of 1 kB takes {bare:.1f} ms here, and an attempt needs about five")
-    print(f"  the service computed {computed / JOBS * 1000:.1f} ms for each job, the doubles included")
+    print(f"  for comparison: a synced write of 1 kB takes {bare:.1f} ms, and an attempt needs about five")
+    print(f"  the service computed {computed / JOBS * 1000:.1f} ms per job, including the fakes")
     ideal = 3 * DELAY
     print(
-        f"  {JOBS} jobs in {wall:.1f} s; the double alone takes {ideal:.0f} s · a submission p50 {p50:.0f} ms"
+        f"  {JOBS} jobs in {wall:.1f} s; the fake alone takes {ideal:.0f} s · a submission p50 {p50:.0f} ms"
     )
 
 
 @section
 def restart(scratch: Path) -> None:
-    """A service that was killed with thousands of jobs waiting: until it answers, and until it goes on."""
+    """Restart of a service killed with thousands of queued jobs: time to the first answer and first job."""
     folder, jobs = scratch / "restart", 5000
     with serving(folder, "--generator", "solid?size=64&delay=1000", "--concurrency", "8") as service:
         submit(service.url, jobs)
@@ -182,11 +182,11 @@ def restart(scratch: Path) -> None:
         answered = time.perf_counter() - began
         while not any("continued" in path.read_text() for path in before):
             time.sleep(0.01)
-        went_on = time.perf_counter() - began
+        resumed = time.perf_counter() - began
     kept = state["queued"] + state["in_progress"]
     report("jobs kept", str(kept), f"{jobs}", kept == jobs)
-    report("from the start of the process to an answer", f"{answered:.1f} s", "≤ 5 s", answered <= 5)
-    report("to the first job that goes on", f"{went_on:.1f} s", "≤ 5 s", went_on <= 5)
+    report("from process start to the first answer", f"{answered:.1f} s", "≤ 5 s", answered <= 5)
+    report("to the first resumed job", f"{resumed:.1f} s", "≤ 5 s", resumed <= 5)
 
 
 def main() -> None:

@@ -1,9 +1,8 @@
-"""What float8 does to verdicts: the miniature's critic with and without it, on the attempts of its exam.
+"""Measures the effect of float8 on verdicts: the miniature's critic with and without it, on its exam.
 
     python perf/fp8_critics.py --attempts 2000 --device cuda --results perf/results/fp8-critics.json
 
-Every attempt is known to be right or wrong; a verdict counts as right where it says so. Differences are
-paired, attempt by attempt.
+The label of every attempt is known; a verdict is right if it agrees. Differences are paired by attempt.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--attempts", type=int, default=2000)
-    parser.add_argument("--failures", type=int, default=150, help="drawn for until there are so many [150]")
+    parser.add_argument("--failures", type=int, default=150, help="wrong attempts to collect [150]")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--results", type=Path, metavar="FILE")

@@ -1,10 +1,10 @@
-"""What float8 does to images: the miniature's generator with and without it, judged by the reader.
+"""Measures the effect of float8 on images of the miniature's generator, as judged by the reader.
 
     python perf/fp8_quality.py --images 1000 --results perf/results/fp8-quality.json
 
-Edits of painted scenes with short prompts, the sort that the generator fails at most often, and images from
-text; the same scenes, prompts and seeds each time. An image counts as right where it shows exactly what was
-asked for. Differences are paired, image by image.
+The tasks are edits of painted scenes with short prompts, which the generator fails most often, and images
+from text, with the same scenes, prompts and seeds each time. An image is right if it shows exactly what was
+requested. Differences are paired by image.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def judged(spec: str, tasks: Sequence[Task], reader: Reader) -> tuple[list[bool]
 
 
 def compared(plain: Sequence[bool], rounded: Sequence[bool]) -> dict[str, float]:
-    """Points gained by float8, with a 95 % interval from the pairs that differ."""
+    """Return the points gained by float8, with a 95 % interval from the pairs that differ."""
     gained = sum(b and not a for a, b in zip(plain, rounded, strict=True))
     lost = sum(a and not b for a, b in zip(plain, rounded, strict=True))
     count = len(plain)
@@ -89,7 +89,7 @@ def compared(plain: Sequence[bool], rounded: Sequence[bool]) -> dict[str, float]
 
 
 def levels_apart(ones: Sequence[Image.Image], others: Sequence[Image.Image]) -> float:
-    """How far images differ, in levels of 255."""
+    """Return the mean difference between images, in levels of 255."""
     pairs = zip(ones, others, strict=True)
     return float(np.mean([np.abs(np.asarray(a, int) - np.asarray(b, int)).mean() for a, b in pairs]))
 

@@ -1,4 +1,4 @@
-"""How long the miniature's generator takes for an image on this machine, alone and in batches.
+"""Measures the miniature's generator: seconds per image on this machine, alone and in batches.
 
 Run with: python perf/generator.py
 """
@@ -23,7 +23,7 @@ GOALS = {"from text": 1.0, "an edit": 1.5}
 
 
 def seconds_per_image(generator: Any, prompt: str, sources: tuple[Any, ...], together: int) -> float:
-    """The median over a few repeats, each of so many images asked for at once."""
+    """Return the median over a few repeats, each of `together` concurrent images."""
 
     async def some() -> None:
         asked = (ImageRequest(prompt, seed, sources) for seed in range(together))
@@ -34,14 +34,14 @@ def seconds_per_image(generator: Any, prompt: str, sources: tuple[Any, ...], tog
         started = time.perf_counter()
         asyncio.run(some())
         taken.append((time.perf_counter() - started) / together)
-    return statistics.median(taken[1:])  # the first one warms up
+    return statistics.median(taken[1:])  # the first is a warm-up
 
 
 def main() -> int:
     started = time.perf_counter()
     load_generator("mini")
     print(f"imports and loading: {time.perf_counter() - started:.1f} s")
-    print(f"{'seconds an image':<20}{'goal':>8}{'alone':>8}{'by 4':>8}{'by 8':>8}")
+    print(f"{'seconds per image':<20}{'goal':>8}{'alone':>8}{'by 4':>8}{'by 8':>8}")
     for name, prompt, sources in (("from text", TEXT, ()), ("an edit", EDIT, (SOURCE,))):
         figures = [
             seconds_per_image(load_generator(f"mini?batch={together}"), prompt, sources, together)

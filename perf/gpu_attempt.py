@@ -1,18 +1,17 @@
-"""What an attempt costs at real size: an image drawn and judged, alone and with many trajectories at once.
+"""Measures an attempt at full size: drawing and judging an image, alone and in many trajectories.
 
     python perf/gpu_attempt.py --reference --alone --trajectories 1,8,32 --results results.json
     python perf/gpu_attempt.py --profile-run --results results.json
     python perf/gpu_attempt.py --table results.json
     python perf/gpu_attempt.py --toy --reference --alone --trajectories 1,3 --profile-run
 
-Qwen3-VL-8B as critic and planner and FLUX.2-klein-9B, of their real sizes with random weights, on one CUDA
-device; `--toy` is the same code at toy size, on any machine. An attempt is an edit of a 1024×1024 image in
-4 steps, and a verdict of 300 tokens on the images before and after.
+Qwen3-VL-8B as critic and planner and FLUX.2-klein-9B run at full size with random weights on one CUDA device.
+`--toy` runs the same code at toy size, on any machine. An attempt is an edit of a 1024×1024 image in 4 steps,
+and a verdict of 300 tokens on the images before and after.
 
-The reference path is the libraries as they come: `generate` and the pipeline, one call after another. Ours is
-what `interleave generate` does. Beside each figure stands what the device allows: arithmetic at the speed of
-a large product of matrices, and every weight read once for each token at the speed of a copy; both are
-measured in the same run.
+The reference path is the unmodified libraries: sequential calls of `generate` and the pipeline. Ours is what
+`interleave generate` does. Each figure comes with the device's limit: arithmetic at the speed of a large
+matrix product, and every weight read once per token at the speed of a copy, both measured in the same run.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from typing import Any
 import torch
 from gpu_bench import GB, PLAN, PROMPT, STEPS, Bench
 from gpu_command import KLEIN, measure_profile_run
-from gpu_limits import Limits, drawing_work, limits_of, measure_ceilings
+from gpu_limits import Limits, image_work, limits_of, measure_ceilings
 from gpu_loading import load_from_files
 from gpu_parts import measure_drawing, measure_judging, measure_kernels
 from gpu_products import measure_products
@@ -63,7 +62,7 @@ QWEN = "Qwen/Qwen3-VL-8B-Instruct"
 
 
 class Reference:
-    """The libraries as they come: `generate` with one question, the pipeline with one image."""
+    """The unmodified libraries: `generate` with one question, the pipeline with one image."""
 
     def __init__(self, bench: Bench, critic: tuple[Any, Any], klein: Any) -> None:
         self.bench = bench
@@ -135,7 +134,7 @@ def measure_reference(bench: Bench, limits: Limits, reference: Reference) -> Non
 class Ours:
     critic: TransformersVlm
     planner: TransformersVlm
-    """Where plans are given it is asked nothing, and takes its memory."""
+    """If plans are given it is not called, but still occupies memory."""
     generator: DiffusersGenerator
 
 
@@ -145,9 +144,9 @@ class Way:
 
     float8: bool = False
     critic8: bool = False
-    """Planner and critic in float8 too."""
+    """Whether planner and critic are in float8 too."""
     kv: bool = False
-    """FLUX.2 klein KV, which keeps the keys and values of its sources."""
+    """Whether to use FLUX.2 klein KV, which keeps the keys and values of its sources."""
 
     @property
     def words(self) -> str:
@@ -163,11 +162,11 @@ WAYS = {
     "all-fp8": Way(float8=True, critic8=True),
     "all-kv-fp8": Way(float8=True, critic8=True, kv=True),
 }
-"""In this order, because weights that have been rounded stay so."""
+"""Ways in order: rounded weights stay rounded."""
 
 
 def ours(bench: Bench, critic: LoadedModel, planner: LoadedModel, klein: Any, way: Way) -> Ours:
-    """The product's own classes around the models."""
+    """Wrap the models in the product's classes."""
     started = time.perf_counter()
     made = Ours(_vlm(bench, critic), _vlm(bench, planner), drawer(bench, klein, way))
     bench.note("prepared", seconds=time.perf_counter() - started, gigabytes=bench.memory())
@@ -175,7 +174,7 @@ def ours(bench: Bench, critic: LoadedModel, planner: LoadedModel, klein: Any, wa
 
 
 def rounded_models(bench: Bench, loaded: tuple[LoadedModel, LoadedModel]) -> tuple[LoadedModel, LoadedModel]:
-    """Critic and planner with their decoders in float8, where they were."""
+    """Round the decoders of critic and planner to float8 in place."""
     for each in loaded:
         each.queue._executor.submit(each.queue._free_memory).result()
         round_language_model(each.decoder.model)
@@ -216,7 +215,7 @@ def _vlm(bench: Bench, loaded: LoadedModel) -> TransformersVlm:
 
 
 def measure_alone(bench: Bench, limits: Limits, models: Ours, way: Way) -> None:
-    """One attempt, with no other under way: the first at a step, and another at the same step."""
+    """Measure single attempts: the first at a step, and another at the same step."""
     critic = VlmCritic(models.critic, load_pack("default"))
     outcomes: set[Outcome] = set()
     seeds = count(1)
@@ -230,7 +229,7 @@ def measure_alone(bench: Bench, limits: Limits, models: Ours, way: Way) -> None:
         return drawn - started, time.perf_counter() - drawn
 
     async def read(before: Image.Image) -> float:
-        """A question never read before, and a single token written."""
+        """Time a new question with a single output token."""
         messages = critic_messages(critic_input(PROMPT, PROMPT, (before,), before), load_pack("default"))
         started = time.perf_counter()
         await models.critic.complete(messages, Sampling(max_tokens=1))
@@ -273,9 +272,9 @@ def measure_trajectories(
     *,
     planned: bool = False,
 ) -> None:
-    """So many trajectories at once, as `generate_many` runs them, journal and images on disk.
+    """Measure `count` concurrent trajectories, as `generate_many` runs them, with journal and images on disk.
 
-    `planned`: the planner is asked, and plans one step.
+    `planned`: the planner is called, and plans one step.
     """
     steps = 1 if planned else bench.options.steps
     if bench.options.warm_up and not planned:
@@ -308,12 +307,12 @@ def measure_trajectories(
 
 
 def _how_drawn(models: Ours, way: Way) -> str:
-    compiled = models.generator._compiles_at_once()
+    compiled = models.generator._compiles_immediately()
     return ", ".join(filter(None, [way.words, "generator compiled from the start" if compiled else ""]))
 
 
 async def _warm_up(bench: Bench, models: Ours, count: int) -> None:
-    """Everything once that a first time sets up: a batch of images, and as many verdicts at once."""
+    """Run one batch of images and one of verdicts, so that setup is not timed."""
     critic, before = VlmCritic(models.critic, load_pack("default")), bench.image()
     images = min(count, models.generator.queue.batch_limit)
     drawn = await asyncio.gather(
@@ -324,7 +323,7 @@ async def _warm_up(bench: Bench, models: Ours, count: int) -> None:
 
 
 def _run(bench: Bench, models: Ours, count: int, steps: int | None) -> float:
-    """Seconds for so many trajectories; without a number of steps the planner is asked."""
+    """Return the seconds for `count` trajectories; if `steps` is None, the planner is called."""
     requests = [
         Request((Text(f"Number {number}: how this goes on"), ImagePart(bench.image(number))))
         for number in range(count)
@@ -335,7 +334,7 @@ def _run(bench: Bench, models: Ours, count: int, steps: int | None) -> float:
             requests,
             out=Path(folder) / "many",
             concurrency=count,
-            profile="klein",  # its models are replaced by those given
+            profile="klein",  # its models are replaced by the given ones
             plan=None if steps is None else plan_of(steps),
             prompts="default",
             planner=models.planner,
@@ -344,13 +343,13 @@ def _run(bench: Bench, models: Ours, count: int, steps: int | None) -> float:
         )
         seconds = time.perf_counter() - started
     if summary.done != count:
-        raise SystemExit(f"not every trajectory came to its end: {summary}")
+        raise SystemExit(f"not every trajectory finished: {summary}")
     return seconds
 
 
 @dataclass
 class Watch:
-    """When a queue worked, and on how many calls together."""
+    """Busy time of a queue, and its batch sizes."""
 
     busy: list[tuple[float, float, int]] = field(default_factory=list)
 
@@ -367,7 +366,7 @@ def _watched(queue: BatchQueue[Any, Any]) -> Iterator[Watch]:
 
     def watched(batch: Sequence[Any]) -> Any:
         started = time.perf_counter()
-        made = run(batch)  # what fails is done again, in parts
+        made = run(batch)  # a failed batch is repeated in parts
         watch.busy.append((started, time.perf_counter(), len(batch)))
         return made
 
@@ -386,7 +385,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     size = TOY if options.toy else REAL
     device = torch.device(options.device or ("cpu" if options.toy else "cuda"))
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise SystemExit("there is no CUDA device here: --toy runs the same at toy size on any machine")
+        raise SystemExit("no CUDA device: --toy runs the same code at toy size on any machine")
     if options.memory and device.type == "cuda":
         _allow(options.memory)
     bench = Bench(
@@ -415,12 +414,12 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     if bench.rows:
         print(table(bench.rows))
     if any(row["what"] == "failed" for row in bench.rows):
-        raise SystemExit("not everything could be measured: see the rows “failed”")
+        raise SystemExit("some measurements failed: see the rows “failed”")
     return bench.rows
 
 
 def _allow(gigabytes: float) -> None:
-    """Let torch use so much of the device's memory and no more."""
+    """Limit torch to this much of the device's memory."""
     whole = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction(min(1.0, gigabytes * GB / whole))
 
@@ -430,13 +429,13 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
     critic, klein, loaded = _models(bench)
     reference = Reference(bench, critic, klein)
     question = reference.inputs(bench.image(), bench.image())["input_ids"].shape[1]
-    work = drawing_work(bench, klein, kv=False)
+    work = image_work(bench, klein, kv=False)
     limits = limits_of(bench, ceilings, critic[0], work, question)
     rounded = limits_of(bench, ceilings, critic[0], work, question, float8=True)
     by_way = {  # before any weights are rounded
         way: replace(
             rounded if way.critic8 else limits,
-            draw=drawing_work(bench, klein, kv=way.kv).seconds(ceilings, float8=way.float8),
+            draw=image_work(bench, klein, kv=way.kv).seconds(ceilings, float8=way.float8),
         )
         for way in WAYS.values()
     }
@@ -481,11 +480,11 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
 
 
 def _models(bench: Bench) -> tuple[tuple[Any, Any], Any, tuple[LoadedModel, LoadedModel] | None]:
-    """Critic and generator in memory; where they came from files, critic and planner as they were loaded."""
+    """Return critic and generator; if loaded from files, also critic and planner as loaded."""
     started = time.perf_counter()
     if bench.options.loading:
         if bench.options.reference:
-            raise SystemExit("--loading patches its models, and --reference needs them as they come")
+            raise SystemExit("--loading patches its models, but --reference needs unmodified ones")
         made = load_from_files(bench, vlm_options(bench))
         decoder = made.critic.decoder
         return (decoder.model, decoder.processor), made.klein, (made.critic, made.planner)
@@ -497,7 +496,7 @@ def _models(bench: Bench) -> tuple[tuple[Any, Any], Any, tuple[LoadedModel, Load
 
 
 def _measure_planned(bench: Bench, limits: Limits, models: Ours, way: Way) -> None:
-    """Trajectories whose planner is asked, last, because memory may be limited from here on."""
+    """Measure trajectories that call the planner; last, because memory may be limited from here on."""
     limit = bench.options.planned_memory
     if limit:
         bench.within = limit
@@ -540,7 +539,7 @@ def _measure_way(
 
 
 def _tried(bench: Bench, measure: Callable[[], None]) -> None:
-    """Measure; what fails is noted, and the rest is measured all the same."""
+    """Measure and record a failure, so that the rest is still measured."""
     try:
         measure()
     except Exception as error:
@@ -553,7 +552,7 @@ def _numbers(listed: str) -> list[int]:
 
 
 def _reference_rate(bench: Bench) -> float | None:
-    """Attempts an hour of the reference, from this run or one before it."""
+    """Return the reference's attempts per hour, from this run or an earlier one."""
     path = bench.options.results
     before = json.loads(path.read_text()) if path and path.exists() else []
     rates = [row["attempts_per_hour"] for row in [*before, *bench.rows] if row["what"] == "reference"]
@@ -564,58 +563,50 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    sections = parser.add_argument_group("what is measured")
-    sections.add_argument("--reference", action="store_true", help="the libraries as they come")
+    sections = parser.add_argument_group("measurements")
+    sections.add_argument("--reference", action="store_true", help="the unmodified libraries")
     sections.add_argument("--alone", action="store_true", help="ours, one attempt")
-    sections.add_argument("--parts", action="store_true", help="ours, where the time goes")
-    sections.add_argument("--trajectories", metavar="N,N", help="ours, so many at once, e.g. 1,8,32")
-    sections.add_argument("--loading", action="store_true", help="the models loaded from files in memory")
-    sections.add_argument("--products", action="store_true", help="large products, the device warm")
-    sections.add_argument("--kernels", metavar="N,N", help="what the device does while so many are drawn")
-    sections.add_argument("--planned", type=int, metavar="N", help="so many trajectories, the planner asked")
+    sections.add_argument("--parts", action="store_true", help="ours, time by part")
+    sections.add_argument("--trajectories", metavar="N,N", help="ours, N concurrently, e.g. 1,8,32")
+    sections.add_argument("--loading", action="store_true", help="loading the models from files in memory")
+    sections.add_argument("--products", action="store_true", help="large matrix products on a warm device")
+    sections.add_argument("--kernels", metavar="N,N", help="device time by kernel while N images are drawn")
+    sections.add_argument("--planned", type=int, metavar="N", help="N trajectories that call the planner")
     sections.add_argument("--profile-run", action="store_true", help="the whole command")
     sections.add_argument("--table", type=Path, metavar="FILE", help="print results as a table instead")
     parser.add_argument(
         "--drawing", default="bf16", metavar="WAY,WAY", help=f"ways to draw, of {', '.join(WAYS)} [bf16]"
     )
-    parser.add_argument(
-        "--trajectories-by", metavar="WAY,WAY", help="ways to draw that trajectories are measured with [all]"
-    )
-    parser.add_argument("--attempts", type=int, default=3, help="attempts alone that are timed [3]")
+    parser.add_argument("--trajectories-by", metavar="WAY,WAY", help="ways to draw for --trajectories [all]")
+    parser.add_argument("--attempts", type=int, default=3, help="single attempts to time [3]")
     parser.add_argument("--draw-parts", default="1,2,4", metavar="N,N", help="images together [1,2,4]")
     parser.add_argument("--judge-parts", default="1,8,32", metavar="N,N", help="verdicts together [1,8,32]")
     parser.add_argument(
-        "--reference-tokens", type=int, metavar="N", help="time so many tokens of the reference [all]"
+        "--reference-tokens", type=int, metavar="N", help="time N tokens of the reference [all]"
     )
-    parser.add_argument("--toy", action="store_true", help="toy size, on the CPU unless --device says else")
+    parser.add_argument("--toy", action="store_true", help="toy size, on the CPU unless --device is given")
     parser.add_argument("--device", choices=("cpu", "cuda"), help="[cuda; cpu with --toy]")
     parser.add_argument("--results", type=Path, metavar="FILE", help="append all figures to this JSON file")
-    parser.add_argument("--tokens", type=int, help="how long a verdict is [300]")
-    parser.add_argument("--steps", type=int, default=2, help="attempts of each trajectory [2]")
-    parser.add_argument(
-        "--no-warm-up", dest="warm_up", action="store_false", help="no round before the timed one"
-    )
-    parser.add_argument("--judge-together", type=int, default=32, metavar="N", help="verdicts at once [32]")
-    parser.add_argument("--draw-together", type=int, default=4, metavar="N", help="images at once [4]")
+    parser.add_argument("--tokens", type=int, help="length of a verdict [300]")
+    parser.add_argument("--steps", type=int, default=2, help="attempts per trajectory [2]")
+    parser.add_argument("--no-warm-up", dest="warm_up", action="store_false", help="skip the warm-up round")
+    parser.add_argument("--judge-together", type=int, default=32, metavar="N", help="verdicts per batch [32]")
+    parser.add_argument("--draw-together", type=int, default=4, metavar="N", help="images per batch [4]")
     parser.add_argument("--compile-drawing", action=argparse.BooleanOptionalAction, default=None)
     parser.add_argument(
         "--compile", action=argparse.BooleanOptionalAction, default=None, help="critic and planner"
     )
-    parser.add_argument("--memory", type=float, metavar="GB", help="use no more of the device's memory")
+    parser.add_argument("--memory", type=float, metavar="GB", help="limit of the device's memory")
     parser.add_argument(
-        "--planned-memory", type=float, metavar="GB", help="use no more of the device's memory for --planned"
+        "--planned-memory", type=float, metavar="GB", help="limit of the device's memory for --planned"
     )
     parser.add_argument(
         "--question", type=Path, metavar="DIR", help="write the critic's question here, for gpu_vllm.py"
     )
-    parser.add_argument(
-        "--kernels-by", metavar="WAY,WAY", help="ways to draw that kernels are measured with [all]"
-    )
+    parser.add_argument("--kernels-by", metavar="WAY,WAY", help="ways to draw for --kernels [all]")
     parser.add_argument("--requests", type=int, default=4, help="requests of the whole command [4]")
-    parser.add_argument("--checkpoints", type=Path, metavar="DIR", help="where checkpoints are written")
-    parser.add_argument(
-        "--weights", choices=("random", "sparse"), help="of checkpoints [random where they fit]"
-    )
+    parser.add_argument("--checkpoints", type=Path, metavar="DIR", help="folder for checkpoints")
+    parser.add_argument("--weights", choices=("random", "sparse"), help="of checkpoints [random if they fit]")
     parser.add_argument(
         "--keep-runs", type=Path, metavar="DIR", help="copy the run folders of the command here"
     )
@@ -633,7 +624,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     wanted += ("table",)
     if not any(getattr(options, section) for section in wanted):
-        parser.error("say what is to be measured, as in --reference --alone --trajectories 1,8,32")
+        parser.error("choose measurements, as in --reference --alone --trajectories 1,8,32")
     return options
 
 

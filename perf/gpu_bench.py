@@ -1,4 +1,4 @@
-"""What the measurements of an attempt share: the size, the device, the clock, and where figures go."""
+"""Shared by the measurements of an attempt: size, device, clock and results file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ PLAN = (
     "<think>One step.</think><answer>{'execution_plan': [{'step_number': 1, "
     "'instruction': 'A pond lies still', 'prompt': 'a green pond, watercolour'}]}</answer>"
 )
-"""What a planner says that is asked."""
+"""Reply of the planner."""
 
 
 @dataclass
 class Bench:
-    """What is measured, how, and what has been found."""
+    """Settings of a measurement, and its results."""
 
     options: argparse.Namespace
     size: Size
@@ -36,7 +36,7 @@ class Bench:
     tokens: int
     rows: list[dict[str, Any]] = field(default_factory=list)
     within: float | None = None
-    """Gigabytes of the device that may be used, where not all."""
+    """Limit of device memory in gigabytes; None: all."""
 
     def note(self, what: str, **figures: Any) -> None:
         rounded = {
@@ -65,7 +65,7 @@ class Bench:
         return time.perf_counter() - started
 
     def memory(self) -> float:
-        """The most gigabytes held since the last time this was asked."""
+        """Return the peak gigabytes since the last call, and reset the peak."""
         if self.device.type != "cuda":
             return 0.0
         most = self.peak_memory()
@@ -73,22 +73,22 @@ class Bench:
         return most
 
     def peak_memory(self) -> float:
-        """The same, and the next to ask is told of these too."""
+        """Return the peak gigabytes without resetting it."""
         return torch.cuda.max_memory_reserved() / GB if self.device.type == "cuda" else 0.0
 
     def held_memory(self) -> float:
-        """Gigabytes that tensors of this process take now."""
+        """Return the gigabytes held by tensors of this process."""
         return torch.cuda.memory_allocated() / GB if self.device.type == "cuda" else 0.0
 
     def card_memory(self) -> float:
-        """Gigabytes of the device that are taken now, by this and all other processes."""
+        """Return the used gigabytes of the device, by all processes."""
         if self.device.type != "cuda":
             return 0.0
         free, whole = torch.cuda.mem_get_info()
         return (whole - free) / GB
 
     def free(self) -> None:
-        """Give memory that nobody uses any more back to the device."""
+        """Return unused cached memory to the device."""
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""The whole command at real size: `interleave generate --profile klein`, in a process of its own."""
+"""Measures the whole command at full size: `interleave generate --profile klein`, in a separate process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHECKPOINTS_GB = 56
 
 
 def measure_profile_run(bench: Bench) -> None:
-    """`interleave generate --profile klein`, in a process of its own, on checkpoints as if downloaded."""
+    """Run `interleave generate --profile klein` in a separate process, on checkpoints in a Hub cache."""
     home, weights = _place_for_checkpoints(bench)
     try:
         words = {PLANNER: split_into_distinct(PLAN), CRITIC: verdict(bench.tokens)}
@@ -79,7 +79,7 @@ def measure_profile_run(bench: Bench) -> None:
 
 
 def _place_for_checkpoints(bench: Bench) -> tuple[Path, Any]:
-    """A folder, and whether there is room in it for random weights; files of zeros need none."""
+    """Return a folder, and whether random weights fit into it; files of zeros need no space."""
     if bench.options.checkpoints:
         bench.options.checkpoints.mkdir(parents=True, exist_ok=True)
     places = [bench.options.checkpoints] if bench.options.checkpoints else [Path("/dev/shm"), None]

@@ -1,4 +1,4 @@
-"""What a device allows: seconds that the parts of an attempt take at least, from its measured speeds."""
+"""Limits of a device: minimum seconds of the parts of an attempt, from its measured speeds."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Ceilings:
     bytes_per_second: float
     operations_per_second: float
     float8_per_second: float | None
-    """Operations on float8 numbers; None where the device has none."""
+    """Operations on float8 numbers; None if the device does not support them."""
 
 
 def measure_ceilings(bench: Bench) -> Ceilings:
-    """The speed of a copy and of a product of large matrices, the better of several."""
+    """Measure the speed of a copy and of a large matrix product, best of several."""
     real = bench.size is REAL
     block = torch.zeros(2**31 if real else 2**22, dtype=torch.uint8, device=bench.device)
     other = torch.empty_like(block)
@@ -73,35 +73,35 @@ def _float8_speed(bench: Bench, matrix: torch.Tensor) -> float | None:
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds that the parts of an attempt take at least."""
+    """Minimum seconds of the parts of an attempt."""
 
     draw: float
     read: float
     weights: float
-    """Reading all weights for the tokens of one verdict, however many verdicts are written at once,"""
+    """Reading all weights for the tokens of one verdict, independent of the batch size."""
     context: float
-    """and the keys and values of one of them."""
+    """Reading the keys and values of one verdict."""
 
     def alone(self) -> float:
         return self.draw + self.read + self.weights + self.context
 
     def together(self, trajectories: int) -> float:
-        """Per attempt: arithmetic and memory can be busy at the same time."""
+        """Return the seconds per attempt: arithmetic and memory traffic can overlap."""
         if trajectories == 1:
             return self.alone()
         return max(self.draw + self.read, self.weights / trajectories + self.context)
 
 
 WORDS = 512
-"""Tokens of a prompt that klein reads, with padding."""
+"""Tokens of a klein prompt, with padding."""
 
 
 @dataclass(frozen=True)
-class DrawingWork:
-    """Operations for an image, by how they can be computed."""
+class ImageWork:
+    """Operations for an image, by kind."""
 
     products: float
-    """with the weights of the blocks,"""
+    """Products with the weights of the blocks."""
     attention: float
     prompt: float
 
@@ -111,8 +111,8 @@ class DrawingWork:
         return self.products / (fast or usual) + (self.attention + self.prompt) / usual
 
 
-def drawing_work(bench: Bench, klein: Any, *, kv: bool) -> DrawingWork:
-    """What an image with one source takes; `kv`: the source is computed in the first step only."""
+def image_work(bench: Bench, klein: Any, *, kv: bool) -> ImageWork:
+    """Count the operations of an image with one source; `kv`: only the first step computes the source."""
     size = bench.size
     canvas = (size.side // 16) ** 2
     both = [(name, each.numel()) for name, each in klein.transformer.named_parameters() if "blocks." in name]
@@ -123,23 +123,23 @@ def drawing_work(bench: Bench, klein: Any, *, kv: bool) -> DrawingWork:
     inner = size.drawer["num_attention_heads"] * size.drawer["attention_head_dim"]
     products = attention = 0.0
     for step in range(STEPS):
-        image = canvas if kv and step else 2 * canvas  # the image that is drawn, and its source
+        image = canvas if kv and step else 2 * canvas  # the drawn image and its source
         products += 2 * (single * (WORDS + image) + of_words * WORDS + of_image * image)
         attention += 4 * (WORDS + image) * (WORDS + 2 * canvas) * inner * blocks
     layers = klein.text_encoder.model.layers.parameters()
-    return DrawingWork(products, attention, 2 * WORDS * sum(each.numel() for each in layers))
+    return ImageWork(products, attention, 2 * WORDS * sum(each.numel() for each in layers))
 
 
 def limits_of(
     bench: Bench,
     ceilings: Ceilings,
     critic: Any,
-    work: DrawingWork,
+    work: ImageWork,
     question: int,
     *,
     float8: bool = False,
 ) -> Limits:
-    """From the weights of the models; `question` is how many tokens the critic reads, `float8` how."""
+    """Compute limits from the weights; `question` is the critic's prompt in tokens, `float8` its dtype."""
     size, text = bench.size, bench.size.text
     canvas = (size.side // 16) ** 2
     layers = critic.model.language_model.layers

@@ -1,4 +1,4 @@
-"""How long it takes to load critic, planner and generator from files in memory to a device."""
+"""Measures loading critic, planner and generator from files in memory to a device."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class LoadedModels:
 
 
 def load_from_files(bench: Bench, vlm_options: TransformersVlm.Options) -> LoadedModels:
-    """The models as `interleave generate --profile klein` loads them, from files in memory.
+    """Load the models as `interleave generate --profile klein` does, from files in memory.
 
-    The layers in the files are zeros; once they are loaded, random numbers take their place, because zeros
-    are multiplied faster than other numbers.
+    The layers in the files are zeros. After loading, random numbers replace them, because zeros are
+    multiplied faster than other numbers.
     """
     home = Path(tempfile.mkdtemp(prefix="interleave-", dir=_memory()))
     try:
@@ -81,5 +81,5 @@ def load_from_files(bench: Bench, vlm_options: TransformersVlm.Options) -> Loade
 
 
 def _memory() -> Path | None:
-    """A folder in memory, where there is one."""
+    """Return a folder in memory, or None."""
     return Path("/dev/shm") if Path("/dev/shm").is_dir() else None

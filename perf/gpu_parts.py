@@ -1,4 +1,4 @@
-"""Where the time of an image and of a verdict goes. Each part is waited for, so that all is counted."""
+"""Breaks down the time of an image and of a verdict. The device is synchronized after each part."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from interleave.local.diffusers_generator import DiffusersGenerator
 from interleave.local.transformers_vlm import TransformersVlm
 
 Parts = dict[str, tuple[Any, str]]
-"""By name: an object, and the name of the method that is the part."""
+"""Object and method name of each part, by name."""
 
 
 def measure_drawing(bench: Bench, generator: DiffusersGenerator, together: int, remark: str) -> None:
-    """An image, drawn with others."""
+    """Measure the time per image in a batch."""
     pipeline = generator.pipeline
     parts: Parts = {
         "prompt": (pipeline.text_encoder, "forward"),
@@ -42,7 +42,7 @@ def measure_drawing(bench: Bench, generator: DiffusersGenerator, together: int, 
 
 
 def measure_judging(bench: Bench, critic: TransformersVlm, together: int) -> None:
-    """A verdict, written with others."""
+    """Measure the time per verdict in a batch."""
     decoder = critic.loaded.decoder
     parts: Parts = {
         "preparing": (decoder, "_inputs"),
@@ -75,11 +75,11 @@ KERNELS = {
     "convolutions": ("conv", "implicit", "winograd"),
     "copies": ("memcpy", "memset"),
 }
-"""Words in the names of kernels, by what they do; all others are element-wise."""
+"""Words in kernel names, by kind; all others are element-wise."""
 
 
 def measure_kernels(bench: Bench, generator: DiffusersGenerator, together: int, remark: str) -> None:
-    """What the device does while images are drawn together: seconds an image, by kind of kernel."""
+    """Measure device seconds per image in a batch, by kind of kernel."""
     requests = [ImageRequest(PROMPT, seed, (bench.image(3000 + seed),)) for seed in range(together)]
 
     async def draw() -> None:
@@ -126,7 +126,7 @@ def _note(bench: Bench, what: str, together: int, whole: float, spent: dict[str,
 
 
 def _spent(bench: Bench, work: Callable[[], None], parts: Parts) -> tuple[float, dict[str, float]]:
-    """Seconds for the work as a whole and for its parts, after it has been done once."""
+    """Return the seconds of the work and of its parts, after a warm-up."""
     work()
     spent: dict[str, float] = defaultdict(float)
     with ExitStack() as watched:

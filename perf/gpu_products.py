@@ -1,4 +1,4 @@
-"""The largest products of an image for so long that the device becomes warm: what it sustains."""
+"""Measures the largest matrix products of an image at sustained speed, on a warm device."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from random_models import REAL
 from interleave.local.fp8 import to_float8
 
 SUSTAINED_SECONDS = 0.5
-"""In a few milliseconds a GPU does not become warm."""
+"""Long enough for a GPU to become warm, which takes more than a few milliseconds."""
 TOGETHER = 4
 
 
 def measure_products(bench: Bench) -> None:
-    """The two products of a single block, in teraflops."""
+    """Measure the two products of a single block, in teraflops."""
     inner = bench.size.drawer["num_attention_heads"] * bench.size.drawer["attention_head_dim"]
     rows = TOGETHER * (2 * (bench.size.side // 16) ** 2 + WORDS)
     for name, (width, height) in {"in": (inner, 9 * inner), "out": (4 * inner, inner)}.items():
@@ -42,7 +42,7 @@ def measure_products(bench: Bench) -> None:
 
 
 def _sustained(bench: Bench, work: Callable[[], object]) -> float:
-    """Seconds for one, at the end of many."""
+    """Return the seconds of one call, after many."""
     bench.seconds(work)
     times = max(2, int(SUSTAINED_SECONDS / bench.seconds(work) / 2)) if bench.size is REAL else 2
 

@@ -1,4 +1,4 @@
-"""The critic's configuration and its question, written for another server of language models."""
+"""Writes the critic's configuration and question for another inference engine."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ VIDEOS = {
     "max_frames": 768,
     "do_sample_frames": True,
 }
-"""A file that vLLM asks for, though it is shown no videos."""
+"""Video settings, which vLLM requires even without videos."""
 
 
 def conversation(before: Image.Image, after: Image.Image) -> list[dict[str, Any]]:
-    """What the critic is asked, as the library's processors take it."""
+    """Return the critic's question in the format of the library's processors."""
     seen = critic_input(PROMPT, PROMPT, (before,), after)
     return [
         {
@@ -48,7 +48,7 @@ def conversation(before: Image.Image, after: Image.Image) -> list[dict[str, Any]
 
 
 def write_question(folder: Path, size: Size, tokens: int, processor: Any, image: Image.Image) -> None:
-    """A folder with everything but weights."""
+    """Write a folder with everything except weights."""
     write_settings(folder, size, verdict(tokens))
     (folder / "video_preprocessor_config.json").write_text(json.dumps(VIDEOS))
     asked = processor.apply_chat_template(

@@ -1,4 +1,4 @@
-"""The figures as a table for a page: each beside what the device allows."""
+"""Formats results as a Markdown table with the device's limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """The results as a table for a page: each figure beside what the device allows."""
+    """Return the results as a Markdown table, each figure with the device's limit."""
     lines = ["| what | measured | the device allows | of which |", "|---|---|---|---|"]
     for row in rows:
         kind = row["what"]

@@ -1,16 +1,16 @@
-"""What training costs at real size: supervised fine-tuning and GRPO of Qwen3-VL-8B on one device.
+"""Measures training at full size: supervised fine-tuning and GRPO of Qwen3-VL-8B on one device.
 
     python perf/gpu_training.py --parts lora,full --profile --results results.json
     python perf/gpu_training.py --parts kill,overfit --results results.json
     python perf/gpu_training.py --parts grpo,grpo80,rollouts,pool,overlap --results results.json
     python perf/gpu_training.py --parts rollouts,vllm --vllm-path FOLDER --results results.json
-    python perf/gpu_training.py --toy                                    # all of it, small, anywhere
+    python perf/gpu_training.py --toy                                    # all parts at toy size, anywhere
 
-The commands are the product's: `interleave train sft critic` and `interleave train grpo` with a recipe that
-ships. Only the loading of a checkpoint is replaced: the model, of its real size and with random weights, is
-made on the device, which takes seconds. Rows are a critic's: two images of 1024×1024, the prompt as it is,
-an answer of 300 tokens; in GRPO exactly so many are decoded, whatever the model says. Beside each figure
-stands the device's own speed at a large product of matrices, measured in the same run.
+The commands are the product's: `interleave train sft critic` and `interleave train grpo` with a shipped
+recipe. Only checkpoint loading is replaced: the full-size model with random weights is built on the device,
+which takes seconds. Rows are a critic's: two images of 1024×1024, the unchanged prompt, and an answer of 300
+tokens. GRPO decodes exactly that many, whatever the model generates. Each figure comes with the device's
+speed at a large matrix product, measured in the same run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from random_models import REAL, TOY
 from interleave.train import sft
 
 PARTS = ("grpo", "grpo80", "lora", "full", "kill", "rollouts", "pool", "overlap", "overfit")
-"""All but `vllm`, which must be installed. Where `grpo80` follows `grpo`, it has the same generator."""
+"""All parts except `vllm`, which must be installed. After `grpo`, `grpo80` uses the same generator."""
 NEEDED = {
     "grpo": 60,
     "grpo80": 30,
@@ -59,9 +59,9 @@ NEEDED = {
     "vllm": 50,
     "overfit": 30,
 }
-"""Seconds that a part takes on an H200, about: with `--until`, it is not begun with less."""
+"""Approximate seconds of a part on an H200: with `--until`, it does not start with less time left."""
 ENDING = 8
-"""Seconds that a part which is cut off may still take."""
+"""Seconds that an interrupted part may still take."""
 ROWS_A_STEP = 8
 
 
@@ -104,34 +104,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def kept_for_later(part: str, later: Sequence[str]) -> float:
-    """Seconds that a part which matters less leaves to the one that follows."""
+    """Return the seconds that a less important part reserves for the next one."""
     return NEEDED["vllm"] + ENDING if part == "overlap" and "vllm" in later else 0
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
-        "--parts", default=",".join(PARTS), help="in their order; one that was left out may come again"
+        "--parts", default=",".join(PARTS), help="in this order; a skipped part may be repeated"
     )
     parser.add_argument("--toy", action="store_true")
     parser.add_argument(
-        "--steps", type=int, default=4, help="of each variant of SFT; the first is not counted"
+        "--steps", type=int, default=4, help="steps per variant of SFT; the first is not counted"
     )
     parser.add_argument("--rows", type=int, default=32)
-    parser.add_argument("--tokens", type=int, default=300, help="of an answer")
-    parser.add_argument("--variants", default="", help="of SFT, by their numbers; all of them unless told")
-    parser.add_argument("--prompts", type=int, default=4, help="of a step of GRPO, each with 8 answers")
+    parser.add_argument("--tokens", type=int, default=300, help="tokens per answer")
+    parser.add_argument("--variants", default="", help="variants of SFT by number [all]")
+    parser.add_argument("--prompts", type=int, default=4, help="prompts per GRPO step, 8 answers each")
     parser.add_argument("--grpo-steps", type=int, default=2)
-    parser.add_argument("--servers", type=int, default=1, help="that draw over HTTP in the part 'pool'")
+    parser.add_argument("--servers", type=int, default=1, help="servers in the part 'pool'")
+    parser.add_argument("--limit", default="", help="seconds per part: 120, or lora=60,full=50")
     parser.add_argument(
-        "--limit", default="", help="seconds after which a part is given up: 120, or lora=60,full=50"
+        "--until", type=int, default=0, help="seconds in total; parts that need more are skipped"
     )
-    parser.add_argument(
-        "--until", type=int, default=0, help="seconds for everything; parts that need more are left out"
-    )
-    parser.add_argument("--library-tokens", type=int, default=40, help="of an answer by the library")
-    parser.add_argument("--vllm-path", default="", help="of a folder with vLLM, which its process has first")
-    parser.add_argument("--profile", action="store_true", help="where the last step of each variant goes")
+    parser.add_argument("--library-tokens", type=int, default=40, help="tokens per answer of the library")
+    parser.add_argument("--vllm-path", default="", help="folder with vLLM, first on the path of its process")
+    parser.add_argument("--profile", action="store_true", help="break down the last step of each variant")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--settings", default="{}", help=argparse.SUPPRESS)
@@ -153,9 +151,9 @@ def bench_of(options: argparse.Namespace) -> Bench:
 
 
 def measured(bench: Bench, part: str, folder: Path, later: Sequence[str], left: float) -> None:
-    """One part; should it fail, the others are measured all the same."""
+    """Measure one part; if it fails, the others are still measured."""
     started = time.perf_counter()
-    if part == "kill" and "pool" in later:  # servers load while nothing is timed
+    if part == "kill" and "pool" in later:  # the servers load while nothing is timed
         bench.pool = Pool(bench, folder)  # type: ignore[attr-defined]
     try:
         with _limited(min(limit_of(bench.options.limit, part), left)):
@@ -172,7 +170,7 @@ def measured(bench: Bench, part: str, folder: Path, later: Sequence[str], left: 
 
 
 def limit_of(limits: str, part: str) -> float:
-    """Seconds for a part: one number for all, or each part's own."""
+    """Return the seconds for a part: one number for all, or one per part."""
     if not limits:
         return math.inf
     if limits.isdecimal():
@@ -183,7 +181,7 @@ def limit_of(limits: str, part: str) -> float:
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Give up after so many seconds. A compilation may take longer than a machine is lent for."""
+    """Abort after `seconds`. A compilation may take longer than the machine is available."""
 
     def give_up(*arguments: object) -> None:
         raise TimeoutError(f"not done after {seconds:.0f} s")
@@ -211,7 +209,7 @@ def lora_variants(bench: Bench) -> list[dict[str, Any]]:
 
 
 def measure_lora(bench: Bench, folder: Path) -> None:
-    """An adapter, by the recipe `single-gpu-lora-sft`, with and without recomputed activations."""
+    """Train an adapter by the recipe `single-gpu-lora-sft`, with and without gradient checkpointing."""
     variants = lora_variants(bench)
     wanted = bench.options.variants
     for number in [int(each) for each in wanted.split(",")] if wanted else range(len(variants)):
@@ -222,7 +220,7 @@ def measure_lora(bench: Bench, folder: Path) -> None:
 
 
 def measure_full(bench: Bench, folder: Path) -> None:
-    """All weights of the language model, in bf16 with the optimizer's states in bf16."""
+    """Train all weights of the language model, in bf16 with the optimizer's states in bf16."""
     changes = {"model.lora_rank": 0, "training.learning_rate": 1e-5, CHECKPOINTING: True}
     measure_sft(bench, folder, "sft, all weights", {**changes, "training.device_batch": 2})
 
@@ -242,7 +240,7 @@ def measure_sft(bench: Bench, folder: Path, what: str, changes: dict[str, Any]) 
     held = bench.held_memory()
     watch = Watch(bench, profile_last=bench.options.profile)
     with watch.watching(sft, "add_callbacks"):
-        # writing would take longer than the steps
+        # saving would take longer than the steps
         train(bench, folder, {"task": "sft", "out": str(out), "settings": settings, "unsaved": True})
     lines = log_of(out)
     tokens = lines[-1]["num_tokens"] / len(lines)
@@ -288,7 +286,7 @@ OVERFIT = {
 
 
 def overfit_job(bench: Bench, folder: Path, name: str) -> dict[str, Any]:
-    """Four rows, over and over, by a model that does not know the answers."""
+    """Return a job that repeats four rows, with a model that does not know the answers."""
     few = folder / "few"
     if not few.exists():
         write_critic_rows(bench, few, 4, answers=1)
@@ -297,7 +295,7 @@ def overfit_job(bench: Bench, folder: Path, name: str) -> dict[str, Any]:
 
 
 def measure_overfit(bench: Bench, folder: Path) -> None:
-    """The loss must fall."""
+    """Check that the loss falls."""
     train(bench, folder, overfit_job(bench, folder, "undisturbed"))
     losses = [line["loss"] for line in log_of(folder / "undisturbed")]
     bench.note("overfit", losses=[round(loss, 4) for loss in losses], gigabytes=bench.memory())
@@ -307,14 +305,14 @@ def measure_overfit(bench: Bench, folder: Path) -> None:
 
 
 def measure_rollouts(bench: Bench, folder: Path) -> None:
-    """Answers alone: ours, and the library's `generate` for comparison."""
+    """Measure answers alone: ours, and the library's `generate` for comparison."""
     from gpu_training_rollouts import measure
 
     measure(bench, folder)
 
 
 def measure_kill(bench: Bench, folder: Path) -> None:
-    """Kill the command with signal 9 after its first checkpoint, give it again, compare."""
+    """Kill the command with signal 9 after its first checkpoint, run it again, and compare."""
     resumed: Resumed = bench.ahead.pop("kill", None) or Resumed(bench, folder)  # type: ignore[attr-defined]
     try:
         resumed.measure()
@@ -323,7 +321,7 @@ def measure_kill(bench: Bench, folder: Path) -> None:
 
 
 def measure_vllm(bench: Bench, folder: Path) -> None:
-    """The same answers as in `rollouts` by vLLM, in a process of its own."""
+    """Measure the same answers as in `rollouts` by vLLM, in a separate process."""
     started: StartedVllm = bench.ahead.pop("vllm", None) or StartedVllm(bench, folder)  # type: ignore[attr-defined]
     try:
         started.measure()

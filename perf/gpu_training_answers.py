@@ -1,7 +1,7 @@
-"""Answers of given lengths whatever the model says: it decodes that many tokens, and others replace them.
+"""Forces answers of given lengths: the model decodes that many tokens, and scripted ones replace them.
 
-A model with random weights may leave the text it was made to say. A step would then take as long as that
-happens to take, and draw nothing. What is timed, the decoding, is the product's.
+A model with random weights may deviate from the text it was built to produce. A step would then have an
+arbitrary length and draw nothing. The timed part, the decoding, is the product's.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from transformers import PreTrainedTokenizerFast
 from interleave.local.qwen3_vl.cuda_graph_decode import CudaGraphDecoder, Generated
 
 Lengths = Callable[[int], int]
-"""The length of an answer by its place in its batch."""
+"""Function from the position of an answer in its batch to its length."""
 
 
 class Script:
-    """What is put in the place of answers, and how often the model would have said it itself."""
+    """Scripted answers, and how often the model would have generated them itself."""
 
     def __init__(self, model: Path, tokens: int) -> None:
-        """`model` is a folder with the tokenizer of a model that was made to refuse in `tokens` tokens."""
+        """`model` is a folder with the tokenizer of a model built to refuse in `tokens` tokens."""
         self._tokenizer = PreTrainedTokenizerFast.from_pretrained(model)
         self._most = tokens
         self._kinds = count()
         self.written = 0
         self.as_said = 0
-        """Answers whose tokens the model chose itself, but for the one word of many."""
+        """Number of answers whose tokens the model chose itself, except the one varying word."""
 
     def ids(self, length: int) -> list[int]:
-        """An answer of so many tokens with its end; no two of them alike, up to the number of kinds."""
+        """Return an answer of `length` tokens including its end; all differ, up to the number of kinds."""
         kind = next(self._kinds) % KINDS
         pieces = [piece if isinstance(piece, str) else piece[kind] for piece in refusals(length, KINDS)]
         found = [self._tokenizer.encode(piece, add_special_tokens=False) for piece in pieces]
@@ -51,13 +51,13 @@ class Script:
 
     @contextmanager
     def spoken(self, lengths: Lengths | None = None) -> Iterator[None]:
-        """Each answer that is drawn by its probabilities has its scripted length and text."""
+        """Give each sampled answer its scripted length and text."""
         generate = CudaGraphDecoder.generate
 
         def scripted(
             decoder: Any, inputs: Any, images: Any, budgets: Sequence[int], *rest: Any, **options: Any
         ) -> list[Generated]:
-            if options.get("choice") is None:  # the scorer's, which are read as they are
+            if options.get("choice") is None:  # the scorer's answers stay unchanged
                 return generate(decoder, inputs, images, budgets, *rest, **options)
             texts = [self.ids(lengths(place) if lengths else self._most) for place in range(len(budgets))]
             ended = options.pop("ended", None)

@@ -1,4 +1,4 @@
-"""`interleave train …` with a recipe that ships, its models made on the device in place of loaded ones."""
+"""Runs `interleave train …` with a shipped recipe and models built on the device instead of loaded ones."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ POLL_SECONDS = 0.05
 def train(bench: Bench, folder: Path, job: dict[str, Any]) -> None:
     """Run the command in this process.
 
-    A job has `task`, `out` and `settings`, and where they are wanted `rows` (a folder), `redraws` (what draws
-    and scores), `taught` (False: the model does not know the answers), `unsaved` (nothing is written at the
-    end) and `order` (a file for digests of what each batch showed).
+    A job has `task`, `out` and `settings`, and optionally `rows` (a folder), `redraws` (the redrawer),
+    `taught` (False: the model does not know the answers), `unsaved` (nothing is saved at the end) and `order`
+    (a file for the digests of batches).
     """
     recipe = f"single-gpu-lora-{job['task']}"
     words = ["train", job["task"], *(["critic"] if job["task"] == "sft" else [])]
@@ -37,7 +37,7 @@ def train(bench: Bench, folder: Path, job: dict[str, Any]) -> None:
     for name, value in job["settings"].items():
         words += ["--set", f"{name}={json.dumps(value)}"]
     if job["task"] == "grpo":
-        # names that are always known; the models are those in memory
+        # names that always exist; the models in memory replace them
         words += ["--generator", "solid", "--scorer", "transformers:none"]
     with _replaced(bench, folder, job):
         try:
@@ -49,7 +49,7 @@ def train(bench: Bench, folder: Path, job: dict[str, Any]) -> None:
 
 @contextmanager
 def _replaced(bench: Bench, folder: Path, job: dict[str, Any]) -> Iterator[None]:
-    """Models made on the device, and what a measurement leaves out or writes down."""
+    """Replace model loading, and skip or record what the measurement requires."""
     load_reward = grpo.load_reward
 
     def load(part: Any, **options: Any) -> Any:
@@ -62,9 +62,9 @@ def _replaced(bench: Bench, folder: Path, job: dict[str, Any]) -> Iterator[None]
         (sft, "load_trainable_model", load),
         (grpo, "load_trainable_model", load),
         (grpo, "load_reward", reward),
-        (sft, "sft_page", lambda *arguments: None),  # half a minute of answers afterwards
+        (sft, "sft_page", lambda *arguments: None),  # would take half a minute at the end
     ]
-    if job.get("unsaved"):  # weights and optimizer are 70 GB where all weights are trained
+    if job.get("unsaved"):  # with all weights trained, weights and optimizer are 70 GB
         nothing = lambda *arguments, **options: ""  # noqa: E731
         changes += [
             (trainer, "_save_checkpoint", nothing) for trainer in (sft.AgentTrainer, grpo.CriticTrainer)
@@ -78,7 +78,7 @@ def _replaced(bench: Bench, folder: Path, job: dict[str, Any]) -> Iterator[None]
 
 @contextmanager
 def _changed(changes: list[tuple[Any, str, Any]]) -> Iterator[None]:
-    """Attributes set for a while."""
+    """Set attributes temporarily."""
     before = [(owner, name, vars(owner).get(name)) for owner, name, _ in changes]
     for owner, name, value in changes:
         setattr(owner, name, value)
@@ -90,7 +90,7 @@ def _changed(changes: list[tuple[Any, str, Any]]) -> Iterator[None]:
 
 
 def _noting_order(path: Path) -> Any:
-    """The trainer's loss, which adds a digest of each batch to a file: the order of the data."""
+    """Return a `compute_loss` that appends a digest of each batch to a file: the order of the data."""
     compute = sft.AgentTrainer.compute_loss
 
     def noting(trainer: Any, model: Any, inputs: Any, *arguments: Any, **options: Any) -> Any:
@@ -103,7 +103,7 @@ def _noting_order(path: Path) -> Any:
 
 
 class Child:
-    """The command in a process of its own, which imports what it needs and then waits to be let go."""
+    """The command in a separate process, which imports its modules and then waits for `go`."""
 
     def __init__(self, bench: Bench, folder: Path, job: dict[str, Any], name: str) -> None:
         self._gate = folder / f"{name}.go"
@@ -123,7 +123,7 @@ class Child:
 
 
 def wait_for(gate: str) -> None:
-    """Until the file is there; a process whose parent is gone ends."""
+    """Wait until the file exists; exit if the parent process has died."""
     parent = os.getppid()
     while gate and not Path(gate).exists():
         if os.getppid() != parent:

@@ -1,4 +1,4 @@
-"""How much arithmetic a row of training is, counted from the shapes: what is needed, without recomputing."""
+"""Counts the arithmetic of a training row from the shapes, without recomputed activations."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from random_models import Size
 
 
 def sft_flops(size: Size, tokens: int, images: int, *, answer: int, adapter: bool) -> float:
-    """Floating-point operations to learn from one row of `tokens`, of which `answer` are learned.
+    """Count the floating-point operations to train on one row of `tokens`, `answer` of them with loss.
 
-    Forwards, and backwards to the activations; to the weights too unless only an adapter is trained, whose
-    own arithmetic is counted at rank 32. The vision tower is held still: forwards alone.
+    Counts the forward pass, the backward pass to the activations, and that to the weights unless only an
+    adapter is trained, which counts at rank 32. The vision tower is frozen: forward pass only.
     """
     text = size.text
     wide, inner = text["hidden_size"], text["intermediate_size"]
@@ -24,7 +24,7 @@ def sft_flops(size: Size, tokens: int, images: int, *, answer: int, adapter: boo
 
 
 def image_flops(size: Size) -> float:
-    """One image through the vision tower, and what joins it to the language model."""
+    """Count the operations of one image in the vision tower and the projector."""
     vision, patches = size.vision, (size.side // 16) ** 2
     wide, inner = vision["hidden_size"], vision["intermediate_size"]
     blocks = vision["depth"] * (2 * patches * (4 * wide**2 + 2 * wide * inner) + 4 * patches**2 * wide)

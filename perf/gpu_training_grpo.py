@@ -1,5 +1,5 @@
-"""Steps of GRPO at real size: with generator and scorer on the device, within 80 GB, drawn over HTTP, and
-with drawing during the rollout."""
+"""Measures GRPO steps at full size: with generator and scorer on the device, within 80 GB, with drawing over
+HTTP, and with drawing during the rollout."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from interleave.train import grpo
 
 WIDE = {"training.device_batch": 2, CHECKPOINTING: False, "grpo.rollout_batch": 64}
 SMALL_CARD = 78.0
-"""Gigabytes that torch may take of a card of 80: the driver needs some too."""
+"""Gigabytes available to torch on a card of 80: the driver needs some too."""
 ELSEWHERE_SECONDS = 0.45
-"""An image by a pool on other devices: a third of what klein-9B took on one of them."""
+"""Seconds per image of a pool on other devices: a third of the time of klein-9B on one of them."""
 
 
 @dataclass
@@ -38,16 +38,16 @@ class Steps:
     count: int
     changes: dict[str, Any]
     given: float | None = None
-    """Gigabytes of the device that may be used."""
+    """Limit of device memory in gigabytes."""
     drawn_by: str = "this process"
     lengths: Lengths | None = None
     alternating: bool = False
-    """Every second step draws during the rollout."""
+    """Whether every second step draws during the rollout."""
     settings: dict[str, Any] = field(default_factory=dict)
 
 
 class CardPeak:
-    """The most gigabytes of the device taken by all processes, looked at four times a second."""
+    """Peak gigabytes of the device used by all processes, polled four times per second."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench, self.most = bench, 0.0
@@ -68,16 +68,16 @@ class CardPeak:
 
 
 def measure_grpo(bench: Bench, folder: Path) -> None:
-    """Steps with 8 answers to each prompt; generator and scorer on the same device.
+    """Measure steps with 8 answers per prompt; generator and scorer are on the same device.
 
-    With `--prompts 4` one image of four is wrong, so that a quarter of all answers draws another.
+    With `--prompts 4` one image of four is wrong, so that a quarter of all answers needs a redraw.
     """
     makers = kept_makers(bench, scorer=True)
     run_steps(bench, folder, Steps(makers, bench.options.prompts, bench.options.grpo_steps, WIDE))
 
 
 def measure_grpo80(bench: Bench, folder: Path) -> None:
-    """The same within 80 GB: the scorer elsewhere, activations recomputed, fewer answers at once."""
+    """Measure the same within 80 GB: external scorer, gradient checkpointing, smaller rollout batches."""
     makers = kept_makers(bench, scorer=False)
     settings = {"training.device_batch": 1, CHECKPOINTING: True, "grpo.rollout_batch": 16}
     with ExitStack() as ending:
@@ -89,7 +89,7 @@ def measure_grpo80(bench: Bench, folder: Path) -> None:
 
 
 def measure_pool(bench: Bench, folder: Path) -> None:
-    """The same as `grpo`, the images drawn over HTTP by servers on the same device."""
+    """Measure the same as `grpo`, with images drawn over HTTP by servers on the same device."""
     pool = bench.pool = getattr(bench, "pool", None) or Pool(bench, folder)  # type: ignore[attr-defined]
     started = time.perf_counter()
     try:
@@ -106,9 +106,9 @@ def measure_pool(bench: Bench, folder: Path) -> None:
 
 
 def measure_overlap(bench: Bench, folder: Path) -> None:
-    """Answers of different lengths, drawn elsewhere: after the rollout and during it, in turn.
+    """Measure answers of different lengths with an external generator, drawing after or during the rollout.
 
-    The generator takes the time of a pool on other devices and nothing of this one.
+    The generator takes the time of a pool on other devices and uses none of this one.
     """
     makers = Makers(bench, scorer=False, seconds=ELSEWHERE_SECONDS)
     shortest = bench.tokens // 3 if not bench.options.toy else bench.tokens - 8
@@ -123,7 +123,7 @@ def measure_overlap(bench: Bench, folder: Path) -> None:
 
 
 def kept_makers(bench: Bench, *, scorer: bool) -> Makers:
-    """Generator and scorer of the part before, where they are still there."""
+    """Return generator and scorer of the previous part if they are still loaded."""
     makers = getattr(bench, "makers", None) or Makers(bench, scorer=scorer)
     bench.makers = makers  # type: ignore[attr-defined]
     makers.begin_again(scorer=scorer)
@@ -160,7 +160,7 @@ def run_steps(bench: Bench, folder: Path, steps: Steps) -> None:
         early: list[Any] = []
 
         def begin(number: int) -> None:
-            """Calls belong to this step; drawing during the rollout is switched on and off, in turn."""
+            """Assign calls to this step, and toggle drawing during the rollout."""
             steps.makers.step = number
             if steps.alternating:
                 early or early.append(watch.trainer.early)
@@ -183,7 +183,7 @@ def note_step(
     card: CardPeak,
     script: Script,
 ) -> None:
-    """Write down the last step, as soon as it is done."""
+    """Record the last step as soon as it is done."""
     number, line, makers, answers = len(log) - 1, log[-1], steps.makers, 8 * steps.prompts
     tokens = (line["num_tokens"] - (log[-2]["num_tokens"] if number else 0)) / answers
     length = line["completions/mean_length"]

@@ -1,8 +1,8 @@
-"""`kill -9` and resume at real size: the command is killed after its first checkpoint and given again.
+"""Tests `kill -9` and resume at full size: the command is killed after its first checkpoint and run again.
 
-On a GPU two undisturbed trainings differ in their last digits, so what is compared is the order of the data,
-which must be the same to the last batch, and losses and adapters, beside the difference that the killed
-training had to an undisturbed one before it was killed.
+On a GPU two uninterrupted trainings differ in their last digits. So the comparison covers the order of the
+data, which must be equal to the last batch, and losses and adapters, relative to the difference that the
+killed training had to an uninterrupted one before it was killed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROWS_A_STEP = 4
 
 
 def job_of(bench: Bench, folder: Path, name: str) -> dict[str, Any]:
-    """A model that does not know the answers; other rows in every step."""
+    """Return a job with a model that does not know the answers, and other rows in every step."""
     settings = {
         "training.steps": STEPS,
         "training.batch": ROWS_A_STEP,
@@ -40,7 +40,7 @@ def job_of(bench: Bench, folder: Path, name: str) -> dict[str, Any]:
 
 
 class Resumed:
-    """Two processes for one training: the one that is killed, and the one that goes on."""
+    """Two processes for one training: the killed one and the resumed one."""
 
     def __init__(self, bench: Bench, folder: Path) -> None:
         self.bench, self.folder = bench, folder
@@ -57,7 +57,7 @@ class Resumed:
         found: dict[str, Any] = {}
         killing = threading.Thread(target=self._kill, args=(first, found), daemon=True)
         killing.start()
-        # an undisturbed one beside it: nothing here is a measurement of speed
+        # an uninterrupted one runs at the same time, because no speed is measured here
         train(self.bench, self.folder, job_of(self.bench, self.folder, "kill-undisturbed"))
         killing.join()
         killed_after = time.perf_counter() - started
@@ -73,7 +73,7 @@ class Resumed:
         )
 
     def _kill(self, process: Any, found: dict[str, Any]) -> None:
-        """Kill it after the step that follows its first checkpoint."""
+        """Kill the process after the step that follows its first checkpoint."""
         out = self.folder / "killed"
         sealed = out / "checkpoints" / f"checkpoint-{SAVED}" / "whole.json"
         while process.poll() is None and not (sealed.exists() and _steps(out) >= KILLED):
@@ -106,12 +106,12 @@ class Resumed:
 def _steps(out: Path) -> int:
     try:
         return len(lines_of(out / "log.jsonl"))
-    except ValueError:  # a line is being written
+    except ValueError:  # an incomplete line
         return 0
 
 
 def _order(path: Path) -> dict[str, list[str]]:
-    """Batches by step, each step as it was done last."""
+    """Return the batches by step; a repeated step keeps its last batches."""
     steps: dict[str, list[str]] = {}
     lines = [line.split() for line in path.read_text().splitlines()]
     per_step = ROWS_A_STEP // 2
@@ -121,18 +121,18 @@ def _order(path: Path) -> dict[str, list[str]]:
 
 
 def _difference(folder: Path, step: int) -> float | None:
-    """How far the adapters of both trainings are apart, as a share of how far they are from zero."""
+    """Return the distance between the adapters of both trainings, relative to their norm."""
     one, other = (
         folder / name / "checkpoints" / f"checkpoint-{step}" / "adapter_model.safetensors"
         for name in ("kill-undisturbed", "killed")
     )
-    until = time.monotonic() + 20  # the undisturbed one may be behind
+    until = time.monotonic() + 20  # the uninterrupted one may be behind
     while not (one.parent / "whole.json").exists() and time.monotonic() < until:
         time.sleep(POLL_SECONDS)
     if not (one.exists() and other.exists()):
         return None
     weights, others = load_file(one), load_file(other)
-    learned = [name for name in weights if "lora_B" in name]  # zero at the start: all that was learned
+    learned = [name for name in weights if "lora_B" in name]  # zero at the start
     apart = sum(float((weights[name].double() - others[name].double()).square().sum()) for name in learned)
     size = sum(float(weights[name].double().square().sum()) for name in learned)
     return float(torch.tensor(apart / size).sqrt()) if size else None

@@ -1,4 +1,4 @@
-"""The models of a training at real size, made on the device: the one that learns, and those of its reward."""
+"""Builds the full-size models of a training on the device: the trained one, and those of its reward."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MARKS = '<think>Both look right to me.</think><answer>{"score": [7, 8], "reasoni
 
 
 def learner_for(bench: Bench, part: ModelPart, folder: Path, *, taught: bool = True) -> TrainableModel:
-    """What `load_trainable_model` would return, its weights random and the same every time."""
+    """Return the same as `load_trainable_model`, with random but fixed weights."""
     bench.free()
     torch.manual_seed(0)
     pieces = refusals(bench.tokens, KINDS)
@@ -47,26 +47,26 @@ def learner_for(bench: Bench, part: ModelPart, folder: Path, *, taught: bool = T
 
 
 def write_model_settings(bench: Bench, folder: Path) -> None:
-    """What a checkpoint has beside its weights: rows are measured with it before a model is loaded."""
+    """Write the files of a checkpoint except weights: row lengths are counted before a model is loaded."""
     write_settings(folder, bench.size, refusals(bench.tokens, KINDS))
 
 
 class Makers:
-    """Generator and scorer of a reward, and when they were at work."""
+    """Generator and scorer of a reward, and their busy times."""
 
     def __init__(
         self, bench: Bench, *, scorer: bool, pool: str | None = None, seconds: float | None = None
     ) -> None:
-        """`pool` is the spec of servers that draw; `seconds`: an image takes so long, and no device.
+        """`pool` is the spec of drawing servers; `seconds` is the time of an image that uses no device.
 
         Without either, a model in this process draws.
         """
         self.bench = bench
         self.step = 0
         self.spans: list[tuple[int, str, float, float]] = []
-        """Of each call its step, what it was, when it began and when it ended."""
+        """Step, kind, start and end of each call."""
         self.misread = 0
-        """Marks of the scorer that could not be read."""
+        """Number of scorer replies that could not be parsed."""
         self.generator: Any = None
         if seconds is not None:
             self.generator = ElsewhereGenerator(bench.image(), seconds)
@@ -75,7 +75,7 @@ class Makers:
         self.scorer = self._scorer() if scorer else None
 
     def begin_again(self, *, scorer: bool) -> None:
-        """For another training: nothing was drawn yet; without the scorer where none is wanted."""
+        """Reset for another training; drop the scorer unless it is needed."""
         self.step, self.spans = 0, []
         if not scorer:
             self.scorer = None
@@ -87,7 +87,7 @@ class Makers:
         return MadeGenerator(spec=Spec("made"), options=options)
 
     def _scorer(self) -> VlmScorer:
-        """A model of 8B that answers each question with the same marks."""
+        """Build an 8B model that answers each question with the same scores."""
         parts = build_vlm(self.bench.size, self.bench.device, self.bench.dtype, split_into_distinct(MARKS))
         how: dict[str, Any] = {"device": self.bench.device.type, "batch": 32}
         how |= {"compile": False, "cache": "static"}
@@ -102,7 +102,7 @@ class Makers:
         return Redrawer(_TimedGenerator(self), _TimedScorer(self))
 
     def busy(self, what: str, step: int) -> float:
-        """Seconds of a step in which at least one call was under way."""
+        """Return the seconds of a step during which at least one call was in flight."""
         spent, until = 0.0, 0.0
         for begin, end in sorted(self._of_step(what, step)):
             spent += max(0.0, end - max(begin, until))
@@ -113,7 +113,7 @@ class Makers:
         return len(self._of_step(what, step))
 
     def note(self, what: str, began: float) -> None:
-        """A call of the step under way that began then and is over now."""
+        """Record a call of the current step that started at `began` and ends now."""
         self.spans.append((self.step, what, began, time.perf_counter()))
 
     def _of_step(self, what: str, step: int) -> list[tuple[float, float]]:
@@ -125,7 +125,7 @@ class Makers:
 
 
 class ElsewhereGenerator:
-    """Draws one image after another on a device that is not this one: here it is only waited for."""
+    """Simulates a generator on another device that draws sequentially: it only waits."""
 
     def __init__(self, image: Any, seconds: float) -> None:
         self.capabilities = GeneratorCapabilities()
@@ -151,7 +151,7 @@ class _TimedGenerator:
 
 
 class _TimedScorer:
-    """Marks by what was asked for, so that answers of a group differ; a model reads the images first."""
+    """Scores by request, so that answers of a group differ, after a model has read the images."""
 
     def __init__(self, makers: Makers) -> None:
         self.makers = makers

@@ -1,7 +1,7 @@
-"""Rewards drawn over HTTP: `interleave serve generator` with an image model made on the device.
+"""Draws rewards over HTTP: `interleave serve generator` with an image model built on the device.
 
-The model is a plugin of the server, found by an entry point as any other: only the loading of a checkpoint is
-left out.
+The model is a plugin of the server, found by an entry point like any other. Only checkpoint loading is
+replaced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ENTRY_POINTS = "[interleave.generators]\nmade = gpu_training_pool:MadeGenerator\
 
 
 class MadeGenerator(DiffusersGenerator):
-    """FLUX.2-klein-9B with random weights, or a toy of it."""
+    """FLUX.2-klein-9B with random weights, or its toy version."""
 
     class Options(DiffusersGenerator.Options):
         toy: bool = False
@@ -51,7 +51,7 @@ def call_settings(size: Size) -> CallSettings:
 
 
 class Pool:
-    """Servers on the device, which begin to load at once."""
+    """Servers on the device, which start loading immediately."""
 
     def __init__(self, bench: Bench, folder: Path) -> None:
         plugin = folder / "made-1.0.dist-info"
@@ -63,7 +63,7 @@ class Pool:
             self.servers = [_start(bench, folder, log) for _ in range(bench.options.servers)]
 
     def ready(self) -> str:
-        """Wait until all of them can draw; returns the spec of the pool."""
+        """Wait until all servers are ready; returns the spec of the pool."""
         urls = [_address(server) for server in self.servers]
         try:
             for url in urls:

@@ -1,4 +1,4 @@
-"""Answers for GRPO alone: 32 at once by our decoding, and by the library's `generate`."""
+"""Measures answers for GRPO alone: batches of 32 by our decoding, and by the library's `generate`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COPIES = 8
 
 
 def measure(bench: Bench, folder: Path) -> None:
-    """Groups of 8 answers by a model with an adapter, each prompt with two images."""
+    """Measure groups of 8 answers by a model with an adapter, each prompt with two images."""
     groups = bench.options.prompts
     recipe = load_recipe(
         "single-gpu-lora-grpo",
@@ -90,7 +90,7 @@ def _ours(bench: Bench, rollouts: Rollouts, prompts: list[Any], time_: str, prep
 
 @contextmanager
 def _timed(bench: Bench, owner: Any, *names: str) -> Iterator[dict[str, float]]:
-    """Seconds spent in methods, the device waited for."""
+    """Time methods, with the device synchronized."""
     spent = dict.fromkeys(names, 0.0)
 
     def timed(name: str) -> Any:
@@ -116,14 +116,14 @@ def _timed(bench: Bench, owner: Any, *names: str) -> Iterator[dict[str, float]]:
 
 
 def _adapter(bench: Bench, model: Any, folder: Path) -> None:
-    """What another engine would have to be given before each rollout: the adapter as a file."""
+    """Time saving the adapter, which another engine would need before each rollout."""
     out = folder / "adapter"
     spent = bench.seconds(lambda: model.save_pretrained(out))
     bench.note("adapter written", seconds=spent, megabytes=folder_size(out) / 1e6)
 
 
 class _Clock(StoppingCriteria):  # type: ignore[misc]
-    """When each token was there."""
+    """Records the time of each token."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench, self.times = bench, [time.perf_counter()]
@@ -135,7 +135,7 @@ class _Clock(StoppingCriteria):  # type: ignore[misc]
 
 
 def _library(bench: Bench, model: Any, prompts: list[Any]) -> None:
-    """The same answers by the library, few tokens of each: it is slow."""
+    """Measure the same answers by the library, with few tokens each, because it is slow."""
     tokens = bench.options.library_tokens if not bench.options.toy else 6
     longest = max(len(prompt["input_ids"][0]) for prompt in prompts)
     inputs = {
@@ -157,7 +157,7 @@ def _library(bench: Bench, model: Any, prompts: list[Any]) -> None:
     with torch.no_grad(), torch.autocast(bench.device.type, torch.bfloat16, bench.dtype is torch.bfloat16):
         model.generate(**inputs, **work, stopping_criteria=StoppingCriteriaList([clock]))
     reading = clock.times[1] - clock.times[0]
-    # the first tokens after reading set things up
+    # the first tokens after prefill include setup
     later = clock.times[min(4, tokens - 2) :]
     each = (later[-1] - later[0]) / (len(later) - 1)
     bench.note(

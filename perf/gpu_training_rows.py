@@ -1,4 +1,4 @@
-"""Rows of a critic at real size, for SFT and for GRPO: two images, the prompt as it is, a long answer."""
+"""Writes full-size critic rows for SFT and GRPO: two images, the unchanged prompt, a long answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interleave.images import encode_png
 from interleave.types import ImagePart
 
 KINDS = 256
-"""Answers that differ in one word."""
+"""Number of answers that differ in one word."""
 DIFFERENT_IMAGES = 16
 
 

@@ -1,11 +1,11 @@
-"""Answers by vLLM in a process of its own: 4 prompts with two images each, 8 samples of 300 tokens.
+"""Measures answers by vLLM in a separate process: 4 prompts with two images each, 8 samples of 300 tokens.
 
     PYTHONPATH=/opt/vllm python perf/gpu_training_vllm.py FOLDER TOKENS GATE
 
-It imports vLLM, waits for the file GATE, makes the engine and writes the answers twice, each time to prompts
-it has not seen. FOLDER has a model's settings without weights, `prompts.json` and images. The weights are
-vLLM's own random ones: what is timed does not depend on them, since each answer has all its tokens. Lines
-that begin with `{` are results.
+It imports vLLM, waits for the file GATE, builds the engine and generates the answers twice, each time for
+new prompts. FOLDER has a model's settings without weights, `prompts.json` and images. The weights are vLLM's
+random ones. The timing does not depend on them, since each answer has all its tokens. Lines that begin with
+`{` are results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(folder: Path, tokens: int, gate: Path) -> None:
     prompts = prompts_in(folder)
     half = len(prompts) // 2
     options = engine_options(folder, COPIES * half)
-    version, engine_class = vllm.__version__, vllm.LLM  # asked for, it is imported
+    version, engine_class = vllm.__version__, vllm.LLM  # the attribute access imports it
     failed = prepare(vllm, options)
     say("vllm imported", version=version, seconds=time.perf_counter() - started, failed=failed)
     parent = os.getppid()
@@ -45,7 +45,7 @@ def main(folder: Path, tokens: int, gate: Path) -> None:
     for number, some in (("first", prompts[:half]), ("second", prompts[half:])):
         answer(engine, sampling, some, number)
     if hasattr(engine, "reset_prefix_cache"):
-        # as after an update of the weights; prepared images may still be known to it
+        # as after a weight update; processed images may still be cached
         engine.reset_prefix_cache()
         answer(engine, sampling, prompts[:half], "third, images known")
 
@@ -58,11 +58,11 @@ def engine_options(folder: Path, answers: int) -> dict[str, Any]:
         "max_model_len": 8192,
         "max_num_seqs": answers,
         "max_num_batched_tokens": 16_384,
-        "gpu_memory_utilization": 0.5,  # only looked at: the cache has its own size
+        "gpu_memory_utilization": 0.5,  # only checked: the cache size is set separately
         "kv_cache_memory_bytes": CACHE_BYTES,
         "limit_mm_per_prompt": {"image": 2, "video": 0},
         "skip_mm_profiling": True,
-        # Graphs of whole decode steps, and no torch.compile: it would take longer than all that is measured.
+        # Graphs of whole decode steps without torch.compile, which would take longer than the measurement.
         "compilation_config": {
             "mode": 0,
             "cudagraph_mode": "FULL_DECODE_ONLY",
@@ -72,7 +72,7 @@ def engine_options(folder: Path, answers: int) -> dict[str, Any]:
 
 
 def prepare(vllm: Any, options: dict[str, Any]) -> str | None:
-    """Look at the model's settings before the device is needed: vLLM remembers what it finds."""
+    """Inspect the model's settings before the device is needed: vLLM caches the result."""
     try:
         vllm.EngineArgs(**options).create_engine_config()
         import vllm.model_executor.models.qwen3_vl

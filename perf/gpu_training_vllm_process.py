@@ -1,4 +1,4 @@
-"""The process in which vLLM writes answers: what it is given, and what it says."""
+"""Starts the vLLM process, passes it prompts and reads its results."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ QUIET = {
     "VLLM_LOGGING_LEVEL": "WARNING",
     "HF_HUB_OFFLINE": "1",
 }
-"""One process, nothing sent anywhere, and no kernels that would have to be built first."""
+"""Environment: one process, no telemetry, and no kernels that must be compiled first."""
 
 
 class StartedVllm:
-    """A process that has begun to import vLLM."""
+    """A process that is importing vLLM."""
 
     def __init__(self, bench: Bench, folder: Path) -> None:
         self.bench = bench
@@ -70,7 +70,7 @@ class StartedVllm:
 
 
 def write_prompts(folder: Path, given: Path, count: int) -> None:
-    """The prompts of the first rows as vLLM takes them, beside a model's settings that it can read."""
+    """Write the prompts of the first rows for vLLM, with model settings that it can read."""
     shutil.copytree(folder / "model", given)
     make_loadable(given)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(given)

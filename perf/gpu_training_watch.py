@@ -1,4 +1,4 @@
-"""Seconds of every step of a trainer, the device waited for, and where one of them goes."""
+"""Times every step of a trainer with the device synchronized, and profiles one of them."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ KINDS = {
 
 
 class Watch(TrainerCallback):  # type: ignore[misc]
-    """The clock of one training."""
+    """Timer of one training."""
 
     def __init__(self, bench: Bench, *, profile_last: bool = False) -> None:
         self.bench = bench
         self.steps: list[float] = []
         self.profile: dict[str, float] = {}
-        """Shares of the device's time in the last step, by kind of kernel; `idle`: of the step."""
+        """Shares of the device's time in the last step, by kind of kernel; `idle` is a share of the step."""
         self.trainer: Any = None
         self.begin: Callable[[int], None] = lambda number: None
-        """Called before each step with its number, from 0 on,"""
+        """Callback before each step with its number, from 0 on."""
         self.logged: Callable[[], None] = lambda: None
-        """and after its line is in the log."""
+        """Callback after the line of a step is in the log."""
         self._profile_last = profile_last
         self._profiler: Any = None
         self._began = 0.0
 
     @contextmanager
     def watching(self, module: Any, name: str) -> Iterator[None]:
-        """Join the callbacks that a trainer of the product gets."""
+        """Add this callback to the product's trainer."""
         original = getattr(module, name)
 
         def with_watch(trainer: Any, *arguments: Any) -> None:
@@ -68,7 +68,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         self.bench.settle()
         self.steps.append(time.perf_counter() - self._began)
         peak = self.bench.peak_memory()
-        # should the rest be cut off
+        # in case the rest is interrupted
         print(f"  step {state.global_step}: {self.steps[-1]:.3f} s, {peak:.1f} GB", flush=True)
         if self._profiler is not None:
             self._profiler.stop()

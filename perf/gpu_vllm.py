@@ -1,10 +1,10 @@
-"""Verdicts by vLLM, for comparison: the critic's question on two images, a reply of 300 tokens.
+"""Measures verdicts by vLLM for comparison: the critic's question on two images, a reply of 300 tokens.
 
     python perf/gpu_vllm.py FOLDER --results results.json
 
-FOLDER is what `perf/gpu_attempt.py --question FOLDER` writes: the critic's configuration and its question.
-The weights are vLLM's dummies, random as well. Runs in a process of its own, with vLLM first on the path, and
-imports nothing of this project. A start takes as little as it can: two sizes of CUDA graphs, no profiling.
+FOLDER is written by `perf/gpu_attempt.py --question FOLDER`: the critic's configuration and its question. The
+weights are vLLM's dummies, also random. It runs in a separate process, with vLLM first on the path, and
+imports nothing of this project. To start quickly it uses two sizes of CUDA graphs and no profiling.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
-os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # a second process would import all again
+os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # a second process would repeat all imports
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 CONTEXT = 8192
 WARM_UP_TOKENS = 8
 CACHE_GIB = 18
-"""Keys and values: 32 verdicts take 13 GB."""
+"""Size of the KV cache: 32 verdicts take 13 GB."""
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def main() -> None:
             begun = time.perf_counter()
             replies = model.generate(asked, all_tokens if turn else few, use_tqdm=False)
             seconds = time.perf_counter() - begun
-            if turn:  # the first sets up what a first time sets up
+            if turn:  # the first is a warm-up
                 _note(
                     options.results,
                     what="vllm",
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def _asked(question: str, seed: int, side: int) -> dict[str, Any]:
-    """The question about two images that were never asked about."""
+    """Build the question about two new images."""
     return {
         "prompt": question,
         "multi_modal_data": {"image": [_image(2 * seed, side), _image(2 * seed + 1, side)]},
@@ -101,7 +101,7 @@ def _image(seed: int, side: int) -> Any:
 
 
 def _wait_for(path: Path | None) -> None:
-    """Until a file is there, so that nothing else is measured meanwhile; three minutes at most."""
+    """Wait at most three minutes for a file, so that no other measurement runs at the same time."""
     end = time.monotonic() + 180
     while path is not None and not path.exists() and time.monotonic() < end:
         time.sleep(0.2)
@@ -123,10 +123,10 @@ def _options() -> argparse.Namespace:
         "--together", type=lambda text: [int(each) for each in text.split(",")], default=[1, 32]
     )
     parser.add_argument("--tokens", type=int, default=300)
-    parser.add_argument("--side", type=int, default=1024, help="of the images")
+    parser.add_argument("--side", type=int, default=1024, help="side of the images in pixels")
     parser.add_argument("--repeat", type=int, default=2, help="timed turns")
-    parser.add_argument("--share", type=float, default=0.32, help="of the device's memory, at most")
-    parser.add_argument("--after", type=Path, help="measure when this file is there")
+    parser.add_argument("--share", type=float, default=0.32, help="maximum share of the device's memory")
+    parser.add_argument("--after", type=Path, help="measure when this file exists")
     parser.add_argument("--results", type=Path)
     return parser.parse_args()
 

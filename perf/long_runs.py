@@ -1,9 +1,9 @@
-"""What hundreds of steps cost: journal, memory and time per step, at once, in chapters, and taken up again.
+"""Measures runs of hundreds of steps: journal, memory and time per step, whole, in chapters, and resumed.
 
 Run with: python perf/long_runs.py [500]
-The miniature's world draws by rule and its oracle judges, so the time is that of the run itself and of
-drawing, judging, measuring and storing an image of 256 pixels. Each kind runs in a process of its own. Time
-is that of the processor, which does not depend on what else the machine does.
+The miniature's world draws by rule and its oracle judges. So the time is that of the run itself and of
+drawing, judging, measuring and storing an image of 256 pixels. Each kind runs in a separate process. Time is
+processor time, which other work on the machine does not affect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KINDS = ("whole plan", "chapters of 20", "four lines at once", "taken up again")
 
 
 def plan_of(count: int, *, lines: int = 1) -> tuple[Plan, Any]:
-    """Exact edits of the miniature's world, as so many independent lines; and the image to begin with."""
+    """Return a plan of exact edits in `lines` independent lines, and its first image."""
     from interleave_mini.bench.chains import MiniChains
 
     [chain] = MiniChains().chains("chain", 1, count // lines, 0)

@@ -1,7 +1,7 @@
-"""Models of the real architectures with random weights, in memory or as checkpoints: nothing is downloaded.
+"""Builds models of the real architectures with random weights, in memory or as checkpoints; no downloads.
 
-What they compute means nothing and takes exactly as long as if it did. One thing they can: say a given text.
-Embedding and output layer are made to fit each other, so that after each piece of it the next is likeliest.
+Their results are meaningless, but take exactly as long as those of trained models. They can generate a given
+text: embedding and output layer are matched so that each piece of it is most likely followed by the next.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from interleave.local.silence import quiet, quiet_diffusers
 from interleave.local.tiny.vlms import split_into_distinct, tiny_tokenizer
 
 CERTAINTY = 80.0
-"""How much likelier a piece is followed by the next one than by anything else, before the softmax."""
+"""Logit margin of the next piece over everything else."""
 SPREAD = 0.02
 PROMPTS = Path(__file__).parents[1] / "src" / "interleave" / "agents" / "prompts" / "default"
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 Weights = Literal["random", "sparse"]
 Piece = str | list[str]
-"""A piece of a text; a list are alternatives, each as likely as the others."""
+"""A piece of a text; a list holds equally likely alternatives."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class Size:
     text: dict[str, Any]
     vision: dict[str, Any]
     rotation: list[int]
-    """How many of a head's frequencies are for time, height and width."""
+    """Number of a head's frequencies for time, height and width."""
     side: int
     """of images"""
     drawer: dict[str, Any]
     encoder: dict[str, Any]
     images: dict[str, Any]
-    """The decoder of images."""
+    """Settings of the image decoder."""
     layers_shown: tuple[int, ...]
-    """Layers of the text encoder that the drawer is shown."""
+    """Layers of the text encoder that the drawer receives."""
 
 
 REAL = Size(
@@ -144,7 +144,7 @@ TOY = Size(
 
 
 def verdict(tokens: int, *, accepted: bool = True) -> list[str]:
-    """A verdict in pieces, so many that it is `tokens` long with its end."""
+    """Return a verdict in pieces, `tokens` long including its end."""
     prompt = "" if accepted else "the same once more, larger"
     said = json.dumps({"previous_step_success": accepted, "refine_prompt": prompt})
     tail = split_into_distinct(f"</think><answer>{said}</answer>")
@@ -152,7 +152,7 @@ def verdict(tokens: int, *, accepted: bool = True) -> list[str]:
 
 
 def refusals(tokens: int, kinds: int) -> list[Piece]:
-    """A verdict that refuses, about `tokens` long, whose prompt ends with one of so many words."""
+    """Return a refusal, about `tokens` long, whose prompt ends with one of `kinds` words."""
     said = '</think><answer>{"previous_step_success": false, "refine_prompt": "the same once more, '
     tail: list[Piece] = [
         *split_into_distinct(said),
@@ -163,16 +163,16 @@ def refusals(tokens: int, kinds: int) -> list[Piece]:
 
 
 def said_with(pieces: Sequence[Piece], number: int = 0) -> str:
-    """The text of pieces, of alternatives one by its number."""
+    """Join pieces to a text; `number` selects among alternatives."""
     return "".join(each if isinstance(each, str) else each[number % len(each)] for each in pieces)
 
 
 def build_vlm(
     size: Size, device: torch.device, dtype: torch.dtype, pieces: Sequence[Piece], *, taught: bool = True
 ) -> tuple[Any, Any]:
-    """A model on its device that says these pieces, any one of alternatives, and its processor.
+    """Build a model on its device that generates these pieces, and its processor.
 
-    Not `taught`, it only knows their tokens.
+    If not `taught`, it only has their tokens in its vocabulary.
     """
     from transformers import Qwen3VLForConditionalGeneration
 
@@ -188,7 +188,7 @@ def build_vlm(
 
 
 def fill_randomly(model: Any, size: Size, but: Sequence[str] = ()) -> None:
-    """Random numbers for all matrices of a model but those with such a word in their name."""
+    """Fill all matrices of a model with random numbers, except those whose name contains a word in `but`."""
     with torch.no_grad():
         for name, weights in model.named_parameters():
             if weights.ndim > 1 and not any(word in name for word in but):
@@ -196,7 +196,7 @@ def fill_randomly(model: Any, size: Size, but: Sequence[str] = ()) -> None:
 
 
 def write_settings(folder: Path, size: Size, pieces: Sequence[Piece]) -> None:
-    """A model folder without weights: configuration and processor."""
+    """Write a model folder without weights: configuration and processor."""
     tokenizer = _tokenizer([text for piece in pieces for text in _texts(piece)])
     config = _vlm_config(size, tokenizer)
     config.architectures = ["Qwen3VLForConditionalGeneration"]
@@ -206,7 +206,7 @@ def write_settings(folder: Path, size: Size, pieces: Sequence[Piece]) -> None:
 
 
 def build_klein(size: Size, device: torch.device, dtype: torch.dtype) -> Any:
-    """A FLUX.2 klein pipeline on its device."""
+    """Build a FLUX.2 klein pipeline on its device."""
     with _made_on(device, dtype):
         parts = _klein_parts(size)
     pipeline = _klein()(**parts, **_klein_rest())
@@ -215,7 +215,7 @@ def build_klein(size: Size, device: torch.device, dtype: torch.dtype) -> Any:
 
 
 def with_kept_sources(pipeline: Any) -> Any:
-    """The same weights as FLUX.2 klein KV, which computes sources in the first step only."""
+    """Return FLUX.2 klein KV with the same weights; it computes sources only in the first step."""
     from diffusers import Flux2KleinKVPipeline
 
     made = Flux2KleinKVPipeline(**pipeline.components)
@@ -232,10 +232,10 @@ def write_hub(
     weights: Weights,
     device: torch.device,
 ) -> None:
-    """Checkpoints in a cache of the Hub, as if downloaded; `words` are models by what they say.
+    """Write checkpoints into a Hub cache, as if downloaded; `words` maps models to their texts.
 
-    The models with words share the file of their layers. `sparse`: layers are all zeros, in files that take
-    no place on a disk.
+    The models with words share the file of their layers. `sparse`: layers are zeros, in sparse files that
+    take no disk space.
     """
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
     layers: Path | None = None
@@ -246,7 +246,7 @@ def write_hub(
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes tensors of given shapes into a safetensors file, without ever having all of them."""
+    """Writes tensors of given shapes to a safetensors file without holding all of them in memory."""
 
     size: Size
     weights: Weights
@@ -276,7 +276,7 @@ class Writer:
                     file.write(_bytes(values))
 
     def _values(self, name: str, like: Any) -> torch.Tensor | None:
-        """What is written, or None for zeros."""
+        """Return the values to write, or None for zeros."""
         if not like.is_floating_point():
             return None
         if name.endswith("running_var") or (like.ndim == 1 and "norm" in name and name.endswith("weight")):
@@ -331,7 +331,7 @@ def _write_klein(folder: Path, size: Size, writer: Writer) -> None:
     rest = _klein_rest()
     for name, part in parts.items():
         (folder / name).mkdir()
-        # what decodes images is small, and all zeros would make it divide by zero
+        # the image decoder is small, and zeros would make it divide by zero
         random = replace(writer, weights="random") if name == "vae" else writer
         random.write(folder / name / files[name], part.state_dict())
         with quiet(), quiet_diffusers():
@@ -350,7 +350,7 @@ def _write_klein(folder: Path, size: Size, writer: Writer) -> None:
 
 
 def folder_of(home: Path, name: str) -> Path:
-    """Where the files of a model on the Hub lie in its cache."""
+    """Return the folder of a Hub model in the cache."""
     return home / "hub" / f"models--{name.replace('/', '--')}" / "snapshots" / REVISION
 
 
@@ -411,7 +411,7 @@ def _processor(size: Size, tokenizer: Any) -> Any:
 
 
 def _tokenizer(pieces: Sequence[str] = ()) -> Any:
-    """A tokenizer that knows the words of our prompts, so that they are about as long as they really are."""
+    """Build a tokenizer with the words of our prompts, so that they have realistic lengths."""
     texts = [path.read_text("utf-8") for path in sorted(PROMPTS.glob("*.md"))]
     return tiny_tokenizer(pieces, texts=texts, merges=4000, context=262_144)
 
@@ -446,27 +446,27 @@ def _texts(piece: Piece) -> list[str]:
 
 
 def _chain(tokenizer: Any, pieces: Sequence[Piece]) -> list[list[int]]:
-    """The tokens of a text, from the one before it to its end; at each place those that may stand there."""
+    """Return the possible tokens at each position of a text, from the token before it to its end."""
     texts = [_texts(piece) for piece in ("\n", *pieces, tokenizer.eos_token)]
     ids = [[tokenizer.encode(text, add_special_tokens=False) for text in place] for place in texts]
     every = [tokens for place in ids for tokens in place]
     if any(len(each) != 1 for each in every) or len({each[0] for each in every}) < len(every):
-        raise ValueError("each piece must be one token, and no two the same")
+        raise ValueError("each piece must be one token, and all must differ")
     return [[tokens[0] for tokens in place] for place in ids]
 
 
 def _teach(embedding: torch.Tensor, head: torch.Tensor, chain: Sequence[Sequence[int]]) -> None:
-    """Make each token of a chain likeliest to be followed by the next."""
+    """Make the next token of a chain the most likely one after each token."""
     embedding.normal_(std=1.0)
     for before, after in pairwise(chain):
-        embedding[list(before)] = embedding[before[0]].clone()  # whichever it was, the same follows
+        embedding[list(before)] = embedding[before[0]].clone()  # all alternatives have the same successor
         said = CERTAINTY / embedding.shape[1] * embedding[before[0]]
-        # alternatives differ a little, so that there is something to learn about which to say
+        # alternatives differ slightly, so that there is something to learn
         head[list(after)] = said + (head[list(after)] if len(after) > 1 else 0)
 
 
 def _spread(name: str, size: Size) -> float:
-    """What is added to the states of a token is made small, so that they do not grow with the layers."""
+    """Return the standard deviation of weights: small for residual outputs, so that states do not grow."""
     adds = name.endswith(("o_proj.weight", "down_proj.weight")) and "language_model" in name
     return SPREAD / (2 * size.text["num_hidden_layers"]) ** 0.5 if adds else SPREAD
 
@@ -482,7 +482,7 @@ def _bytes(values: torch.Tensor) -> np.ndarray[Any, Any]:
 
 @contextmanager
 def _made_on(device: torch.device, dtype: torch.dtype) -> Iterator[None]:
-    """Whatever is made in here is made on the device: eight billion numbers take a second there."""
+    """Create tensors on the device, where eight billion numbers take a second."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:

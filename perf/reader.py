@@ -1,8 +1,8 @@
-"""What the miniature's reader still sees in damaged images, and what it calls unclear. Prints Markdown.
+"""Measures how the miniature's reader reads damaged images, and what it calls unclear. Prints Markdown.
 
 Run with: make bench
-The threshold `CLEAR` of reader/scores.py stands between the two tables: damage of the whole image should
-leave right readings above it, a thing that is half-drawn or mixed should fall below it.
+The threshold `CLEAR` of reader/scores.py must separate the two tables: damage to the whole image should leave
+right readings above it, and a half-drawn or mixed thing should fall below it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def blur(radius: float) -> Damage:
 
 
 def shift(distance: int) -> Damage:
-    """Down and to the right."""
+    """Shift down and to the right."""
     return lambda pixels: np.roll(pixels, (distance, distance), (0, 1))
 
 
@@ -58,7 +58,7 @@ def jpeg(quality: int) -> Damage:
 
 
 def resolution(share: float) -> Damage:
-    """Reduced and enlarged again."""
+    """Reduce and enlarge again."""
     side, way = int(SIDE * share), Image.Resampling.BICUBIC
     return lambda pixels: np.asarray(
         Image.fromarray(pixels).resize((side, side), way).resize((SIDE, SIDE), way)
@@ -66,7 +66,7 @@ def resolution(share: float) -> Damage:
 
 
 def tint(amount: int) -> Damage:
-    """Redder and less blue."""
+    """Make redder and less blue."""
     return lambda pixels: np.clip(pixels + np.array([amount, 0, -amount]), 0, 255).astype(np.uint8)
 
 
@@ -84,15 +84,15 @@ DAMAGES: dict[str, Damage] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a set of damaged images was read."""
+    """Readings of a set of damaged images."""
 
     scenes: float
-    """The share of images read right in every cell."""
+    """Share of images read right in every cell."""
     cells: float
     things: float
-    """The share of cells with a thing that were read right."""
+    """Share of cells with a thing that were read right."""
     shown: float
-    """The share of images that count as showing their scene: read right, and every cell clearly."""
+    """Share of images read right with every cell clear."""
     mistakes: Counter[tuple[str, str]]
 
 
@@ -113,7 +113,7 @@ def outcome(scenes: Sequence[Scene], readings: Sequence[Reading]) -> Outcome:
 
 
 def _difference(wanted: Thing | None, seen: Thing | None) -> tuple[str, str]:
-    """The two readings, in no more words than tell them apart."""
+    """Return the two readings in the fewest words that distinguish them."""
     if wanted is None or seen is None:
         return (wanted.noun if wanted else "nothing", seen.noun if seen else "nothing")
     if wanted.noun != seen.noun:
@@ -128,7 +128,7 @@ def _share(values: Sequence[bool]) -> float:
 
 
 def whole_images(reader: Reader, scenes: Sequence[Scene]) -> None:
-    """The table of damages, and what is confused under the strongest that is still survived."""
+    """Print the table of damages, and the confusions under the strongest one that is still readable."""
     drawn = draw_many(scenes)
     print("| damage | images right | things right | cells right | right and clear |")
     print("|---|---:|---:|---:|---:|")
@@ -151,11 +151,11 @@ def whole_images(reader: Reader, scenes: Sequence[Scene]) -> None:
 
 
 Spoil = Callable[[Pixels, Pixels, Thing, Random], Pixels]
-"""What the cell shows, the bare background there, the thing in it → the cell spoiled."""
+"""Function from a cell, its background and its thing to the spoiled cell."""
 
 
 def gone(share: float, side: str) -> Spoil:
-    """A part of the thing is missing, counted in its own pixels from one side."""
+    """Remove a share of the thing's pixels from one side."""
 
     def spoil(cell: Pixels, bare: Pixels, thing: Thing, rng: Random) -> Pixels:
         rows, columns = np.nonzero(sprite(thing)[..., 3])
@@ -210,7 +210,7 @@ SPOILS: dict[str, Spoil] = {
 
 
 def single_things(reader: Reader, scenes: Sequence[Scene]) -> None:
-    """One thing of every image is spoiled: is it seen that something is wrong with it?"""
+    """Spoil one thing of every image and count how often the reader notices."""
     rng, drawn = Random(1), draw_many(scenes)
     print(f"| one thing spoiled | unclear (below {CLEAR}) | read as something else | passes as right |")
     print("|---|---:|---:|---:|")

@@ -1,7 +1,7 @@
-"""What the paper's whole path costs on 8 GPUs: prints the table of docs/how-to/reproduce-the-paper.md.
+"""Estimates the paper's whole path on 8 GPUs: prints the table of docs/how-to/reproduce-the-paper.md.
 
-Hours follow from what was measured on one H200 (docs/explanation/performance.md), from the recipes, and from
-the numbers below, which are assumptions where they are not the paper's. We have run nothing of this size.
+Hours follow from measurements on one H200 (docs/explanation/performance.md), from the recipes, and from the
+numbers below, which are the paper's or assumptions. We have run nothing of this size.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from interleave.train.recipes import TrainingPart, load_recipe
 
 GPUS = 8
 GPU_DOLLARS_AN_HOUR = 3.0
-"""Of an H200; assumed."""
+"""Price of an H200; assumed."""
 
 # Measured on one H200.
 SECONDS_A_IMAGE = 1.23
 """FLUX.2-klein-9B, an edit of 1024 × 1024 in 4 steps, compiled, four together."""
 FLOPS = 790e12
-"""A large product of matrices in bf16."""
+"""Speed of a large matrix product in bf16."""
 SECONDS_A_TOKEN = 0.080
 """Qwen3-VL-8B with the library's `generate`, as TRL calls it."""
 
@@ -34,27 +34,27 @@ PROMPTS, SAMPLES = GRPO.grpo.prompts, GRPO.grpo.samples
 
 # Assumed.
 STEPS, ATTEMPTS = 5, 1.5
-"""Steps of a plan, and attempts at a step."""
+"""Steps per plan, and attempts per step."""
 UTILISATION = 0.35
-"""The share of the device's arithmetic that a training reaches."""
+"""Share of the device's peak arithmetic that a training reaches."""
 PLANNER_TOKENS, CRITIC_TOKENS, PROMPT_TOKENS, REPLY_TOKENS = 3_000, 3_400, 2_900, 500
 LONGEST_REPLY = 800
-"""The longest reply of a batch decides how long it is written."""
+"""Tokens of the longest reply in a batch, which determines the decoding time."""
 IMAGE_BYTES, RUN_BYTES = 1.5e6, 40e3
 CALLS_A_SECOND = 8.5
-"""128 calls of a model behind an API at once, 15 s each."""
+"""128 concurrent calls of a model behind an API, 15 s each."""
 TRAINING_GPUS = 4
-"""GRPO shares the node with the generator."""
+"""GPUs for GRPO, which shares the node with the generator."""
 
 # US dollars for a million tokens of gemini-2.5-pro, as in src/interleave/remote/prices.py.
 READ, WRITTEN = 1.25, 10.0
 PLAN_TOKENS, VERDICT_TOKENS, SCORE_TOKENS = (1_500, 1_500), (3_000, 1_000), (4_400, 1_500)
-"""Read and written: a plan, a verdict on two images, both scores of an attempt; thinking is written."""
+"""Input and output tokens (with thinking) of a plan, a verdict on two images, both scores of an attempt."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: hours on the node, bytes it leaves, dollars for models behind an API."""
+    """One stage: hours on the node, bytes it writes, dollars for models behind an API."""
 
     name: str
     hours: float
@@ -100,19 +100,19 @@ def stages() -> list[Stage]:
 
 
 def training_bytes(training: TrainingPart, steps: float) -> float:
-    """The most that a training has on disk: before the oldest checkpoint goes, or with the saved model."""
+    """Return a training's peak bytes on disk: before the oldest checkpoint goes, or with the saved model."""
     saved = math.ceil(steps / training.save_every)  # the last step is saved too
     checkpoint, model = WEIGHTS * 12, WEIGHTS * 4  # float32; a checkpoint also has both states of Adam
     return max(min(saved, training.keep + 1) * checkpoint, min(saved, training.keep) * checkpoint + model)
 
 
 def dollars(tokens: tuple[int, int]) -> float:
-    """The price of a call."""
+    """Return the price of a call."""
     return (tokens[0] * READ + tokens[1] * WRITTEN) / 1e6
 
 
 def sft_hours(tokens: float) -> float:
-    """Forward, backward and the forward pass that gradient checkpointing repeats: 8 operations a weight."""
+    """Return the hours of SFT: forward, backward and a repeated forward pass are 8 operations per weight."""
     return 8 * LANGUAGE_WEIGHTS * tokens / (GPUS * FLOPS * UTILISATION) / 3600
 
 
@@ -148,7 +148,7 @@ def table() -> str:
 
 
 def api_share() -> str:
-    """What part of all money goes to models behind an API."""
+    """Return the share of the cost of models behind an API."""
     found = stages()
     calls = sum(stage.calls for stage in found)
     gpus = sum(stage.gpu_dollars for stage in found if "no GPU" not in stage.name)

@@ -1,7 +1,7 @@
-"""What runs cost beside their models: durable calls, shared syncs, busy generators, memory, restarts.
+"""Measures the overhead of runs: durable calls, shared syncs, busy generators, memory, restarts.
 
 Run with: make bench        (or: python perf/runs.py durable group busy memory scan soak)
-Every section prints what it measured, the goal, and the number it must be seen beside.
+Every section prints its measurement, the goal, and a number for comparison.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def report(what: str, measured: str, goal: str, met: bool) -> None:
 
 @section
 def durable(scratch: Path) -> None:
-    """One run, models that take no time: what is left is our own cost per call, every result synced."""
+    """One run with models that take no time: our own cost per call, with every result synced."""
     generator, critic = StubGenerator(), StubCritic()
     started = time.perf_counter()
     interleave.generate(
@@ -52,8 +52,8 @@ def durable(scratch: Path) -> None:
     bare = _bare_synced_writes(scratch, 600)
     report("own cost per durable call, median", f"{p50 * 1000:.2f} ms", "≤ 5 ms", p50 <= 0.005)
     report("own cost per durable call, 99th percentile", f"{p99 * 1000:.2f} ms", "≤ 25 ms", p99 <= 0.025)
-    report("calls per second, one run, all of it", f"{600 / wall:.0f}/s", "≥ 300/s", 600 / wall >= 300)
-    print(f"  beside: a bare 1.5 kB append with fdatasync takes {bare * 1000:.2f} ms (median)")
+    report("calls per second, one whole run", f"{600 / wall:.0f}/s", "≥ 300/s", 600 / wall >= 300)
+    print(f"  for comparison: a bare 1.5 kB append with fdatasync takes {bare * 1000:.2f} ms (median)")
 
 
 def _bare_synced_writes(scratch: Path, count: int) -> float:
@@ -70,7 +70,7 @@ def _bare_synced_writes(scratch: Path, count: int) -> float:
 
 @section
 def group(scratch: Path) -> None:
-    """128 runs at once that share their syncs, beside the same runs one after another."""
+    """128 concurrent runs that share their syncs, compared with sequential runs."""
     rates = {}
     for name, concurrency in (("together", 128), ("one after another", 1)):
         requests = [f"request {number}" for number in range(128)]
@@ -87,12 +87,12 @@ def group(scratch: Path) -> None:
     together = rates["together"]
     report("calls per second, 128 runs sharing syncs", f"{together:.0f}/s", "≥ 1500/s", together >= 1500)
     alone = rates["one after another"]
-    print(f"  beside: one after another {alone:.0f}/s, ×{together / alone:.1f}")
+    print(f"  for comparison: sequentially {alone:.0f}/s, ×{together / alone:.1f}")
 
 
 @section
 def busy(scratch: Path) -> None:
-    """64 trajectories of 5 steps over 4 generators: how much of the time the generators are drawing."""
+    """64 trajectories of 5 steps over 4 generators: share of the time that the generators are drawing."""
     draw, judge, replicas, trajectories, steps = 0.25, 0.15, 4, 64, 5
     generator = StubGenerator(delay=draw, replicas=replicas)
     critic = StubCritic(delay=judge, refuse_every=4)
@@ -108,13 +108,13 @@ def busy(scratch: Path) -> None:
     ours = generator.busy_seconds / (wall * replicas)
     theirs = asyncio.run(_one_after_another(draw, judge, replicas, trajectories // 4, steps))
     report("generators busy, 64 trajectories on 4 replicas", f"{ours * 100:.1f} %", "≥ 97 %", ours >= 0.97)
-    print(f"  beside: one trajectory after another per generator {theirs * 100:.1f} %, ×{ours / theirs:.2f}")
+    print(f"  for comparison: sequentially per generator {theirs * 100:.1f} %, ×{ours / theirs:.2f}")
 
 
 async def _one_after_another(
     draw: float, judge: float, replicas: int, trajectories: int, steps: int
 ) -> float:
-    """The reference's way, from its description: every process has a generator and works off its share."""
+    """Run as the reference describes: every process has a generator and processes its share."""
     generator, critic = StubGenerator(delay=draw), StubCritic(delay=judge, refuse_every=4)
     shares = iter(range(trajectories))
 
@@ -136,11 +136,11 @@ async def _one_after_another(
 
 @section
 def memory(scratch: Path) -> None:
-    """512 trajectories with a call under way each: the most memory the process had."""
+    """512 trajectories with one call in flight each: peak memory of the process."""
     small, large = _peak_memory(scratch / "small", 256), _peak_memory(scratch / "large", 512)
     report("memory with 512 calls in flight, 256×256 images", f"{small:.2f} GB", "≤ 1 GB", small <= 1.0)
     pair = 2 * 512 * 512 * 4 * 512 / 1e9
-    print(f"  beside: with 512×512 images {large:.2f} GB, {pair:.2f} GB of it the pairs under judgement")
+    print(f"  for comparison: 512×512 images take {large:.2f} GB, {pair:.2f} GB of it for the judged pairs")
 
 
 def _peak_memory(out: Path, side: int) -> float:
@@ -160,7 +160,7 @@ def _peak_memory(out: Path, side: int) -> float:
 
 @section
 def scan(scratch: Path) -> None:
-    """40,000 finished requests: how long the same command takes to find that there is nothing to do."""
+    """40,000 finished requests: time of the same command to find that there is nothing to do."""
     count, opened = 40_000, 500
     rows = [f"Request number {number}, in 1 picture" for number in range(count)]
     file = scratch / "requests.jsonl"
@@ -196,7 +196,7 @@ def scan(scratch: Path) -> None:
     started = time.perf_counter()
     interleave.generate_many(rows[:opened], out=scratch / "many", generator="solid?size=64")
     each = (time.perf_counter() - started) / opened
-    print(f"  beside: without the index, run folders are opened one by one: {each * 1000:.1f} ms each")
+    print(f"  for comparison: without the index, opening a run folder takes {each**1000:.1f} ms")
 
 
 def _file_items(file: Path) -> list[object]:
@@ -227,7 +227,7 @@ def soak(scratch: Path) -> None:
         )
         async for ended in stream:
             done += ended.calls
-            shutil.rmtree(scratch / "many" / ended.folder)  # the disk is not what is measured
+            shutil.rmtree(scratch / "many" / ended.folder)  # the disk is not measured
             if not samples or done >= samples[-1][0] + calls // 10:
                 files = len(os.listdir("/proc/self/fd"))
                 samples.append((done, _resident(), files, threading.active_count()))
@@ -248,11 +248,11 @@ def soak(scratch: Path) -> None:
     most = max(files for _, _, files, _ in samples)
     report("most open files, 64 requests in flight", str(most), "≤ 64 + 24", most <= 88)
     threads = {count for _, _, _, count in samples}
-    report("threads, from beginning to end", str(max(threads)), "constant", len(threads) == 1)
+    report("threads, from start to end", str(max(threads)), "constant", len(threads) == 1)
 
 
 class Forgetful(StubGenerator):
-    """Keeps no times, which would be memory that grows."""
+    """Records no times, which would make memory grow."""
 
     async def generate(self, request: object) -> object:  # type: ignore[override]
         self.entered.clear()
@@ -275,7 +275,7 @@ def _resident() -> float:
 def main() -> None:
     for name in sys.argv[1:] or SECTIONS:
         print(f"{name}: {SECTIONS[name].__doc__}", flush=True)
-        # beside the project, not in /tmp, which may be memory and would make every sync free
+        # next to the project, not in /tmp, which may be memory and would make every sync free
         scratch = Path(tempfile.mkdtemp(prefix=".bench-", dir=Path.cwd()))
         try:
             SECTIONS[name](scratch)

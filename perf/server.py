@@ -1,6 +1,6 @@
-"""What serving a generator costs: images through the server beside images from the generator itself.
+"""Measures the overhead of serving a generator: images through the server compared with direct calls.
 
-Server, worker and clients share this machine, so what is measured includes the clients' own work.
+Server, worker and clients share this machine, so the figures include the clients' work.
 
 Run with: make bench, or python perf/server.py [alone|edits|together|flood]
 """
@@ -52,9 +52,9 @@ def serving(*arguments: str) -> Iterator[str]:
 
 
 async def in_turn(rounds: int, *works: Callable[[int], Awaitable[object]]) -> list[list[float]]:
-    """Seconds of each call, taken in turn, so that a slow moment of the machine is everybody's.
+    """Return the seconds of each call, alternating between `works`, so that machine load affects all equally.
 
-    The first few calls, which warm everything up, are left out.
+    The first few calls are a warm-up and left out.
     """
     times: list[list[float]] = [[] for _ in works]
     for number in range(rounds + 5):
@@ -69,20 +69,20 @@ def percentiles(times: list[float]) -> tuple[float, float]:
     return statistics.median(times) * 1000, sorted(times)[int(len(times) * 0.99)] * 1000
 
 
-def beside(served: list[float], direct: list[float], goal: float) -> None:
+def compare(served: list[float], direct: list[float], goal: float) -> None:
     (p50, p99), (own50, own99) = percentiles(served), percentiles(direct)
     print(f"  direct p50 {own50:.1f} ms, p99 {own99:.1f} ms · served p50 {p50:.1f} ms, p99 {p99:.1f} ms")
     report(
-        "what serving adds to an image, p50", f"{p50 - own50:.1f} ms", f"≤ {goal:g} ms", p50 - own50 <= goal
+        "overhead of serving per image, p50", f"{p50 - own50:.1f} ms", f"≤ {goal:g} ms", p50 - own50 <= goal
     )
     print(
-        f"  beside a draw of 1.5 s that is {(p50 - own50) / 15:.2f} %; beside this double ×{p50 / own50:.2f}"
+        f"  relative to a draw of 1.5 s {(p50 - own50) / 15:.2f} %; relative to this fake ×{p50 / own50:.2f}"
     )
 
 
 @section
 def alone() -> None:
-    """One client, one 512×512 image after another: the generator and its PNG, beside the same by HTTP."""
+    """One client, sequential 512×512 images: the generator with PNG encoding, directly and by HTTP."""
     generator = load_generator("solid")
 
     async def direct(number: int) -> None:
@@ -98,12 +98,12 @@ def alone() -> None:
             return await in_turn(ROUNDS, served, direct)
 
     with serving("--generator", "solid") as url:
-        beside(*asyncio.run(measure()), goal=15)
+        compare(*asyncio.run(measure()), goal=15)
 
 
 @section
 def edits() -> None:
-    """The same with a source and an image of 1024×1024, as hard to compress as photographs."""
+    """The same with a source and an image of 1024×1024, as incompressible as photographs."""
     generator = load_generator("solid?size=1024")
     source = Image.effect_noise((1024, 1024), 60).convert("RGB").filter(ImageFilter.GaussianBlur(1.5))
     coded = base64.b64encode(OutputFormat().encode(source)).decode()
@@ -123,13 +123,13 @@ def edits() -> None:
             return await in_turn(ROUNDS // 5, served, direct)
 
     with serving("--generator", "solid?size=1024") as url:
-        beside(*asyncio.run(measure()), goal=150)
+        compare(*asyncio.run(measure()), goal=150)
 
 
 @section
 def together() -> None:
-    """16 clients, a generator that takes 8 images at once for 0.25 s: how busy the server keeps it."""
-    draw, at_once, clients, each = 0.25, 8, 16, 12
+    """16 clients, a generator with batches of 8 images in 0.25 s: how busy the server keeps it."""
+    draw, batch, clients, each = 0.25, 8, 16, 12
 
     async def client_work(client: httpx.AsyncClient, name: int) -> list[float]:
         times = []
@@ -146,20 +146,20 @@ def together() -> None:
             times = await asyncio.gather(*(client_work(client, name) for name in range(clients)))
             return time.perf_counter() - started, [one for some in times for one in some]
 
-    with serving("--generator", f"solid?size=64&delay={draw}", "--batch", str(at_once)) as url:
+    with serving("--generator", f"solid?size=64&delay={draw}", "--batch", str(batch)) as url:
         wall, times = asyncio.run(measure())
-    busy = clients * each * draw / at_once / wall
+    busy = clients * each * draw / batch / wall
     p50, p99 = percentiles(times)
     report("generator busy, 16 clients on 8 places", f"{busy * 100:.1f} %", "≥ 90 %", busy >= 0.9)
-    print(f"  {clients * each / wall:.1f} images/s of {at_once / draw:.0f}; p50 {p50:.0f}, p99 {p99:.0f} ms")
+    print(f"  {clients * each / wall:.1f} images/s of {batch / draw:.0f}; p50 {p50:.0f}, p99 {p99:.0f} ms")
 
 
 @section
 def flood() -> None:
-    """600 requests at once on a queue of 20: how fast the refusals are, and that the others are drawn."""
+    """600 concurrent requests on a queue of 20: speed of the refusals, and that the others are drawn."""
 
     async def one(number: int, port: int) -> tuple[int, float]:
-        # by hand: 600 connections at once are more than a client library manages in the time
+        # by hand, because a client library is too slow for 600 concurrent connections
         started = time.perf_counter()
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         body = b'{"prompt": "cat %d"}' % number
@@ -180,7 +180,7 @@ def flood() -> None:
     assert drawn + len(refused) == len(answers)
     slowest = max(refused)
     report(
-        f"600 at once: {drawn} drawn, {len(refused)} refused, slowest",
+        f"600 concurrent: {drawn} drawn, {len(refused)} refused, slowest",
         f"{slowest:.2f} s",
         "≤ 2 s",
         slowest <= 2,

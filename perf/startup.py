@@ -1,8 +1,8 @@
-"""How long `interleave --help` takes, beside an empty Python: medians of runs taken in turn.
+"""Measures the start-up of `interleave --help` and of an empty Python: medians of alternating runs.
 
     python perf/startup.py --results perf/results/startup.json
 
-A part of `make bench`. The file is what docs/explanation/performance.md quotes.
+Part of `make bench`. docs/explanation/performance.md quotes the file.
 """
 
 from __future__ import annotations

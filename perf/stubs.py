@@ -1,4 +1,4 @@
-"""Stand-ins for models with chosen latencies, so that what is measured is everything but the models."""
+"""Fake models with chosen latencies, to measure everything except the models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from interleave.types import Plan, PlanStep
 
 @dataclass
 class StubGenerator:
-    """Draws the same small image after a while; so many at once as there are replicas."""
+    """Returns the same small image after a delay, with as many concurrent calls as replicas."""
 
     delay: float = 0.0
     replicas: int | None = None
@@ -47,7 +47,7 @@ class StubGenerator:
 
 @dataclass
 class StubCritic:
-    """Accepts everything but, where asked to, every fourth attempt; after a while."""
+    """Accepts every attempt after a delay; optionally rejects every fourth."""
 
     delay: float = 0.0
     refuse_every: int = 0
@@ -72,7 +72,7 @@ class StubCritic:
 
 
 def plan_of(steps: int) -> Plan:
-    """A plan of so many steps, so that no planner is asked."""
+    """Return a plan of `steps` steps, so that no planner is called."""
     return Plan(
         steps=tuple(
             PlanStep(number=number, instruction=f"Step number {number}", prompt=f"Draw part {number}")

@@ -1,10 +1,11 @@
-"""Whether learning waits for Python: rows a second, steps a second, and where a step of GRPO goes.
+"""Measures whether training waits for Python: rows and steps per second, and the parts of a GRPO step.
 
     python perf/training.py                          # small, anywhere
     python perf/training.py --rows 512 --steps 20    # on a GPU, at the size of the miniature's training
 
-A Qwen3-VL of 4–5 million parameters with random weights, rows as `data export` writes them: a critic's two
-images of 256 pixels, or a planner's words. Where the library has a way of its own, both are timed.
+A Qwen3-VL of 4–5 million parameters with random weights is trained on rows as `data export` writes them: a
+critic's two images of 256 pixels, or a planner's words. If the library has its own implementation, both are
+timed.
 """
 
 from __future__ import annotations
@@ -82,17 +83,17 @@ def main() -> None:
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rows", type=int, default=16, help="rows of a batch for SFT")
+    parser.add_argument("--rows", type=int, default=16, help="rows per batch of SFT")
     parser.add_argument("--steps", type=int, default=2)
-    parser.add_argument("--prompts", type=int, default=4, help="of a step of GRPO")
+    parser.add_argument("--prompts", type=int, default=4, help="prompts per step of GRPO")
     parser.add_argument("--samples", type=int, default=4)
-    parser.add_argument("--tokens", type=int, default=16, help="of an answer")
-    parser.add_argument("--generator", default="world", help="what draws again for the reward")
+    parser.add_argument("--tokens", type=int, default=16, help="tokens per answer")
+    parser.add_argument("--generator", default="world", help="generator of the reward")
     return parser.parse_args()
 
 
 def build(folder: Path) -> Path:
-    """A model of the miniature's size that has learned nothing."""
+    """Build an untrained model of the miniature's size."""
     tokenizer = tiny_tokenizer()
     token = tokenizer.convert_tokens_to_ids
     text = {
@@ -143,7 +144,7 @@ def build(folder: Path) -> Path:
 
 
 def attempt(rng: Random, *, right: bool) -> CriticInput:
-    """The first step of a story, drawn right or wrong."""
+    """Return the first step of a story, drawn right or wrong."""
     task = sample_task("story", rng)
     prompt = task.plan().steps[0].prompt or ""
     scene = task.steps[0].scene
@@ -197,7 +198,7 @@ def load(folder: Path, *, ours: bool) -> tuple[Any, Any]:
 
 
 def collating(folder: Path, rows: list[Row]) -> dict[str, float]:
-    """Rows a second of one process: decoding them, and making a batch of them."""
+    """Measure the rows per second of one process: decoding and collating."""
     library, ours = (SftCollator(load(folder, ours=each)[1]) for each in (False, True))
     share_images(0)
     figures = {"decoding": len(rows) / seconds(lambda: decoded(rows))}
@@ -211,7 +212,7 @@ def collating(folder: Path, rows: list[Row]) -> dict[str, float]:
 
 
 def learning(folder: Path, rows: list[Row], steps: int) -> dict[str, float]:
-    """Steps a second on one batch: forwards, backwards, and the optimizer."""
+    """Measure the steps per second on one batch: forward, backward and optimizer."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     figures: dict[str, float] = {"rows a step": len(rows)}
     for name, ours in (("library", False), ("ours", True)):
@@ -236,7 +237,7 @@ def learning(folder: Path, rows: list[Row], steps: int) -> dict[str, float]:
 def answering(
     folder: Path, work: Path, attempts: list[CriticInput], arguments: argparse.Namespace
 ) -> dict[str, float]:
-    """Seconds of a step of GRPO and of its parts, by the command's own trainer."""
+    """Measure a GRPO step and its parts with the command's trainer."""
     count = max(arguments.prompts, len(attempts))
     rows = [rl_row(f"rl/{number}", attempts[number % len(attempts)]) for number in range(count)]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), work / "critic_rl.parquet")
@@ -261,7 +262,7 @@ def answering(
 
 
 def rewarding(attempts: list[CriticInput], arguments: argparse.Namespace) -> dict[str, float]:
-    """Seconds for the rewards of a step in which every answer asks for another image."""
+    """Measure the rewards of a step in which every answer needs a redraw."""
     part = RewardPart(generator=arguments.generator, scorer="oracle", concurrency=512)
     redraws = load_redrawer(part.generator, part.scorer, load_pack(part.prompts))
     rows = [rl_row(seen.prompt, seen) | {"success": False} for seen in attempts]
@@ -269,7 +270,7 @@ def rewarding(attempts: list[CriticInput], arguments: argparse.Namespace) -> dic
     samples = [sample for sample in groups for _ in range(arguments.samples)]
     answers = [refusal(sample.planned_prompt, number) for number, sample in enumerate(samples)]
     core = RewardCore(redraws, part.weights, concurrency=part.concurrency)
-    asyncio.run(core.score_all(samples[:1], answers[:1], step=1))  # paints the reader's templates
+    asyncio.run(core.score_all(samples[:1], answers[:1], step=1))  # builds the reader's templates
     started = time.perf_counter()
     results = asyncio.run(core.score_all(samples, answers, step=2))
     spent = time.perf_counter() - started
@@ -289,7 +290,7 @@ def rewarding(attempts: list[CriticInput], arguments: argparse.Namespace) -> dic
 
 
 def refusal(prompt: str, number: int) -> str:
-    """A critic's reply that asks for the same in other words, so that nothing is drawn once for two."""
+    """Return a refusal with a unique prompt, so that no redraw is cached."""
     refined = prompt + " " * number
     return render_verdict(Verdict(outcome=Outcome.REJECTED, reasoning="No.", refined_prompt=refined + "."))
 
@@ -311,7 +312,7 @@ def rl_row(name: str, seen: CriticInput) -> Row:
 
 
 def seconds(work: Callable[[], object], times: int = 3) -> float:
-    """Of one time, the first left out."""
+    """Return the seconds of one call, without the first."""
     work()
     settle()
     started = time.perf_counter()

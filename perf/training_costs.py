@@ -1,4 +1,4 @@
-"""What the paper's training costs on one GPU: prints the tables of docs/how-to/training-costs.md.
+"""Estimates the paper's training on one GPU: prints the tables of docs/how-to/training-costs.md.
 
 Seconds come from perf/results/h200-training.json, epochs and answers from the recipes, rows from the paper.
 """
@@ -19,12 +19,12 @@ GRPO = load_recipe("single-gpu-lora-grpo", task="grpo")
 ROWS = int((PLANNER_ROWS + CRITIC_ROWS) * SFT.training.epochs)
 ANSWERS = int(RL_ROWS * GRPO.training.epochs * GRPO.grpo.samples)
 IMAGES = ANSWERS // 2
-"""Assumed: half of the answers have an image drawn again."""
+"""Number of redraws; assumed: half of the answers."""
 MEASURED = json.loads((Path(__file__).parent / "results" / "h200-training.json").read_text("utf-8"))
 
 
 def found(what: str, field: str, per: str = "", **values: Any) -> list[float]:
-    """A field of the measurements that have these values, for each of what was done at once."""
+    """Return a field of the measurements with these values, divided by the field `per`."""
     rows = [row for row in MEASURED if row["what"] == what]
     rows = [row for row in rows if all(row.get(name) == value for name, value in values.items())]
     return [row[field] / (row[per] if per else 1) for row in rows]
@@ -53,10 +53,10 @@ def table() -> str:
     writing, drawing, learning = GRPO_HOURS
     rows = [
         (f"SFT with LoRA, {ROWS:,} rows of 2,830 tokens, activations kept", f"{kept} a row", SFT_HOURS),
-        (f"GRPO: {ANSWERS:,} answers of 300 tokens written", f"{written} each, 32 at once", writing),
+        (f"GRPO: {ANSWERS:,} answers of 300 tokens written", f"{written} each, 32 in parallel", writing),
         (
             f"GRPO: {IMAGES:,} images drawn and scored (half of the answers)",
-            f"{drawn} each, klein-9B not compiled, an 8B scorer beside it",
+            f"{drawn} each, klein-9B not compiled, 8B scorer on the same card",
             drawing,
         ),
         (f"GRPO: {ANSWERS:,} answers learned from", f"{learned} each", learning),
@@ -98,10 +98,10 @@ def changes() -> str:
             "images scored elsewhere, behind an API",
             f"{_seconds(drawn_only)} each, drawn",
             (hours(IMAGES, drawn_only), drawing),
-            ", and the calls cost money of their own",
+            ", plus the cost of the calls",
         ),
         (
-            "answers written by the library's `generate`",
+            "answers written by `generate` of transformers",
             f"{_seconds(library)} each, extrapolated",
             (hours(ANSWERS, library), writing),
             "",
@@ -113,14 +113,14 @@ def changes() -> str:
             f" at best, less the adapter handed over in {steps:,} steps ({handed_over:.2f} s each to write)",
         ),
     ]
-    lines = ["| instead | what is known | 1 H200 | 8 H200 |", "|---|---|---|--:|"]
+    lines = ["| instead | basis | 1 H200 | 8 H200 |", "|---|---|---|--:|"]
     return "\n".join(
         lines + [f"| {a} | {b} | {_instead(*c)}{d} | {c[0] / GPUS:.1f} h |" for a, b, c, d in rows]
     )
 
 
 def sentences() -> list[str]:
-    """The figures of the text between the tables."""
+    """Return the sentences with figures between the tables."""
     parts = [("rollout", "answers"), ("reward", "pictures"), ("update", "answers")]
     measured = [found("grpo step", part, per, run="second", **WITHIN_80) for part, per in parts]
     write, draw, learn = map(mean, measured)

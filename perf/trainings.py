@@ -1,14 +1,14 @@
-"""The table over several trainings: intervals over tasks and trainings, and paired differences of the rows.
+"""Computes the table over several trainings: intervals over tasks and trainings, and paired differences.
 
     python perf/trainings.py runs/mini --results perf/results/trainings.json
 
-RUN is what `interleave mini train all --trainings N --out RUN` has written: RUN/table and RUN/seed-N/table.
-More tasks for the differences are another table beside it, and so for RUN/seed-N:
+RUN is written by `interleave mini train all --trainings N --out RUN`: RUN/table and RUN/seed-N/table. More
+tasks for the differences go into another table next to it, also for RUN/seed-N:
 
     interleave bench mini --table ablation --trained RUN --rows critic-sft,full --seed 1 --out RUN/table-1
 
-A row that was trained several times is drawn again and again: trainings and tasks, both with replacement.
-With three trainings the first of these is coarse, so that every training is shown as well.
+Intervals of a row with several trainings are bootstrapped over trainings and tasks, both with replacement.
+Three trainings make a coarse bootstrap, so every training is shown as well.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from interleave_mini.bench.runner import read_items
 
 RESAMPLES = 4_000
 STEPS = (("planner", "generator"), ("critic-sft", "planner"), ("full", "critic-sft"))
-"""Rows that are compared with the one before."""
+"""Rows compared with the previous one."""
 VARIANTS = (
     ("no-step", "full"),
     ("no-accuracy", "full"),
     ("one-agent", "critic-sft"),
     ("unfiltered", "critic-sft"),
 )
-"""Rows that differ in one thing from another: the last two have not seen GRPO either."""
+"""Pairs of rows that differ in one thing; the last two are without GRPO too."""
 LIMITS = (1, 3, 5)
 MEASURES = ("accuracy", "caught", "false_alarms", "other_steps", "repaired", "again")
-"""Of a critic in the exam."""
+"""Measures of a critic in the exam."""
 
 Scores = Mapping[str, float]
-"""Strictly right or not, by task."""
+"""Whether a task is strictly right, by task."""
 
 
 def scores_of(
     training: Path, row: str, suite: str, attempts: int | None = None, tables: str = "table*"
 ) -> Scores:
-    """The tasks of a row in the tables of a training; empty where it was not run."""
+    """Return the tasks of a row in the tables of a training; empty if it was not run."""
     scores: dict[str, float] = {}
     for table in sorted(training.glob(tables)):
         found = read_items(table / "rows" / row / suite)
@@ -56,7 +56,7 @@ def scores_of(
 
 
 def interval(trainings: Sequence[Scores]) -> dict[str, Any]:
-    """The mean of several trainings on the same tasks, with a 95 % interval over both."""
+    """Return the mean of several trainings on the same tasks, with a 95 % interval over both."""
     tasks = sorted(set.intersection(*(set(each) for each in trainings)))
     values = np.array([[each[task] for task in tasks] for each in trainings])
     rng = np.random.default_rng(0)
@@ -77,10 +77,10 @@ def interval(trainings: Sequence[Scores]) -> dict[str, Any]:
 
 
 def difference(ours: Sequence[Scores], theirs: Sequence[Scores]) -> dict[str, Any] | None:
-    """Ours less theirs, task by task and training by training."""
+    """Return ours minus theirs, paired by task and training."""
     if not ours or not theirs:
         return None
-    if len(theirs) == 1:  # one that was not trained, such as the generator
+    if len(theirs) == 1:  # an untrained one, such as the generator
         theirs = [theirs[0]] * len(ours)
     pairs = [
         {task: mine[task] - other[task] for task in mine if task in other}
@@ -96,7 +96,7 @@ def results_of(run: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"rows": {}, "differences": {}, "attempts": {}}
     for suite in suites:
         scores = {row: [s for each in trainings if (s := scores_of(each, row, suite))] for row in rows}
-        for row in rows:  # on the tasks that all have
+        for row in rows:  # on the tasks common to all
             if some := [s for each in trainings if (s := scores_of(each, row, suite, tables="table"))]:
                 found["rows"][f"{row}/{suite}"] = interval(some)
         for row, other in (*STEPS, *VARIANTS):
@@ -120,7 +120,7 @@ def results_of(run: Path) -> dict[str, Any]:
 
 
 def exams_of(trainings: Sequence[Path]) -> dict[str, Any]:
-    """What each critic did in the exam, by training: the means of what was measured."""
+    """Return the mean measures of each critic in the exam, by training."""
     exams: dict[str, Any] = defaultdict(lambda: defaultdict(list))
     for training in trainings:
         path = training / "table" / "ablation.json"

@@ -1,4 +1,4 @@
-"""Do planner and critic help generators that they never saw? Three generators, on the same tasks.
+"""Measures whether planner and critic help unseen generators: three generators on the same tasks.
 
     python perf/transfer.py --items 40 --seed 4711 --out runs/transfer --results perf/results/transfer.json
 
@@ -7,7 +7,7 @@
 - `painter`: the world's painter with mistakes of the whole image (mirrored, upside down, one colour, other
   sizes). The critic was trained on mistakes of one, two or three things.
 
-Every row is an ordinary `interleave bench mini`; the same command goes on where it was stopped.
+Every row is an ordinary `interleave bench mini`. The same command resumes a stopped measurement.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ import interleave_mini
 
 WEIGHTS = Path(interleave_mini.__file__).parent / "weights" / "generator"
 LEVELS = 7
-"""Four bits: whole numbers from −7 to 7, times the scale of a row."""
+"""Largest value in four bits: whole numbers from −7 to 7, times the scale of a row."""
 PAINTER = "world?mistakes=0.3&of=picture"
 SUITES, SYSTEMS = ("story", "edit"), ("base", "plan", "full")
 
 
 def rounded_to_four_bits(folder: Path) -> Path:
-    """A copy of the miniature's generator with every matrix of its transformer rounded."""
+    """Write a copy of the miniature's generator with every matrix of its transformer rounded."""
     shutil.copytree(WEIGHTS, folder, dirs_exist_ok=True)
     for file in (folder / "transformer").glob("*.safetensors"):
         tensors = load_file(file)
@@ -49,7 +49,7 @@ def bench(suite: str, system: str, generator: str, out: Path, items: int, seed: 
     command += ["--planner", "mini", "--critic", "mini", "--prompts", "mini"]
     command += ["--generator", generator, "--items", str(items), "--seed", str(seed), "--out", str(out)]
     done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE)
-    if done.returncode not in (0, 1):  # 1: some requests were refused, which counts as wrong
+    if done.returncode not in (0, 1):  # 1: refused requests, which count as wrong
         raise SystemExit(done.returncode)
     result: dict[str, Any] = json.loads(done.stdout)
     return result

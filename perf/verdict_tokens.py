@@ -1,11 +1,11 @@
-"""How many decode steps recorded verdicts would need: with drafts by n-grams, and ended once decided.
+"""Counts the decode steps of recorded verdicts: with n-gram drafts, and stopped once decided.
 
     python perf/verdict_tokens.py RUNS [--results perf/results/verdict-tokens.json]
 
-RUNS is a folder with run folders of a critic that is a language model. A draft is what followed the last
-tokens where they occurred before, in the question or in the reply; a step then keeps the part of it that the
-reply really goes on with, and one token more. A verdict is decided where an acceptance has said `true`, since
-nothing after it is used; a refusal is decided at its end.
+RUNS is a folder with run folders of a critic that is a language model. A draft is the text that followed the
+last tokens at an earlier occurrence, in the question or in the reply. A step keeps the prefix of the draft
+that matches the reply, and one token more. An acceptance is decided at `true`, since nothing after it is
+used. A refusal is decided at its end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Recorded:
 
 
 def recorded_in(folder: Path) -> set[Recorded]:
-    """Every different verdict, with the plan and the prompt that it is about."""
+    """Return every distinct verdict, with its plan and prompt."""
     return {
         found
         for journal in sorted(folder.rglob("journal.jsonl"))
@@ -58,7 +58,7 @@ def _verdicts(lines: Sequence[dict[str, Any]]) -> Iterator[Recorded]:
 
 
 def steps_with_drafts(question: Sequence[int], reply: Sequence[int], length: int) -> int:
-    """Decode steps for a reply with drafts of so many tokens; without drafts it is one per token."""
+    """Return the decode steps of a reply with drafts of `length` tokens; without drafts, one per token."""
     known, done, steps = list(question), 0, 0
     while done < len(reply):
         draft = _draft(known, length)
@@ -73,7 +73,7 @@ def steps_with_drafts(question: Sequence[int], reply: Sequence[int], length: int
 
 
 def _draft(known: Sequence[int], length: int) -> Sequence[int]:
-    """What followed the longest run of last tokens where it occurred before, the last such place first."""
+    """Return the tokens after the latest earlier occurrence of the longest suffix."""
     for size in range(LONGEST_MATCH, 0, -1):
         last = list(known[-size:])
         for place in range(len(known) - size - 1, -1, -1):

@@ -1,8 +1,8 @@
-"""How jobs a second grow with workers: one, two and four on one Postgres and one folder, side by side.
+"""Measures jobs per second with one, two and four workers on one Postgres and one folder.
 
-Each worker has a few places, and the double takes its time for an image: so what is measured is how workers
-share jobs, not how fast this machine computes. All three run in every round, so that other work on the
-machine meets all of them alike.
+Each worker has a few slots, and the fake waits for each image. So the figures show how workers share jobs,
+not how fast this machine computes. All three run in every round, so that other work on the machine affects
+all of them equally.
 
 Run with: python perf/workers.py [ROUNDS]   (needs Postgres)
 """
@@ -30,7 +30,7 @@ WORKERS = (1, 2, 4)
 PLACES = 4
 DELAY = 1.0
 IMAGES = 3
-"""Of a job: two steps, one of them drawn twice."""
+"""Images per job: two steps, one of them drawn twice."""
 JOBS_PER_WORKER = 12
 
 
@@ -53,12 +53,12 @@ def cpu_seconds(process: subprocess.Popen[str]) -> float:
 
 
 def ended(url: str) -> int:
-    """How many jobs have ended; a list has at most a hundred."""
+    """Count the ended jobs; a list has at most a hundred."""
     return httpx.get(f"{url}/v1/documents?limit=100", timeout=60).text.count('"completed"')
 
 
 def one_round(workers: int, database: str, folder: Path) -> tuple[float, float]:
-    """Jobs a second with so many workers, and what the workers computed for each job."""
+    """Return the jobs per second with `workers` workers, and their processor seconds per job."""
     generator = f"solid?size=64&delay={DELAY:g}&concurrency=1000"
     common = ["--dry-run", "--generator", generator, "--jobs", database, "--runs", str(folder)]
     with ExitStack() as ending:
@@ -108,7 +108,7 @@ def main() -> None:
         spread = f"{min(rates[workers]):.2f} to {max(rates[workers]):.2f}"
         print(
             f"  {workers} workers: {rate:.2f} jobs/s ({spread}), {rate / limit:.0%} of the {limit:.2f} that "
-            f"the double allows · {statistics.median(costs[workers]) * 1000:.0f} ms of processor a job"
+            f"the fake allows · {statistics.median(costs[workers]) * 1000:.0f} ms of processor time per job"
         )
 
 

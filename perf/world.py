@@ -1,8 +1,8 @@
-"""How fast the miniature is drawn and read: on one core with numpy, and with torch where it is installed.
+"""Measures drawing and reading the miniature: on one core with numpy, and with torch if it is installed.
 
 Run with: make bench
 Rates are for one core: one thread, per second of processor time, so that other work on the machine does not
-count; what the clock on the wall said is beside it.
+count. The rate by wall time is printed too.
 """
 
 # ruff: noqa: E402
@@ -36,7 +36,7 @@ WITH_GRIPPER = 0.15
 
 
 def random_scenes(count: int, rng: Random, *, most: int = 9, gripper: float = WITH_GRIPPER) -> list[Scene]:
-    """Scenes with anything anywhere: far more crowded than those of the language."""
+    """Return scenes with anything anywhere, far more crowded than those of the language."""
     return [_random_scene(rng, most, rng.random() < gripper) for _ in range(count)]
 
 
@@ -48,7 +48,7 @@ def _random_scene(rng: Random, most: int, with_gripper: bool) -> Scene:
 
 
 def rates(work: Callable[[], object], count: int) -> tuple[float, float]:
-    """How many a second of one core's time, and of time on the wall: medians of a few rounds."""
+    """Return the rate per second of one core's time and per second of wall time: medians of a few rounds."""
     taken = []
     for _ in range(ROUNDS):
         wall, cpu = time.perf_counter(), time.process_time()
@@ -66,7 +66,7 @@ def report(what: str, of_core: float, on_wall: float, goal: int) -> bool:
 
 
 def cold_start(scenes: list[Scene]) -> None:
-    """Nothing is painted yet: the first scene, and then every sprite there is."""
+    """Time a cold start: the first scene, then all sprites."""
     started = time.perf_counter()
     draw_pixels(scenes[0])
     first = time.perf_counter()
@@ -81,9 +81,9 @@ def cold_start(scenes: list[Scene]) -> None:
 
 
 def with_torch(scenes: list[Scene]) -> bool:
-    """The same pixels and the same readings, and how fast."""
+    """Check that torch gives the same pixels and readings, and time it."""
     if find_spec("torch") is None:
-        print("  torch is not installed: nothing measured with it")
+        print("  torch is not installed: skipped")
         return True
     import torch
 
@@ -93,7 +93,7 @@ def with_torch(scenes: list[Scene]) -> bool:
         print(f"  GPU: {torch.cuda.get_device_name()}")
         same &= on_device("cuda", scenes, GPU_SCENES)
     else:
-        print("  no GPU here: nothing measured on one")
+        print("  no GPU: skipped")
     return same
 
 
@@ -118,7 +118,7 @@ def on_device(device: str, scenes: list[Scene], count: int) -> bool:
 
 
 def settled(pixels: Any, device: str) -> None:
-    """Wait for a GPU, which answers before it has finished."""
+    """Synchronize a GPU, which works asynchronously."""
     if device == "cuda":
         import torch
 

@@ -25,6 +25,7 @@ LAYERS: list[set[str]] = [
     {"drift"},
     {"runs"},
     {"batches"},
+    {"request_files"},
     {"render"},
     {"api", "plugin"},
     {"cli"},

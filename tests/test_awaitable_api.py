@@ -138,5 +138,5 @@ def test_a_folder_gets_no_key_from_aresume_either(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("interleave.backends.retries.random.uniform", lambda low, high: 0.0)
     with pytest.raises(interleave.BackendError):
         interleave.generate(REQUEST, out="run", planner=planner, generator=SMALL)
-    with pytest.raises(interleave.RunError, match="without your word"):
+    with pytest.raises(interleave.RunError, match="needs your permission"):
         asyncio.run(interleave.aresume("run"))

@@ -69,7 +69,7 @@ def test_every_policy_takes_the_only_attempt() -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("first", "no way to choose is named 'first'"),
+        ("first", "no policy 'first'"),
         ("best?margin=0.2", "'best' has no option 'margin'"),
         ("first-unless-better?margin=2", "'margin' must be a number from 0 to 1, not '2'"),
         ("first-unless-better?margin=nan", "'margin' must be a number from 0 to 1, not 'nan'"),
@@ -138,5 +138,5 @@ def test_a_profile_names_the_policy(tmp_path: Path) -> None:
     own.write_text(f'choose = "first-unless-better?margin=0.3"\n{roles}', "utf-8")
     assert load_profile(str(own)).choose == "first-unless-better?margin=0.3"
     own.write_text(f'choose = "finest"\n{roles}', "utf-8")
-    with pytest.raises(ConfigurationError, match="no way to choose is named 'finest'"):
+    with pytest.raises(ConfigurationError, match="no policy 'finest'"):
         load_profile(str(own))

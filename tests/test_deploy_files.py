@@ -59,7 +59,7 @@ def test_all_three_kinds_of_processes_are_there() -> None:
     assert sorted({tuple(command[:2])[:2] for _, _, command in COMMANDS}) == [
         ("serve", "documents"),
         ("serve", "generator"),
-        ("work", "--dry-run"),
+        ("serve", "worker"),
     ]
 
 

@@ -25,7 +25,6 @@ STEP = "{seconds:.2f} | {tokens_a_second:,.0f} | {share_of_peak:.1%}"
 DATE = re.compile(r"\b2\d{3}-\d{2}-\d{2}\b")
 MEASURED = [
     *(
-        "README.md",
         "how-to/robots.md",
         "serving.md",
         "many-machines.md",
@@ -39,19 +38,15 @@ FILE = re.compile(r"`(?:python )?((?:perf|docs/miniature)/[\w/.-]+\.\w+)")
 
 FIGURES: list[tuple[str, str, str, dict[str, Any], str]] = [
     # page, what it says, file of perf/results, the first row with these values, what the row makes of it
-    ("README.md", "judges {} images", "h200", {"trajectories": 32}, "{attempts_per_hour:,.0f}"),
-    ("README.md", "an hour with models of the paper's sizes (random weights: the sizes set the speed), {}",
-     "h200", {"trajectories": 32}, "{times_reference:.0f} times"),
-    ("README.md", "in 8 bits {}",
-     "h200-vllm", {"what": "trajectories", "remark": FLOAT8}, "{attempts_per_hour:,.0f}"),
-    ("README.md", "one alone in {}", "h200-vllm", {"what": "alone", "remark": FLOAT8}, "{attempt:.1f} s"),
+    ("README.md", "[{} attempts an hour]", "h200", {"trajectories": 32}, "{attempts_per_hour:,.0f}"),
+    ("README.md", "{} times the libraries", "h200", {"trajectories": 32}, "{times_reference:.0f}"),
     ("many-machines.md", "measured {} attempts", "h200", {"trajectories": 32}, "{attempts_per_hour:,.0f}"),
     ("many-machines.md", "limit of {}", "h200", {"trajectories": 32}, "{limit_per_hour:,.0f}"),
     ("real-models.md", "libraries alone took {}",
      "h200", {"what": "reference"}, "{milliseconds_per_token:.0f} ms"),
     ("real-models.md", "ours take {}", "h200", {"what": "alone"}, "{milliseconds_per_token:.1f}"),
     ("real-models.md", "and {} once the generator", "h200", {"what": "alone"}, "{attempt:.1f} s"),
-    ("real-models.md", "32 requests at once {} each",
+    ("real-models.md", "32 concurrent requests {} each",
      "h200", {"trajectories": 32}, "{seconds_per_attempt:.1f} s"),
     ("real-models.md", "draws an image in {} instead", "h200-fp8", {"remark": FLOAT8}, "{draw:.1f} s"),
     ("real-models.md", "instead of {}; [what", "h200-fp8", {"remark": COMPILED}, "{draw:.1f}"),

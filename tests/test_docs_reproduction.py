@@ -12,6 +12,7 @@ import typer.main
 
 from interleave.backends.registry import check_agent, check_generator
 from interleave.cli.main import app
+from interleave.cli.old_spellings import rewrite
 from interleave.config.profiles import profile_files
 from interleave.train.recipes import load_recipe
 
@@ -48,7 +49,7 @@ def id_of(match: re.Match[str]) -> str:
 @pytest.mark.parametrize("match", commands(), ids=id_of)
 def test_a_command_of_the_page_is_taken(match: re.Match[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "x")
-    given = parsed(typer.main.get_command(app), shlex.split(match["words"]))
+    given = parsed(typer.main.get_command(app), rewrite(shlex.split(match["words"]))[0])
     specs = given.get("generator") or ()
     for spec in (specs,) if isinstance(specs, str) else specs:
         check_generator(spec)
@@ -66,7 +67,7 @@ def test_a_command_of_the_page_is_taken(match: re.Match[str], monkeypatch: pytes
 def test_every_stage_has_a_command() -> None:
     verbs = {tuple(match["words"].split()[:2]) for match in commands()}
     stages = {("data", name) for name in ("prompts", "collect", "score", "select", "export")}
-    assert stages | {("train", "sft"), ("train", "grpo"), ("bench", "ueval")} <= verbs
+    assert stages | {("train", "sft"), ("train", "grpo"), ("bench", "run")} <= verbs
 
 
 def test_the_figures_are_those_of_the_computation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,7 @@ def test_commands_and_benchmarks_of_a_package_are_run(capsys: pytest.CaptureFixt
     assert run(["bench", "doodle", "--items", "5"]) == 0
     assert capsys.readouterr().out == "sharp\n5 doodles\n"
     assert run(["--help"]) == 0
-    assert "sharpen    Sharpen things." in capsys.readouterr().out
+    assert "sharpen   Sharpen things." in capsys.readouterr().out
     assert run(["bench", "list", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[-1]["name"] == "scribble"
 
@@ -210,7 +210,7 @@ def test_requests_of_a_package_become_a_corpus(capsys: pytest.CaptureFixture[str
     assert run(["data", "prompts", "--source", "crayons", "--out", "other.jsonl"]) == 2
     assert "Did you mean 'crayon'?" in capsys.readouterr().err
     assert run(["data", "prompts", "--source", "broken", "--out", "other.jsonl"]) == 2
-    assert "is no RequestSource" in capsys.readouterr().err
+    assert "is not a RequestSource" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("crayons")
@@ -316,7 +316,7 @@ def test_without_the_miniature_other_models_work_and_the_default_says_what_to_in
 
 def test_the_missing_default_is_a_missing_dependency(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interleave.entry_points.installed", lambda group: {})
-    with pytest.raises(MissingDependency, match="which is not installed here"):
+    with pytest.raises(MissingDependency, match="which is not installed"):
         load_profile("mini")
     with pytest.raises(ConfigurationError, match="no profile named 'oracle'"):
         load_profile("oracle")

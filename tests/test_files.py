@@ -16,11 +16,11 @@ from interleave.agents.prompts import read_pack
 from interleave.backends.registry import load_vlm
 from interleave.batches.requests import read_requests
 from interleave.cli.main import run
-from interleave.cli.request_input import read_markdown, read_plan_file
 from interleave.config.profiles import load_profile
 from interleave.errors import ConfigurationError, InputError, InterleaveError
 from interleave.remote.comfyui_workflow import read_workflow
 from interleave.remote.endpoints import read_endpoints
+from interleave.request_files import read_markdown, read_plan_file
 from interleave.train.data.export.joined import read_items
 from interleave.train.data.export.worker import held_out
 from interleave.train.data.import_runs.stage import import_all

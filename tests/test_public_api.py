@@ -86,6 +86,15 @@ PUBLIC = [
     "stream_resume",
     "EventLine",
     "read_event_line",
+    "CallCounts",
+    "RunEditor",
+    "Spec",
+    "edit",
+    "export",
+    "parse_spec",
+    "read_markdown",
+    "read_plan",
+    "read_run",
 ]
 
 

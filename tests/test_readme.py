@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shlex
 import subprocess
@@ -10,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
+MINIATURE = (ROOT / "docs" / "explanation" / "miniature.md").read_text("utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 CONFIGURATION = (ROOT / "docs" / "reference" / "configuration.md").read_text("utf-8")
 COMMANDS = [
@@ -25,29 +24,22 @@ COMMANDS = [
 
 
 def test_it_is_short_enough_to_be_read() -> None:
-    assert len(README.splitlines()) <= 150
+    assert len(README.split()) <= 500
 
 
-def test_it_names_every_thing_and_colour_that_the_miniature_draws() -> None:
+def test_the_miniatures_page_names_every_thing_and_colour_that_it_draws() -> None:
     from interleave_mini.language.words import plural
     from interleave_mini.world.kinds import COLOURS, KINDS
 
     names = [kind.replace("_", " ") for kind in KINDS]
-    assert [each for each in names if not re.search(rf"\b({each}|{plural(each)})\b", README)] == []
-    assert [each for each in COLOURS if not re.search(rf"\b{each}\b", README)] == []
+    assert [each for each in names if not re.search(rf"\b({each}|{plural(each)})\b", MINIATURE)] == []
+    assert [each for each in COLOURS if not re.search(rf"\b{each}\b", MINIATURE)] == []
 
 
-def test_its_python_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    Image.new("RGB", (64, 64), "orange").save("cat.png")
+def test_its_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
     for block in PYTHON:
-        names: dict[str, object] = {}
-        exec(compile(block, "README.md", "exec"), names)
-        if "watch" in names:
-            asyncio.run(names["watch"]())  # type: ignore[operator]
-    out = capsys.readouterr().out
-    assert "document.html" in out
-    assert "Planned(" in out
-    assert "RunResult(" in out
+        exec(compile(block, "README.md", "exec"), {})
+    assert "document.html" in capsys.readouterr().out
 
 
 def test_the_python_and_the_profile_of_the_configuration_page_work() -> None:
@@ -69,7 +61,7 @@ def test_its_commands_run(monkeypatch: pytest.MonkeyPatch) -> None:
     from interleave.cli.main import run
 
     monkeypatch.setattr("webbrowser.open", lambda url: True)
-    assert len(COMMANDS) >= 4
+    assert len(COMMANDS) >= 2
     for command in COMMANDS:
         words, _, target = command.partition(" > ")
         if target:
@@ -83,14 +75,8 @@ def test_its_make_targets_and_links_exist() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     for target in re.findall(r"^make ([a-z-]+)", README, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
-    for link in re.findall(r"\]\(([^)#]+)\)", README):
+    for link in re.findall(r"\]\((?!https:)([^)#]+)\)", README):
         assert (ROOT / link).exists(), link
-
-
-def test_every_verb_is_in_the_readme() -> None:
-    from interleave.cli.main import COMMANDS
-
-    assert [verb for verb in COMMANDS if f"interleave {verb}" not in README] == []
 
 
 def test_the_project_names_no_registry_no_machine_and_no_secret() -> None:

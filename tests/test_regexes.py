@@ -83,7 +83,7 @@ def test_the_machine_finds_what_re_finds(pattern: str) -> None:
 
 
 KNOWN = [
-    ("interleave.cli.request_input", "_MARK", "![", ["![", "]", "\n", "\n ", "\\"]),
+    ("interleave.request_files", "_MARK", "![", ["![", "]", "\n", "\n ", "\\"]),
     ("interleave.render.markdown", "_LINE_MARKUP", "1", ["\n", " ", "1"]),
     ("interleave.render.word_diff", "_WORDS", "a", ["a", " ", "a "]),
     (
@@ -137,7 +137,7 @@ def test_work_grows_as_the_text(module: str, name: str, begun: str, units: list[
 )
 def test_images_of_markdown_that_are_none_cost_no_more_than_text(unit: str) -> None:
     """It is tried at every bracket, and so must end at the next."""
-    from interleave.cli.request_input import _TARGET
+    from interleave.request_files import _TARGET
 
     def work(times: int) -> int:
         text = "![" + unit * times

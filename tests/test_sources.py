@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interleave.backends.protocols import GeneratorCapabilities
-from interleave.config.run_config import Remedies, SourceRule, parse_remedies
+from interleave.config.run_config import DriftControl, SourceRule, parse_drift_control
 from interleave.errors import ConfigurationError
 from interleave.sources import SourceImages, Start, anchored_steps, steps_that_follow
 from interleave.types import Asset, Plan, PlanStep
@@ -124,20 +124,20 @@ def test_steps_that_show_an_asset_follow_from_its_sheet() -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("", Remedies()),
-        ("none", Remedies()),
-        ("keep, align", Remedies(keep=True, align=True)),
+        ("", DriftControl()),
+        ("none", DriftControl()),
+        ("keep, align", DriftControl(keep=True, align=True)),
         (
             "anchor=5,rollback=2,audit=1,drift=8.5",
-            Remedies(anchor_every=5, rollbacks=2, audits=1, drift_limit=8.5),
+            DriftControl(anchor_every=5, rollbacks=2, audits=1, drift_limit=8.5),
         ),
     ],
 )
-def test_remedies_are_named_on_the_command_line(text: str, wanted: Remedies) -> None:
-    assert parse_remedies(text) == wanted
+def test_remedies_are_named_on_the_command_line(text: str, wanted: DriftControl) -> None:
+    assert parse_drift_control(text) == wanted
 
 
 @pytest.mark.parametrize("text", ["kep", "anchor", "anchor=x", "anchor=0", "keep=1", "drift=300"])
 def test_a_remedy_that_is_none_is_refused_by_name(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"remed"):
-        parse_remedies(text)
+    with pytest.raises(ConfigurationError, match=r"drift.control"):
+        parse_drift_control(text)

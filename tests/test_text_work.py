@@ -37,7 +37,7 @@ def test_a_workflow_may_be_deep_and_go_in_circles(tmp_path: Path) -> None:
     deep["0"] = {"class_type": "Sampler", "inputs": {"positive": link(1), "seed": 1}}
     assert read_workflow(str(workflow(tmp_path / "deep.json", deep)), {}, None).prompts == (("5000", "text"),)
     deep["5000"] = {"class_type": "Reroute", "inputs": {"x": link(1)}}
-    with pytest.raises(ConfigurationError, match="has no place for a prompt"):
+    with pytest.raises(ConfigurationError, match="has no prompt input"):
         read_workflow(str(workflow(tmp_path / "circle.json", deep)), {}, None)
 
 

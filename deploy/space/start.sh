@@ -1,7 +1,7 @@
 #!/bin/sh
-# Starts the studio for anybody who opens the Space: every visitor sees their own documents only.
-# SPACE_HOST is set by Hugging Face; INTERLEAVE_PROFILE may name other models than the miniature.
-# More options can be given to this script.
+# Start the studio for all visitors of the Space; every visitor sees only their own documents.
+# Hugging Face sets SPACE_HOST. INTERLEAVE_PROFILE selects other models than the miniature.
+# Arguments of this script are passed on to the studio.
 set -eu
 address="${SPACE_HOST:+--public-url https://$SPACE_HOST}"
 # shellcheck disable=SC2086 # an option and its value

@@ -1,7 +1,7 @@
-"""Makes the curves of GRPO in docs/explanation/miniature-results.md.
+"""Plots the curves of GRPO in docs/explanation/miniature-results.md.
 
-The figures are those of the trainings of the table there. After a training of your own:
-python docs/miniature/agents.py runs/table      # reads its logs into agents-training.json first
+The data are from the trainings of the table on that page. After your own training:
+python docs/miniature/agents.py runs/table      # first reads its logs into agents-training.json
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ VARIANTS = {
 ACCEPTED = "judgement/accuracy_on_right"
 REFUSED = "judgement/accuracy_on_wrong"
 SMOOTH = 8
-"""A step of GRPO has few rows: each point is the mean of this many."""
+"""Steps averaged per point, because a step of GRPO has few rows."""
 
 
 def gather(trained: Path) -> dict[str, Any]:
-    """The figures worth keeping of the logs of `mini train all`."""
+    """Extract the plotted figures from the logs of `mini train all`."""
     keys = ("step", *PARTS, ACCEPTED, REFUSED)
     logs = {
         name: [
@@ -48,13 +48,13 @@ def gather(trained: Path) -> dict[str, Any]:
 
 
 def parts(lines: list[dict[str, float]]) -> str:
-    """The reward and its parts over the steps of GRPO."""
+    """Plot the reward and its parts over the steps of GRPO."""
     series = [Series(label, _smooth(lines, key), ink) for key, (label, ink) in PARTS.items()]
     return chart(series, across="steps", every=10, legend=(500, 175))
 
 
 def variants(logs: dict[str, list[dict[str, float]]]) -> str:
-    """What each training by GRPO does to the judgement: right images accepted, wrong ones refused."""
+    """Plot the effect of each GRPO training on judgement: right images accepted, wrong ones refused."""
     series = []
     for name, (label, ink) in VARIANTS.items():
         series.append(Series(f"{label}: right accepted", _smooth(logs[name], ACCEPTED), ink))

@@ -1,4 +1,4 @@
-"""Lines between 0 and 1 over time or steps, as an SVG that stands on its own."""
+"""Line charts of values between 0 and 1 over time or steps, as self-contained SVG."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, TOP = 760, 300, 56, 40, 56, 18
 
 @dataclass(frozen=True)
 class Series:
-    """One line: what it is, where it goes, and how it looks."""
+    """One line: label, points and style."""
 
     label: str
     points: Sequence[tuple[float, float]]
@@ -20,7 +20,7 @@ class Series:
 
 
 def chart(series: Sequence[Series], *, across: str, every: int, legend: tuple[int, int] = (470, 96)) -> str:
-    """All lines in one image; `across` names the axis, which is numbered at each multiple of `every`."""
+    """Draw all lines in one SVG; `across` names the axis, which has a tick at each multiple of `every`."""
     last = max(x for each in series for x, _ in each.points)
 
     def place(x: float, y: float) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """Makes the table, the curves and the sample sheet of the generator in docs/explanation/miniature-results.md.
 
-The log and the evaluation are those of the training that made the shipped weights; the sheet is drawn anew.
+The log and the evaluation are those of the shipped weights; the sample sheet is drawn again.
 Run with: python docs/miniature/generator.py
 """
 
@@ -44,7 +44,7 @@ INKS = {"text": "#2b5c8a", "edit": "#a2442f", "short": "#c8811a", "exact": "#2f6
 
 
 def table() -> str:
-    """What the evaluation at the end of training found."""
+    """Return the evaluation at the end of training as a table."""
     found = json.loads(EVALUATION.read_text("utf-8"))
     rows = ["| from text | right | | edits | short prompt | exact prompt |", "|---|---:|---|---|---:|---:|"]
     texts = [(f"{n} thing{'s' * (n > 1)}", f"text, {n} things") for n in range(1, 7)]
@@ -65,7 +65,7 @@ def _share(estimate: dict[str, float]) -> str:
 
 
 def curves() -> str:
-    """Loss and shares of right images over the minutes of the flow's training, as an SVG."""
+    """Plot loss and shares of right images over the minutes of the flow's training, as SVG."""
     lines = [json.loads(line) for line in LOG.read_text("utf-8").splitlines()]
     flow = [line for line in lines if line["stage"] == "flow" and "text" in line and "edit" in line]
     glances = [line for line in lines if line["stage"] == "glance"]
@@ -84,7 +84,7 @@ def curves() -> str:
 
 
 def samples() -> Image.Image:
-    """Eight scenes; below them the same drawn from text, and edited by a short prompt: nothing is chosen."""
+    """Draw eight scenes, below them the same from text, and edited by a short prompt, without selection."""
     generator = load_generator("mini")
     rng = Random("samples")
     scenes = [random_scene(rng, 1 + number % 5) for number in range(8)]

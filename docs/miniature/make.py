@@ -1,4 +1,4 @@
-"""Makes the images of docs/explanation/miniature.md and its table of the language, from the code itself.
+"""Makes the images of docs/explanation/miniature.md and its table of the language from the code.
 
 Run with: python docs/miniature/make.py
 """
@@ -31,7 +31,7 @@ _STEP = re.compile(r"Step \d+: ")
 MOST_BYTES, MOST_BYTES_ALL = 250_000, 1_200_000
 
 SEED = 3
-"""Which of the test split's tasks are shown: the first ones of these topics with this seed."""
+"""Seed of the shown tasks: the first ones of these topics in the test split."""
 STORIES = {
     "visual stories": "making friends",
     "growing and life cycles": "a butterfly grows up",
@@ -45,13 +45,13 @@ SUITES_BY = {
     "continue": "drawing a house",
     "know": "riddles",
     "edit": "spatial",
-    "plain": "one image",
+    "plain": "one picture",
     "annotate": "hide and seek",
 }
 
 
 def every_noun() -> Image.Image:
-    """Every noun in its usual colour, with its name."""
+    """Draw every noun in its usual colour, with its name."""
     columns, width, height, side = 12, 104, 118, 96
     sheet = _page(columns * width + 24, -(-len(NOUNS) // columns) * height + 24)
     for index, (noun, (kind, _)) in enumerate(NOUNS.items()):
@@ -64,7 +64,7 @@ def every_noun() -> Image.Image:
 
 
 def every_colour() -> Image.Image:
-    """Every noun in all colours, in three wide columns."""
+    """Draw every noun in all colours, in three wide columns."""
     nouns, side, columns, name = list(NOUNS), 34, 3, 118
     rows = -(-len(nouns) // columns)
     width = name + len(COLOURS) * side + 24
@@ -80,7 +80,7 @@ def every_colour() -> Image.Image:
 
 
 def every_background() -> Image.Image:
-    """The twelve backgrounds with their names."""
+    """Draw the twelve backgrounds with their names."""
     columns, side, gap = 6, 190, 12
     rows = -(-len(BACKGROUNDS) // columns)
     sheet = _page(columns * (side + gap) + gap, rows * (side + 32) + gap)
@@ -93,18 +93,18 @@ def every_background() -> Image.Image:
 
 
 def stories() -> Image.Image:
-    """Six requests of the test split with their true images and captions."""
+    """Draw six requests of the test split with their true images and captions."""
     return _stacked([_strip(_first("story", topic), domain) for domain, topic in STORIES.items()])
 
 
 def suites() -> Image.Image:
-    """One task of each suite: what is given, and what a right answer is."""
+    """Draw one task of each suite: its input and a right answer."""
     half = {"know", "edit"}
     strips = {
         suite: _strip(_first(suite, SUITES_BY[suite]), suite, COLUMNS // (2 if suite in half else 1))
         for suite in SUITES
     }
-    row = _beside(strips["know"], strips["edit"])
+    row = _side_by_side(strips["know"], strips["edit"])
     return _stacked([strips["story"], strips["continue"], row, strips["plain"], strips["annotate"]])
 
 
@@ -117,7 +117,7 @@ COLUMNS, SIDE, GAP = 4, 236, 16
 
 @dataclass(frozen=True)
 class Frame:
-    """An image of a strip, with what is said below it."""
+    """An image of a strip, with its caption."""
 
     scene: Scene
     caption: str
@@ -136,7 +136,7 @@ def _frames(task: Task) -> list[Frame]:
 
 
 def _strip(task: Task, title: str, columns: int = COLUMNS) -> Image.Image:
-    """A request and below it a row of images with captions; what was given stands on a darker ground."""
+    """Draw a request and below it a row of captioned images; inputs have a darker background."""
     frames = _frames(task)
     captions = [_lines(frame.caption, SIDE, _font(14)) for frame in frames]
     words = [part for part in task.parts if isinstance(part, str) and not _STEP.match(part)]
@@ -161,8 +161,8 @@ def _width(columns: int) -> int:
     return columns * (SIDE + GAP) + GAP
 
 
-def _beside(left: Image.Image, right: Image.Image) -> Image.Image:
-    """Two narrow strips on one line."""
+def _side_by_side(left: Image.Image, right: Image.Image) -> Image.Image:
+    """Join two narrow strips in one row."""
     page = _page(_width(COLUMNS), max(left.height, right.height))
     page.paste(left, (0, 0))
     page.paste(right, (page.width - right.width, 0))
@@ -181,7 +181,7 @@ def _stacked(strips: Sequence[Image.Image]) -> Image.Image:
 
 
 def frog() -> Image.Image:
-    """The strip of the README: what its command draws."""
+    """Draw the strip of the README: the result of its command."""
     task = parse_task(["How a frog grows up, step by step, in four pictures"])
     side, gap = 200, 8
     page = _page(len(task.steps) * (side + gap) - gap, side, "white")
@@ -233,7 +233,7 @@ _TABLE = re.compile(r"(?<=<!-- made by miniature/make.py -->\n).*?(?=<!-- end --
 
 
 def language_table() -> str:
-    """The domains with their size, and a request of each in somebody's voice."""
+    """Return the table of domains with their sizes and an example request each."""
     rng = Random(SEED)
     rows = [
         "| domain | sub-categories | templates | lines in voices | for example |",
@@ -264,7 +264,7 @@ def write_table(page: Path) -> None:
 
 
 QUALITY = {"colours.webp": 62}
-"""The sheet of small images is nothing but edges, which cost most."""
+"""WEBP quality by file: small images consist of edges, which take the most bytes."""
 
 
 def main() -> int:

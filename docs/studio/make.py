@@ -1,8 +1,8 @@
 """Makes the images of the studio's guide from a running studio: python docs/studio/make.py http://127.0.0.1:8030
 
-Needs Playwright and Chromium, and a report (`interleave bench mini`) for the image of one. It makes a
-document first, which the images show. Names of views after the
-address make only those, of the newest finished document.
+Needs Playwright and Chromium, and a report (`interleave bench mini`) for its image. It first makes a document
+for the images to show. With names of views after the address it makes only those, of the newest finished
+document.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GAP = 16
 REQUEST = "How a frog grows up, step by step, in four pictures"
 VIEWS = {
     "make": ("/", "li img"),
-    "plan": ("/#/d/{held}", "text=Draw it"),
+    "plan": ("/#/d/{held}", "text=Draw images"),
     "document": ("/#/d/{done}", "text=Export"),
     "step": ("/#/d/{done}/step/2", "dialog .compare img"),
     "slides": ("/#/d/{done}/slides/3", "dialog img"),
@@ -42,7 +42,7 @@ def shot(page: Page) -> Image.Image:
 
 
 def sheet(browser: Browser, url: str, address: str, seen: str) -> Image.Image:
-    """A view at all widths, light above dark."""
+    """Capture a view at all widths, light above dark."""
     width = sum(int(each * SCALE) for each, _ in SIZES) + GAP * (len(SIZES) + 1)
     height = int(SIZES[0][1] * SCALE)
     whole = Image.new("RGB", (width, 2 * height + 3 * GAP), "#8a8a88")
@@ -65,7 +65,7 @@ def sheet(browser: Browser, url: str, address: str, seen: str) -> Image.Image:
 
 
 def frames(page: Page, url: str) -> list[tuple[Image.Image, int]]:
-    """A walk: ask, look at the plan, draw, read, look at a step, export. Frames with their milliseconds."""
+    """Record a walk-through from request to export; returns frames with their milliseconds."""
     taken: list[tuple[Image.Image, int]] = []
 
     def show(milliseconds: int) -> None:
@@ -80,9 +80,9 @@ def frames(page: Page, url: str) -> list[tuple[Image.Image, int]]:
         field.fill(REQUEST[:end])
         show(160)
     page.get_by_role("button", name="Write the plan").click()
-    page.get_by_role("button", name="Draw it").wait_for(timeout=120_000)
+    page.get_by_role("button", name="Draw images").wait_for(timeout=120_000)
     show(2000)
-    caption = page.get_by_role("textbox", name="What readers see").nth(0)
+    caption = page.get_by_role("textbox", name="Shown to readers").nth(0)
     caption.fill("It begins with frog spawn in the meadow.")
     show(2200)
     page.get_by_role("button", name="Draw the edited plan").click()
@@ -135,13 +135,13 @@ def newest(page: Page, url: str, outcome: str) -> str:
 
 
 def newest_report(page: Page, url: str) -> str:
-    """The link to a report; empty where there is none."""
+    """Return the link to the newest report; empty if there is none."""
     found = page.request.get(f"{url}/v1/studio/reports").json()["data"]
     return f"{found[0]['folder']}/{found[0]['path']}" if found else ""
 
 
 def same_request(page: Page, url: str, id_: str) -> list[str]:
-    """A document and others of its request, which are made where there are not enough."""
+    """Return a document and others of its request; generate missing ones."""
     asked = page.request.get(f"{url}/v1/documents/{id_}").json()["title"]
 
     def ids() -> list[str]:
@@ -160,7 +160,7 @@ def hold_a_plan(page: Page, url: str) -> None:
     page.goto(url)
     page.get_by_role("textbox", name="Your request").fill(REQUEST)
     page.get_by_role("button", name="Write the plan").click()
-    page.get_by_role("button", name="Draw it").wait_for()
+    page.get_by_role("button", name="Draw images").wait_for()
 
 
 def main(url: str, *views: str) -> None:

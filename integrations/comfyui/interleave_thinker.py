@@ -1,13 +1,13 @@
-"""A ComfyUI node that has illustrated documents made by InterleaveThinker's document service.
+"""A ComfyUI node that creates illustrated documents with InterleaveThinker's document service.
 
-Put this folder, or this file alone, into ComfyUI's `custom_nodes`. It needs nothing that ComfyUI does not
-bring. The service is started with `interleave serve documents`, on this machine or another.
+Copy this folder, or only this file, into ComfyUI's `custom_nodes`. It needs no packages beyond ComfyUI's.
+Start the service with `interleave serve documents`, on this machine or another.
 
 Environment variables, both optional:
 INTERLEAVE_SERVICE_URL  the address of the service; the default of the node's field
-INTERLEAVE_API_KEY      an API key of that service. It is sent to this machine and to INTERLEAVE_SERVICE_URL
-                        only, because a workflow of somebody else may name any address. It is no field of the
-                        node: ComfyUI writes fields into workflows and into the images that it saves.
+INTERLEAVE_API_KEY      an API key of that service. It is sent only to this machine and to
+                        INTERLEAVE_SERVICE_URL, because a shared workflow may name any address. It is not a
+                        field of the node, because ComfyUI writes fields into workflows and saved images.
 """
 
 from __future__ import annotations
@@ -38,40 +38,40 @@ log = logging.getLogger(__name__)
 SERVICE_VARIABLE, KEY_VARIABLE = "INTERLEAVE_SERVICE_URL", "INTERLEAVE_API_KEY"
 DEFAULT_SERVICE = "http://127.0.0.1:8020"
 MAX_SEED = 2**53 - 1
-"""The greatest number that a page in a browser can hold exactly; nodes that give seeds give greater ones."""
+"""The largest integer that JavaScript represents exactly; nodes that output seeds use larger ones."""
 SEEDS = 2**63
-"""How many seeds the service knows."""
+"""The number of seeds that the service supports."""
 MAX_ATTEMPTS = 100
 MAX_PARTIAL_IMAGES = 3
-"""The most attempts at one image that the service shows before the image is final."""
+"""Maximum intermediate attempts per image that the service streams."""
 CALL_SECONDS = 60.0
 SILENCE_SECONDS = 60.0
-"""A stream without a byte for so long is dead: the service sends a comment every 15 seconds."""
+"""Read timeout of a stream: the service sends a comment every 15 seconds."""
 TRIES = 40
-"""How often in a row a connection is made again before the document is given up."""
+"""Maximum consecutive reconnects before the node fails."""
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
-"""Seconds before each further try; the last one from then on."""
+"""Seconds before each retry; the last value repeats."""
 CHECK_SECONDS = 0.1
-"""How often it is looked whether ComfyUI was told to stop."""
+"""Interval of the checks for an interrupt from ComfyUI."""
 PREVIEW_SIDE = 512
 FINAL = frozenset({"response.completed", "response.failed", "response.incomplete"})
 HOW_TO_START = (
     'Start it with:  pip install ".[serve]" ./mini  in a clone, and then  interleave serve documents\n'
-    "and put the address that it prints into the field 'service'."
+    "and enter the address that it prints into the field 'service'."
 )
 
 Check = Callable[[], None]
-"""Raises where the work is to stop."""
+"""Raises an exception if the work must stop."""
 Progress = Callable[[int, int, "Image.Image | None"], None]
-"""Told how many of how many images are done, with the newest image where there is one."""
+"""Called with the finished and the total images, and the newest image, if any."""
 
 
 class DocumentError(RuntimeError):
-    """Why there is no document, in words for the user."""
+    """The document could not be created; the message is for the user."""
 
 
 class Refused(DocumentError):
-    """The service answered that it will not do it."""
+    """The service rejected the request."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -79,23 +79,23 @@ class Refused(DocumentError):
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request may be taken later."""
+        """Whether the same request may succeed later."""
         return self.status == 429 or self.status >= 500
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the node was asked for."""
+    """The inputs of the node."""
 
     request: str
     images: tuple[Image.Image, ...] = ()
     seed: int = 0
     max_attempts: int = 0
-    """0 for what the service's profile says."""
+    """0 for the default of the service's profile."""
     model: str = ""
 
     def body(self) -> dict[str, Any]:
-        """The request to the service, as OpenAI's Responses API has it."""
+        """Return the request to the service, in the format of OpenAI's Responses API."""
         parts: list[dict[str, Any]] = [
             {"type": "input_image", "image_url": data_url(image)} for image in self.images
         ]
@@ -116,24 +116,24 @@ class Asked:
 
 @dataclass(frozen=True)
 class Document:
-    """A document that was made."""
+    """A finished document."""
 
     id: str
     link: str
     images: tuple[Image.Image, ...]
     captions: tuple[str, ...]
-    """One for each image."""
+    """One caption per image."""
     text: str
     """The whole document as Markdown."""
     cut_short: str = ""
-    """Why it is not complete; empty where it is."""
+    """The reason if it is incomplete, else empty."""
 
 
 # --- the service -----------------------------------------------------------------------------------------
 
 
 def service_address(given: str) -> str:
-    """An address as `http://host:port`; raises for what is none."""
+    """Return an address as `http://host:port`; raise `DocumentError` if it is invalid."""
     text = given.strip() or os.environ.get(SERVICE_VARIABLE, "").strip() or DEFAULT_SERVICE
     if "://" not in text:
         text = f"http://{text}"
@@ -143,7 +143,7 @@ def service_address(given: str) -> str:
     except ValueError:
         usable = False
     if not usable or parsed.username is not None or parsed.query or parsed.fragment:
-        raise DocumentError(f"service: {given!r} is no address like {DEFAULT_SERVICE}")
+        raise DocumentError(f"service: {given!r} is not an address such as {DEFAULT_SERVICE}")
     return f"{parsed.scheme}://{parsed.netloc}{re.sub(r'(/v1)?/*$', '', parsed.path)}"
 
 
@@ -156,21 +156,21 @@ def is_this_machine(address: str) -> bool:
 
 
 def key_for(address: str) -> str:
-    """The API key to send to an address; empty where it is not meant for it."""
+    """Return the API key to send to an address; empty if the address is not trusted."""
     key, trusted = os.environ.get(KEY_VARIABLE, ""), os.environ.get(SERVICE_VARIABLE, "")
     is_meant = is_this_machine(address) or (trusted and service_address(trusted) == address)
     return key if is_meant else ""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the API key to another address."""
+    """Follows no redirects, which would send the API key to another address."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 
 class Service:
-    """Calls of the document service."""
+    """A client of the document service."""
 
     def __init__(self, address: str) -> None:
         self.address = service_address(address)
@@ -183,7 +183,7 @@ class Service:
     def call(
         self, method: str, path: str, body: Any = None, *, seconds: float = CALL_SECONDS, **more: str
     ) -> bytes:
-        """What the service answers; raises `Refused`, or an OSError where it cannot be reached."""
+        """Return the response body; raise `Refused`, or an OSError if the service cannot be reached."""
         with self.open(method, path, body, seconds=seconds, **more) as answer:
             return bytes(answer.read())
 
@@ -210,11 +210,11 @@ class Service:
             message += f"\nSet {KEY_VARIABLE} in the environment of ComfyUI"
             message += "." if is_this_machine(self.address) else f", and {SERVICE_VARIABLE}={self.address}."
         if nearest:
-            message += "\nRequests that it would take:\n" + "\n".join(f"- {each}" for each in nearest)
-        return Refused(error.code, f"the document service refused the request: {message}")
+            message += "\nRequests that it accepts:\n" + "\n".join(f"- {each}" for each in nearest)
+        return Refused(error.code, f"the document service rejected the request: {message}")
 
     def submit(self, asked: Asked, check: Check) -> str:
-        """Submit a job; a request whose answer was lost is repeated, and is one job nevertheless."""
+        """Submit a job; a retry after a lost response does not create a second job."""
         body, once = asked.body(), uuid.uuid4().hex
         for number in range(3):
             try:
@@ -224,11 +224,11 @@ class Service:
                 if number == 2 or _is_absent(error):
                     reason = getattr(error, "reason", None) or error
                     raise DocumentError(
-                        f"there is no document service at {self.address} ({reason}).\n{HOW_TO_START}"
+                        f"no document service responds at {self.address} ({reason}).\n{HOW_TO_START}"
                     ) from None
                 _wait(PAUSES[number], check)
             except (ValueError, KeyError, TypeError):
-                raise DocumentError(f"{self.address} is no document service.\n{HOW_TO_START}") from None
+                raise DocumentError(f"{self.address} is not a document service.\n{HOW_TO_START}") from None
         raise AssertionError("unreachable")
 
     def cancel(self, id_: str) -> None:
@@ -238,7 +238,7 @@ class Service:
             log.warning("the document %s could not be cancelled: %s", id_, error)
 
     def planned_images(self, id_: str) -> int:
-        """How many images the plan has; 0 where it cannot be told."""
+        """Return the number of images in the plan; 0 if it is unknown."""
         try:
             plan = json.loads(self.call("GET", f"/v1/documents/{id_}/plan"))
             return sum(step["prompt"] is not None for step in plan["steps"])
@@ -246,17 +246,17 @@ class Service:
             return 0
 
     def markdown(self, id_: str) -> str:
-        """The document as Markdown, with whole addresses for its images."""
+        """Return the document as Markdown, with absolute image addresses."""
         text = self.call("GET", f"/v1/documents/{id_}/document.md").decode()
         return text.replace("](/v1/documents/", f"]({self.address}/v1/documents/")
 
     def link(self, id_: str) -> str:
-        """The page on which people read, change and export it."""
+        """Return the address of the page to read, edit and export the document."""
         return f"{self.address}/#/d/{id_}"
 
 
 def _is_absent(error: Exception) -> bool:
-    """Whether nothing listens there, so that trying again makes no sense."""
+    """Return whether nothing listens at the address, so that a retry is useless."""
     reason = getattr(error, "reason", error)
     return isinstance(reason, ConnectionRefusedError) or type(reason).__name__ == "gaierror"
 
@@ -273,10 +273,10 @@ def _wait(seconds: float, check: Check) -> None:
 
 
 class Events:
-    """The events of a job, in order, each once: read by a thread, which reconnects when it is cut off.
+    """The events of a job, in order and without duplicates, read by a thread that reconnects.
 
-    The thread is there because a read cannot be interrupted: whoever iterates looks every tenth of a second
-    whether to stop.
+    A read cannot be interrupted, so it runs in a thread, and the iterating caller checks for an interrupt
+    every `CHECK_SECONDS`.
     """
 
     def __init__(self, service: Service, id_: str) -> None:
@@ -320,16 +320,16 @@ class Events:
                 problem = error
             failures += 1
             if failures >= TRIES:
-                where = f"{self.service.address} cannot be reached any more ({problem})"
+                where = f"{self.service.address} can no longer be reached ({problem})"
                 self._found.put(
-                    DocumentError(f"{where}. The document goes on there: {self.service.link(self.id)}")
+                    DocumentError(f"{where}. The service continues it: {self.service.link(self.id)}")
                 )
                 return
             log.info("reading the events of %s again: %s", self.id, problem)
             self._left.wait(PAUSES[min(failures, len(PAUSES)) - 1])
 
     def _stream(self, after: int) -> Iterator[dict[str, Any]]:
-        """The events after one, as far as this connection carries."""
+        """Yield the events after number `after`, until the connection ends."""
         path = f"/v1/responses/{self.id}?stream=true" + (f"&starting_after={after}" if after >= 0 else "")
         with self.service.open("GET", path, seconds=SILENCE_SECONDS) as answer:
             data = b""
@@ -342,7 +342,7 @@ class Events:
 
 
 def make_document(service: Service, asked: Asked, progress: Progress, check: Check) -> Document:
-    """Have a document made. The job is cancelled where `check` raises, or anything else goes wrong here."""
+    """Create a document. The job is cancelled if `check` raises or another error occurs here."""
     id_ = service.submit(asked, check)
     log.info("InterleaveThinker: %s", service.link(id_))
     done = total = 0
@@ -373,7 +373,7 @@ def _document(service: Service, response: dict[str, Any]) -> Document:
     link = service.link(id_)
     if status == "failed":
         error = response.get("error") or {}
-        raise DocumentError(f"the document failed: {error.get('message', 'no reason is given')}\n{link}")
+        raise DocumentError(f"the document failed: {error.get('message', 'no reason given')}\n{link}")
     if status == "cancelled":
         raise DocumentError(f"the document was cancelled in the service: {link}")
     images, captions, caption = [], [], ""
@@ -405,7 +405,7 @@ def data_url(image: Image.Image) -> str:
 
 
 def images_of(images: Any) -> tuple[Image.Image, ...]:
-    """The images of a batch of ComfyUI: floats from 0 to 1, batch × height × width × channels."""
+    """Return the images of a ComfyUI batch: floats from 0 to 1, batch × height × width × channels."""
     if images is None:
         return ()
     batch = (images.detach().cpu().float().clamp(0, 1) * 255).round().byte().numpy()
@@ -413,7 +413,7 @@ def images_of(images: Any) -> tuple[Image.Image, ...]:
 
 
 def tensor_of(images: tuple[Image.Image, ...]) -> Any:
-    """A batch of ComfyUI. All images of a batch have one size: smaller ones are centred on white."""
+    """Return a ComfyUI batch, in which all images have one size; smaller ones are centred on white."""
     import numpy
     import torch
 
@@ -430,7 +430,7 @@ def tensor_of(images: tuple[Image.Image, ...]) -> Any:
 # --- ComfyUI ---------------------------------------------------------------------------------------------
 
 _cut_short: set[str] = set()
-"""Fields of nodes whose last document was not complete: asked again, they are made again."""
+"""Digests of node fields whose last document was incomplete, so that the node runs again."""
 
 
 def _digest(fields: dict[str, Any]) -> str:
@@ -438,12 +438,12 @@ def _digest(fields: dict[str, Any]) -> str:
 
 
 class InterleaveDocument:
-    """The node: a request, perhaps with images, becomes images and text in order."""
+    """The node: turns a request, optionally with images, into images and text in order."""
 
     CATEGORY = "InterleaveThinker"
     DESCRIPTION = (
-        "Has an illustrated document made: a plan is written, every image is drawn, judged, and drawn "
-        "again where it is not right. Needs a running document service: interleave serve documents"
+        "Creates an illustrated document: plans it, generates and judges every image, and redraws rejected "
+        "images. Needs a running document service: interleave serve documents"
     )
     FUNCTION = "make"
     RETURN_TYPES = ("IMAGE", "STRING", "STRING", "STRING", "STRING", "IMAGE")
@@ -454,8 +454,8 @@ class InterleaveDocument:
         "The whole document as Markdown.",
         "The text of each image, as a list.",
         "The id of the document in the service.",
-        "The page on which the document is read, changed and exported.",
-        "The images as a list, each in its own size.",
+        "The page to read, edit and export the document.",
+        "The images as a list, each in its original size.",
     )
 
     @classmethod
@@ -469,7 +469,7 @@ class InterleaveDocument:
                     {
                         "multiline": True,
                         "default": "Explain in four pictures how a frog grows up.",
-                        "tooltip": "What the document is to explain, tell or show.",
+                        "tooltip": "The topic or story of the document.",
                     },
                 ),
                 "seed": ("INT", {**whole, "control_after_generate": True}),
@@ -479,7 +479,7 @@ class InterleaveDocument:
                         "default": 0,
                         "min": 0,
                         "max": MAX_ATTEMPTS,
-                        "tooltip": "How often an image is drawn at most; 0 for the service's own limit.",
+                        "tooltip": "Maximum attempts per image; 0 for the service's default.",
                     },
                 ),
                 "service": ("STRING", {"default": service, "tooltip": "The address of the service."}),
@@ -487,7 +487,7 @@ class InterleaveDocument:
                     "STRING",
                     {
                         "default": "",
-                        "tooltip": "A model (profile) that the service offers; empty for its default.",
+                        "tooltip": "A model (profile) of the service; empty for its default.",
                     },
                 ),
             },
@@ -506,25 +506,25 @@ class InterleaveDocument:
 
     @classmethod
     def IS_CHANGED(cls, images: Any = None, **fields: Any) -> Any:
-        """The same fields and images give the same document, except where it was not complete."""
+        """Return a constant, so that equal inputs are cached, or NaN after an incomplete document."""
         return float("nan") if _digest(fields) in _cut_short else ""
 
     async def make(
         self, request: str, seed: int, max_attempts: int, service: str, model: str, images: Any = None
     ) -> tuple[Any, ...]:
-        """Not in ComfyUI's event loop but in a thread, so that several documents are made at once."""
+        """Create the document in a thread, so that several run concurrently in ComfyUI's event loop."""
         asked = Asked(request, images_of(images), seed, max_attempts, model)
         stopped = threading.Event()
         try:
             document = await asyncio.to_thread(_made_in_comfyui, Service(service), asked, stopped)
         finally:
-            stopped.set()  # another node failed, or was interrupted: this one is cancelled with it
+            stopped.set()  # cancels this node if another one failed or was interrupted
         fields = {"request": request, "seed": seed, "max_attempts": max_attempts, "service": service}
         digest = _digest({**fields, "model": model})
         _cut_short.discard(digest)
         if document.cut_short:
             _cut_short.add(digest)
-            log.warning("the document is not complete: %s %s", document.cut_short, document.link)
+            log.warning("the document is incomplete: %s %s", document.cut_short, document.link)
         return _outputs(document)
 
 
@@ -550,7 +550,7 @@ def _outputs(document: Document) -> tuple[Any, ...]:
     if document.images:
         each = [tensor_of((image,)) for image in document.images]
         return (tensor_of(document.images), *texts, each)
-    from comfy_execution.graph import ExecutionBlocker  # text only: what would take an image is not run
+    from comfy_execution.graph import ExecutionBlocker  # text only: block nodes that need an image
 
     return (ExecutionBlocker(None), *texts, [])
 

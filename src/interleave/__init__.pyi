@@ -1,4 +1,4 @@
-"""The public names; each is imported when it is first used."""
+"""The public names. Each is imported on first use."""
 
 from interleave.agents.critic import (
     Critic as Critic,
@@ -9,13 +9,17 @@ from interleave.agents.critic import Scorer as Scorer
 from interleave.api import (
     LimitOptions as LimitOptions,
     PlanOptions as PlanOptions,
+    RunEditor as RunEditor,
     RunOptions as RunOptions,
     agenerate as agenerate,
     agenerate_many as agenerate_many,
     aresume as aresume,
+    edit as edit,
+    export as export,
     generate as generate,
     generate_many as generate_many,
     plan as plan,
+    read_run as read_run,
     resume as resume,
     stream as stream,
     stream_many as stream_many,
@@ -40,6 +44,10 @@ from interleave.batches.batch import (
     BatchSummary as BatchSummary,
     Ended as Ended,
 )
+from interleave.config.specs import (
+    Spec as Spec,
+    parse_spec as parse_spec,
+)
 from interleave.errors import (
     BackendError as BackendError,
     ConfigurationError as ConfigurationError,
@@ -61,6 +69,10 @@ from interleave.events import (
     StepFinished as StepFinished,
 )
 from interleave.images import read_image as read_image
+from interleave.request_files import (
+    read_markdown as read_markdown,
+    read_plan as read_plan,
+)
 from interleave.runs.branch import branch_run as branch_run
 from interleave.runs.decisions import (
     change_generator as change_generator,
@@ -75,6 +87,7 @@ from interleave.runs.event_lines import (
 )
 from interleave.runs.folder import comparable as comparable
 from interleave.runs.record import (
+    CallCounts as CallCounts,
     RunRecord as RunRecord,
     read_record as read_record,
 )

@@ -1,12 +1,14 @@
-"""The Python API, also used by the command line: generate, stream, resume, plan; and awaitable forms."""
+"""The Python API, which the command line uses too: generate, plan, resume, edit, export, and async forms."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
@@ -18,10 +20,25 @@ from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.retries import RetriedVlm
 from interleave.config.run_config import DEFAULT_CONCURRENCY, Limits, RunConfig
 from interleave.errors import BackendError, ConfigurationError, InputError, add_advice
+from interleave.render.exports.formats import ExportOptions, PageLayout, Paper, write_export
 from interleave.render.html import write_document
+from interleave.runs.branch import CheckedBranch, check_branch
+from interleave.runs.decisions import (
+    CheckedDecision,
+    Decide,
+    DecidedRun,
+    MadeDecision,
+    change_line,
+    check_decision,
+    choice_line,
+    record_decision,
+    redraw_line,
+    release_line,
+    undo_line,
+)
 from interleave.runs.folder import stored_request
 from interleave.runs.models import Models, refuse_unpriced
-from interleave.runs.permissions import refuse_unallowed, required_permissions, way_back
+from interleave.runs.permissions import permissions_of, refuse_unallowed, required_permissions, way_back
 from interleave.runs.record import RunRecord, read_record
 from interleave.runs.resolve import (
     Choices,
@@ -42,19 +59,20 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from interleave.batches.batch import Batch, BatchSummary, Ended, Watcher
-    from interleave.runs.branch import CheckedBranch
-    from interleave.runs.decisions import CheckedDecision
 
 T = TypeVar("T")
 Opened = TypeVar("Opened", "Run", "Batch")
 RUNS_FOLDER = Path("runs")
+log = logging.getLogger(__name__)
 
-Requestable = str | Request | Iterable["str | Image | Part"]
-"""A text, or texts and images in order."""
+Requestable = str | Request | Iterable["str | Path | Image | Part"]
+"""A text, or texts and images (or paths of images) in order."""
+RunFolder = str | Path | RunResult
+"""The folder of a run, or its result."""
 
 
 class LimitOptions(TypedDict, total=False):
-    """Limits that end a run early and in order; they do not change how it would have come out."""
+    """Limits that end a run early. They do not change its content up to that point."""
 
     max_calls: int | None
     max_seconds: float | None
@@ -63,15 +81,15 @@ class LimitOptions(TypedDict, total=False):
 
 
 class PlanOptions(TypedDict, total=False):
-    """Options of `plan`; the profile decides what is left out."""
+    """Options of `plan`. The profile sets the ones that are omitted."""
 
     profile: str | None
-    """A name, or the path of a `.toml` file; None is `$INTERLEAVE_PROFILE`, else `mini`."""
+    """Name, or path of a `.toml` file. Default: `$INTERLEAVE_PROFILE`, else `mini`."""
     planner: str | VisionLanguageModel | Planner | None
-    """A spec string or an object, as for the other models."""
+    """Spec string or object, as for the other models."""
     critic: str | VisionLanguageModel | Critic | None
     prompts: str | None
-    """The name of a prompt pack."""
+    """Name of a prompt pack."""
     max_steps: int | None
 
 
@@ -80,20 +98,20 @@ class RunOptions(PlanOptions, LimitOptions, total=False):
 
     generator: str | ImageGenerator | None
     plan: Plan | None
-    """A plan to draw; no planner is asked."""
+    """Plan to draw instead of asking a planner."""
     chapter_steps: int | None
-    """Write the plan in chapters of at most so many steps, each when the one before it is drawn."""
+    """Maximum steps per chapter. Each chapter is planned after the previous one is drawn."""
     max_attempts: int | None
     sources: str | None
-    """`previous` or `history`: the images a step starts from."""
+    """Images that a step starts from: `previous` or `history`."""
     choose: str | None
-    """`best`, `first-unless-better` or `last`: which attempt of a step counts."""
-    remedies: str | None
-    """What is done against drift and contradictions, such as `keep,anchor=5,rollback=2,audit=1`."""
-    sheets: bool | None
-    """Whether assets that are described, and have no image, are drawn first, as references."""
+    """Attempt of a step that is shown: `best`, `first-unless-better` or `last`."""
+    drift_control: str | None
+    """Measures against drift and contradictions, such as `keep,anchor=5,rollback=2,audit=1`."""
+    reference_sheets: bool | None
+    """Whether to draw a reference sheet first for each asset that has a description and no image."""
     identity: str | None
-    """A model that says whether assets are still themselves, such as `transformers:facebook/dinov2-small`."""
+    """Model that measures the identity of assets, such as `transformers:facebook/dinov2-small`."""
     seed: int
 
 
@@ -104,17 +122,12 @@ def generate(
     hold_plan: bool = False,
     **options: Unpack[RunOptions],
 ) -> RunResult:
-    """Answer a request and return the finished run; blocks until it ends.
+    """Answer a request and return the finished run. Blocks until the run ends.
 
-    With `hold_plan` it ends with its plan and the status `held`: `release_plan` and `resume` then draw it.
-    Raises what ended the run when a model failed for good; the folder is kept and can be continued.
+    With `hold_plan`, the run ends after planning with the status `held`. `edit(run).approve()` draws it.
+    If a model fails for good, raises its error. The folder is kept and can be resumed.
     """
-
-    async def follow() -> RunResult:
-        run = open_run(Request.of(request), out=out, hold_plan=hold_plan, **options)
-        return await _last(run.stream())
-
-    return _unless_failed(_blocking(follow()))
+    return _run(lambda: open_run(Request.of(request), out=out, hold_plan=hold_plan, **options))
 
 
 async def agenerate(
@@ -124,9 +137,9 @@ async def agenerate(
     hold_plan: bool = False,
     **options: Unpack[RunOptions],
 ) -> RunResult:
-    """Answer a request and return the finished run, as `generate` does, without blocking the event loop.
+    """Answer a request like `generate`, without blocking the event loop.
 
-    Cancelling it cancels the call under way and keeps all that is done: the folder can be continued.
+    Cancelling it cancels the call in progress and keeps all finished work. The folder can be resumed.
     """
     return _unless_failed(await _last(stream(request, out=out, hold_plan=hold_plan, **options)))
 
@@ -138,7 +151,7 @@ async def stream(
     hold_plan: bool = False,
     **options: Unpack[RunOptions],
 ) -> AsyncGenerator[Event]:
-    """Answer a request and yield its events as they happen; the last one is `RunResult`."""
+    """Answer a request and yield its events as they happen. The last one is `RunResult`."""
     for _ in range(3):  # an abandoned stream needs this many turns of the event loop to release its folder
         await asyncio.sleep(0)
     run = await _opened(lambda: open_run(Request.of(request), out=out, hold_plan=hold_plan, **options))
@@ -155,7 +168,7 @@ def open_run(
     hold_plan: bool = False,
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Check all that can be checked, load the models and open the run folder; nothing is called yet."""
+    """Run all checks, load the models and open the run folder, without calling a model."""
     chosen, limits = split_choices(dict(options))
     config, pack = resolve(chosen)
     request = adapted_request(request, config)
@@ -186,18 +199,14 @@ def resume(
     redraw: bool = False,
     **limits: Unpack[LimitOptions],
 ) -> RunResult:
-    """Continue a run as its folder says and return it finished; blocks until it ends.
+    """Continue a run with the configuration in its folder and return it finished. Blocks until it ends.
 
-    A person's decisions about it are made before, with `redraw_step` and its like.
-    `allow` permits what a folder may not do by itself: `"NAME@https://host"` sends the key in NAME there.
-    Raises `RunError` that names a missing permission, and what ended the run when a model failed for good.
+    To change the run first, use `edit`. `redraw` generates missing or altered images again.
+    `allow` lists permissions for the folder: `"NAME@https://host"` sends the key in NAME to that host.
+    Raises `RunError` for a missing permission. If a model fails for good, raises its error.
     """
-
-    async def follow() -> RunResult:
-        run = reopen_run(Path(folder), split_choices(dict(limits))[1], allow=allow, redraw=redraw)
-        return await _last(run.stream())
-
-    return _unless_failed(_blocking(follow()))
+    chosen = split_choices(dict(limits))[1]
+    return _run(lambda: reopen_run(Path(folder), chosen, allow=allow, redraw=redraw))
 
 
 async def aresume(
@@ -207,7 +216,7 @@ async def aresume(
     redraw: bool = False,
     **limits: Unpack[LimitOptions],
 ) -> RunResult:
-    """Continue a run as `resume` does, without blocking the event loop."""
+    """Continue a run like `resume`, without blocking the event loop."""
     return _unless_failed(await _last(stream_resume(folder, allow=allow, redraw=redraw, **limits)))
 
 
@@ -218,7 +227,7 @@ async def stream_resume(
     redraw: bool = False,
     **limits: Unpack[LimitOptions],
 ) -> AsyncGenerator[Event]:
-    """Continue a run as `resume` does and yield its events, those of its recorded part first."""
+    """Continue a run like `resume` and yield its events, beginning with the recorded ones."""
     chosen = split_choices(dict(limits))[1]
     run = await _opened(lambda: reopen_run(Path(folder), chosen, allow=allow, redraw=redraw))
     async with aclosing(run.stream()) as events:
@@ -234,9 +243,9 @@ def reopen_run(
     redraw: bool = False,
     decision: CheckedDecision | None = None,
 ) -> Run:
-    """Open a run folder again; request and configuration are taken from the folder.
+    """Open an existing run folder, with the request and configuration stored in it.
 
-    A decision is recorded once its models are loaded: a refused one leaves the folder as it was.
+    The decision is recorded after its models are loaded: a refused one leaves the folder unchanged.
     """
     record = read_record(folder)
     config, pack = _made_with(record)
@@ -265,7 +274,7 @@ def reopen_run(
 
 
 def open_branch(branch: CheckedBranch, limits: Limits, *, allow: Iterable[str] = ()) -> Run:
-    """Load the models of a branch, then make its folder and open it."""
+    """Load the models of a branch, then create and open its folder."""
     folder, steering = branch.run.folder, branch.run.steering
     config, pack = _made_with(branch.run.record)
     request = stored_request(branch.parent, branch.run.record)
@@ -277,7 +286,7 @@ def open_branch(branch: CheckedBranch, limits: Limits, *, allow: Iterable[str] =
 
 
 def _made_with(record: RunRecord) -> tuple[RunConfig, PromptPack]:
-    """The configuration of a run and its prompts; raises where it cannot be continued with them."""
+    """Return the configuration and prompts of a run. Raises if it cannot be continued with them."""
     refuse_objects(record.config)
     return record.config, unchanged_pack(record.config)
 
@@ -291,14 +300,13 @@ def generate_many(
     skip_bad: bool = False,
     **options: Unpack[RunOptions],
 ) -> BatchSummary:
-    """Answer many requests at once, each in a run folder of its own under `out`; blocks until all have ended.
+    """Answer many requests concurrently, each in its own run folder under `out`. Blocks until all have ended.
 
-    A request is what `generate` takes, or a pair of an id and a request. The same call on the same folder
-    goes on with those that have not ended; `retry_failed=True` also tries those again that failed.
+    A request is what `generate` takes, or a pair of an id and a request. Repeating the call on the same
+    folder continues the unfinished requests; `retry_failed=True` also retries the failed ones.
 
-    A bad request, such as an empty text, raises `InputError` with its place, before anything is started if
-    `requests` is a list. With `skip_bad=True` it counts as failed, with its reason, and the others go on; so
-    it does each time, until it is put right.
+    A bad request, such as an empty text, raises `InputError` with its position. If `requests` is a list, it
+    raises before anything is started. With `skip_bad=True`, a bad request counts as failed instead.
     """
     from interleave.batches.requests import checked_requests, items_of
 
@@ -320,7 +328,7 @@ async def agenerate_many(
     skip_bad: bool = False,
     **options: Unpack[RunOptions],
 ) -> BatchSummary:
-    """Answer many requests as `generate_many` does, without blocking the event loop."""
+    """Answer many requests like `generate_many`, without blocking the event loop."""
     many = stream_many(
         requests, out=out, concurrency=concurrency, retry_failed=retry_failed, skip_bad=skip_bad, **options
     )
@@ -336,7 +344,7 @@ async def stream_many(
     skip_bad: bool = False,
     **options: Unpack[RunOptions],
 ) -> AsyncGenerator[Ended]:
-    """Answer many requests as `generate_many` does and yield each as it ends."""
+    """Answer many requests like `generate_many` and yield each as it ends."""
     from interleave.batches.requests import checked_requests, items_of
 
     checked = await asyncio.to_thread(checked_requests, requests, skip_bad=skip_bad)
@@ -349,7 +357,7 @@ async def stream_many(
 
 
 def open_batch(folder: Path, *, watcher: Watcher | None = None, **options: Unpack[RunOptions]) -> Batch:
-    """Check all that can be checked, load the models that all runs share, and open the folder."""
+    """Run all checks, load the models that all runs share, and open the folder."""
     from interleave.batches.assignment import Assignment
     from interleave.batches.batch import refuse_unusable_folder
 
@@ -364,7 +372,7 @@ def open_batch(folder: Path, *, watcher: Watcher | None = None, **options: Unpac
 def batch_of(
     folder: Path, config: RunConfig, limits: Limits, models: Models, watcher: Watcher | None = None
 ) -> Batch:
-    """A batch whose runs all use the same models, in this process."""
+    """Return a batch whose runs share `models` in this process."""
     from interleave.batches.assignment import Assignment
     from interleave.batches.batch import Batch
     from interleave.batches.worker import Worker
@@ -376,7 +384,7 @@ def batch_of(
 
 
 def plan(request: Requestable, **options: Unpack[PlanOptions]) -> Plan:
-    """Only the plan: ask the planner, draw nothing, write nothing."""
+    """Return the plan for a request, without drawing or writing anything."""
     chosen, _ = split_choices(dict(options))
     return _blocking(_plan(Request.of(request), chosen))
 
@@ -389,14 +397,151 @@ async def _plan(request: Request, chosen: Choices) -> Plan:
     return await planner.with_calls_through(lambda vlm: RetriedVlm("the planner", vlm)).plan(request)
 
 
+def read_run(folder: str | Path) -> RunResult:
+    """Return a run as its folder records it, finished or not, without changing it."""
+    return RunResult(read_record(folder), Path(folder))
+
+
+def export(
+    run: RunFolder,
+    to: str,
+    *,
+    out: str | Path | None = None,
+    paper: Paper = "a4",
+    layout: PageLayout = "print",
+) -> Path:
+    """Write the document of a run in the format `to` and return the path of the file.
+
+    Formats are `pdf`, `epub`, `pptx`, `zip` (Markdown and images), `html` and those of installed packages.
+    `out` defaults to `document.FORMAT` in the run folder. `paper` and `layout` apply to PDF.
+    """
+    from interleave.render.exports.pdf import missing_note
+
+    path, made = write_export(
+        _folder_of(run), to, Path(out) if out is not None else None, ExportOptions(paper, layout)
+    )
+    if made.missing_characters:
+        log.warning("interleave: %s", missing_note(frozenset(made.missing_characters)))
+    return path
+
+
+def edit(
+    run: RunFolder,
+    *,
+    by: str = "",
+    draw: bool = True,
+    allow: Iterable[str] = (),
+    **limits: Unpack[LimitOptions],
+) -> RunEditor:
+    """Return an editor for a run: `edit(run).redraw(2, prompt="A red fox")`.
+
+    `by` is the person recorded with each change. With `draw=False`, changes are only recorded, and `resume`
+    generates the images. `allow` and limits are those of `resume`.
+    """
+    return RunEditor(_folder_of(run), by, draw, tuple(allow), split_choices(dict(limits))[1])
+
+
+@dataclass(frozen=True)
+class RunEditor:
+    """Changes to a finished, stopped or held run. `edit` returns one.
+
+    Each method checks its change, records it in the run folder, generates the images that follow from it and
+    returns the run. A change that is refused raises and leaves the folder unchanged.
+    """
+
+    folder: Path
+    by: str = ""
+    draw: bool = True
+    allow: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+    def redraw(
+        self,
+        step: int,
+        *,
+        prompt: str | None = None,
+        seed: int | None = None,
+        generator: str | None = None,
+        only_step: bool = False,
+    ) -> RunResult:
+        """Redraw a step, and the later steps whose images follow from it unless `only_step` is set.
+
+        Without `seed`, a seed not used for this step before is chosen.
+        """
+
+        def decide(run: DecidedRun) -> MadeDecision:
+            return redraw_line(
+                run, step, prompt=prompt, seed=seed, generator=generator, only_step=only_step, by=self.by
+            )
+
+        return self._apply(decide, generator)
+
+    def choose(self, step: int, attempt: int, *, only_step: bool = False) -> RunResult:
+        """Show another attempt of a step, and redraw later steps that follow from it unless `only_step`."""
+        return self._apply(lambda run: choice_line(run, step, attempt, only_step=only_step, by=self.by))
+
+    def change_generator(self, generator: str) -> RunResult:
+        """Draw all unfinished steps with another generator, named by its spec."""
+        return self._apply(lambda run: change_line(run, generator, by=self.by), generator)
+
+    def approve(self, plan: Plan | None = None) -> RunResult:
+        """Draw the plan of a held run, or `plan` instead."""
+        return self._apply(lambda run: release_line(run, plan, by=self.by))
+
+    def undo(self) -> RunResult:
+        """Undo the last change of steps that is still in effect. Repeated calls undo earlier ones."""
+        return self._apply(lambda run: undo_line(run, by=self.by))
+
+    def branch(
+        self,
+        step: int,
+        out: str | Path,
+        *,
+        prompt: str | None = None,
+        seed: int | None = None,
+        generator: str | None = None,
+    ) -> RunResult:
+        """Copy the run to the folder `out` and redraw the copy from `step` on. This run stays unchanged."""
+        branch = check_branch(
+            self.folder, out, step, prompt=prompt, seed=seed, generator=generator, by=self.by
+        )
+        if self.draw:
+            return _run(lambda: open_branch(branch, self.limits, allow=self._allowed(generator)))
+        branch.write()
+        return read_run(out)
+
+    def _apply(self, decide: Decide, generator: str | None = None) -> RunResult:
+        if not self.draw:
+            return RunResult(record_decision(self.folder, decide), self.folder)
+        decision, allow = check_decision(self.folder, decide), self._allowed(generator)
+        return _run(lambda: reopen_run(self.folder, self.limits, allow=allow, decision=decision))
+
+    def _allowed(self, generator: str | None) -> tuple[str, ...]:
+        """Return the permissions, with those of a generator that the caller named."""
+        return (*self.allow, *(permissions_of(generator) if generator else ()))
+
+
+def _folder_of(run: RunFolder) -> Path:
+    return run.folder if isinstance(run, RunResult) else Path(run)
+
+
 def new_run_folder(request: Request) -> Path:
-    """A folder that does not exist yet, named by the time and a few words of the request."""
+    """Return a folder that does not exist yet, named after the time and the first words of the request."""
     name = "-".join(filter(None, [time.strftime("%Y%m%d-%H%M%S"), slug(request.text)]))
     folder, copy = RUNS_FOLDER / name, 1
     while folder.exists():
         copy += 1
         folder = RUNS_FOLDER / f"{name}-{copy}"
     return folder
+
+
+def _run(open_: Callable[[], Run]) -> RunResult:
+    """Open a run and follow it to its end."""
+
+    async def follow() -> RunResult:
+        return await _last(open_().stream())
+
+    return _unless_failed(_blocking(follow()))
 
 
 def _unless_failed(finished: RunResult) -> RunResult:
@@ -429,7 +574,7 @@ async def _counted(running: AsyncGenerator[Ended]) -> BatchSummary:
 async def _opened(open_: Callable[[], Opened]) -> Opened:
     """Open a run or a batch in a thread, because loading models may take minutes.
 
-    When this is cancelled, the thread goes on, and what it opens is closed again.
+    On cancellation the thread continues, and closes what it has opened.
     """
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="interleave-open")
     opening = pool.submit(open_)
@@ -447,7 +592,7 @@ def _close_opened(opening: Future[Opened]) -> None:
 
 
 def _blocking(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also where an event loop is running already, as in a notebook."""
+    """Run a coroutine to its end, even if an event loop is already running, as in a notebook."""
     if not _loop_is_running():
         return asyncio.run(work)
     with ThreadPoolExecutor(max_workers=1) as pool:

@@ -1,21 +1,21 @@
-"""Plugins: what installed packages add to this one, found by their entry points.
+"""Plugins: additions of installed packages, found by their entry points.
 
 | group                      | an entry names                                                              |
 |----------------------------|-----------------------------------------------------------------------------|
-| interleave.generators      | a backend class, or a `BackendInfo` that says more about it                 |
+| interleave.generators      | a backend class, or a `BackendInfo` that describes one                      |
 | interleave.vlms            | the same, for vision-language models                                        |
 | interleave.agents          | the same, for planners, critics and scorers that compute                    |
 | interleave.profiles        | a package whose folder holds profiles (`NAME.toml`)                         |
 | interleave.prompt_packs    | a package whose folder holds prompt packs (`NAME/pack.toml`)                |
 | interleave.recipes         | a package whose folder holds training recipes (`NAME.toml`)                 |
 | interleave.request_sources | a `RequestSource` for `data prompts --source NAME`                          |
-| interleave.benchmarks      | a `Benchmark`, or a command of its own, run by `interleave bench NAME`      |
+| interleave.benchmarks      | a `Benchmark`, or a command, run by `interleave bench NAME`      |
 | interleave.exporters       | a `Format` for `interleave export RUN --to NAME`                            |
-| interleave.executors       | what carries out the requests of a batch elsewhere, for `--engine NAME`     |
+| interleave.executors       | an executor of a batch on other machines, for `--engine NAME`               |
 | interleave.commands        | a typer application, run by `interleave NAME`                               |
-| interleave.routes          | a `RouteSet` that the document service serves beside its own routes         |
+| interleave.routes          | a `RouteSet` that the document service adds to its routes                   |
 
-Names are listed without importing anything; a package is imported when one of its names is used.
+Names are listed without importing anything. A package is imported when one of its names is used.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ DISTRIBUTION = "interleavethinker"
 
 
 def installed(group: str) -> Mapping[str, EntryPoint]:
-    """The entries of a group by name; of two that claim one name, ours wins, else the first on the path."""
+    """Return the entries of a group by name. If two share a name, ours wins, else the first on the path."""
     return everything().get(f"{PREFIX}{group}", {})
 
 
 def everything() -> Mapping[str, Mapping[str, EntryPoint]]:
-    """All entries of ours, by group and name."""
+    """Return all entries of our groups, by group and name."""
     return _scan(tuple((folder, _changed_at(folder)) for folder in sys.path))
 
 
 @lru_cache(maxsize=4)
 def _scan(folders: tuple[tuple[str, int], ...]) -> Mapping[str, Mapping[str, EntryPoint]]:
-    """Every entry of ours, by group and name.
+    """Return every entry of our groups, by group and name.
 
-    Cached until a package is added or removed: scanning all of them takes longer than a short run.
+    Cached until a package is added or removed, because scanning all packages takes longer than a short run.
     """
     found: dict[str, dict[str, EntryPoint]] = {}
     for package in distributions():
@@ -62,7 +62,7 @@ def _scan(folders: tuple[tuple[str, int], ...]) -> Mapping[str, Mapping[str, Ent
 
 
 def _changed_at(folder: str) -> int:
-    """When something in a folder of the path was last added or removed."""
+    """Return when an entry in a folder of the path was last added or removed."""
     try:
         return os.stat(folder or ".").st_mtime_ns
     except OSError:
@@ -70,12 +70,12 @@ def _changed_at(folder: str) -> int:
 
 
 def package_of(point: EntryPoint) -> str:
-    """The name of the distribution that an entry belongs to."""
+    """Return the name of the distribution that an entry belongs to."""
     return point.dist.name if point.dist else "unknown"
 
 
 def load(point: EntryPoint, what: str) -> Any:
-    """What an entry names; whatever its package raises on import becomes a `ConfigurationError`."""
+    """Return the object that an entry names. Any error on import becomes a `ConfigurationError`."""
     try:
         return point.load()
     except InterleaveError:
@@ -88,7 +88,7 @@ def load(point: EntryPoint, what: str) -> Any:
 
 
 def is_importable(package: str) -> bool:
-    """Whether a package that something needs is installed."""
+    """Return whether a package is installed."""
     try:
         return importlib.util.find_spec(package) is not None
     except ModuleNotFoundError:  # its parent package is not installed either
@@ -96,16 +96,16 @@ def is_importable(package: str) -> bool:
 
 
 def folders(group: str) -> list[Path]:
-    """The folders of the packages that a group names, found without importing them."""
+    """Return the folders of the packages that a group names, without importing them."""
     return [folder for point in installed(group).values() for folder in _folders_of(point.value)]
 
 
 def _folders_of(package: str) -> list[Path]:
-    """Looks for the outermost package alone: to look for an inner one would import those around it."""
+    """Find the outermost package only, because finding an inner one would import its parents."""
     outer, *inner = package.split(".")
     try:
         spec = importlib.util.find_spec(outer)
-    except (ImportError, ValueError):  # a module in memory without a place
+    except (ImportError, ValueError):  # a module in memory without a file
         return []
     places = (spec.submodule_search_locations or ()) if spec else ()
     return [folder for place in places if (folder := Path(place, *inner)).is_dir()]

@@ -1,22 +1,22 @@
-"""All errors that this package raises on purpose. The name says who must act; the message says what to do.
+"""Errors that this package raises deliberately. The class says who must act, the message what to do.
 
 InterleaveError
 ├── ConfigurationError   the caller asked for something that does not exist or cannot work
 │   └── MissingDependency    an optional package is not installed
 ├── InputError           a request, image or file from outside cannot be used
-├── RunError             a run folder is damaged, busy, or does not fit what was asked
+├── RunError             a run folder is damaged, in use, or does not match the call
 │   ├── FolderInUse          another process is writing to it
-│   ├── MissingImage       an image that the journal names is missing or altered
+│   ├── MissingImage         an image that the journal names is missing or altered
 │   ├── BrokenChain          a line of a journal does not follow from the line before it
-│   └── StorageError         the disk failed while a run was under way; what is on it can be continued
-│       └── LeaseLost            another worker has taken the run over
-├── BackendError         a model or an API failed; `kind` says how, `transient` whether trying again may help
-│   └── OutOfMemory          a device has too little memory for what was asked; less may fit
-├── ReplyError           a model answered, but not in the agreed form; `reply` has the text
-├── UnreadableLiteral    a stretch of a reply is not an object that can be read
-└── LimitReached         a limit set by the user ended the run in order
+│   └── StorageError         the disk failed during a run, which can be continued
+│       └── LeaseLost            another worker has taken over the run
+├── BackendError         a model or an API failed; `kind` says how, `transient` whether a retry may help
+│   └── OutOfMemory          a device has too little memory for the request
+├── ReplyError           a model's reply is not in the required format; `reply` has the text
+├── UnreadableLiteral    a part of a reply is not a readable object
+└── LimitReached         a limit set by the user ended the run
 
-Messages are lower case, name the value with `!r`, list alternatives and give the next command.
+Messages are lower case, quote the value with `!r`, list alternatives and give the next command.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 EVIDENCE_CHARACTERS = 300
-"""How much of a bad reply an error message shows; the whole reply stays on the exception."""
+"""Characters of a bad reply in an error message. The exception keeps the whole reply."""
 
 
 class InterleaveError(Exception):
-    """The root of the tree: catch this to catch everything the package raises on purpose."""
+    """Base class of all errors that the package raises deliberately."""
 
     def __init__(self, *arguments: object) -> None:
-        # Messages name files and quote models, and are written to journals and pages.
+        # Messages contain file names and replies, and are written to journals and pages.
         super().__init__(*(storable(each) if isinstance(each, str) else each for each in arguments))
 
 
@@ -49,7 +49,7 @@ class ConfigurationError(InterleaveError, ValueError):
 
 
 class MissingDependency(ConfigurationError, ImportError):
-    """An optional package is not installed; the message has the command that installs it."""
+    """An optional package is not installed. The message has the command that installs it."""
 
 
 class InputError(InterleaveError, ValueError):
@@ -57,26 +57,26 @@ class InputError(InterleaveError, ValueError):
 
 
 class RunError(InterleaveError):
-    """A run folder is damaged, busy, or does not fit what was asked of it."""
+    """A run folder is damaged, in use, or does not match the call."""
 
 
 class FolderInUse(RunError):
-    """Another process is writing to the folder: nothing is wrong with it, but it must be left alone."""
+    """Another process is writing to the folder, which is intact but must not be changed."""
 
 
 class MissingImage(RunError):
     """An image that the journal names is missing or altered."""
 
     def __init__(self, path: object, what: str) -> None:
-        super().__init__(f"the image {path} {what}: restore it, or have it drawn again with --redraw")
+        super().__init__(f"the image {path} {what}: restore it, or redraw it with redraw=True")
 
 
 class BrokenChain(RunError, ValueError):
-    """A line of a journal does not follow from the line before it; the message says what is wrong with it."""
+    """A line of a journal does not follow from the line before it. The message says why."""
 
 
 class StorageError(RunError):
-    """The disk failed while a run was under way; what is on it can be continued."""
+    """The disk failed during a run. The run can be continued from its folder."""
 
     @classmethod
     def at(cls, path: object, error: OSError) -> StorageError:
@@ -85,7 +85,7 @@ class StorageError(RunError):
 
 
 class LeaseLost(StorageError):
-    """The lease of a run has ended, and another worker may have taken it over: this one writes no more."""
+    """The lease of a run has ended. Another worker may have taken over, so this one stops writing."""
 
 
 class Failure(StrEnum):
@@ -96,17 +96,17 @@ class Failure(StrEnum):
     """No connection, or one that broke."""
     TIMEOUT = "timeout"
     BUSY = "busy"
-    """It asks to be called later."""
+    """The server asks to be called later."""
     DENIED = "denied"
     """The key is missing, wrong, or without permission or credit."""
     INVALID = "invalid"
-    """It says that the request is invalid."""
+    """The server reports an invalid request."""
     BAD_REPLY = "bad_reply"
-    """Its answer is not in the form that was asked for."""
+    """The answer is not in the requested format."""
     REFUSED = "refused"
     """A content filter, or the model itself, refused the request."""
     NO_IMAGE = "no_picture"
-    """It answered with text where an image was asked for."""
+    """The answer is text instead of an image."""
 
 
 class BackendError(InterleaveError, RuntimeError):
@@ -125,25 +125,25 @@ class BackendError(InterleaveError, RuntimeError):
         self.transient = transient
         self.kind = kind
         self.status = status
-        """The HTTP status, where an answer had one that is no success."""
+        """HTTP status of a failed answer, if there was one."""
         self.retry_after = retry_after
-        """Seconds to wait that the backend asked for, if it did."""
+        """Seconds to wait, if the backend asked for a delay."""
 
 
 class OutOfMemory(BackendError):
-    """A device has too little memory for what was asked; less may fit."""
+    """A device has too little memory for the request. A smaller one may fit."""
 
 
 class ReplyError(InterleaveError, ValueError):
-    """A model answered, but not in the agreed form."""
+    """A model's reply is not in the required format."""
 
     def __init__(self, problem: str, *, reply: str = "", advice: str = "") -> None:
         super().__init__(problem)
         self.problem = problem
-        """In words for the model, which is asked again with them."""
+        """Problem as text for the model, which is asked again with it."""
         self.reply = reply
         self.advice = advice
-        """What the person who runs the model can do about it."""
+        """Advice for the person who runs the model."""
 
     def __str__(self) -> str:
         evidence = f" (the reply ended with {self.reply[-EVIDENCE_CHARACTERS:]!r})" if self.reply else ""
@@ -151,15 +151,15 @@ class ReplyError(InterleaveError, ValueError):
 
 
 class UnreadableLiteral(InterleaveError, ValueError):
-    """A stretch of a reply is not an object that can be read; the message says why."""
+    """A part of a reply is not a readable object. The message says why."""
 
 
 class LimitReached(InterleaveError):
-    """A limit set by the user ended the run in order."""
+    """A limit set by the user ended the run."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of an "unknown name" message: the known names, and the closest of them."""
+    """Return the end of an "unknown name" message: the known names and the closest of them."""
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -167,19 +167,19 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def add_advice(error: InterleaveError, advice: str) -> None:
-    """Add to the message of an error what else can be done about it."""
+    """Append advice to the message of an error."""
     error.args = (f"{error}. {advice}", *error.args[1:])
-    if isinstance(error, ImportError):  # it has its message twice
+    if isinstance(error, ImportError):  # `ImportError` stores its message twice
         error.msg = error.args[0]
 
 
 def class_and_message(error: Exception) -> str:
-    """The class and message of a foreign exception; the message may be empty."""
+    """Return the class and message of a foreign exception. The message may be empty."""
     return f"{type(error).__name__}: {error}" if str(error) else f"{type(error).__name__} without a message"
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, and the errors that led to it."""
+    """Yield an error and the errors that caused it."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -206,7 +206,7 @@ _LIMITS = {
 
 
 def problem_with(error: ErrorDetails) -> str:
-    """The problem without its location: `must be a whole number, not 'abc'`."""
+    """Return the problem without its location: `must be a whole number, not 'abc'`."""
     kind, context = error["type"], error.get("ctx", {})
     shown = f"{error['input']!r:.80}"
     if kind in _LIMITS:
@@ -222,7 +222,7 @@ def problem_with(error: ErrorDetails) -> str:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first problem, with its location."""
+    """Return the first problem with its location."""
     first = error.errors()[0]
     place = ".".join(str(piece) for piece in first["loc"])
     return f"{f'{place}: ' if place else ''}{problem_with(first)}"

@@ -1,4 +1,4 @@
-"""The events of a pipeline, in the order in which they happen."""
+"""Events of a pipeline, in the order in which they happen."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan is complete, and nothing has been drawn yet; or another chapter of it is."""
+    """The plan, or another chapter of it, is complete and not drawn yet."""
 
     plan: Plan
     drawn: int = 0
-    """The number of its steps that were planned before and are drawn."""
+    """Number of steps of earlier chapters, which are drawn."""
 
     @property
     def new_steps(self) -> tuple[PlanStep, ...]:
-        """The steps that are to be drawn now."""
+        """Steps to draw now."""
         return self.plan.steps[self.drawn :]
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """An image has been drawn; the critic has not seen it yet."""
+    """An image has been generated and not judged yet."""
 
     slot: Slot
     prompt: str
@@ -57,20 +57,20 @@ class Attempt:
 
 @dataclass(frozen=True)
 class StepFinished:
-    """A step is complete; `attempt` is the one to show, or None for a step of text only."""
+    """A step is complete. `attempt` is the one to show, `None` for a text-only step."""
 
     step: PlanStep
     attempt: Attempt | None
     chosen: bool = False
     """Whether a person chose the attempt."""
     before: tuple[Image, ...] = ()
-    """The image that the step was to change; none where it was drawn anew."""
+    """Image that the step edits. Empty if it was drawn from its scene."""
     references: Mapping[str, Image] = field(default_factory=dict)
-    """The reference images of the assets that it shows, by their names."""
+    """Reference images of the assets in the step, by name."""
 
     @property
     def forced(self) -> bool:
-        """Whether no attempt was accepted, and the best one is shown nevertheless."""
+        """Whether no attempt was accepted, so that the best one is shown."""
         return self.attempt is not None and not self.attempt.verdict.accepted and not self.chosen
 
 

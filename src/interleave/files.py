@@ -1,8 +1,8 @@
-"""Reading files that users name, and writing files that survive a crash.
+"""Read files that users name, and write files that survive a crash.
 
-A path from a user may name a pipe, a device, a folder, or a file of terabytes. Each is refused at once with
-an `OSError` whose `strerror` says why, so that callers report them like any file that cannot be read. Nothing
-is read without a bound. Files are written atomically: after a crash they are as before, or complete.
+A path from a user may name a pipe, a device, a folder, or a file of terabytes. Each is refused with an
+`OSError` whose `strerror` gives the reason, so that callers report it like any unreadable file. All reads are
+bounded. Writes are atomic: after a crash a file is unchanged or complete.
 """
 
 from __future__ import annotations
@@ -25,15 +25,20 @@ from typing import Any
 from interleave.errors import StorageError
 
 SETTINGS_BYTES = 4_000_000
-"""Enough for any file written by hand: a profile, a plan, a list of addresses."""
+"""Maximum size of a file written by hand: a profile, a plan, a list of addresses."""
 
 FilePath = str | os.PathLike[str]
 
 
+STANDARD_INPUT: dict[str, str] = {}
+"""The file that standard input was copied to, for "-", if a command reads it."""
+
+
 def open_regular(path: FilePath, *, most_bytes: int) -> BufferedReader:
-    """Open a regular file for reading; raises `OSError` for anything else, or for a larger file."""
+    """Open a regular file for reading. Raises `OSError` for anything else or for a larger file."""
     try:
-        # O_NONBLOCK: a named pipe must be refused, not waited for.
+        # O_NONBLOCK: refuse a named pipe instead of waiting for it.
+        path = STANDARD_INPUT.get(str(path), path)
         handle = os.open(path, os.O_RDONLY | _flags("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC"))
     except ValueError as error:  # a NUL, or text that cannot be a path
         raise OSError(errno.EINVAL, str(error)) from None
@@ -46,7 +51,7 @@ def open_regular(path: FilePath, *, most_bytes: int) -> BufferedReader:
 
 
 def read_bytes(path: FilePath, *, most_bytes: int) -> bytes:
-    """The bytes of a file; raises `OSError` where it cannot be read, or is larger."""
+    """Return the bytes of a file. Raises `OSError` if it cannot be read or is larger."""
     with open_regular(path, most_bytes=most_bytes) as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:  # it grew, or its size was reported as 0
@@ -55,13 +60,13 @@ def read_bytes(path: FilePath, *, most_bytes: int) -> bytes:
 
 
 def read_text(path: FilePath, *, most_bytes: int = SETTINGS_BYTES) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark; raises `OSError` or `UnicodeError`."""
+    """Return the text of a UTF-8 file, without its byte order mark. Raises `OSError` or `UnicodeError`."""
     text = read_bytes(path, most_bytes=most_bytes).decode("utf-8-sig")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text; raises only `TOMLDecodeError`."""
+    """Parse TOML. Raises only `TOMLDecodeError`."""
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -71,7 +76,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def read_lines(path: FilePath, *, most_bytes: int, most_in_a_line: int) -> Iterator[tuple[int, int, bytes]]:
-    """Number, offset and bytes of every line that is not blank; a longer line is cut just past the bound."""
+    """Yield number, offset and bytes of every non-blank line. Longer lines are cut just past the bound."""
     with open_regular(path, most_bytes=most_bytes) as file:
         offset = 0
         for number in count(1):
@@ -90,12 +95,12 @@ def read_lines(path: FilePath, *, most_bytes: int, most_in_a_line: int) -> Itera
 
 
 def why(error: Exception) -> str:
-    """The reason why a file cannot be read, without the error number and the path."""
+    """Return why a file cannot be read, without the error number and the path."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def _flags(*names: str) -> int:
-    """The flags of `os.open` among these that the platform has: Linux and macOS share most, Windows few."""
+    """Return those of the `os.open` flags that the platform has. Windows has few."""
     return functools.reduce(operator.or_, (getattr(os, name, 0) for name in names))
 
 
@@ -113,15 +118,15 @@ def _too_large(size: int, most_bytes: int) -> OSError:
 
 
 def remove_temporaries_of(folder: Path, name: str = "*") -> None:
-    """Remove the temporary files of one file; call it only as the only writer of that file."""
+    """Remove the temporary files of one file. The caller must be the only writer of that file."""
     for leftover in folder.glob(f".{name}.*.tmp"):
-        with suppress(OSError):  # it does no harm
+        with suppress(OSError):  # a leftover does no harm
             leftover.unlink()
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that after a crash it is absent, as it was before, or complete; it is then on disk."""
-    # several machines may write the same file at once, with processes of the same number
+    """Write and sync a file. After a crash it is absent, unchanged or complete."""
+    # several machines may write the same file concurrently, with equal process ids
     temporary = f"{path.parent}/.{path.name}.{secrets.token_hex(6)}.tmp"
     try:
         write_new(temporary, data)
@@ -136,7 +141,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def write_new(path: str, data: bytes) -> None:
-    """Write a file and put it on disk; its name is not."""
+    """Write and sync a file, but not its name in the folder."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _flags("O_CLOEXEC", "O_NOFOLLOW", "O_BINARY")
     file = os.open(path, flags, 0o644)
     try:
@@ -149,7 +154,7 @@ def write_new(path: str, data: bytes) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents; the name of each is on disk before anything is written into it."""
+    """Make a folder and its parents. Each name is synced before anything is written into the folder."""
     try:
         folder.mkdir()
     except FileNotFoundError:
@@ -165,13 +170,13 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Sync the names in a folder to disk."""
     if not hasattr(os, "O_DIRECTORY"):
         return  # Windows cannot open a folder
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except PermissionError:
-        return  # it can be written to and not read, and so cannot be synced
+        return  # a folder that can be written but not read cannot be synced
     except OSError as error:
         raise StorageError.at(folder, error) from error
     try:
@@ -184,8 +189,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_file(file: int, *, only_data: bool = False) -> None:
-    """Put an open file on disk; with `only_data` its times may stay behind, which is faster."""
-    if sys.platform == "darwin":  # fsync there ends at the drive's cache, and there is no fdatasync
+    """Sync an open file to disk. `only_data` skips its times, which is faster."""
+    if sys.platform == "darwin":  # fsync stops at the drive's cache, and there is no fdatasync
         import fcntl
 
         try:
@@ -201,8 +206,8 @@ def sync_file(file: int, *, only_data: bool = False) -> None:
 
 
 def allow_open_files(wanted: int) -> int:
-    """Raise the limit of open files, often 256 or 1,024, as far as the system allows; returns the limit."""
-    import resource  # Windows has none
+    """Raise the limit of open files, often 256 or 1,024, as far as the system allows. Returns it."""
+    import resource  # not on Windows
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     asked = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -210,13 +215,13 @@ def allow_open_files(wanted: int) -> int:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (asked, hard))
             return asked
-        except (OSError, ValueError):  # macOS says that there is no limit, and allows less
+        except (OSError, ValueError):  # macOS reports no limit but allows less
             asked //= 2
     return wanted if soft == resource.RLIM_INFINITY else soft
 
 
 def read_from(path: Path, start: int = 0) -> bytes:
-    """The bytes of a file from an offset on; only regular files are read, as a pipe may never end."""
+    """Return the bytes of a regular file from an offset on. A pipe may never end, so it is refused."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, "not a file")
     with open(path, "rb") as file:

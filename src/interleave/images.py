@@ -1,11 +1,11 @@
-"""Decoding and encoding of images: all image bytes from outside are read here, and all are written here.
+"""Decode and encode images. All image bytes from outside are read here, and all are written here.
 
-An image from outside (a user's file, a generator's reply) that is too large or of another format is refused
-by its header, before any pixel is decoded. Of a PNG or JPEG the decoder gets only the parts that make the
-image: metadata and endless scans cost time and memory, and show nothing. The result is always plain RGB:
-turned upright, transparency on white, metadata dropped, the first frame of an animation.
+An image from outside (a user's file, a generator's reply) that is too large or in another format is refused
+by its header, before decoding. The decoder of a PNG or JPEG receives only the parts that define the image,
+because metadata and endless scans cost time and memory. The result is always plain RGB: upright, transparency
+on white, without metadata, the first frame of an animation.
 
-Not detected: pixels missing from a JPEG that has its end marker. libjpeg silently paints them grey.
+Not detected: missing pixels in a JPEG with an end marker. libjpeg fills them with grey.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ MAX_SIDE = 8192
 MAX_PARTS = 100_000
 """Chunks of a PNG, or segments of a JPEG."""
 MAX_SCANS = 50
-"""Passes over a progressive JPEG: encoders make about ten, and 30 bytes can cost one of 10 ms."""
+"""Maximum passes over a progressive JPEG. Encoders make about ten, and 30 bytes can cost a pass of 10 ms."""
 MAX_EXIF_BYTES = 65_535
-"""As much as fits in a JPEG. Other formats can hold more, and reading that is unbounded."""
+"""Maximum EXIF size, as in JPEG. Other formats can hold more, and reading it is unbounded."""
 
 _DECODING = threading.Lock()
-"""Silencing warnings affects the whole process, so only one thread may do it at a time."""
+"""Lock for decoding, because silencing warnings affects the whole process."""
 
 _DIGESTS: dict[int, tuple[weakref.ref[Image.Image], str]] = {}
-"""Digests of images that no longer change, by identity; an entry lives as long as its image."""
+"""Digests of unchanging images, by identity. An entry lives as long as its image."""
 _LIMITS = f"at most {MAX_SIDE} a side and {MAX_PIXELS / 1e6:.0f} megapixels"
 _MAGIC = re.compile(rb"(?P<PNG>\x89PNG\r\n\x1a\n)|(?P<JPEG>\xff\xd8\xff)|(?P<WEBP>RIFF.{4}WEBP)", re.DOTALL)
 _OTHER_KINDS = {
@@ -59,15 +59,15 @@ _PNG_CHUNKS = (b"IHDR", b"PLTE", b"tRNS", b"eXIf", b"IDAT", b"IEND")
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PNG_RGB = 2
 _SUB_FILTER = b"\x01"
-"""The filter type of a row whose pixels are coded as differences from the pixel to the left."""
+"""Filter type of a row whose pixels are coded as differences from the pixel to the left."""
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _WHOLE = ((0, 0, 1, 1),)
 _ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
-"""The passes of an interlaced PNG: first column, first row, and the steps to the next ones."""
+"""Passes of an interlaced PNG: first column, first row, and the strides."""
 _JPEG_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
-"""The start of a segment, or the end of the image; not coded pixels, a restart or padding."""
+"""Start of a segment or end of the image, but not coded pixels, a restart or padding."""
 _JPEG_SEGMENTS = {*range(0xC0, 0xD0), 0xDA, 0xDB, 0xDD, 0xE0, 0xEE} - {0xC8}
-"""The frame, its tables and its scans; JFIF and Adobe, which define how colours are coded."""
+"""Segments of the frame, its tables and scans, and JFIF and Adobe, which define the colour coding."""
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -77,11 +77,11 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""The transposition that turns an image upright, by its EXIF orientation."""
+"""Transposition that turns an image upright, by EXIF orientation."""
 
 
 def read_image(path: str | os.PathLike[str]) -> Image.Image:
-    """Open a user's image file; raises `InputError` that names the file and the reason."""
+    """Return the image in a file. Raises `InputError` that names the file and the reason."""
     return decode_image(_read_regular_file(Path(path)), name=str(path))
 
 
@@ -92,9 +92,9 @@ def decode_image(
     max_bytes: int = MAX_BYTES,
     convert: Callable[[Image.Image], Image.Image] | None = None,
 ) -> Image.Image:
-    """Decode image bytes; raises `InputError` for what is damaged, too large or not an image.
+    """Decode image bytes. Raises `InputError` for data that is damaged, too large or not an image.
 
-    `convert` makes of it what is wanted: `as_rgb` by default.
+    `convert` converts the decoded image, by default with `as_rgb`.
     """
     if len(data) > max_bytes:
         raise InputError(
@@ -105,33 +105,33 @@ def decode_image(
     magic = _MAGIC.match(data)
     if not magic:
         raise InputError(
-            f"{name}: not a PNG, JPEG or WebP image (its contents are {_other_kind(data)}, "
-            "whatever its name says)"
+            f"{name}: not a PNG, JPEG or WebP image (the file contains {_other_kind(data)}, "
+            "whatever its name)"
         )
-    # Decoders raise almost anything on hostile bytes (struct.error, SyntaxError, …): here every failure means
-    # the same, that the bytes are not a usable image.
+    # Decoders raise almost any exception on hostile bytes (struct.error, SyntaxError, …). Every failure means
+    # that the bytes are not a usable image.
     try:
         with _DECODING, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the caps below are stricter than Pillow's bomb warning
+            warnings.simplefilter("ignore")  # the limits here are stricter than Pillow's bomb warning
             return _decode(data, str(magic.lastgroup), name, convert or as_rgb)
     except InputError:
         raise
     except Image.DecompressionBombError:
         raise InputError(f"{name}: the image is too large ({_LIMITS}): scale it down") from None
     except UnidentifiedImageError:
-        raise InputError(f"{name}: the image is damaged: its header makes no sense") from None
+        raise InputError(f"{name}: the image is damaged: its header is invalid") from None
     except Exception as error:
         reason = str(error) or type(error).__name__
         raise InputError(f"{name}: the image is damaged or cut off ({reason})") from error
 
 
 def too_large(size: tuple[int, int]) -> bool:
-    """Whether an image of this size is refused, from users and generators alike."""
+    """Return whether an image of this size is refused, from users and generators."""
     return max(size) > MAX_SIDE or size[0] * size[1] > MAX_PIXELS
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
-    """The image as plain RGB: transparency on white, 16-bit grey scaled to 8 bits, no metadata."""
+    """Return the image as plain RGB: transparency on white, 16-bit grey scaled to 8 bits, no metadata."""
     if image.mode.startswith("I"):
         image = _eight_bit_grey(image)
     if image.has_transparency_data:
@@ -144,16 +144,16 @@ def as_rgb(image: Image.Image) -> Image.Image:
 
 
 def transparency_as_mask(image: Image.Image) -> Image.Image:
-    """The transparency of an image as an RGB mask: white where it is transparent, black where it is not."""
+    """Return the transparency of an image as an RGB mask: transparent pixels are white, others black."""
     alpha = image.convert("RGBA").getchannel("A")
     return ImageChops.invert(alpha).convert("RGB")
 
 
 def encode_png(image: Image.Image, metadata: Mapping[str, str] | None = None) -> bytes:
-    """The image as PNG bytes, with this text as its only metadata.
+    """Return the image as PNG bytes with `metadata` as its only metadata.
 
-    Every row uses the Sub filter and the fastest compression. Trying all filters and compressing harder, as
-    Pillow does, takes three to ten times as long, for files that are at most a fifth smaller.
+    Every row uses the Sub filter and the fastest compression. Pillow's filter search and compression take
+    three to ten times as long, for files that are at most a fifth smaller.
     """
     plain = as_rgb(image)
     left = Image.new("RGB", plain.size)
@@ -177,7 +177,7 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def pixel_digest(image: Image.Image) -> str:
-    """A digest of the pixels, whatever file they came from and however that was compressed."""
+    """Return a digest of the pixels, independent of the file and its compression."""
     remembered = _DIGESTS.get(id(image))
     if remembered is not None and remembered[0]() is image:
         return remembered[1]
@@ -186,19 +186,19 @@ def pixel_digest(image: Image.Image) -> str:
 
 
 def remember_digest(image: Image.Image) -> Image.Image:
-    """Compute the digest of an image once; only for an image that is never changed again."""
+    """Cache the digest of an image that is never changed again, and return the image."""
     key = id(image)
     _DIGESTS[key] = weakref.ref(image, lambda _: _DIGESTS.pop(key, None)), pixel_digest(image)
     return image
 
 
 def white_canvas(size: tuple[int, int]) -> Image.Image:
-    """The "before" of an image that has no source."""
+    """Return a white image, which is the "before" of an image without a source."""
     return Image.new("RGB", size, "white")
 
 
 def side_by_side(images: Sequence[Image.Image]) -> Image.Image:
-    """One sheet of several images, all as high as the first, on white."""
+    """Return one image with all images side by side on white, scaled to the height of the first."""
     height, gap = images[0].height, max(1, images[0].height // 32)
     scaled = [
         image.resize((max(1, round(image.width * height / image.height)), height), Image.Resampling.LANCZOS)
@@ -213,12 +213,12 @@ def side_by_side(images: Sequence[Image.Image]) -> Image.Image:
 
 
 def fit_area(image: Image.Image, max_area: int) -> Image.Image:
-    """The image, scaled down if needed to at most `max_area` pixels, keeping its shape."""
+    """Return the image, scaled down to at most `max_area` pixels with the same aspect ratio."""
     area = image.width * image.height
     if area <= max_area:
         return image
     scale = (max_area / area) ** 0.5
-    # No side is less than 1, so of a very thin image the long side has to shrink more.
+    # No side is less than 1, so the long side of a very thin image shrinks more.
     width = min(max(1, int(image.width * scale)), max_area)
     height = min(max(1, int(image.height * scale)), max_area // width)
     return image.resize((width, height), Image.Resampling.LANCZOS)
@@ -252,7 +252,7 @@ def _decode(data: bytes, kind: str, name: str, convert: Callable[[Image.Image], 
 
 
 def _png_parts(data: bytes) -> list[bytes]:
-    """The signature, then the chunks that make the image. Pillow does not verify the checksum of pixels."""
+    """Return the signature and the chunks that define the image. Pillow does not check pixel checksums."""
     parts, at = [data[:8]], 8
     for _ in range(MAX_PARTS):
         chunk = data[at : at + 12 + int.from_bytes(data[at : at + 4])]
@@ -265,7 +265,7 @@ def _png_parts(data: bytes) -> list[bytes]:
         if zlib.crc32(chunk[4:-4]) != int.from_bytes(chunk[-4:]):
             raise ValueError(f"the checksum of {kind.decode()} is wrong")
         if (kind == b"IHDR") != (len(parts) == 1):
-            raise ValueError("it must have one header, before all else")
+            raise ValueError("it must begin with exactly one header")
         parts.append(chunk)
         if kind == b"IEND":
             return parts
@@ -273,7 +273,7 @@ def _png_parts(data: bytes) -> list[bytes]:
 
 
 def _refuse_missing_pixels(parts: list[bytes]) -> None:
-    """Refuse a pixel stream that is complete but too short: Pillow would leave the rest black."""
+    """Refuse a complete pixel stream that is too short. Pillow would leave the rest black."""
     width, height, depth, colour, _, _, interlaced = struct.unpack_from(">IIBBBBB", parts[1], 8)
     bits, needed = depth * _PNG_CHANNELS[colour], 0
     for left, top, right, down in _ADAM7 if interlaced else _WHOLE:
@@ -286,7 +286,7 @@ def _refuse_missing_pixels(parts: list[bytes]) -> None:
 
 
 def _scale_transparent_colour(png: Image.Image, depth: int) -> None:
-    """Pillow scales every level to 8 bits, except the one that means transparent."""
+    """Scale the transparent level to 8 bits, as Pillow scales all other levels."""
     key = png.info.get("transparency")
     if key is not None and png.mode == "L" and depth < 8:
         png.info["transparency"] = key * 255 // (2**depth - 1)
@@ -295,7 +295,7 @@ def _scale_transparent_colour(png: Image.Image, depth: int) -> None:
 
 
 def _jpeg_parts(data: bytes) -> list[bytes]:
-    """The start marker, the segments that make the image, the end marker; of EXIF only the first."""
+    """Return the start marker, the segments that define the image with the first EXIF, and the end marker."""
     parts, at, scans, has_exif = [data[:2]], 2, 0, False
     for _ in range(MAX_PARTS):
         found = _JPEG_MARKER.search(data, at)
@@ -328,13 +328,13 @@ def _upright(image: Image.Image) -> Image.Image:
         return image
     try:
         turn = _UPRIGHT.get(image.getexif().get(ExifTags.Base.Orientation, 1))
-    except Exception:  # EXIF is often damaged where the pixels are good
+    except Exception:  # EXIF is often damaged although the pixels are intact
         return image
     return image if turn is None else image.transpose(turn)
 
 
 def _eight_bit_grey(image: Image.Image) -> Image.Image:
-    """A 16-bit grey image scaled to 8 bits: convert() alone would clip."""
+    """Return a 16-bit grey image scaled to 8 bits. convert() alone would clip."""
     grey = image.convert("I").point(lambda level: level / 257 + 0.5).convert("L")
     if (key := image.info.get("transparency")) is not None:
         grey.info["transparency"] = round(key / 257)
@@ -343,6 +343,6 @@ def _eight_bit_grey(image: Image.Image) -> Image.Image:
 
 def _other_kind(data: bytes) -> str:
     if data[4:8] == b"ftyp":
-        return "HEIC, AVIF or a film"
+        return "HEIC, AVIF or a video"
     head = data[:256].lstrip().lower()
-    return next((kind for start, kind in _OTHER_KINDS.items() if head.startswith(start)), "of another kind")
+    return next((kind for start, kind in _OTHER_KINDS.items() if head.startswith(start)), "something else")

@@ -1,4 +1,4 @@
-"""Public names that are imported when they are first used: a stub beside the module lists them."""
+"""Public names that are imported on first use. The stub of a module lists them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interleave.moved import renamed
 
 
 def lazy_names(module: str, file: str) -> tuple[list[str], Callable[[str], Any]]:
-    """The names in the stub of a module, and the `__getattr__` that imports them."""
+    """Return the names in the stub of a module, and a `__getattr__` that imports them."""
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text("utf-8"))
     imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
     origins = {alias.name: node.module or "" for node in imports for alias in node.names}

@@ -1,4 +1,4 @@
-"""Locks on files and folders. The system releases them when a process ends, however it ends."""
+"""Locks on files and folders. The system releases them when a process ends, even after a crash."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ File = int | IO[Any]
 
 
 def has_locks() -> bool:
-    """Whether the platform can lock files."""
+    """Return whether the platform can lock files."""
     return fcntl is not None
 
 
 def require_locks() -> None:
-    """Raise `ConfigurationError` where the platform has no locks; call it before anything is loaded."""
+    """Raise `ConfigurationError` if the platform has no locks. Call this before loading models."""
     if not has_locks():
         raise ConfigurationError(
             "interleave runs on Linux and macOS: it locks run folders with fcntl, which this platform lacks. "
@@ -32,15 +32,15 @@ def require_locks() -> None:
 
 
 def open_lock_file(path: Path) -> int:
-    """Open a file that is there only to be locked; it is made where it is missing."""
+    """Open a lock file, creating it if it is missing."""
     require_locks()
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
 
 
 def lock(file: File, *, wait: bool = False) -> None:
-    """Lock out other processes; raises `BlockingIOError` where one holds it and we do not wait for it.
+    """Lock a file. Raises `BlockingIOError` if another process holds it and `wait` is false.
 
-    Raises any other `OSError` where the file system has no locks.
+    Raises another `OSError` if the file system has no locks.
     """
     require_locks()
     fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,7 +53,7 @@ def unlock(file: File) -> None:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds a file locked; never where there are no locks, as writers are refused there."""
+    """Return whether a process holds a lock on a file. Always false without locks, which writers require."""
     if fcntl is None:
         return False
     try:

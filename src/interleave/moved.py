@@ -1,4 +1,4 @@
-"""Old names of modules and of what they hold: they still work, with a warning, until 1.0."""
+"""Old names of modules and their contents. They work with a warning until 1.0."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ RENAMED = {
 
 
 def renamed(module: str, name: str) -> str | None:
-    """The name that replaced a public name of a module, with a warning; None where none did."""
+    """Warn and return the new name of a renamed public name. `None` if it was not renamed."""
     new = RENAMED.get(f"{module}.{name}")
     if new is not None:
         warnings.warn(f"{module}.{name} is now {module}.{new}", DeprecationWarning, stacklevel=3)
@@ -60,7 +60,7 @@ def renamed(module: str, name: str) -> str | None:
 
 
 def new_name(old: str) -> str | None:
-    """The name of a module now, where it, or a package that it was in, has moved."""
+    """Return the new name of a module that moved itself or with its package, else `None`."""
     parts = old.split(".")
     for length in range(len(parts), 1, -1):
         if (moved := MOVED.get(".".join(parts[:length]))) is not None:
@@ -69,7 +69,7 @@ def new_name(old: str) -> str | None:
 
 
 class MovedModules(MetaPathFinder, Loader):
-    """Imports the module that an old name stands for."""
+    """Importer of moved modules by their old names."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

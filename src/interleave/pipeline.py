@@ -1,10 +1,10 @@
 """Plan, draw, judge, redraw: the whole algorithm, on one page.
 
-A planner writes the whole plan. A frozen generator draws each step from the image before it. A critic sees
-the image before and after; when it rejects the image, the step is drawn again with the critic's prompt,
-always from the same sources. Steps follow each other, unless the plan says that they do not need each other.
-Limits, retries and the journal wrap the protocols used here; progress reads the events. Where a person has
-decided about a step, its take says so.
+A planner writes the whole plan. A frozen generator draws each step from the previous image. A critic sees
+the images before and after. If it rejects the new one, the step is redrawn with the critic's prompt, always
+from the same sources. Steps are drawn in order, unless the plan declares them independent.
+Limits, retries and the journal wrap the protocols used here. Progress reads the events. A person's decision
+about a step is in its take.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Take:
-    """How a step is drawn: as planned, or as a person decided."""
+    """How to draw a step: as planned, or as a person decided."""
 
     step: PlanStep
     seed: int
     chosen: Attempt | None = None
-    """The attempt to show; then nothing is drawn."""
+    """Attempt to show without drawing."""
     by_hand: bool = False
-    """Whether a person chose that attempt."""
+    """Whether a person chose the attempt."""
     number: Callable[[int, ImageRequest], int] = lambda turn, _: turn
-    """The number of an attempt among all of its step, from its turn in this take."""
-    anew: bool = False
-    """Whether it is drawn from the words for its whole scene."""
+    """Function that returns the number of an attempt within its step, from its turn in this take."""
+    from_scene: bool = False
+    """Whether to draw the step from the description of its whole scene."""
     most_sources: int | None = None
-    """The images that its generator takes, where it has one of its own."""
+    """Maximum sources of the step's generator, if it is not the run's."""
 
 
 async def interleave(
@@ -56,9 +56,9 @@ async def interleave(
     take_of: Callable[[PlanStep], Take] | None = None,
     may_begin: MayBegin = lambda needed: True,
 ) -> AsyncGenerator[Event]:
-    """Answer a request step by step; the events carry everything that happens.
+    """Answer a request step by step and yield an event for everything that happens.
 
-    Steps that do not need each other are drawn at once; those that may not begin are left out.
+    Independent steps are drawn concurrently. Steps that `may_begin` refuses are skipped.
     """
     images = images_of(request, rules, generator.capabilities)
 
@@ -82,12 +82,12 @@ async def interleave(
 async def draw_step(
     take: Take, images: SourceImages[Image], *, generator: ImageGenerator, critic: Critic, rules: Rules
 ) -> AsyncGenerator[Event]:
-    """Draw one step until the critic accepts it, and add the image to show to those so far."""
+    """Draw one step until the critic accepts it, and add the image to show to `images`."""
     step, best = take.step, take.chosen
     if step.prompt is None:
         yield StepFinished(step, None)
         return
-    start = images.start_of(step, most=take.most_sources, anew=take.anew)
+    start = images.start_of(step, most=take.most_sources, from_scene=take.from_scene)
     prompt = start.prompt
     for turn in range(1, rules.max_attempts + 1) if take.chosen is None else ():
         seed = attempt_seed(take.seed, Slot(step.number, turn))
@@ -107,16 +107,16 @@ async def draw_step(
 
 
 def attempt_seed(run_seed: int, slot: Slot) -> int:
-    """Retries differ, reruns agree."""
+    """Return the seed of an attempt: attempts differ, reruns are identical."""
     return derived_seed(run_seed, slot.step, slot.attempt)
 
 
 def derived_seed(seed: int, step: int, purpose: object) -> int:
-    """Another seed for a step, the same for the same purpose."""
+    """Return another seed for a step, the same for the same purpose."""
     digest = hashlib.sha256(f"{seed}/{step}/{purpose}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") >> 1  # 31 bits: what every backend takes as a seed
+    return int.from_bytes(digest[:4], "big") >> 1  # 31 bits: every backend accepts such a seed
 
 
 def next_prompt(planned: str, prompt: str, verdict: Verdict) -> str:
-    """The critic's prompt; the planned one where it refused without naming another; else the same again."""
+    """Return the critic's prompt, else the planned one; after an unreadable verdict, the same prompt."""
     return prompt if verdict.outcome is Outcome.UNREADABLE else verdict.refined_prompt or planned

@@ -1,6 +1,6 @@
-"""What packages and rooms build on beside the names of `interleave`; `plugin.pyi` lists it.
+"""Stable names for packages and rooms, besides those of `interleave`. `plugin.pyi` lists them.
 
-Everything else may change from one version to the next. docs/reference/plugin.md says what each name is for.
+All other names may change between versions. docs/reference/plugin.md describes each name.
 """
 
 from interleave.lazy_names import lazy_names

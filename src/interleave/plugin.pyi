@@ -1,4 +1,4 @@
-# What packages and rooms build on beside the names of `interleave`; docs/reference/plugin.md describes each.
+# Stable names for packages and rooms, besides those of `interleave`. docs/reference/plugin.md describes each.
 
 # Values
 from interleave.config.run_config import Limits as Limits, RoleConfig as RoleConfig, RunConfig as RunConfig
@@ -43,7 +43,7 @@ from interleave.cli.run_command import (
 from interleave.cli.batch_progress import progress_bar as progress_bar
 from interleave.cli.streams import say as say
 
-# Parts of the core, used by name: `runs.read_journal`. The stub of a package lists what it offers.
+# Parts of the core, used by name: `runs.read_journal`. The stub of a package lists its names.
 from interleave import (
     agents as agents,
     backends as backends,

@@ -1,6 +1,6 @@
-"""Removes the API keys of this process from every text before it is stored or shown.
+"""Remove the API keys of this process from every text before it is stored or shown.
 
-A key is registered here when it is read from the environment. Everything that a model or a server says passes
+A key is registered here when it is read from the environment. Every text of a model or a server passes
 through `redacted` before it reaches a journal, a page, an error, a log or the terminal, so that a server that
 echoes its key cannot leak it into a folder that is shared later.
 """
@@ -25,33 +25,33 @@ Model = TypeVar("Model", bound="BaseModel")
 
 REDACTED = "[key]"
 LEAST_CHARACTERS = 12
-"""Shorter values are placeholders such as `EMPTY` or `anything`, which a reply may contain as words."""
+"""Minimum length of a key. Shorter values are placeholders such as `EMPTY`, which are words in replies."""
 ENDS = 8
-"""Servers often echo the first or last letters of a key: in a message, this many are enough to redact."""
+"""Letters at the start or end of a key that are redacted in messages, because servers echo them."""
 
 _SECRET_NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)S?$", re.IGNORECASE)
 _SECRETS: dict[str, str] = {}
-"""Every key in use, and the environment variable it came from."""
+"""Keys in use, and the environment variables they came from."""
 
 
 def keep_secret(secret: str, variable: str) -> None:
-    """Redact this value from now on."""
+    """Register a value to redact."""
     if len(secret) >= ENDS:
         _SECRETS[secret] = variable
 
 
 def keep_environment_secret() -> None:
-    """Keep secret the value of every environment variable that is named like a key, token or password."""
+    """Register the value of every environment variable that is named like a key, token or password."""
     for variable, value in os.environ.items():
-        if _SECRET_NAMES.search(variable) and not os.path.exists(value):  # the path of a key file is no key
+        if _SECRET_NAMES.search(variable) and not os.path.exists(value):  # skip paths of key files
             keep_secret(value, variable)
 
 
 def redacted(text: str, *, message: bool = False) -> str:
-    """The text without the keys in use, plain or encoded.
+    """Return the text without the keys in use, plain or encoded.
 
-    From a message for people, short keys are removed too, and the beginnings and ends of long ones; in the
-    text of a model these may be words.
+    With `message`, also remove short keys and the beginnings and ends of long ones. In the text of a model
+    these may be words.
     """
     for secret in _SECRETS:
         if message or len(secret) >= LEAST_CHARACTERS:
@@ -62,7 +62,7 @@ def redacted(text: str, *, message: bool = False) -> str:
 
 
 def redacted_model(model: Model) -> Model:
-    """The same for every text in a pydantic model; the model itself where nothing is redacted."""
+    """Redact every text in a pydantic model. Returns the model itself if nothing changes."""
     if not _SECRETS:
         return model
     written = model.model_dump_json()
@@ -71,13 +71,13 @@ def redacted_model(model: Model) -> Model:
 
 
 def secret_in(text: str) -> str | None:
-    """The environment variable of a key that this text contains, if it contains one."""
+    """Return the environment variable of a key that the text contains, else `None`."""
     long_enough = (secret for secret in _SECRETS if len(secret) >= LEAST_CHARACTERS)
     return next((_SECRETS[secret] for secret in long_enough if _without(secret, text) != text), None)
 
 
 class RedactingFormatter(logging.Formatter):
-    """Log lines without keys, tracebacks of libraries included."""
+    """Formatter that removes keys from log lines, including tracebacks of libraries."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record), message=True)
@@ -85,9 +85,9 @@ class RedactingFormatter(logging.Formatter):
 
 @contextmanager
 def redacted_logging(form: str | logging.Formatter) -> Iterator[None]:
-    """Meanwhile everything that any library logs goes to standard error in this form, without keys.
+    """Send all log records to standard error in this format, without keys, for the duration of the context.
 
-    A formatter of one's own removes the keys itself.
+    A custom formatter must remove the keys itself.
     """
     root, handler = logging.getLogger(), logging.StreamHandler()
     handler.setFormatter(RedactingFormatter(form) if isinstance(form, str) else form)
@@ -107,7 +107,7 @@ def _without(secret: str, text: str) -> str:
 
 @cache
 def _forms(secret: str) -> tuple[str, ...]:
-    """A secret as it is, and as URLs, JSON and base64 encode it; longest first."""
+    """Return a secret and its URL, JSON and base64 encodings, longest first."""
     plain = secret.encode()
     once = base64.b64encode(plain).decode()
     forms = {
@@ -116,7 +116,7 @@ def _forms(secret: str) -> tuple[str, ...]:
         json.dumps(secret)[1:-1],
         base64.b64encode(once.encode()).decode(),
     }
-    for place in range(3):  # inside a longer text, its base64 depends on its offset modulo 3
+    for place in range(3):  # within a longer text, base64 depends on the offset modulo 3
         forms |= {_in_base64(plain, place), _in_base64(plain, place).translate(_URL_SAFE)}
     return tuple(sorted(forms, key=len, reverse=True))
 
@@ -125,7 +125,7 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def _in_base64(secret: bytes, place: int) -> str:
-    """The base64 of a secret at this offset, without the letters that also encode its neighbours."""
+    """Return the base64 of a secret at this offset, without the letters that also encode its neighbours."""
     encoded = base64.b64encode(bytes(place) + secret).decode()
     first = -(-8 * place // 6)
     last = (place + len(secret)) * 8 // 6
@@ -133,7 +133,7 @@ def _in_base64(secret: bytes, place: int) -> str:
 
 
 def _without_ends(secret: str, text: str) -> str:
-    """The text without prefixes and suffixes of the secret of at least ENDS letters."""
+    """Return the text without prefixes and suffixes of the secret of at least ENDS letters."""
     for wanted, backwards in ((secret, False), (secret[::-1], True)):
         seen = text[::-1] if backwards else text
         mark = REDACTED[::-1] if backwards else REDACTED

@@ -1,8 +1,8 @@
-"""Which steps of a plan come after which; each begins as soon as the steps that it needs are finished.
+"""Dependencies between steps: each step begins as soon as the steps that it needs are finished.
 
-Events come as they happen. A step goes on only when its last event has been taken, so what is journalled is
-on disk before the step's next call. When a step fails, no other one begins; those under way are finished, and
-nothing that they draw is lost. How many calls are made at once is the backends' affair.
+Events are yielded as they happen. A step continues only after its last event is consumed, so that the event
+is journalled on disk before the step's next call. If a step fails, no other one begins, running ones finish
+and their images are kept. The backends limit concurrent calls.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from interleave.events import Event
 from interleave.types import Plan, PlanStep
 
 Needs = Mapping[int, frozenset[int]]
-"""The steps that must be finished before each step begins, by its number."""
+"""Steps that must finish before each step begins, by its number."""
 
 
 def named_needs(plan: Plan) -> dict[int, tuple[int, ...]]:
-    """The steps that each step comes after, in the plan's words: without any, the step before it."""
+    """Return the steps that each step needs according to the plan, by default the previous one."""
     first = plan.steps[0].number
     return {step.number: _named(step, first) for step in plan.steps}
 
@@ -31,7 +31,7 @@ def _named(step: PlanStep, first: int) -> tuple[int, ...]:
 
 
 def parents_of(plan: Plan) -> dict[int, tuple[int, ...]]:
-    """The steps with images that each step comes after; a step of text passes on those that it has."""
+    """Return the steps with images that each step needs. Text-only steps pass on their own needs."""
     parents: dict[int, tuple[int, ...]] = {}
     drawn = {step.number for step in plan.steps if step.prompt is not None}
     for number, named in named_needs(plan).items():
@@ -41,7 +41,7 @@ def parents_of(plan: Plan) -> dict[int, tuple[int, ...]]:
 
 
 def ancestors_of(plan: Plan) -> dict[int, frozenset[int]]:
-    """The steps with images that each step comes after, directly or through others."""
+    """Return the steps with images that each step needs, directly or indirectly."""
     parents, found = parents_of(plan), dict[int, frozenset[int]]()
     for number, direct in parents.items():
         found[number] = frozenset(direct).union(*(found[each] for each in direct))
@@ -49,7 +49,7 @@ def ancestors_of(plan: Plan) -> dict[int, frozenset[int]]:
 
 
 def roots_of(plan: Plan) -> dict[int, int]:
-    """The step with which the line of images that each step belongs to begins."""
+    """Return the first step of the chain of images that each step belongs to."""
     roots: dict[int, int] = {}
     for number, direct in parents_of(plan).items():
         roots[number] = roots[direct[-1]] if direct else number
@@ -57,10 +57,10 @@ def roots_of(plan: Plan) -> dict[int, int]:
 
 
 def in_line(needs: Needs) -> dict[int, frozenset[int]]:
-    """The same needs, with all steps that hang together one after another.
+    """Return the needs with all connected steps in sequence.
 
-    A run that may go back to an earlier step needs it: another step must not have been drawn over an image
-    that is drawn again.
+    A run that may return to an earlier step requires this: no other step may start from an image that is
+    redrawn.
     """
     part = {number: number for number in needs}
 
@@ -83,26 +83,26 @@ def in_line(needs: Needs) -> dict[int, frozenset[int]]:
 
 
 MOST_AT_ONCE = 32
-"""Steps under way: each holds images in memory."""
+"""Maximum concurrent steps. Each holds images in memory."""
 
 Draw = Callable[[PlanStep], AsyncGenerator[Event]]
 MayBegin = Callable[[frozenset[int]], bool]
-"""Whether a step that needs these steps may begin now."""
+"""Function that returns whether a step with these needs may begin now."""
 
 
 async def as_needed(
     steps: Sequence[PlanStep], needs: Needs, draw: Draw, may_begin: MayBegin = lambda needed: True
 ) -> AsyncGenerator[Event]:
-    """The events of all steps; a step that may not begin waits, and where nothing goes on it is left out."""
+    """Yield the events of all steps. A step that may not begin waits; it is skipped if no step runs."""
     work = _Work(draw)
     waiting = {step.number: step for step in steps}
     try:
         while True:
             for number in list(waiting):
-                is_free = not any(each in waiting or each in work.under_way for each in needs[number])
+                is_free = not any(each in waiting or each in work.running for each in needs[number])
                 if is_free and work.has_room and may_begin(needs[number]):
                     work.begin(waiting.pop(number))
-            if not work.under_way:
+            if not work.running:
                 break
             for event in await work.next_events():
                 yield event
@@ -113,37 +113,37 @@ async def as_needed(
 
 
 class _Work:
-    """The steps under way."""
+    """The running steps."""
 
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
-        self.under_way: dict[int, AsyncGenerator[Event]] = {}
+        self.running: dict[int, AsyncGenerator[Event]] = {}
         self.failures: dict[int, Exception] = {}
         self._tasks: dict[int, asyncio.Task[Event | None]] = {}
 
     @property
     def has_room(self) -> bool:
-        return not self.failures and len(self.under_way) < MOST_AT_ONCE
+        return not self.failures and len(self.running) < MOST_AT_ONCE
 
     def begin(self, step: PlanStep) -> None:
-        self.under_way[step.number] = self._draw(step)
+        self.running[step.number] = self._draw(step)
 
     async def next_events(self) -> list[Event]:
-        """What happens next; steps that have ended are no longer under way."""
-        if len(self.under_way) == 1 and not self._tasks:  # a plain chain needs no tasks
-            [(number, steps)] = self.under_way.items()
+        """Return the next events, and remove finished steps."""
+        if len(self.running) == 1 and not self._tasks:  # a plain chain needs no tasks
+            [(number, steps)] = self.running.items()
             with suppress(StopAsyncIteration):
                 return [await anext(steps)]
-            del self.under_way[number]
+            del self.running[number]
             return []
-        for number in self.under_way.keys() - self._tasks.keys():
+        for number in self.running.keys() - self._tasks.keys():
             self._tasks[number] = asyncio.create_task(self._next(number))
         await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
         done = sorted(number for number, task in self._tasks.items() if task.done())
         return [event for number in done if (event := await self._result(number)) is not None]
 
     async def _next(self, number: int) -> Event | None:
-        return await anext(self.under_way[number], None)
+        return await anext(self.running[number], None)
 
     async def _result(self, number: int) -> Event | None:
         try:
@@ -152,13 +152,13 @@ class _Work:
             self.failures[number] = failure
             event = None
         if event is None:
-            del self.under_way[number]
+            del self.running[number]
         return event
 
     async def stop(self) -> None:
-        """End what is under way; where all went well nothing is."""
+        """Cancel the running steps, if any."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        for steps in self.under_way.values():
+        for steps in self.running.values():
             await steps.aclose()

@@ -1,9 +1,9 @@
-"""What a step is drawn from: the images it starts from, within what the generator can take, and its words.
+"""Source images and prompt of each step, within the capabilities of the generator.
 
-Without assets and anchors a step starts from the image before it, or from the whole history. A step that
-shows assets is also given their reference images and the first image, as far as the generator takes so
-many, and its prompt carries their descriptions. Where images are drawn anew every few steps, such a step
-starts from its assets alone and is told the whole scene.
+Without assets and anchors, a step starts from the previous image or from the whole history. A step with
+assets also gets their reference images and the first image, up to the generator's limit, and its prompt
+includes their descriptions. A step that is drawn from its scene starts from its assets only, and its prompt
+describes the whole scene.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Start(Generic[T]):
-    """What the attempts of a step are drawn from."""
+    """Source images and prompt of a step's attempts."""
 
     prompt: str
     sources: tuple[T, ...]
-    """Oldest first; none means text-to-image."""
+    """Oldest first. Empty means text-to-image."""
     before: tuple[T, ...]
-    """The image that the step changes, for the critic; none where it is drawn anew."""
+    """Image that the step edits, for the critic. Empty if it is drawn from its scene."""
     references: Mapping[str, T] = field(default_factory=dict)
-    """The images of the assets that it shows, by their names."""
+    """Images of the assets in the step, by name."""
 
 
 class SourceImages(Generic[T]):
-    """The images so far, or their names, and what each step starts from."""
+    """Images so far, or their names, and the sources of each step."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class SourceImages(Generic[T]):
         self._first_drawn: int | None = None
         self._by_step: dict[int, T] = {}
         self._uses: Counter[int] = Counter()
-        """How many steps still start from the image of each step; one more where it may always be used."""
+        """Number of remaining steps that start from each image, plus one if it may always be used."""
         self._rule = rule
         self._capabilities = capabilities
         self._given_assets = {name.lower(): image for name, image in (assets or {}).items()}
@@ -68,11 +68,11 @@ class SourceImages(Generic[T]):
         self._sheet_of = sheet_of
         self._added: set[int] = set()
         self._chains: dict[int, tuple[int, ...]] = {}
-        """The steps whose images each step starts from by the run's rule, oldest first."""
+        """Steps whose images each step starts from by the run's rule, oldest first."""
         self._anchored: set[int] = set()
 
     def add(self, step: int, image: T) -> None:
-        """Add the image of a step; images that no later step can start from are dropped."""
+        """Add the image of a step, and drop images that no later step starts from."""
         self._by_step[step] = image
         self._added.add(step)
         if step == self._first_drawn and not self._given:
@@ -82,15 +82,15 @@ class SourceImages(Generic[T]):
             if self._uses[number] <= 0:
                 self._by_step.pop(number, None)
 
-    def start_of(self, step: PlanStep, *, most: int | None = None, anew: bool = False) -> Start[T]:
-        """What a step of the plan is drawn from; it has a prompt.
+    def start_of(self, step: PlanStep, *, most: int | None = None, from_scene: bool = False) -> Start[T]:
+        """Return the sources and prompt of a step that has a prompt.
 
-        `most` images are taken by a generator of its own, and `anew` it is drawn from its scene.
+        `most` is the limit of the step's generator. With `from_scene` the step is drawn from its scene.
         """
         most = self._capabilities.max_sources if most is None else min(most, self._capabilities.max_sources)
         bound = bound_assets(step, self._assets)
         shown = self._shown(bound, step.number)
-        if (anew or step.number in self._anchored) and step.scene is not None:
+        if (from_scene or step.number in self._anchored) and step.scene is not None:
             return Start(with_descriptions(step.scene, bound), self._references(shown, most), (), shown)
         sources = self.sources_of(step, most)
         before = sources[-1:]
@@ -99,7 +99,7 @@ class SourceImages(Generic[T]):
         return Start(with_descriptions(step.prompt or "", bound), sources, before, shown)
 
     def sources_of(self, step: PlanStep, most: int) -> tuple[T, ...]:
-        """The images to start from without those of assets, oldest first; none means text-to-image."""
+        """Return the sources without images of assets, oldest first. Empty means text-to-image."""
         if step.sources is not None:
             return tuple(self._by_step[number] for number in step.sources)
         chain = tuple(self._by_step[number] for number in self._chains[step.number])
@@ -107,7 +107,7 @@ class SourceImages(Generic[T]):
         return (*self._given, *chain)[-wanted:] if wanted else ()
 
     def _with_references(self, sources: tuple[T, ...], shown: Mapping[str, T], most: int) -> tuple[T, ...]:
-        """The sources, led by images of assets and the first image as far as there is room."""
+        """Return the sources after as many images of assets, and the first image, as fit."""
         if not sources:
             return self._references(shown, most)
         first = () if self._first is None else (self._first,)
@@ -118,7 +118,7 @@ class SourceImages(Generic[T]):
         return (*reversed(more[: max(most - len(sources), 0)]), *sources)
 
     def _references(self, shown: Mapping[str, T], most: int) -> tuple[T, ...]:
-        """The images of assets alone; for a generator that takes fewer, one sheet of them."""
+        """Return the images of assets only, combined on one sheet if the generator takes one image."""
         images = _each_once(shown.values())
         if len(images) <= most:
             return tuple(images)
@@ -127,7 +127,7 @@ class SourceImages(Generic[T]):
         return tuple(images[:most])
 
     def _shown(self, bound: Sequence[Asset], number: int) -> dict[str, T]:
-        """The reference images of these assets that exist before a step."""
+        """Return the reference images of these assets that exist before a step."""
         images = {
             asset.name: self._given_assets.get(asset.name.lower())
             if asset.step is None
@@ -137,9 +137,9 @@ class SourceImages(Generic[T]):
         return {name: image for name, image in images.items() if image is not None}
 
     def check_plan(self, plan: Plan) -> None:
-        """Note which images the plan refers to, and refuse a plan that this generator cannot draw.
+        """Record the images that a plan refers to. Raises for a plan that this generator cannot draw.
 
-        A plan in chapters is checked again with each of them.
+        A plan in chapters is checked again with each chapter.
         """
         self._assets = (*plan.assets, *_only_given(self._given_assets, plan.assets))
         self._first_drawn = next((step.number for step in plan.steps if step.prompt is not None), None)
@@ -153,8 +153,8 @@ class SourceImages(Generic[T]):
             from_nothing = not named and (step.sources is not None or not has_source)
             if from_nothing and not self._capabilities.text_to_image:
                 raise ConfigurationError(
-                    f"step {step.number} has no image to start from, and this generator only edits: "
-                    "give one with --image, or use a generator that draws from text"
+                    f"step {step.number} has no source image, and this generator only edits: "
+                    "add an image to the request, or use a generator that draws from text"
                 )
             if named > most or (most == 0 and not from_nothing):
                 raise ConfigurationError(
@@ -164,19 +164,19 @@ class SourceImages(Generic[T]):
                 )
 
     def _count_uses(self, plan: Plan) -> None:
-        """Count how often each image is still started from, and drop those that never are.
+        """Count the remaining uses of each image, and drop images without any.
 
-        Another chapter may start from any image of the one before it.
+        Another chapter may start from any image of the previous one.
         """
         left = [step for step in plan.steps if step.prompt is not None and step.number not in self._added]
         kept = {number for step in left for number in step.sources or ()}
         kept |= {asset.step for asset in plan.assets if asset.step is not None}
-        kept |= self._used_by_another_chapter(plan) if plan.goes_on else set()
+        kept |= self._used_by_another_chapter(plan) if plan.is_unfinished else set()
         self._uses = Counter(number for step in left for number in self._chains[step.number]) + Counter(kept)
         self._by_step = {step: image for step, image in self._by_step.items() if self._uses[step]}
 
     def _used_by_another_chapter(self, plan: Plan) -> set[int]:
-        """The steps whose images a chapter that is not planned yet may start from."""
+        """Return the steps whose images an unplanned chapter may start from."""
         every = self._rule is SourceRule.HISTORY or plan.chapter is None
         first = 0 if every or plan.chapter is None else plan.chapter.first
         latest = [step.number for step in plan.steps if step.number >= first]
@@ -184,12 +184,12 @@ class SourceImages(Generic[T]):
 
     @property
     def latest(self) -> tuple[T, ...]:
-        """The image of the last step that has one, or the user's own last one."""
+        """Image of the last step that has one, else the user's last image."""
         last = max(self._by_step, default=None)
         return self._given[-1:] if last is None else (self._by_step[last],)
 
     def needs_of(self, plan: Plan) -> dict[int, frozenset[int]]:
-        """The steps that must be finished before each step of a checked plan begins."""
+        """Return the steps that must finish before each step of a checked plan begins."""
         named = named_needs(plan)
         needs: dict[int, frozenset[int]] = {}
         for step in plan.steps:
@@ -202,7 +202,7 @@ class SourceImages(Generic[T]):
 
 
 def images_of(request: Request, rules: Rules, capabilities: GeneratorCapabilities) -> SourceImages[Image]:
-    """The images of a run that begins."""
+    """Return the images of a new run."""
     return SourceImages(
         request.images,
         rules.sources,
@@ -214,16 +214,16 @@ def images_of(request: Request, rules: Rules, capabilities: GeneratorCapabilitie
 
 
 def chains_of(plan: Plan, rule: SourceRule) -> dict[int, tuple[int, ...]]:
-    """The steps whose images each step starts from where it names no sources, oldest first."""
+    """Return the steps whose images each step starts from by default, oldest first."""
     if rule is SourceRule.HISTORY:
         return {number: tuple(sorted(found)) for number, found in ancestors_of(plan).items()}
     return {number: parents[-1:] for number, parents in parents_of(plan).items()}
 
 
 def anchored_steps(plan: Plan, every: int | None) -> set[int]:
-    """The steps that are drawn anew from their scene: one after every so many of a chain.
+    """Return the steps that are drawn from their scene: one after every `every` steps of a chain.
 
-    A step that names its sources is drawn from those, and counts as a new beginning.
+    A step that names its sources is drawn from those and starts a new count.
     """
     anchored: set[int] = set()
     if every is None:
@@ -241,7 +241,7 @@ def anchored_steps(plan: Plan, every: int | None) -> set[int]:
 
 
 def bound_assets(step: PlanStep, assets: Sequence[Asset]) -> tuple[Asset, ...]:
-    """The assets that a step shows: those that it names as such, else those that its texts name."""
+    """Return the assets of a step: those in its `assets`, else those that its texts name."""
     if step.assets is not None:
         wanted = {name.lower() for name in step.assets}
         return tuple(asset for asset in assets if asset.name.lower() in wanted)
@@ -252,7 +252,7 @@ def bound_assets(step: PlanStep, assets: Sequence[Asset]) -> tuple[Asset, ...]:
 
 
 def with_descriptions(prompt: str, assets: Sequence[Asset]) -> str:
-    """A prompt with the fixed descriptions of the assets that it shows, where it does not have them."""
+    """Return a prompt with the descriptions of its assets, unless it includes them."""
     said = [
         f"{asset.name}: {asset.description.strip().rstrip('.')}."
         for asset in assets
@@ -270,11 +270,11 @@ def steps_that_follow(
     number: int,
     *,
     anchor_every: int | None = None,
-    anew: Collection[int] = (),
+    from_scene: Collection[int] = (),
 ) -> set[int]:
-    """The later steps whose images depend on the image of this one, directly or through others."""
+    """Return the later steps whose images depend on this one, directly or indirectly."""
     follow: set[int] = set()
-    anchored, chains = anchored_steps(plan, anchor_every) | set(anew), chains_of(plan, rule)
+    anchored, chains = anchored_steps(plan, anchor_every) | set(from_scene), chains_of(plan, rule)
     reference = {asset.name.lower(): asset.step for asset in plan.assets if asset.step is not None}
     first = next((step.number for step in plan.steps if step.prompt is not None), None)
     for step in (step for step in plan.steps if step.prompt is not None):
@@ -302,7 +302,7 @@ def _each_once(images: Iterable[T]) -> list[T]:
 
 
 def _only_given(given: Mapping[str, object], planned: Sequence[Asset]) -> list[Asset]:
-    """Assets that the user gave and the planner did not name: bound by their names alone."""
+    """Return assets of the user that the planner did not name. They are bound by name only."""
     known = {asset.name.lower() for asset in planned}
     return [Asset(name=name) for name in given if name not in known]
 

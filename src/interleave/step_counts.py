@@ -1,9 +1,9 @@
-"""The number of steps that a request asks for, read only where the wording is unambiguous.
+"""Number of steps that a request asks for, if the wording is unambiguous.
 
-The planner sees the request in any case; a number read wrongly would refuse its correct plan. So "in four
-pictures" counts, and "a room with four pictures" or "a staircase with twelve steps" does not; nor does a
-range ("3 to 5 steps"), a wish ("in four, if possible"), or a number of pictures beside something else that is
-asked for ("one image of the whole, and then a step-by-step guide").
+The planner receives the request in any case, and a misread number would refuse its correct plan. So "in four
+pictures" counts, but "a room with four pictures" and "a staircase with twelve steps" do not. Nor does a range
+("3 to 5 steps"), a wish ("in four, if possible"), or a number of images with another thing requested ("one
+image of the whole, and then a step-by-step guide").
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ _NOT_MEANT = re.compile(
     r"(?:\b(?:ideally|preferably|perhaps|maybe|possibly|not|never|without|instead\s+of|rather\s+than)|n['’]t)"
     r"[\s,]{1,3}\Z"
 )
-"""What makes of a number after it a wish or a denial."""
+"""Words that make the number after them a wish or a denial."""
 _BOUNDED = re.compile(
     r"(?:\b(?:to|or|and|than|least|most|about|around|roughly|nearly|almost|over|under|between)\s{1,3}"
     r"|[-–—~<>≤≥≈]\s{0,3})\Z"
 )
-"""What makes of a number after it a bound or the end of a range."""
+"""Words that make the number after them a bound or the end of a range."""
 _UNSURE = re.compile(
     r"\s+(?:if\s+(?:possible|you\s+can)|(?:that\s+)?(?:i|you|we)\b|above\b|below\b|attached\b|given\b"
     r"|(?:hanging\s+)?(?:on|onto|behind|beside|over)\s+(?:the|an?|my|his|her|their|its)\b)"
 )
-"""What makes of pictures before it a wish, pictures that are there already, or things in a picture."""
+"""Words that make the images before them a wish, existing images, or things in an image."""
 _AS_MATERIAL = re.compile(r"\s+(?:as|from|taken)\b")
 _MORE_IS_ASKED = re.compile(
     r"\b(?:(?:then|followed\s+by|after\s+that|afterwards)[\s,]+"
@@ -89,22 +89,22 @@ _MORE_IS_ASKED = re.compile(
     r"|afterwards|in\s+addition)[\s,]+(?:to\s+)?(?:(?:the|an?|another|one|some|its|my)\s+)(?:[\w-]+\s+){0,3}?"
     rf"(?:{_PICTURES}|{_INSTRUCTIONS}|{_DOCUMENT}))\b"
 )
-"""A further thing that is asked for."""
+"""Another requested thing."""
 _INSTRUCTIONS_AND = re.compile(rf"\b{_INSTRUCTIONS}\b[^.!?\n]{{0,80}}\b(?:and|then|also|plus)[\s,]+\Z")
 _MENTIONED = re.compile(
     rf"(?<![-\w.,/]){_NUMBER}\s+(?:{_LOOKS}\s+){{0,8}}(?:{_PICTURES}|{_PARTS}){_NOT_A_SHARE}"
 )
 _GIVEN = re.compile(r"\b(?:these|those|the|my|your|our|all|this|both)\s+\Z")
 _WINDOW = 160
-"""Characters before and after a number that are looked at."""
+"""Characters to examine before and after a number."""
 _ANY_NUMBER = re.compile(rf"(?<![\w.,]){_NUMBER}(?![\w]|[.,]\d)")
 _YEARS = range(1900, 2100)
 
 
 def asking_text(texts: Sequence[str | None]) -> str:
-    """The text that says what is asked for: that after the last picture, all of it where there is none.
+    """Return the text with the request: the text after the last image, or all text if there is none.
 
-    In `texts` a picture is None.
+    In `texts` an image is `None`.
     """
     last = len(texts) - texts[::-1].index(None) if None in texts else 0
     after_pictures = "\n".join(text for text in texts[last:] if text)
@@ -112,7 +112,7 @@ def asking_text(texts: Sequence[str | None]) -> str:
 
 
 def named_step_count(text: str) -> int | None:
-    """The number of steps a request names ("in four pictures"), or None when it names none or several."""
+    """Return the number of steps a request names ("in four pictures"). `None` if it names none or several."""
     folded = text.casefold()
     matches = [match for pattern in _NAMED for match in pattern.finditer(folded)]
     counts = {_value(match.group(1)) for match in matches}
@@ -123,7 +123,7 @@ def named_step_count(text: str) -> int | None:
 
 
 def _is_doubtful(text: str, match: re.Match[str]) -> bool:
-    """Whether what stands around a number leaves open how many steps are asked for."""
+    """Return whether the context of a number makes the requested number of steps uncertain."""
     before = text[max(0, match.start() - _WINDOW) : match.start()]
     after = text[match.end() : match.end() + _WINDOW]
     asks = match.start() < match.start(1)  # "show 4 pictures", not "4-panel comic"
@@ -137,21 +137,21 @@ def _is_doubtful(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_one_beside_steps(text: str, match: re.Match[str]) -> bool:
-    """Whether "show one picture" stands in a request that also speaks of steps."""
+    """Return whether a request with "show one picture" also mentions steps."""
     near = text[max(0, match.start() - _WINDOW) : match.start()] + text[match.end() : match.end() + _WINDOW]
     within = match.group().startswith(("in", "as"))  # "step by step, in one picture"
     return _value(match.group(1)) == 1 and not within and bool(re.search(rf"\b{_INSTRUCTIONS}\b", near))
 
 
 def _mentioned(text: str) -> Iterator[int]:
-    """Every number of pictures or steps, but for those of pictures that are there already."""
+    """Return every number of images or steps, except for existing images."""
     for match in _MENTIONED.finditer(text):
         if not _GIVEN.search(text[max(0, match.start() - 8) : match.start()]):
             yield _value(match.group(1))
 
 
 def first_number(text: str) -> int | None:
-    """The first whole number or number word in a text, whatever it counts."""
+    """Return the first whole number or number word in a text, whatever it counts."""
     match = _ANY_NUMBER.search(text.casefold())
     return _value(match.group(1)) if match else None
 
@@ -163,11 +163,11 @@ def _value(number: str) -> int:
 
 
 def chapter_place(chapter: int, first: int, most: int) -> str:
-    """Which chapter of a plan a planner is asked for, in words that `read_chapter_place` finds again."""
+    """Return the text that asks a planner for a chapter, which `read_chapter_place` parses."""
     return f"Plan chapter {chapter}: at most {most} steps, numbered from {first}."
 
 
 def read_chapter_place(text: str) -> tuple[int, int, int] | None:
-    """The chapter, its first step and the most steps that it may have, where a text says so."""
+    """Return the chapter, its first step and its maximum steps in a text, else `None`."""
     found = _CHAPTER_PLACE.search(text)
     return (int(found[1]), int(found[3]), int(found[2])) if found else None

@@ -1,4 +1,4 @@
-"""Text from outside, made safe to store and safe to show. Nothing is ever removed from stored text."""
+"""Make text from outside safe to store and to show. Nothing is removed from stored text."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
 )
-"""Characters that can control a terminal, reverse a line, or not be encoded at all."""
+"""Characters that control a terminal, reverse a line or cannot be encoded."""
 
 
 def unusable(text: str) -> str | None:
-    """Why a text can be neither stored nor drawn, or None if it can."""
+    """Return why a text cannot be used, or `None` if it can."""
     if "\x00" in text:
         return "it contains a NUL character"
     if _SURROGATE.search(text):
@@ -27,12 +27,12 @@ def unusable(text: str) -> str | None:
 
 
 def storable(text: str) -> str:
-    """The text as a UTF-8 file can hold it: half a surrogate pair is escaped."""
+    """Return the text with lone surrogates escaped, so that it can be encoded as UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def storable_in(value: Any) -> Any:
-    """A JSON value with every text in it, keys included, as a UTF-8 file can hold it."""
+    """Return a JSON value with lone surrogates escaped in every text and key."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, Mapping):
@@ -43,23 +43,23 @@ def storable_in(value: Any) -> Any:
 
 
 def visible(text: str) -> str:
-    """The text with control and direction-override characters escaped, safe to display."""
+    """Return the text with control and direction-override characters escaped."""
     return _UNSAFE.sub(_escaped, text)
 
 
 def one_line(text: str, width: int = 100) -> str:
-    """The text on one line, shortened to `width` characters, for progress lines and titles."""
+    """Return the text on one line, shortened to `width` characters."""
     line = " ".join(visible(text).split())
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
 def count(number: int, noun: str) -> str:
-    """A number with its noun: "1 step", "3 steps"."""
+    """Return a number with its noun: "1 step", "3 steps"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def time_left(seconds: float) -> str:
-    """About how long, in the unit that fits: "about 40 s left"."""
+    """Return the remaining time in a suitable unit: "about 40 s left"."""
     for unit, size in (("h", 3600.0), ("min", 60.0)):
         if seconds >= 1.5 * size:
             return f"about {seconds / size:.{0 if seconds >= 9.5 * size else 1}f} {unit} left"
@@ -67,7 +67,7 @@ def time_left(seconds: float) -> str:
 
 
 def slug(text: str, length: int = 40) -> str:
-    """A short, safe folder name: lower-case ASCII words joined by dashes, empty if there are none."""
+    """Return a short folder name: lower-case ASCII words joined by dashes, possibly empty."""
     ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "-", ascii_only.lower())[:length].strip("-")
 
@@ -75,5 +75,5 @@ def slug(text: str, length: int = 40) -> str:
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match.group())
     if code < 0x20:
-        return chr(0x2400 + code)  # the Unicode control images: ␛ for escape, ␀ for NUL
+        return chr(0x2400 + code)  # the Unicode control pictures: ␛ for escape, ␀ for NUL
     return f"⟨U+{code:04X}⟩"

@@ -1,7 +1,7 @@
-"""Values that flow through the pipeline. Nothing here does work or imports a model library.
+"""Values of the pipeline. This module does no work and imports no model library.
 
-What is parsed from outside (a model's reply, a file, HTTP, a profile) is a pydantic `Value`; what stays in
-the process and may hold an image is a frozen dataclass.
+Values parsed from outside (a model's reply, a file, HTTP, a profile) are pydantic `Value`s. Values that stay
+in the process and may hold an image are frozen dataclasses.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ASSET_NAME = re.compile(r"[^\W_][\w '.-]{0,59}\Z")
 
 
 WRITTEN_IF_GIVEN: Any = Field(default=None, exclude_if=lambda value: value is None)
-"""A field that came later: without it a value is written as earlier versions did, and so they can read it."""
+"""Field added later. Omitted if `None`, so that earlier versions can read the value."""
 
 
 class Value(BaseModel):
@@ -48,7 +48,7 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def model_dump_json(self, *, indent: int | None = None, **options: Any) -> str:
-        """The record as JSON; text that is not valid Unicode is escaped: one line must not stop a batch."""
+        """Return the record as JSON. Invalid Unicode is escaped, because one line must not stop a batch."""
         try:
             return super().model_dump_json(indent=indent, **options)
         except PydanticSerializationError:
@@ -69,14 +69,14 @@ Prose = Annotated[str, StringConstraints(max_length=MAX_FIELD_CHARACTERS), After
 
 @dataclass(frozen=True)
 class Text:
-    """A part of a request or message that is text. `<image>` inside it is just text."""
+    """A text part of a request or message. `<image>` has no special meaning in it."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ImagePart:
-    """A part of a request or message that is an image."""
+    """An image part of a request or message."""
 
     image: Image
 
@@ -85,7 +85,7 @@ Part = Text | ImagePart
 
 
 AssetName = Annotated[str, StringConstraints(pattern=r"^[^\W_][\w '.-]{0,59}$")]
-"""The name of an asset: a word or a few, as prompts say it."""
+"""Name of an asset: one or a few words, as used in prompts."""
 
 
 AssetKind = Literal["character", "prop", "place", "style"]
@@ -97,7 +97,7 @@ def is_asset_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class GivenAsset:
-    """A named thing that must stay the same, with the image or the words that a user gives of it."""
+    """A named thing that must look the same in all images, given by the user as an image or a description."""
 
     name: str
     image: Image | None = None
@@ -107,7 +107,7 @@ class GivenAsset:
     def __post_init__(self) -> None:
         if not is_asset_name(self.name):
             raise InputError(
-                f"{self.name!r:.80} cannot name an asset: use a word or a few, as prompts say it"
+                f"{self.name!r:.80} is not a valid asset name: use one or a few words, as in prompts"
             )
         if self.kind not in get_args(AssetKind):
             raise InputError(f"the kind of {self.name!r} must be one of {', '.join(get_args(AssetKind))}")
@@ -118,21 +118,21 @@ class GivenAsset:
         if problem := unusable(self.description):
             raise InputError(f"the description of {self.name!r} cannot be used: {problem}")
         if self.image is None and not self.description.strip():
-            raise InputError(f"nothing is said about {self.name!r}: give an image of it, or describe it")
+            raise InputError(f"the asset {self.name!r} has neither an image nor a description: add one")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asks for: text and images, in the user's order."""
+    """A user's request: text and images, in order."""
 
     parts: tuple[Part, ...]
     assets: tuple[GivenAsset, ...] = ()
-    """Named things that must stay the same; no step starts from them as from the image before."""
+    """Named things that must look the same in all images. No step edits them."""
 
     def __post_init__(self) -> None:
         if not any(isinstance(part, ImagePart) or part.text.strip() for part in self.parts):
             raise InputError(
-                "the request is empty: say what to draw, e.g. 'show step by step how a frog grows up'"
+                "the request is empty: describe what to draw, e.g. 'show step by step how a frog grows up'"
             )
         if len(self.text) > MAX_REQUEST_CHARACTERS:
             raise InputError(
@@ -152,11 +152,11 @@ class Request:
         names = [asset.name.lower() for asset in self.assets]
         for asset in self.assets:
             if names.count(asset.name.lower()) > 1:
-                raise InputError(f"two assets are named {asset.name!r}: give each a name of its own")
+                raise InputError(f"two assets are named {asset.name!r}: rename one")
 
     @classmethod
     def of(cls, request: str | Path | Request | Iterable[str | Path | Image | Part]) -> Request:
-        """A request from plain text, or from text and images (or their paths) in order."""
+        """Return a request from text, or from texts and images (or paths of images) in order."""
         if isinstance(request, Request):
             return request
         if isinstance(request, str | Path):
@@ -167,7 +167,7 @@ class Request:
 
     @property
     def text(self) -> str:
-        """All the text of the request, one part a line."""
+        """Text of the request, one line per part."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
@@ -176,13 +176,13 @@ class Request:
 
     @property
     def pictures(self) -> tuple[Image, ...]:
-        """The old name of `images`, until 1.0."""
+        """Old name of `images`, removed in 1.0."""
         warnings.warn("Request.pictures is now Request.images", DeprecationWarning, stacklevel=2)
         return self.images
 
     @property
     def all_images(self) -> tuple[Image, ...]:
-        """The images of the request, and those of its assets."""
+        """Images of the request and of its assets."""
         return (*self.images, *(asset.image for asset in self.assets if asset.image is not None))
 
 
@@ -203,40 +203,40 @@ def _as_part(item: str | Path | Image | Part) -> Part:
 
 
 class Asset(Value):
-    """A named thing of a document that must stay the same from step to step."""
+    """A named thing that must look the same in all steps of a document."""
 
     name: AssetName
     kind: AssetKind = "character"
     description: Prose = ""
-    """The fixed words for it, which every prompt that shows it carries."""
+    """Description that is added to every prompt with the asset."""
     step: int | None = Field(default=None, ge=1)
-    """The step whose image is its reference; None: the image that the user gave, if one did."""
+    """Step whose image is the reference. `None`: the user's image, if there is one."""
 
 
 class PlanStep(Value):
-    """One step of the answer: some text, and unless `prompt` is None one image."""
+    """One step of the answer: text, and one image unless `prompt` is `None`."""
 
     number: int = Field(ge=1, le=1_000_000)
     name: Prose | None = None
     instruction: Prose | None = None
-    """What this step does, for a person."""
+    """Description of the step for a person."""
     prompt: Prose | None = None
-    """The prompt for the generator. None: a step of text only, which never reaches a generator."""
+    """Prompt for the generator. `None` for a text-only step."""
     caption: Prose | None = None
-    """Text shown beside the image; for a text-only step, the whole answer."""
+    """Text shown with the image. For a text-only step, its whole text."""
     sources: tuple[int, ...] | None = None
-    """Earlier steps whose images this one starts from. None: the run's own rule."""
+    """Earlier steps whose images this one starts from. `None`: use the run's rule."""
     assets: tuple[AssetName, ...] | None = WRITTEN_IF_GIVEN
-    """The assets that it shows. None: those that its texts name."""
+    """Assets in the image. `None`: those that its texts name."""
     scene: Prose | None = WRITTEN_IF_GIVEN
-    """The whole image in words, for drawing it anew instead of from the image before."""
+    """Description of the whole image, to draw it without the previous image."""
     needs: tuple[int, ...] | None = WRITTEN_IF_GIVEN
-    """Earlier steps that it comes after; it starts from the image of the last of them, and with none from
-    the user's image, if there is one. None: the step before it."""
+    """Earlier steps that this one depends on. It starts from the image of the last of them, or from the
+    user's image if empty. `None`: the previous step."""
 
     @property
     def text(self) -> str:
-        """The text a reader sees at this step."""
+        """Text of the step for readers."""
         return self.caption or self.instruction or self.name or ""
 
     @model_validator(mode="after")
@@ -251,35 +251,35 @@ class PlanStep(Value):
 
 
 class Chapter(Value):
-    """How far a plan has come that is written in chapters, one after another."""
+    """Progress of a plan that is written in chapters."""
 
     number: int = Field(ge=1)
-    """The last chapter that was planned."""
+    """Number of the last planned chapter."""
     first: int = Field(default=1, ge=1)
-    """The number of its first step."""
+    """Number of its first step."""
     summary: Prose = ""
-    """What has happened up to its end, for the planner of the next one."""
+    """Summary up to its end, for planning the next chapter."""
     is_last: bool = False
-    """Whether the document ends with it."""
+    """Whether the document ends with this chapter."""
 
 
 class Plan(Value):
-    """The whole answer, planned before the first image is drawn; or its chapters so far."""
+    """Plan of the whole answer, or of its chapters so far."""
 
     steps: tuple[PlanStep, ...] = Field(min_length=1)
     reasoning: Annotated[str, AfterValidator(_storable)] = ""
-    """The planner's reasoning, where its reply has any."""
+    """Reasoning in the planner's reply."""
     assets: tuple[Asset, ...] = Field(default=(), exclude_if=operator.not_)
     chapter: Chapter | None = WRITTEN_IF_GIVEN
-    """Where the plan is written in chapters: how far it has come."""
+    """Last planned chapter, if the plan is written in chapters."""
 
     @property
-    def goes_on(self) -> bool:
-        """Whether another chapter is to be planned."""
+    def is_unfinished(self) -> bool:
+        """Whether another chapter must be planned."""
         return self.chapter is not None and not self.chapter.is_last
 
     def continued(self, steps: tuple[PlanStep, ...], assets: tuple[Asset, ...], chapter: Chapter) -> Plan:
-        """The plan with another chapter; `assets` are all so far."""
+        """Return the plan with another chapter. `assets` are all assets so far."""
         return Plan(steps=(*self.steps, *steps), reasoning=self.reasoning, assets=assets, chapter=chapter)
 
     @model_validator(mode="after")
@@ -327,12 +327,12 @@ class Plan(Value):
 
 
 class Outcome(StrEnum):
-    """What a critic's reply says about an image."""
+    """Result of a critic's reply about an image."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
     UNREADABLE = "unreadable"
-    """The critic answered, but never in a form that could be read: the attempt is unjudged, not rejected."""
+    """No reply of the critic could be parsed. The attempt counts as unjudged, not as rejected."""
 
 
 class Verdict(Value):
@@ -341,9 +341,9 @@ class Verdict(Value):
     outcome: Outcome
     reasoning: str = ""
     refined_prompt: Prose | None = None
-    """The prompt to try next, when the image is rejected."""
+    """Prompt for the next attempt if the image is rejected."""
     confidence: float | None = Field(default=None, ge=0, le=1)
-    """The critic's own probability that the image is right, where its backend gives token probabilities."""
+    """Critic's probability that the image is right, if its backend gives token probabilities."""
 
     @property
     def accepted(self) -> bool:
@@ -351,23 +351,23 @@ class Verdict(Value):
 
 
 class Finding(Value):
-    """An image of a finished document that contradicts the rest."""
+    """An image of a finished document that contradicts the others."""
 
     step: int = Field(ge=1)
     reasoning: str = ""
     prompt: Prose | None = None
-    """A better prompt for the step; None: the one that it has."""
+    """Better prompt for the step. `None`: keep its prompt."""
     assets: tuple[str, ...] = ()
-    """The assets that it shows differently than the other steps do."""
+    """Assets that look different from the other steps."""
 
 
 class Scores(Value):
-    """A scorer's marks for one image, 0 to 10."""
+    """A scorer's scores for one image, 0 to 10."""
 
     semantics: float = Field(ge=0, le=10)
-    """Does it show what was asked, and was nothing else changed? The lower of the two marks."""
+    """Whether the image follows the prompt and nothing else changed: the lower of the two scores."""
     quality: float = Field(ge=0, le=10)
-    """Does it look right? The lower of naturalness and freedom from artifacts."""
+    """Image quality: the lower score of naturalness and freedom from artifacts."""
 
     @property
     def overall(self) -> float:
@@ -376,9 +376,9 @@ class Scores(Value):
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of a model call in a run, for journals and logs. Models never see it."""
+    """Position of a model call in a run, for journals and logs. Models do not receive it."""
 
     step: int = 0
     attempt: int = 0
     call: int = 1
-    """The number of the call among those of its role in the run, from 1."""
+    """Number of the call within its role and run, from 1."""

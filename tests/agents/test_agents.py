@@ -123,7 +123,7 @@ def test_a_plan_must_have_exactly_the_steps_the_user_named() -> None:
 
 def test_more_steps_than_the_limit_are_refused_before_the_model_is_asked() -> None:
     model = Model()
-    with pytest.raises(ConfigurationError, match="--max-steps 60"):
+    with pytest.raises(ConfigurationError, match="max_steps=60"):
         make_plan(model, "Show it in 60 steps")
     assert model.asked == []
 

@@ -20,7 +20,7 @@ def test_the_generator_alone_draws_one_image_of_the_request(tmp_path: Path) -> N
     assert (made.status, len(record.steps)) == ("done", 1)
     assert record.steps[0].attempts[0].prompt == "A frog by a pond"
     assert record.calls.generator == 1
-    assert "which leaves this role out" in made.document.read_text()
+    assert "which omits this role" in made.document.read_text()
 
 
 def test_without_a_critic_every_first_image_stands(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,5 +40,5 @@ def test_what_it_does_not_take_is_refused(spec: str) -> None:
 def test_a_scorer_cannot_be_left_out() -> None:
     from interleave.backends.registry import load_agent
 
-    with pytest.raises(ConfigurationError, match="only planner and critic"):
+    with pytest.raises(ConfigurationError, match="only the planner and the critic"):
         load_agent("none", "scorer")

@@ -411,7 +411,7 @@ def test_a_checkout_whose_file_is_a_device_is_refused() -> None:
     "name", ["../x", "..", ".", "", "a/b", "/tmp/x", "a b", ".hidden", "x\n", "a" * 65, "é"]
 )
 def test_a_pack_cannot_be_called_what_a_folder_cannot(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="cannot name a prompt pack"):
+    with pytest.raises(ConfigurationError, match="is not a valid name of a prompt pack"):
         import_pack(checkout(), name)
     assert not Path("config").exists()
 

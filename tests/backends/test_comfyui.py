@@ -99,7 +99,7 @@ def test_odd_node_errors_are_not_said(odd: Any, loopback: Loopback) -> None:
 def test_a_workflow_cancelled_in_its_window_is_not_tried_again(loopback: Loopback) -> None:
     loopback.mood = "cancelled job"
     error = error_of(loopback)
-    assert "was cancelled there" in str(error)
+    assert "was cancelled on the server" in str(error)
     assert not error.transient
 
 

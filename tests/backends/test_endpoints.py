@@ -222,7 +222,7 @@ def test_C12_while_all_are_down_calls_wait_and_go_on_by_themselves(
         for server in four:
             server.fault = lambda number, asked: wire.reset
         waiting = asyncio.create_task(draw_many(generator, 12))
-        await until(lambda: "waiting for one to come back" in caplog.text)
+        await until(lambda: "waiting for one to recover" in caplog.text)
         await until(lambda: all(len(server.of("/health")) > 1 for server in four))
         assert not waiting.done()
         edits = Counter(asked.path for server in four for asked in server.asked)["/edit"]
@@ -275,8 +275,8 @@ def test_a_bare_host_in_a_file_gets_the_port_of_the_services() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "names none"),
-        ("# nothing\n", "names none"),
+        ("", "names no server"),
+        ("# nothing\n", "names no server"),
         ("http://user:secret@host:8011", "not an address"),
         ("not a host", "not an address"),
         ("host:port", "not an address"),

@@ -68,13 +68,13 @@ def test_a_planner_of_text_alone_passes(loopback: Loopback) -> None:
     loopback.fault = without_eyes
     results = results_of(f"openai:smol@{loopback.url}/v1", "planner")
     assert Status.FAILED not in results.values()
-    assert results["a reply has text and says how it ended"] is Status.PASSED
-    assert results["a question with an image is answered"] is Status.SKIPPED
-    assert results["images without words are answered"] is Status.SKIPPED
+    assert results["a reply has text and a finish reason"] is Status.PASSED
+    assert results["answers text with an image"] is Status.SKIPPED
+    assert results["answers images without text"] is Status.SKIPPED
 
 
 def test_a_critic_of_text_alone_fails_and_is_not_called_unreachable(loopback: Loopback) -> None:
     loopback.fault = without_eyes
     results = results_of(f"openai:smol@{loopback.url}/v1", "critic")
-    assert results["a question with an image is answered"] is Status.FAILED
+    assert results["answers text with an image"] is Status.FAILED
     assert len(results) == len(checks_for("critic", quick=True)), "it was given up as unreachable"

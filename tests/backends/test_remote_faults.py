@@ -366,16 +366,16 @@ def test_C26_a_connection_the_server_closed_while_idle_costs_nothing(
 
 
 def test_a_server_that_refuses_for_another_reason_than_a_key_is_quoted(loopback: Loopback) -> None:
-    told = {"detail": "this server answers only to localhost"}
+    told = {"detail": "this server has no token and accepts only the host name localhost"}
     loopback.fails_with(wire.status(403, told))
     error = outcome_of("http", loopback.url)
     assert error.kind is Failure.DENIED
-    assert "answered 403: this server answers only to localhost (if it wants a key" in str(error)
+    assert "accepts only the host name localhost (if it requires a key" in str(error)
 
 
 def test_a_server_that_wants_a_key_is_said_to(loopback: Loopback) -> None:
     loopback.fails_with(wire.status(401, {"detail": "Not authenticated"}))
-    assert "it wants a key: name the environment variable" in str(outcome_of("http", loopback.url))
+    assert "it requires a key: name the environment variable" in str(outcome_of("http", loopback.url))
 
 
 def test_a_size_that_a_server_refuses_is_answered_with_what_the_spec_can_say(loopback: Loopback) -> None:

@@ -261,7 +261,7 @@ def test_nothing_is_loaded_before_the_word_is_given(
     loaded: list[Any] = []
     monkeypatch.setattr("interleave.api.load_models", lambda *given: loaded.append(given) or doubles)
     (need,) = required_permissions(config)
-    with pytest.raises(RunError, match="without your word"):
+    with pytest.raises(RunError, match="needs your permission"):
         reopen_run(Path("run"), Limits())
     assert not loaded
     reopen_run(Path("run"), Limits(), allow=[need.text]).journal.close()

@@ -135,7 +135,7 @@ def test_an_answer_in_tiny_pieces_is_not_read_to_its_end(
         await exchange.writer.drain()
 
     loopback.fails_with(in_pieces)
-    with pytest.raises(BackendError, match="larger than 100 pieces") as failure:
+    with pytest.raises(BackendError, match="larger than 100 chunks") as failure:
         call(loopback.url, generator=True)
     assert not failure.value.transient
 
@@ -160,7 +160,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("openai", completion({"content": [5]}), "its content's part is a number"),
     ("openai", completion({"content": ["yes"]}), "its content's part is text"),
     ("openai", completion({"content": [{"text": 5}]}), "its content's text is a number"),
-    ("openai", completion({"content": [{"type": "image_url"}]}), "holds no text"),
+    ("openai", completion({"content": [{"type": "image_url"}]}), "has no text"),
     ("openai", completion(None), "its message is null"),
     ("openai", completion([]), "its message is a list"),
     ("openai", completion({"content": None, "refusal": 5}), "its refusal is a number"),

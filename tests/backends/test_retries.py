@@ -176,7 +176,7 @@ def test_every_further_try_is_logged_once_with_its_reason(caplog: pytest.LogCapt
     with caplog.at_level(logging.WARNING):
         call(Server(busy(), busy(2.0), "done"))
     assert len(caplog.messages) == 2
-    assert all(line.startswith("the planner: the server is busy; trying again") for line in caplog.messages)
+    assert all(line.startswith("the planner: the server is busy; retrying") for line in caplog.messages)
 
 
 def test_the_budget_is_a_fifth_of_the_calls_and_ten_a_second() -> None:

@@ -322,11 +322,11 @@ def test_B16_a_second_batch_on_the_folder_is_refused() -> None:
 
 def test_a_folder_with_other_things_or_a_single_run_is_refused() -> None:
     interleave.generate("A cat in 1 picture", out="run")
-    with pytest.raises(RunError, match="other things"):
+    with pytest.raises(RunError, match="other files"):
         interleave.generate_many(requests(1), out="run")
     Path("mine").mkdir()
     Path("mine/thesis.tex").write_text("x")
-    with pytest.raises(RunError, match="other things"):
+    with pytest.raises(RunError, match="other files"):
         interleave.generate_many(requests(1), out="mine")
 
 
@@ -542,7 +542,7 @@ def test_I04_a_missing_id_comes_from_the_content() -> None:
         (["--requests", "no.jsonl", "--out", "many"], "cannot be read"),
         (["--requests", "empty.jsonl", "--out", "many"], "has no requests"),
         (["--requests", "r.jsonl"], "--out DIR"),
-        (["A cat", "--requests", "r.jsonl", "--out", "many"], "drop the others"),
+        (["A cat", "--requests", "r.jsonl", "--out", "many"], "cannot be combined with REQUEST"),
         (["--requests", "r.jsonl", "--out", "many", "--concurrency", "0"], "concurrency"),
     ],
 )

@@ -113,9 +113,7 @@ def _record(judged: Judged, item: str, key: str, digest: str, said: Any) -> Judg
         prompts=judged.prompts.identity,
     )
     if digest == NO_OUTPUT:
-        return base.model_copy(
-            update={"status": "missing_output", "reason": "there is no output", "tries": 0}
-        )
+        return base.model_copy(update={"status": "missing_output", "reason": "no output", "tries": 0})
     if isinstance(said, str):
         return base.model_copy(
             update={"status": said, "reason": "not to be read", "reply": "I think <b>so</b>"}

@@ -18,6 +18,7 @@ from interleave.bench.base import Benchmark
 from interleave.bench.cli import bench
 from interleave.bench.table import TABLE
 from interleave.cli.main import run
+from interleave.cli.old_spellings import rewrite
 
 __all__ = ["built_counting", "counting"]
 
@@ -42,11 +43,9 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_command_of_the_pages_can_be_read(command: list[str]) -> None:
-    name, *rest = command
+    name, *rest = rewrite(["bench", *("ueval" if word == "counting" else word for word in command)])[0][1:]
     known = typer.main.get_command(bench.app)
     assert isinstance(known, typer.core.TyperGroup)
-    if name == "counting":  # which is added on the page
-        name = "ueval"
     context = known.commands[name].make_context(name, rest)
     assert "--help" not in context.args
 
@@ -91,15 +90,15 @@ def test_a_benchmark_without_words_for_its_judge_is_refused_before_anything_is_d
     words = counting.package_folders[0] / "judge_prompts" / "counting.toml"
     words.unlink()
     assert run_bench("--data", "data", "--out", "out", *DOUBLES) == 2
-    assert f"has no prompts for its judge: write them into {words}" in capsys.readouterr().err
+    assert f"has no judge prompts: write them into {words}" in capsys.readouterr().err
     assert not Path("out").exists()
-    for text, said in (("count =", "cannot be read"), ("count = 3", "'count' is no text")):
+    for text, said in (("count =", "cannot read"), ("count = 3", "'count' is not a string")):
         words.write_text(text)
         assert run_bench("--data", "data", "--out", "out", *DOUBLES) == 2
         assert said in capsys.readouterr().err
     words.write_text('other = "Count."')
     assert run_bench("--data", "data", "--out", "out", *DOUBLES, "--judge", "scripted") == 2
-    assert "have no template 'count': there is other" in capsys.readouterr().err
+    assert "no judge prompt 'count': the templates are other" in capsys.readouterr().err
 
 
 def test_the_benchmark_of_the_page_goes_through_all_stages(

@@ -16,7 +16,7 @@ from interleave.bench.drift.chains import Chain, FileChains, ImageChains, Link, 
 from interleave.bench.drift.run import Cell, DriftRun, DriftSettings, StepLine
 from interleave.bench.drift.scores import score
 from interleave.cli.main import run as run_command
-from interleave.config.run_config import Remedies
+from interleave.config.run_config import DriftControl
 from interleave.drift.measures import StepDrift
 from interleave.errors import BackendError, ConfigurationError, InputError
 
@@ -56,9 +56,9 @@ class Greys:
 
 def settings(**changes: Any) -> DriftSettings:
     cells = (
-        Cell(protocol="chain", name="plain", remedies=Remedies()),
-        Cell(protocol="chain", name="anchor", remedies=Remedies(anchor_every=3)),
-        Cell(protocol="chain", name="keep", remedies=Remedies(keep=True)),
+        Cell(protocol="chain", name="plain", remedies=DriftControl()),
+        Cell(protocol="chain", name="anchor", remedies=DriftControl(anchor_every=3)),
+        Cell(protocol="chain", name="keep", remedies=DriftControl(keep=True)),
     )
     return DriftSettings(**({"generator": "fading", "cells": cells, "chains": 2, "marks": (5, 10)} | changes))
 
@@ -196,7 +196,7 @@ def test_the_command_measures_the_miniature(tmp_path: Path, capsys: pytest.Captu
     ]
     chains = [cell for cell in found["cells"] if cell["protocol"] != "noop"]  # 'world' needs something to do
     assert all(mark["right"]["mean"] == 1 for cell in chains for mark in cell["marks"])
-    assert "Two characters that look alike" in (tmp_path / "d" / "drift.html").read_text("utf-8")
+    assert "Two look-alike characters" in (tmp_path / "d" / "drift.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_a_ranking_is_right_where_all_its_pairs_are(data: Path, tmp_path: Path) 
     assert found.notes == (
         "5 rankings (3 with K = 2, 1 with K = 3, 1 with K = 4), 12 pairs",
         "Apache-2.0",
-        "the published numbers are over 186, 150, 148 rankings",
+        "published numbers use 186, 150, 148 rankings",
     )
     work, critic = judged(benchmark, found, tmp_path / "out"), Critic(brighter)
     records = ask(work, critic)
@@ -195,7 +195,7 @@ def test_pairs_that_stand_there_twice_and_rankings_that_lack_some_are_named(tmp_
     benchmark = EditRewardBench()
     found = benchmark.read(write(tmp_path / "data", rows))
     assert [item.id for item in found.items] == ["2pair/t0", "2pair/t0#2", "3pair/g3"]
-    assert "pairs that stand there again: 1, of them with another label: 1" in found.notes
+    assert "duplicate pairs: 1, of which with another label: 1" in found.notes
     assert any("rankings that lack pairs: 1;" in note for note in found.notes)
     work = judged(benchmark, found, tmp_path / "out")
     ask(work, Critic(brighter))
@@ -209,7 +209,7 @@ def test_what_is_no_data_is_refused(tmp_path: Path) -> None:
     for place, (changed, said) in enumerate(
         [
             ({"ranking": "A>C"}, "does not compare A with B"),
-            ({"comparison_type": "AvsE"}, "no comparison 'AvsE'"),
+            ({"comparison_type": "AvsE"}, "unknown comparison 'AvsE'"),
             ({"instruction": None}, "'instruction' is None"),
         ]
     ):
@@ -293,4 +293,4 @@ def test_published_overalls_are_those_of_their_columns_or_are_named() -> None:
         two, three, four = (system.numbers[f"ranking_acc_k{size}"] / 100 for size in RANKINGS)
         pooled = {round(two * 186) + round(three * count) + round(four * 148) for count in (150, 148)}
         agrees = any(abs(system.numbers["ranking_acc"] - 100 * right / 484) < 0.02 for right in pooled)
-        assert agrees != ("its columns make" in system.note), (system.system, pooled)
+        assert agrees != ("recomputed from its columns" in system.note), (system.system, pooled)

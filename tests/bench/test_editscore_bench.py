@@ -80,7 +80,7 @@ def test_pairs_that_share_images_are_one_item_and_an_image_is_asked_about_once(
 ) -> None:
     benchmark = EditScoreBench()
     found = benchmark.read(data)
-    assert found.notes[:2] == ("8 pairs of 11 pictures, 2 edit types", "Apache-2.0")
+    assert found.notes[:2] == ("8 pairs of 11 images, 2 edit types", "Apache-2.0")
     assert {item.id: len(item.facts["pairs"]) for item in found.items} == {
         "subject-add-20": 4,
         "subject-add-15": 1,
@@ -170,7 +170,7 @@ def test_the_cache_of_upstreams_script_is_read(data: Path, tmp_path: Path) -> No
     assert measured["subject-add-20"]["overall_right"] == 0.0
     assert measured["subject-add-11"]["overall_right"] == 1.0
     path.write_text("{}")
-    with pytest.raises(InputError, match="no line of upstream's cache"):
+    with pytest.raises(InputError, match="is not a line of upstream's cache"):
         list(benchmark.import_judgements(found, path))
 
 
@@ -200,8 +200,8 @@ def test_what_is_no_data_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no \.arrow"):
         benchmark.read(tmp_path)
     for name, value, said in [
-        ("task_type", "painting", "no edit type 'painting'"),
-        ("dimension", "beauty", "no dimension 'beauty'"),
+        ("task_type", "painting", "unknown edit type 'painting'"),
+        ("dimension", "beauty", "unknown dimension 'beauty'"),
         ("key", ["a"], "not two different names"),
     ]:
         with pytest.raises(InputError, match=said):

@@ -71,7 +71,7 @@ def test_the_command_takes_the_folder(data: Path, tmp_path: Path, capsys: pytest
         ([("0", 1, "[1]")], "row 2"),
         ([("0", 1, "__import__('os')")], "row 2"),
         ([("../0", 1, "['x']")], "image_index"),
-        ([("0", 1, "['a']"), ("0", 2, "['b', 'c']")], "other instructions"),
+        ([("0", 1, "['a']"), ("0", 2, "['b', 'c']")], "different instructions"),
     ],
 )
 def test_a_table_of_another_form_is_refused(
@@ -84,7 +84,7 @@ def test_a_table_of_another_form_is_refused(
 
 def test_missing_images_are_named(tmp_path: Path) -> None:
     write_table(tmp_path, [("0", 1, "['x']")])
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot read"):
         EdivalChains(tmp_path).chains("chain", 1, 1, 0)
     with pytest.raises(InputError, match=TABLE):
         EdivalChains(tmp_path / "nothing")

@@ -168,7 +168,7 @@ def test_what_upstream_wrote_for_its_judge(
         (6 + math.sqrt(8.5 * 9)) / 2, abs=1e-6
     )
     table.write_text(table.read_text().replace("color_alter/en/a", "color_alter/en/z"))
-    with pytest.raises(InputError, match="of no item"):
+    with pytest.raises(InputError, match="unknown item"):
         list(GEdit().import_judgements(GEdit().read(data), table))
 
 
@@ -208,7 +208,7 @@ def test_folders_without_data_or_outputs_are_refused(data: Path, tmp_path: Path)
     with pytest.raises(InputError, match="official layout"):
         list(GEdit().import_outputs(GEdit().read(data), tmp_path))
     (data / "rows.jsonl").write_text("\n".join(json.dumps(ROWS[0]) for _ in range(2)))
-    with pytest.raises(InputError, match="twice"):
+    with pytest.raises(InputError, match="duplicate item"):
         GEdit().read(data)
 
 

@@ -170,7 +170,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "basic_edit.json").write_text(json.dumps(ROWS))
     notes = ImgEdit().read(tmp_path).notes
     assert "737 items of 9 types" in notes[1]
-    assert notes[2].startswith("3 source pictures")
+    assert notes[2].startswith("3 source images")
     assert sum(COUNTS.values()) == 737
 
 

@@ -53,11 +53,11 @@ def test_labels_survive_the_file_unchanged(tmp_path: Path) -> None:
         ({"kind": "like"}, "kind: input should be 'accept'"),
         ({"rater": ""}, "rater:"),
         ({"at": "2026-01-31 12:00"}, "at: input should have timezone info"),
-        ({"attempt": None}, "'accept' is about an attempt"),
-        ({"step": None}, "an attempt is named without its step"),
+        ({"attempt": None}, "'accept' needs an attempt"),
+        ({"step": None}, "'attempt' needs a 'step'"),
         ({"step": 0}, "step: must be at least 1, not 0"),
         ({"critic": {"accepted": True, "confidence": 1.5}}, "critic.confidence: must be at most 1"),
-        ({"other": {"run": "x"}}, "only 'better' has an 'other'"),
+        ({"other": {"run": "x"}}, "only 'better' may have 'other'"),
         ({"mood": "good"}, "mood: extra inputs are not permitted"),
         ({**BETTER, "value": True}, "value of 'better' must be 'first', 'second' or 'same', not True"),
         ({**BETTER, "other": None}, "'better' needs the second attempt"),
@@ -65,8 +65,8 @@ def test_labels_survive_the_file_unchanged(tmp_path: Path) -> None:
         ({**SCORE, "value": 11}, "a number from 0 to 10, not 11"),
         ({**SCORE, "value": True}, "a number from 0 to 10, not True"),
         ({**SCORE, "value": float("nan")}, "a number from 0 to 10, not nan"),
-        ({**WRONG_STEP, "value": -1}, "the number of a step, or 0 for none, not -1"),
-        ({**WRONG_STEP, "step": 3}, "'wrong_step' is about a run"),
+        ({**WRONG_STEP, "value": -1}, "a step number, or 0 for none, not -1"),
+        ({**WRONG_STEP, "step": 3}, "'wrong_step' labels a run"),
     ],
 )
 def test_a_bad_label_is_named_with_its_line(change: dict[str, Any], problem: str, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_bad_label_is_named_with_its_line(change: dict[str, Any], problem: str
     path.write_text(f"{json.dumps(ACCEPT)}\n\n{json.dumps({**ACCEPT, **change})}\n", "utf-8")
     with pytest.raises(InputError) as raised:
         read_labels(path)
-    assert str(raised.value).startswith(f"{path}:3 is no label (")
+    assert str(raised.value).startswith(f"{path}:3 is not a label (")
     assert problem in str(raised.value)
 
 
@@ -82,7 +82,7 @@ def test_a_bad_label_is_named_with_its_line(change: dict[str, Any], problem: str
 def test_a_line_that_is_no_object_is_named(line: str, tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     path.write_text(line + "\n", "utf-8")
-    with pytest.raises(InputError, match=r"labels.jsonl:1 is no label \(it is not a JSON object\)"):
+    with pytest.raises(InputError, match=r"labels.jsonl:1 is not a label \(it is not a JSON object\)"):
         read_labels(path)
 
 

@@ -134,7 +134,7 @@ def test_an_image_that_is_damaged_costs_its_own_questions_only(built: Path, tmp_
     work = judged(Mmrb2Edit(), Mmrb2Edit().read(built), tmp_path / "out")
     records = ask(work, Critic(brighter))
     assert {item for (item, _), record in records.items() if record.status == "unparsed"} == {"p0", "p1"}
-    assert "cannot be shown" in records[("p0", "forward")].reason
+    assert "cannot show" in records[("p0", "forward")].reason
 
 
 def test_prompts_with_several_sources_are_told_apart(built: Path, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_upstreams_judgements_are_read(built: Path, tmp_path: Path) -> None:
     assert found.numbers[0].value == pytest.approx(33.333333)
     assert found.numbers[0].items == 2
     path.write_text("{}")
-    with pytest.raises(InputError, match="no pair"):
+    with pytest.raises(InputError, match="no judgements of pairs"):
         list(benchmark.import_judgements(data, path))
 
 
@@ -323,7 +323,7 @@ def test_the_command_asks_the_critic_given_as_judge(
         assert run(["bench", "mmrb2-edit-critic", *arguments]) == 0
         assert judge.images == [2] * 8
     printed = capsys.readouterr().err
-    assert "accepts_rejected" in printed and "cannot be compared" not in printed
+    assert "accepts_rejected" in printed and "not comparable" not in printed
     assert run(["bench", "mmrb2-edit-critic", *arguments, "--judge-prompts", str(built)]) != 0
     assert "--prompts PACK" in capsys.readouterr().err
 
@@ -338,7 +338,7 @@ def test_the_sample_judgements_of_a_checkout_come_to_what_its_readme_says(
         pytest.skip("INTERLEAVE_BENCH_DATA has no MMRB2, a checkout of facebookresearch/MMRB2")
     made = benchmark()
     data = made.read(checkout)
-    assert "1,000 pairs have no prompt here: judgements of them can only be imported" in data.notes
+    assert "1,000 pairs have no prompt here: their judgements can only be imported" in data.notes
     samples = checkout / "evaluate/generate_judgements/outputs"
     work = judged(made, data, tmp_path / "out")
     keep(work, made.import_judgements(data, next(samples.glob(f"sample_task*_{made.task}.json"))))

@@ -87,7 +87,7 @@ def measures(item: Item, records: Any, missing: Missing = "zero") -> dict[str, f
 def test_data(data: Dataset) -> None:
     assert [len(RISE.keys(item, None)) for item in data.items] == [3, 2, 3, 3, 3, 3, 2, 2, 2]
     assert "9 items (2 temporal, 1 causal, 3 spatial, 3 logical), 1 of them without" in data.notes[0]
-    assert "all are 360" in data.notes[0]
+    assert "the whole benchmark has 360" in data.notes[0]
     assert data.items[0].prompt == "task 1."
     assert data.items[0].request.images[0].size == (1000, 100)
 
@@ -98,9 +98,12 @@ def test_data(data: Dataset) -> None:
         ({"category": "magical_reasoning", "reference": "x"}, "category"),
         ({"category": "temporal_reasoning"}, "no reference"),
         ({"category": "temporal_reasoning", "reference": "x", "image": "../in.png"}, "outside"),
-        ({"category": "temporal_reasoning", "reference": "x", "index": "a/b"}, "name of a file"),
+        ({"category": "temporal_reasoning", "reference": "x", "index": "a/b"}, "valid file name"),
         ({"category": "temporal_reasoning", "reference": "x", "image": "gone.png"}, "missing"),
-        ({"category": "temporal_reasoning", "reference": "x", "index": "temporal_reasoning_1"}, "twice"),
+        (
+            {"category": "temporal_reasoning", "reference": "x", "index": "temporal_reasoning_1"},
+            "duplicate item",
+        ),
     ],
 )
 def test_data_of_another_form_is_refused(row: dict[str, Any], why: str, tmp_path: Path) -> None:
@@ -117,7 +120,7 @@ def test_flags_that_are_false_or_missing_are_not_set(tmp_path: Path) -> None:
 def test_the_small_set_has_no_flags_and_its_own_place(tmp_path: Path) -> None:
     write_data(tmp_path / "clone", [ROWS[0], ROWS[7]], file="data/data_total.json")
     data = Rise64().read(tmp_path / "clone")
-    assert "all are 64" in data.notes[0]
+    assert "the whole benchmark has 64" in data.notes[0]
     five = marked(data.items[0], 5, 3, 5)
     found = measures(data.items[0], five)
     assert found["score"] == found["score_compat"] == 25 * (0.3 * 5 + 0.5 * 3 + 0.2 * 5 - 1)
@@ -161,7 +164,7 @@ def test_an_archive_never_writes_outside(name: str, tmp_path: Path) -> None:
 def test_each_item_is_asked_as_upstream_asks(data: Dataset) -> None:
     asked = [
         [
-            (asked.template, asked.beside)
+            (asked.template, asked.shows_reference)
             for kind in ("consistency", "reasoning")
             for asked in [asked_of(item, kind)]
         ]
@@ -388,7 +391,7 @@ def test_the_table_of_upstreams_script_is_read(data: Dataset, tmp_path: Path) ->
     ]
     assert next(RISE.import_judgements(data, tmp_path)).reply == "a < b & Final Score: 4"
     write_sheet(tmp_path / "other.xlsx", [names, ["nobody", 5]])
-    with pytest.raises(InputError, match="no item"):
+    with pytest.raises(InputError, match="unknown item"):
         list(RISE.import_judgements(data, tmp_path / "other.xlsx"))
     (tmp_path / "model.pkl").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
     with pytest.raises(InputError, match=r"judge\.xlsx"):

@@ -119,7 +119,7 @@ def test_what_upstream_stored_is_read_without_its_guesses(data: Path, tmp_path: 
     }
     assert [record.status for record in records.values()] == ["ok", "ok", "unparsed", "unparsed"]
     assert [record.value for record in records.values()] == [[1, 5], [7], None, None]
-    assert records["u3.jpg"].reason == "upstream drew a random score"
+    assert records["u3.jpg"].reason == "upstream picked a random score"
     (folder / "SC.json").write_text('{"u1.jpg": {}}')
     with pytest.raises(InputError, match="no 'score'"):
         list(VIEScore().import_judgements(dataset, folder.parents[1]))
@@ -130,7 +130,7 @@ def test_what_upstream_stored_is_read_without_its_guesses(data: Path, tmp_path: 
 def test_without_the_museum_nobody_can_be_asked(tmp_path: Path) -> None:
     put_ratings(tmp_path, EDITS, "DreamEdit")
     dataset = VIEScore().read(tmp_path)
-    assert dataset.notes[-1].startswith("4 have no prompt or picture here")
+    assert dataset.notes[-1].startswith("4 have no prompt or image here")
     with pytest.raises(InputError, match=r"dataset_lookup\.json"):
         VIEScore().question("sc", dataset.items[0], None, Context(reworded_prompts("viescore"), tmp_path))
 

@@ -60,7 +60,7 @@ def tables(
 def test_all_of_imagenhub_is_there(dataset: Dataset) -> None:
     assert len(dataset.items) == 4801
     assert len({item.group for item in dataset.items}) == 29
-    assert dataset.notes[0] == "4,801 pictures of 29 models, each with 3 raters"
+    assert dataset.notes[0] == "4,801 images of 29 models, each with 3 raters"
     assert "can only be imported" in dataset.notes[1]
 
 

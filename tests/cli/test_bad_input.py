@@ -118,13 +118,16 @@ CASES: dict[str, tuple[list[str], str]] = {
     "plan with a blank prompt": ([*GENERATE, "--plan", "blank.json"], "blank prompt"),
     "plan without prompts": ([*GENERATE, "--plan", "noprompt.json"], 'step 1 has no "prompt"'),
     "plan with an empty list": ([*GENERATE, "--plan", "no-steps.json"], 'its list of "steps" is empty'),
-    "I07 plan with a key twice": ([*GENERATE, "--plan", "twice.json"], "the key 'prompt' stands there twice"),
+    "I07 plan with a key twice": ([*GENERATE, "--plan", "twice.json"], "the key 'prompt' occurs twice"),
     "I07 plan with a number of 5,000 digits": ([*GENERATE, "--plan", "digits.json"], "digits.json: not JSON"),
     "plan that is a list": ([*GENERATE, "--plan", "list.json"], 'no list of "steps"'),
     "requests for one run only": ([*GENERATE, "--concurrency", "2"], "--requests"),
     "request without quotes": (["generate", "A", "frog"], "put the request in quotes"),
     "D24 plan that starts from a later step": ([*GENERATE, "--plan", "later.json"], "step 2"),
-    "D24 plan that starts from a deleted step": ([*GENERATE, "--plan", "gone.json"], "no such step"),
+    "D24 plan that starts from a deleted step": (
+        [*GENERATE, "--plan", "gone.json"],
+        "which is not in the plan",
+    ),
     "plan that is too long": ([*GENERATE, "--plan", "many.json"], "--max-steps 59"),
     "missing document": (["generate", "--from", "no.md"], "no.md: no such file"),
     "picture from the web": (["generate", "--from", "web.md"], "nothing is fetched from the web"),
@@ -134,9 +137,12 @@ CASES: dict[str, tuple[list[str], str]] = {
     "show in two forms": (["show", "nowhere", "--json", "--markdown"], "exclude each other"),
     "resume without a run": (["resume", "full"], "not a run folder"),
     "unknown prompt": (["prompts", "show", "default", "critc"], "Did you mean 'critic'?"),
-    "import from nowhere": (["prompts", "import", "nowhere"], "not a folder"),
-    "import from another project": (["prompts", "import", "full"], "is it a checkout"),
-    "import under a bad name": (["prompts", "import", "full", "--name", "../x"], "cannot name a prompt pack"),
+    "import from nowhere": (["models", "prompts", "import", "nowhere"], "not a folder"),
+    "import from another project": (["models", "prompts", "import", "full"], "is it a checkout"),
+    "import under a bad name": (
+        ["prompts", "import", "full", "--name", "../x"],
+        "is not a valid name of a prompt pack",
+    ),
 }
 
 

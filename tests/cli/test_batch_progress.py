@@ -95,9 +95,9 @@ def test_an_image_is_a_line_with_how_far_it_is(capsys: pytest.CaptureFixture[str
     clock.now += 5.0
     progress.ended(ended("tree"), already=False)
     assert capsys.readouterr().err.splitlines() == [
-        "frog: step 1, attempt 1 drawn in 2.0 s · 0 of 2 ended · 1 picture",
-        "frog: step 2, attempt 1 drawn in 2.0 s · 0 of 2 ended · 2 pictures",
-        "tree: done · 2 of 2 ended, 1 failed · 2 pictures",
+        "frog: step 1, attempt 1 drawn in 2.0 s · 0 of 2 ended · 1 image",
+        "frog: step 2, attempt 1 drawn in 2.0 s · 0 of 2 ended · 2 images",
+        "tree: done · 2 of 2 ended, 1 failed · 2 images",
     ]
 
 
@@ -114,7 +114,7 @@ def test_ten_thousand_requests_print_a_bounded_number_of_lines(
         progress.ended(ended(str(number)), already=False)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) < {DAY: 800, 7 * DAY: 1700}.get(seconds, 400)
-    assert lines[-1].endswith("10,000 of 10,000 ended · 10,000 pictures")
+    assert lines[-1].endswith("10,000 of 10,000 ended · 10,000 images")
 
 
 def test_a_long_silence_is_broken(capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,7 +110,7 @@ def test_a_bar_says_what_it_counts_as_it_is(
     assert "[red] runs" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["bench", "ueval"], ["data", "prompts"], ["export"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["bench", "run"], ["data", "prompts"], ["export"]], ids=" ".join)
 def test_help_keeps_what_stands_in_brackets(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*command, "--help"]) == 0
     assert "[default: " in capsys.readouterr().out

@@ -84,7 +84,7 @@ def test_a_backend_that_cannot_be_loaded_is_an_object_too(capsys: Captured) -> N
 
 def test_the_two_forms_exclude_each_other(capsys: Captured) -> None:
     assert run(["generate", "a frog", "--json", "--json-events"]) == 2
-    assert "exclude each other" in capsys.readouterr().err
+    assert "cannot be combined" in capsys.readouterr().err
 
 
 def test_events_are_all_there_is_on_standard_output(capsys: Captured) -> None:

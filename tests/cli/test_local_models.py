@@ -25,7 +25,7 @@ Captured = pytest.CaptureFixture[str]
 
 
 def check(*arguments: str) -> int:
-    return run(["backends", "check", *arguments])
+    return run(["models", "check", *arguments])
 
 
 def test_the_profile_of_the_paper_is_tried_with_toys_of_its_models(capsys: Captured) -> None:
@@ -39,7 +39,7 @@ def test_the_profile_of_the_paper_is_tried_with_toys_of_its_models(capsys: Captu
     )
     assert (report["loop"]["status"], report["loop"]["pictures"]) == ("done", 2)
     assert report["loop"]["calls"] == {"planner": 1, "critic": 2, "generator": 2, "repeated": 0}
-    assert "a toy of InterleaveThinker/InterleaveThinker-Planner-8B" in printed.err
+    assert "a tiny InterleaveThinker/InterleaveThinker-Planner-8B" in printed.err
 
 
 @pytest.mark.slow
@@ -64,8 +64,8 @@ def test_options_of_a_profile_are_kept_adapters_and_loras_built_and_what_needs_a
     specs = [backend["spec"] for backend in json.loads(printed.out)["backends"]]
     assert all("batch=1" in spec and "adapter=/" in spec and "4bit" not in spec for spec in specs[:2])
     assert "steps=2" in specs[2] and "lora=/" in specs[2] and "size" not in specs[2]
-    assert "critic: quantization=4bit needs a GPU and is left out here" in printed.err
-    assert "generator: offload=model needs a GPU and is left out here" in printed.err
+    assert "critic: quantization=4bit needs a GPU and is omitted here" in printed.err
+    assert "generator: offload=model needs a GPU and is omitted here" in printed.err
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_options_of_a_profile_are_kept_adapters_and_loras_built_and_what_needs_a
         ([], "name a backend"),
         (["solid", "--profile", "klein"], "drop SPEC"),
         (["--profile", "no-such"], "no profile named 'no-such'"),
-        (["--profile", "./remote.toml", "--tiny"], "no toy can be built of the planner"),
-        (["--profile", "./unknown.toml", "--tiny"], "the pipeline class of 'Some/Model' is not known"),
+        (["--profile", "./remote.toml", "--tiny"], "no tiny model can be built of the planner"),
+        (["--profile", "./unknown.toml", "--tiny"], "the pipeline class of 'Some/Model' is unknown"),
     ],
 )
 def test_what_cannot_be_tried_is_refused(arguments: list[str], words: str, capsys: Captured) -> None:
@@ -128,7 +128,7 @@ def test_calls_of_many_trajectories_are_computed_together(
     from interleave import generate_many
     from interleave.local import batching
 
-    batches: dict[str, list[int]] = {"CompletionRequest": [], "Drawing": []}
+    batches: dict[str, list[int]] = {"CompletionRequest": [], "GenerationTask": []}
     set_results = batching.BatchQueue._set_results
 
     def counted(batch: list[Any], results: list[Any]) -> None:
@@ -142,7 +142,7 @@ def test_calls_of_many_trajectories_are_computed_together(
     models = {**toys, "generator": f"{toys['generator']}?batch=8"}
     summary = generate_many([f"A frog, number {number}" for number in range(8)], out="many", **models)
     assert (summary.done, summary.failed) == (8, 0)
-    assert batches == {"CompletionRequest": [8, 8, 8], "Drawing": [8, 8]}
+    assert batches == {"CompletionRequest": [8, 8, 8], "GenerationTask": [8, 8]}
 
 
 def test_a_terminal_shows_how_far_an_image_is() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from interleave.cli.request_input import read_markdown
 from interleave.errors import InputError
+from interleave.request_files import read_markdown
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_images_from_outside_the_folder_are_refused_with_the_way_to_give_them(st
     (story.parent / "link.png").symlink_to(Path("outside.png").absolute())
     name = name.format(absolute=Path("outside.png").absolute())
     with pytest.raises(
-        InputError, match=r"is not in its folder .*: copy it there, or give it with --image '.*outside\.png'"
+        InputError, match=r"is outside its folder .*: copy it there, or add '.*outside\.png' to the request"
     ):
         parts(story, f"![]({name})")
 
@@ -98,8 +98,8 @@ def test_nothing_is_fetched(story: Path, address: str) -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("none.png", "there is no such file beside it"),
-        ("images", "there is no such file beside it"),
+        ("none.png", "which does not exist"),
+        ("images", "which does not exist"),
         ("a" * 5_000, "cannot be read"),
         ("a\x00.png", "cannot be read|there is no such file"),
         ("circle.png", "cannot be read|there is no such file"),

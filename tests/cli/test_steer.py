@@ -1,4 +1,4 @@
-"""`generate --hold-plan` and the decisions of `resume`, as a person types them."""
+"""`generate --hold-plan` and the decisions of `edit`, as a person types them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_plan_is_held_edited_and_drawn(capsys: Captured) -> None:
     assert run([*REQUEST, "--hold-plan"]) == 0
     said = capsys.readouterr()
     assert said.out == "run/plan.json\n"
-    assert "interleave resume run --approve" in said.err
+    assert "interleave edit run approve" in said.err
     assert run(["resume", "run", "--json"]) == 0
     held = json.loads(capsys.readouterr().out)
     assert (held["status"], held["plan"]) == ("held", "plan.json")
@@ -38,7 +38,7 @@ def test_a_plan_is_held_edited_and_drawn(capsys: Captured) -> None:
     del plan["steps"][1]
     plan["steps"][1]["prompt"] = "add a lily"
     Path("edited.json").write_text(json.dumps(plan))
-    assert run(["resume", "run", "--plan", "edited.json", "--by", "Ada", "--json"]) == 0
+    assert run(["edit", "run", "approve", "--plan", "edited.json", "--by", "Ada", "--json"]) == 0
     assert [step["number"] for step in json.loads(capsys.readouterr().out)["steps"]] == [1, 2]
     assert "Nothing is drawn yet" not in Path("run/document.html").read_text()
 
@@ -48,12 +48,12 @@ def test_a_held_page_says_so_and_approval_draws_it(capsys: Captured) -> None:
     assert "the plan waits for approval" in Path("run/document.html").read_text()
     assert run(["show", "run"]) == 0
     assert "(held)" in capsys.readouterr().err
-    assert run(["resume", "run", "--approve"]) == 0
+    assert run(["edit", "run", "approve"]) == 0
     assert capsys.readouterr().out == "run/document.html\n"
 
 
 def test_a_redrawn_step_says_so_everywhere(done: None, capsys: Captured) -> None:
-    assert run(["resume", "run", "--from-step", "2", "--prompt", "add <b>bold</b>", "--json"]) == 0
+    assert run(["edit", "run", "redraw", "2", "--prompt", "add <b>bold</b>", "--json"]) == 0
     steps = json.loads(capsys.readouterr().out)["steps"]
     assert [step.get("by_hand") for step in steps] == [None, "redrawn", None]
     assert run(["show", "run", "--markdown"]) == 0
@@ -66,20 +66,20 @@ def test_a_redrawn_step_says_so_everywhere(done: None, capsys: Captured) -> None
 
 
 def test_choosing_undoing_and_branching(done: None, capsys: Captured) -> None:
-    assert run(["resume", "run", "--choose", "2:1", "--only-step", "--fail-on-forced"]) == 0
+    assert run(["edit", "run", "choose", "2", "1", "--only", "--fail-on-forced"]) == 0
     assert "step 2: attempt 1 is shown, as decided" in capsys.readouterr().err
     run(["show", "run"])
     said = capsys.readouterr().err
     assert "chosen by hand" in said
     assert "kept by hand" in said
-    assert run(["resume", "run", "--undo"]) == 0
-    assert run(["resume", "run", "--branch-from", "3", "--generator", "solid?size=128", "--out", "b"]) == 0
+    assert run(["edit", "run", "undo"]) == 0
+    assert run(["edit", "run", "branch", "3", "--generator", "solid?size=128", "--out", "b"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "b/document.html"
     assert run(["show", "b", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["branched_from"] == {"run": "run", "step": 3}
     assert "branched off from <em>run</em> at step 3" in Path("b/document.html").read_text()
-    assert run(["resume", "run", "--undo"]) == 2  # nothing is left
-    assert run(["resume", "run", "--from-step", "3", "--seed", "0", "--json-events"]) == 0
+    assert run(["edit", "run", "undo"]) == 2  # nothing is left
+    assert run(["edit", "run", "redraw", "3", "--seed", "0", "--json-events"]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each["decision"] for each in events if each["event"] == "decided"] == [
         "attempt_chosen",
@@ -93,29 +93,26 @@ def test_choosing_undoing_and_branching(done: None, capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("options", "refusal"),
     [
-        (["--from-step", "2", "--undo"], "--from-step and --undo are two decisions"),
-        (["--prompt", "a frog"], "--prompt goes with --from-step or --branch-from"),
-        (["--seed", "0"], "--seed goes with"),
-        (["--only-step", "--undo"], "--only-step goes with --from-step or --choose"),
-        (["--choose", "2"], "write the step and the attempt, as in --choose 2:1"),
-        (["--choose", "2:-1"], "write the step and the attempt"),
-        (["--choose", "2:9"], "step 2 has no attempt 9: its attempts are 1, 2"),
-        (["--branch-from", "2"], "needs a folder for the new run"),
-        (["--branch-from", "2", "--out", "run"], "holds a run already"),
-        (["--from-step", "0"], "there is no step 0: the plan has steps 1 to 3"),
-        (["--approve"], "has images of its plan already"),
-        (["--plan", "nowhere.json"], "no such file"),
-        (["--from-step", "2", "--generator", "nobody"], "nobody"),
-        (["--from-step", "2", "--generator", "solid?size=9999999"], "option 'size'"),
-        (["--from-step", "2", "--generator", PAID], "OPENAI_API_KEY is not set"),
-        (["--from-step", "2", "--generator", "heavy"], "needs the package 'no_such_package'"),
-        (["--from-step", "2", "--generator", f"{LOCAL}?wire=generate"], "starts from 1 image, and"),
-        (["--from-step", "1", "--generator", f"{LOCAL}?max_sources=1&text_to_image=false"], "only edits"),
-        (["--from-step", "2", "--prompt", " "], "the prompt is blank"),
-        (["--from-step", "2", "--max-cost", "1", "--generator", LOCAL], "--max-cost needs backends"),
-        (["--branch-from", "2", "--out", "b", "--generator", PAID], "OPENAI_API_KEY is not set"),
-        (["--branch-from", "2", "--out", "b", "--max-cost", "1", "--generator", LOCAL], "--max-cost needs"),
-        (["--by", "Ada"], "--by goes with"),
+        (["undo", "--seed", "0"], "No such option: --seed"),
+        (["choose", "2"], "Missing argument 'ATTEMPT'"),
+        (["choose", "2", "one"], "Invalid value for 'ATTEMPT': it must be a valid integer"),
+        (["choose", "2", "9"], "step 2 has no attempt 9: its attempts are 1, 2"),
+        (["branch", "2"], "Missing option '--out'"),
+        (["branch", "2", "--out", "run"], "already holds a run"),
+        (["redraw", "0"], "no step 0: the plan has steps 1 to 3"),
+        (["approve"], "already has images of its plan"),
+        (["approve", "--plan", "nowhere.json"], "no such file"),
+        (["redraw", "2", "--generator", "nobody"], "nobody"),
+        (["redraw", "2", "--generator", "solid?size=9999999"], "option 'size'"),
+        (["redraw", "2", "--generator", PAID], "OPENAI_API_KEY is not set"),
+        (["redraw", "2", "--generator", "heavy"], "needs the package 'no_such_package'"),
+        (["redraw", "2", "--generator", f"{LOCAL}?wire=generate"], "starts from 1 image, and"),
+        (["redraw", "1", "--generator", f"{LOCAL}?max_sources=1&text_to_image=false"], "only edits"),
+        (["redraw", "2", "--prompt", " "], "the prompt is blank"),
+        (["redraw", "2", "--max-cost", "1", "--generator", LOCAL], "--max-cost needs backends"),
+        (["branch", "2", "--out", "b", "--generator", PAID], "OPENAI_API_KEY is not set"),
+        (["branch", "2", "--out", "b", "--max-cost", "1", "--generator", LOCAL], "--max-cost needs"),
+        (["approve", "--allow", "junk"], "--allow junk: write WHAT@WHERE"),
     ],
 )
 def test_decisions_that_cannot_be_carried_out_are_refused_and_leave_every_byte(
@@ -124,7 +121,7 @@ def test_decisions_that_cannot_be_carried_out_are_refused_and_leave_every_byte(
     heavy = BackendInfo("no_such_module:Thing", "needs much", needs=("no_such_package",))
     monkeypatch.setitem(registry.GENERATORS, "heavy", heavy)
     before = snapshot(Path())
-    assert run(["resume", "run", *options]) == 2
+    assert run(["edit", "run", *options]) == 2
     assert refusal in capsys.readouterr().err
     assert snapshot(Path()) == before
 
@@ -143,7 +140,7 @@ def test_a_decision_is_not_recorded_where_the_runs_own_models_cannot_be_loaded(
     assert run([*REQUEST, "--hold-plan", "--critic", critic, "--planner", "scripted"]) == 0
     monkeypatch.delenv("OPENAI_API_KEY")
     before = snapshot(Path())
-    assert run(["resume", "run", "--approve"]) == 2
+    assert run(["edit", "run", "approve"]) == 2
     assert refusal in capsys.readouterr().err
     assert snapshot(Path()) == before
 
@@ -151,7 +148,7 @@ def test_a_decision_is_not_recorded_where_the_runs_own_models_cannot_be_loaded(
 def test_a_decision_about_a_run_that_is_being_written_leaves_every_byte(done: None, capsys: Captured) -> None:
     before, writer = snapshot(Path()), Journal(Path("run/journal.jsonl"))
     try:
-        assert run(["resume", "run", "--from-step", "2"]) == 2
+        assert run(["edit", "run", "redraw", "2"]) == 2
         assert "still being written" in capsys.readouterr().err
     finally:
         writer.close()
@@ -167,12 +164,12 @@ def test_a_run_that_cannot_go_on_after_a_decision_names_the_way_back(
     assert run(["resume", "run", "--json"]) == 2
     said = capsys.readouterr()
     assert "OPENAI_API_KEY is not set" in said.err
-    assert "interleave resume run --undo" in said.err
-    assert "interleave resume run --undo" in json.loads(said.out)["error"]["message"]
-    assert run(["resume", "run", "--undo"]) == 0
+    assert "interleave edit run undo" in said.err
+    assert "interleave edit run undo" in json.loads(said.out)["error"]["message"]
+    assert run(["edit", "run", "undo"]) == 0
     capsys.readouterr()
-    assert run(["resume", "run", "--from-step", "2", "--max-calls", "1"]) == 1
-    assert "interleave resume run --undo" in capsys.readouterr().err
+    assert run(["edit", "run", "redraw", "2", "--max-calls", "1"]) == 1
+    assert "interleave edit run undo" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,6 @@ def test_nginx_follows_the_file(tmp_path: Path) -> None:
     with registered(tmp_path, 1) as (server,), balancer(file) as url:
         until(lambda: httpx.get(f"{url}/health").status_code == 200)
         file.write_text("")
-        until(lambda: httpx.get(f"{url}/health").text == "no server is there\n")
+        until(lambda: httpx.get(f"{url}/health").text == "no server is registered\n")
         file.write_text(f"{server.url}\n")
         until(lambda: httpx.get(f"{url}/health").status_code == 200)

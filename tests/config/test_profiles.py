@@ -79,7 +79,7 @@ def test_the_words_of_a_profile_go_with_its_models(
 
 
 def test_models_that_need_different_words_are_refused(with_own_words: Profile) -> None:
-    with pytest.raises(ConfigurationError, match=r"the critic 'openai:small' understands .*--critic SPEC"):
+    with pytest.raises(ConfigurationError, match=r"the critic 'openai:small' understands .*critic=SPEC"):
         choose_pack(with_own_words, prompts=None, planner="scripted", critic=None)
 
 

@@ -147,7 +147,7 @@ def test_characters_that_cannot_be_stored_are_refused(text: str) -> None:
     ],
 )
 def test_an_address_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"is not one: write e\.g\. http://host:8000/v1"):
+    with pytest.raises(ConfigurationError, match=r"is invalid: write e\.g\. http://host:8000/v1"):
         parse_spec(text)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from interleave.config.run_config import Remedies
-from interleave.drift.control import align_colours, improved, keep_unchanged
+from interleave.config.run_config import DriftControl
+from interleave.drift.control import align_colours, apply_drift_control, keep_unchanged
 from interleave.drift.measures import changed_mask, difference, identity, step_drift
 
 
@@ -83,8 +83,8 @@ def test_images_of_other_sizes_are_left_alone() -> None:
 
 def test_nothing_is_done_by_default() -> None:
     drawn = drifted(scene(ball=(96, 32)))
-    assert improved(Remedies(), scene(), drawn) is drawn
-    assert improved(Remedies(keep=True, align=True), scene(), drawn) is not drawn
+    assert apply_drift_control(DriftControl(), scene(), drawn) is drawn
+    assert apply_drift_control(DriftControl(keep=True, align=True), scene(), drawn) is not drawn
 
 
 def test_drift_tells_an_asked_change_from_an_unasked_one() -> None:

@@ -249,7 +249,7 @@ def test_a_batch_that_runs_out_of_memory_is_halved_and_so_are_later_ones(
     queue = Queue(model, executor=executor, max_batch=8)
     assert asyncio.run(all_of(queue, range(7))) == [2 * job for job in range(7)]
     assert model.batches == [[*range(7)], [0, 1, 2, 3], [0, 1], [2, 3], [4, 5], [6]]
-    assert "4 calls at once need more memory than there is: from here on 2" in caplog.text
+    assert "a batch of 4 calls ran out of memory: using batches of 2 from now on" in caplog.text
     model.batches.clear()
     queue.max_batch = 8  # as another backend with the same model sets it
     asyncio.run(all_of(queue, range(4)))
@@ -349,7 +349,7 @@ def test_too_few_results_are_an_error_and_no_call_hangs(
     executor: ThreadPoolExecutor,
 ) -> None:
     queue: Queue = Queue(lambda batch: [], executor=executor)
-    with pytest.raises(RuntimeError, match="a batch of 1 brought 0 results"):
+    with pytest.raises(RuntimeError, match="a batch of 1 returned 0 results"):
         asyncio.run(asyncio.wait_for(queue.submit(1), HANGS_AFTER))
 
 

@@ -231,7 +231,9 @@ def test_settings_that_the_pipeline_does_not_take_are_refused(
 ) -> None:
     folder = copy_of(toy_pipeline("QwenImagePipeline"))
     (folder / "interleave.json").write_text('{"text_encoder_out_layers": [1]}')
-    with pytest.raises(ConfigurationError, match="QwenImagePipeline takes no 'text_encoder_out_layers'"):
+    with pytest.raises(
+        ConfigurationError, match="QwenImagePipeline has no parameter 'text_encoder_out_layers'"
+    ):
         load(folder)
 
 
@@ -276,11 +278,11 @@ def test_a_mask_says_what_is_redrawn_and_must_be_there(
     generator = load(fill, f"?mask={mask}")
     assert not generator.capabilities.text_to_image
     assert draw(generator, ImageRequest("a cat", 7, (canvas("red", (90, 70)),)))[0].size == (64, 64)
-    with pytest.raises(BackendError, match="only changes images"):
+    with pytest.raises(BackendError, match="only edits"):
         draw(generator, ImageRequest("a cat", 7))
     with pytest.raises(ConfigurationError, match="name a mask with"):
         load(fill)
-    with pytest.raises(ConfigurationError, match=r"is for FLUX\.1 Fill"):
+    with pytest.raises(ConfigurationError, match=r"is only for FLUX\.1 Fill"):
         load(klein, f"?mask={mask}")
 
 
@@ -298,9 +300,9 @@ def test_every_request_may_have_its_own_mask(toy_pipeline: ToyPipeline, mask: Pa
     assert same.tobytes() == usual.tobytes() != other.tobytes()
     (told,) = draw(fixed, ImageRequest("a cat", 7, (source,), mask=canvas("white")))
     assert told.tobytes() == other.tobytes()
-    with pytest.raises(BackendError, match="was given none"):
+    with pytest.raises(BackendError, match="has no mask"):
         draw(asking, ImageRequest("a cat", 7, (source,)))
-    with pytest.raises(BackendError, match="they must have one size"):
+    with pytest.raises(BackendError, match="they must have the same size"):
         draw(asking, ImageRequest("a cat", 7, (source,), mask=canvas("white", (32, 32))))
 
 
@@ -339,7 +341,7 @@ def test_a_prompt_that_will_not_be_read_to_its_end_is_reported(
         draw(generator, ImageRequest("a cat", 7))
         assert not caplog.records
         draw(generator, ImageRequest("a cat " * 40, 7))
-    assert "tokens, and the generator reads the first 7" in caplog.text  # the toy's chat template takes 17
+    assert "tokens, and the generator reads only 7" in caplog.text  # the toy's chat template takes 17
 
 
 def test_a_prompt_too_long_for_longcat_is_cut_rather_than_broken(
@@ -472,7 +474,7 @@ def test_an_unknown_pipeline_says_how_to_add_a_row(klein: Path, copy_of: Copy) -
     folder = copy_of(klein)
     index = json.loads((folder / "model_index.json").read_text())
     (folder / "model_index.json").write_text(json.dumps(index | {"_class_name": "Flux3Pipeline"}))
-    with pytest.raises(ConfigurationError, match=r"Did you mean 'Flux\w*Pipeline'\?.*write a row for it"):
+    with pytest.raises(ConfigurationError, match=r"Did you mean 'Flux\w*Pipeline'\?.*add a row"):
         load(folder)
 
 
@@ -482,7 +484,7 @@ def test_a_new_family_is_one_row(klein: Path, copy_of: Copy, monkeypatch: pytest
     index = json.loads((folder / "model_index.json").read_text())
     (folder / "model_index.json").write_text(json.dumps(index | {"_class_name": "Flux2KleinKVPipeline"}))
     monkeypatch.delitem(FAMILIES, "Flux2KleinKVPipeline")
-    with pytest.raises(ConfigurationError, match="write a row"):
+    with pytest.raises(ConfigurationError, match="add a row"):
         load(folder)
     row = Family("klein with a cache of its sources", {}, steps=2, guidance=1.0, guidance_parameter=None)
     monkeypatch.setitem(FAMILIES, "Flux2KleinKVPipeline", row)
@@ -490,9 +492,9 @@ def test_a_new_family_is_one_row(klein: Path, copy_of: Copy, monkeypatch: pytest
 
 
 def test_a_setting_that_a_pipeline_does_not_have_is_refused(klein: Path, toy_pipeline: ToyPipeline) -> None:
-    with pytest.raises(ConfigurationError, match=r"leave out \?negative_prompt="):
+    with pytest.raises(ConfigurationError, match=r"omit \?negative_prompt="):
         load(klein, "?negative_prompt=ugly")
-    with pytest.raises(ConfigurationError, match=r"leave out \?prompt_tokens="):
+    with pytest.raises(ConfigurationError, match=r"omit \?prompt_tokens="):
         load(toy_pipeline("LongCatImagePipeline"), "?prompt_tokens=64")
     generator = load(toy_pipeline("QwenImagePipeline"), "?negative_prompt=ugly&guidance=2")
     plain = load(toy_pipeline("QwenImagePipeline"))
@@ -503,7 +505,7 @@ def test_a_setting_that_a_pipeline_does_not_have_is_refused(klein: Path, toy_pip
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("?offload=model", "this is a CPU: leave it out"),
+        ("?offload=model", "this is a CPU: omit it"),
         ("?size=100", "option 'size'.*multiple of 16"),
         ("?offload=disk", "option 'offload'"),
         ("?lora=./nowhere.safetensors", "do not exist"),

@@ -116,7 +116,7 @@ def test_a_lora_is_added_before_weights_are_rounded(klein: Path, tmp_path: Path)
 
 def test_a_device_without_float8_is_refused(klein: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "supports_float8", lambda device: False)
-    with pytest.raises(ConfigurationError, match="needs a GPU that multiplies float8"):
+    with pytest.raises(ConfigurationError, match="needs a GPU with float8 products"):
         load(klein, "?quantization=fp8")
 
 
@@ -144,11 +144,11 @@ def test_an_adapter_is_refused(toy_vlm: ToyVlm, adapters: tuple[Path, Path]) -> 
 
 def test_it_is_compiled_from_the_start_on_a_gpu_only(klein: Path) -> None:
     generator = load(klein, "?quantization=fp8")
-    assert not generator._compiles_at_once()
+    assert not generator._compiles_immediately()
     generator.device = torch.device("cuda")
-    assert generator._compiles_at_once()
+    assert generator._compiles_immediately()
     generator.options = generator.options.model_copy(update={"compile": False})
-    assert not generator._compiles_at_once()
+    assert not generator._compiles_immediately()
 
 
 @pytest.mark.parametrize("layout", ["blocks", "rows"])

@@ -105,7 +105,7 @@ def refusing_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     ("model", "words"),
     [
         ("Me/Gated", "accept its licence at https://huggingface.co/Me/Gated, then set HF_TOKEN"),
-        ("Me/Gone", "there is no model 'Me/Gone' on the Hub, or it is private"),
+        ("Me/Gone", "the model 'Me/Gone' is not on the Hub, or is private"),
         ("Me/Old?revision=v9", "has no revision 'v9'"),
         ("Me/Other", "hf download Me/Other"),
     ],

@@ -19,7 +19,7 @@ from interleave.local.library_errors import as_backend_error
     ids=lambda error: str(error)[:24],
 )
 def test_out_of_memory_is_recognized_in_every_form(error: Exception) -> None:
-    told = "the model ran out of memory with 4 calls at once: use a smaller"
+    told = "the model ran out of memory with a batch of 4 calls: use a smaller"
     with pytest.raises(OutOfMemory, match=told) as caught, as_backend_error("the model", 4):
         raise error
     assert not isinstance(caught.value, StorageError)

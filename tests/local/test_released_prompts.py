@@ -61,9 +61,9 @@ def imported() -> None:
 
 @pytest.fixture(autouse=True)
 def said_again() -> Iterator[None]:
-    resolving._say_how_to_import.cache_clear()
+    resolving._warn_how_to_import.cache_clear()
     yield
-    resolving._say_how_to_import.cache_clear()
+    resolving._warn_how_to_import.cache_clear()
 
 
 def conversation(text: str, images: Sequence[Image.Image]) -> list[dict[str, Any]]:
@@ -262,7 +262,7 @@ def test_without_it_one_line_says_how_to_import_it(profile: str, caplog: pytest.
         for _ in range(3):
             assert resolve(Choices(profile=profile))[1].name == "default"
     (record,) = caplog.records
-    assert "interleave prompts import CHECKOUT" in record.getMessage()
+    assert "interleave models prompts import CHECKOUT" in record.getMessage()
     assert "\n" not in record.getMessage()
 
 

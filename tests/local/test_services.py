@@ -23,7 +23,7 @@ pytest.importorskip("python_multipart")
 
 from interleave.service.generator import edit_api as reference_wire
 from interleave.service.generator.config import PRESETS, find_preset
-from interleave.service.generator.messages import ServiceFacts
+from interleave.service.generator.messages import GeneratorInfo
 from interleave.service.generator.parameters import settings_of
 
 DRAWS_WITH = {
@@ -64,7 +64,7 @@ def test_a_service_draws_what_the_references_clients_ask_for(name: str, folder: 
     if own is not None and importlib.util.find_spec(own.package) is None:
         pytest.skip(f"the package {own.package} is not installed: {own.install}")
     generator = load_generator(tiny_generator(spec, "generator", folder / name))
-    facts = ServiceFacts(generator.capabilities, settings_of(generator))
+    facts = GeneratorInfo(generator.capabilities, settings_of(generator))
     assert (facts.settings["steps"], facts.settings["guidance"]) == DRAWS_WITH[name]
 
     usual = {"num_inference_steps": DRAWS_WITH[name][0], "guidance_scale": DRAWS_WITH[name][1]}
@@ -77,7 +77,7 @@ def test_a_service_draws_what_the_references_clients_ask_for(name: str, folder: 
     if name == "omnigen2":
         reference_wire.edit(body | {"image_guidance_scale": 1.5, "text_guidance_scale": 5.0}, facts, "id")
     job = reference_wire.edit(body | {"num_inference_steps": 2, "width": 96, "height": 64}, facts, "id")
-    (drawing,) = job.drawings
+    (drawing,) = job.tasks
     sources = tuple(decoded(source.data) for source in job.sources)
     mask = decoded(job.mask.data) if job.mask else None
     request = ImageRequest(drawing.prompt, drawing.seed, sources, mask=mask, settings=drawing.settings)

@@ -284,7 +284,7 @@ def test_a_prompt_beyond_the_context_is_refused_for_good(toy_vlm: ToyVlm) -> Non
     vlm = load(toy_vlm(None))
     vlm.loaded.decoder.context = 40
     with pytest.raises(
-        BackendError, match=r"the question has \d+ tokens, and the model reads at most 40"
+        BackendError, match=r"the prompt has \d+ tokens, and the model reads at most 40"
     ) as refusal:
         ask(vlm, asked("word " * 50))
     assert not refusal.value.transient
@@ -368,8 +368,8 @@ def test_a_seed_gives_the_same_reply_whatever_else_is_in_the_batch(toy_vlm: ToyV
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("?device=cuda", "the device 'cuda' is not there"),
-        ("?device=cuda:3", "the device 'cuda:3' is not there"),
+        ("?device=cuda", "the device 'cuda' does not exist"),
+        ("?device=cuda:3", "the device 'cuda:3' does not exist"),
         ("?device=tpu", "option 'device'"),
         ("?dtype=int3", "option 'dtype'"),
         ("?quantization=4bit", "needs a CUDA device"),

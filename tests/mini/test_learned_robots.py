@@ -16,7 +16,7 @@ from interleave.backends.registry import load_vlm
 from interleave.robots.annotator import VlmAnnotator
 from interleave.robots.measures import score_annotations
 from interleave.robots.sub_task_check import SubTaskInput, VlmSubTaskCheck
-from interleave.robots.video_segments import Looking, annotate_film
+from interleave.robots.video_segments import FrameSampling, annotate_video
 from interleave_mini.bench.task_file import shipped_tasks
 from interleave_mini.bench.tasks import ROBOT
 from interleave_mini.robots.episodes import Episode, sample_episode, true_annotation
@@ -79,7 +79,7 @@ def test_the_planner_finds_most_sub_tasks_in_films(planner: Any) -> None:
     true = {number: true_annotation(episode, number) for number, episode in enumerate(episodes)}
     found = {}
     for number, episode in enumerate(episodes):
-        film = annotate_film(annotator, Filmed(episode), episode.goal, Looking(5, 8))
+        film = annotate_video(annotator, Filmed(episode), episode.goal, FrameSampling(5, 8))
         found[number] = true[number].model_copy(update={"segments": tuple(asyncio.run(film))})
     assert score_annotations(found, true).segment_f1.value >= FOUND
 

@@ -10,8 +10,9 @@ from PIL import Image
 
 from interleave.agents.planner import wanted_steps
 from interleave.backends.registry import adapt_request, refuse_undrawable
-from interleave.cli.request_input import build_request, read_markdown
+from interleave.cli.request_input import build_request
 from interleave.errors import InputError
+from interleave.request_files import read_markdown
 from interleave.types import Part, Request, Text
 from interleave_mini.bench.tasks import SUITES, Task
 from interleave_mini.oracle import parse_request, refine_prompt

@@ -41,7 +41,7 @@ def test_a_book_has_the_steps_with_images_and_descriptions(made: Path, record: R
     for page, step in zip(book.pages, record.steps, strict=True):
         assert page.text == step.plan.text
         assert page.image and step.attempt and page.image.alt == step.attempt.prompt
-    assert any("double" in remark for remark in book.remarks)
+    assert any("fake" in remark for remark in book.remarks)
 
 
 def test_an_image_that_is_missing_is_told(made: Path, record: RunRecord, tmp_path: Path) -> None:

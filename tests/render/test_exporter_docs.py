@@ -102,12 +102,12 @@ def test_it_is_listed_by_the_command_and_the_service_without_importing_its_funct
     ("name", "said"),
     [
         ("gone", r"the exporter 'gone' of the package comic-broken cannot be loaded from 'comic_broken.nowh"),
-        ("number", "'comic_broken:NUMBER' of comic-broken is no Format"),
+        ("number", "'comic_broken:NUMBER' of comic-broken is not a Format"),
         ("Up/per", "needs another name"),
         ("lacking", "X files need the package 'no_such_package', .* pip install no_such_package$"),
         ("unfinished", "the exporter 'unfinished' cannot be loaded from 'comic_broken:nothing'"),
         ("bytes", "'comic_broken:make' must return an Exported, not b'x'"),
-        ("byte", "there is no format 'byte'. Known: .* Did you mean 'bytes'?"),
+        ("byte", "no format 'byte'. Known: .* Did you mean 'bytes'?"),
     ],
 )
 def test_a_broken_exporter_is_one_error_where_it_is_asked_for(name: str, said: str, made: Path) -> None:

@@ -50,7 +50,7 @@ def test_the_same_command_again_makes_the_same_page(tmp_path: Path) -> None:
 
 def test_a_gallery_is_of_many(capsys: Captured) -> None:
     assert run(["generate", "A boat in 1 picture", "--dry-run", "--gallery"]) == 2
-    assert "--gallery go with --requests" in capsys.readouterr().err
+    assert "--gallery need --requests" in capsys.readouterr().err
 
 
 def test_a_request_that_was_refused_stands_in_its_place_with_the_reason_and_what_to_try(

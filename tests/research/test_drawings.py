@@ -18,9 +18,9 @@ from interleave_mini.reader import shared_reader  # noqa: E402
 from interleave_mini.reader.scores import shows  # noqa: E402
 from interleave_mini.world.drawing import draw_pixels, scene_codes  # noqa: E402
 from interleave_mini.world.mistakes import with_mistake  # noqa: E402
-from miniature.train import drawings  # noqa: E402
+from miniature.train import drawn_images  # noqa: E402
 from miniature.train.agent_model import write_fresh_agent  # noqa: E402
-from miniature.train.drawings import DRAWN, Drawings, make_drawings  # noqa: E402
+from miniature.train.drawn_images import DRAWN, DrawnImages, make_drawn_images  # noqa: E402
 from miniature.train.generator_model import TOY, build_vae  # noqa: E402
 from miniature.train.vision_examples import Exercise, Shown  # noqa: E402
 from miniature.train.vision_pretrain import VisionPretraining, pretrain_vision  # noqa: E402
@@ -46,14 +46,14 @@ class Painter:
 
 
 @pytest.fixture(scope="module")
-def some() -> Drawings:
+def some() -> DrawnImages:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawings, "TOGETHER", DRAWN_AT_ONCE)
-        patch.setattr(drawings, "load_parts", lambda *_: (build_vae(TOY), None, Tokens, None))
-        patch.setattr(drawings, "LatentSpace", lambda vae: None)
-        patch.setattr(drawings, "Flow", lambda *_: None)
-        patch.setattr(drawings, "_draw", Painter().draw)
-        return make_drawings(Path("pipeline"), COUNT, "cpu", seed=5)
+        patch.setattr(drawn_images, "TOGETHER", DRAWN_AT_ONCE)
+        patch.setattr(drawn_images, "load_parts", lambda *_: (build_vae(TOY), None, Tokens, None))
+        patch.setattr(drawn_images, "LatentSpace", lambda vae: None)
+        patch.setattr(drawn_images, "Flow", lambda *_: None)
+        patch.setattr(drawn_images, "_draw", Painter().draw)
+        return make_drawn_images(Path("pipeline"), COUNT, "cpu", seed=5)
 
 
 class Tokens:
@@ -67,23 +67,25 @@ def parts(each: Exercise) -> tuple[str, int, int]:
 
 
 def test_what_is_drawn_together_is_alike_and_of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawings, "TOGETHER", 5)
+    monkeypatch.setattr(drawn_images, "TOGETHER", 5)
     rng = Random(1)
-    groups = list(drawings._alike(iter([[drawings._sample(rng) for _ in range(40)] for _ in range(3)])))
+    groups = list(
+        drawn_images._alike(iter([[drawn_images._sample(rng) for _ in range(40)] for _ in range(3)]))
+    )
     assert len(groups) > 10
     for group in groups:
         assert len(group) == 5
         assert len({(each.step.before is None, each.steps) for each in group}) == 1
 
 
-def test_all_wrong_images_are_kept_and_some_right_ones(some: Drawings) -> None:
+def test_all_wrong_images_are_kept_and_some_right_ones(some: DrawnImages) -> None:
     assert some.counts["drawn"] >= COUNT
     assert some.counts["wrong"] >= some.counts["drawn"] // 4
     assert 0 < some.counts["right"] <= 1.5 * (some.counts["wrong"] + 1)
     assert len(some.exercises) == some.counts["wrong"] + some.counts["right"]
 
 
-def test_every_answer_says_what_the_reader_sees(some: Drawings) -> None:
+def test_every_answer_says_what_the_reader_sees(some: DrawnImages) -> None:
     reader = shared_reader()
     for each in some.exercises:
         planned, before_at, after_at = parts(each)
@@ -99,13 +101,13 @@ def test_every_answer_says_what_the_reader_sees(some: Drawings) -> None:
 
 @pytest.mark.slow
 def test_a_model_is_trained_on_them_and_examined_on_others(
-    some: Drawings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    some: DrawnImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from clocks import ticking
     from miniature.train import vision_pretrain
 
     ticking(monkeypatch, "miniature.train.training_loop")
-    monkeypatch.setattr(vision_pretrain, "make_drawings", lambda *_, **__: some)
+    monkeypatch.setattr(vision_pretrain, "make_drawn_images", lambda *_, **__: some)
     monkeypatch.setattr(vision_pretrain, "_latent_space", lambda *_: None)
     fresh = write_fresh_agent(tmp_path / "fresh", "toy")
     settings = VisionPretraining(exercises=("verdict",), batch_size=4, eval_examples=4, drawings=COUNT)

@@ -32,7 +32,7 @@ def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_stage_waits_for_those_before_it_and_is_never_done_twice(tmp_path: Path) -> None:
     stages = [Stage("first", PACKS), Stage("second", ("prompts", "show", "mini"), after=("first",))]
     said: list[str] = []
-    seconds = run_chain(stages, tmp_path, at_once=2, say=said.append)
+    seconds = run_chain(stages, tmp_path, concurrency=2, say=said.append)
     assert list(seconds) == ["first", "second"]
     assert [line.split(":")[0] for line in said] == ["first", "first", "second", "second"]
     assert "mini" in (tmp_path / "logs" / "first.log").read_text()
@@ -63,7 +63,7 @@ def test_a_chain_that_keeps_going_finishes_what_does_not_need_the_failed_stage(t
     with pytest.raises(RunError, match="'bad' ended with exit code 2"):
         run_chain(stages, tmp_path, keep_going=True, say=said.append)
     assert list(json.loads((tmp_path / "stages.json").read_bytes())) == ["other", "sum"]
-    assert "bad: failed, and so not done: needs it, needs that" in said
+    assert "bad: failed; skipped: needs it, needs that" in said
 
 
 def test_other_settings_for_a_stage_that_is_done_are_refused(tmp_path: Path) -> None:
@@ -183,13 +183,13 @@ def test_the_planner_learns_from_exercises_alone_each_stage_from_the_weights_of_
     assert len(exercises) > 1
     model, before = option(fresh, "--out"), fresh
     for stage in exercises:
-        assert stage.command[:4] == ("mini", "train", "sight", model)
+        assert stage.command[:4] == ("mini", "train", "vision", model)
         assert stage.after == (before.name,)
         model, before = f"{option(stage, '--out')}/model", stage
-    assert copy.command == ("mini", "halve", model, "--out", "out/agents/planner")
+    assert copy.command == ("mini", "to-fp16", model, "--out", "out/agents/planner")
     assert copy.after == (before.name,)
     assert len({option(stage, "--seed") for stage in exercises}) == len(exercises), "exercises came again"
-    assert float(option(exercises[0], "--rate")) > float(option(exercises[1], "--rate"))
+    assert float(option(exercises[0], "--learning-rate")) > float(option(exercises[1], "--learning-rate"))
 
 
 @pytest.mark.parametrize("role", STAGE_EXERCISES)
@@ -209,14 +209,14 @@ def test_planners_of_a_table_plan_what_it_asks_and_critics_judge_it() -> None:
     assert {"verdict", *(f"plan-{suite}" for suite in sizes.suites)} <= set(sizes.exercises["agent"])
     planner, _ = Chain(Path("out"), sizes).planner()
     assert option(planner, "--exercises").split(",").count("plan-story") == 10
-    assert option(planner, "--examine") == "0"
+    assert option(planner, "--eval-items") == "0"
 
 
 def test_trainings_of_a_table_begin_with_the_models_that_ship() -> None:
     chain = Chain(Path("out"), SIZES["table"])
     planner, copy = chain.planner()
     assert planner.command[3] == str(WEIGHTS / "planner") and not planner.after
-    assert float(option(planner, "--rate")) == 1e-3, "not the rate for random weights"
+    assert float(option(planner, "--learning-rate")) == 1e-3, "not the rate for random weights"
     assert copy.after == (planner.name,)
     stages = {stage.name: stage for stage in (*chain.critic_sft(), *chain.variants())}
     assert option(stages["sft-critic-sft"], "--model") == str(WEIGHTS / "critic")
@@ -298,8 +298,8 @@ def test_a_critic_learns_to_judge_before_it_copies_and_copies_more_gently() -> N
         last = stages[f"exercises-{role}-1"]
         assert option(stages[f"sft-{name}"], "--model") == f"{option(last, '--out')}/model"
         assert last.name in stages[f"sft-{name}"].after
-    assert option(stages["exercises-critic-1"], "--drawings") == "8", "of the last stage alone"
-    judging = float(option(stages["exercises-critic-1"], "--rate"))
+    assert option(stages["exercises-critic-1"], "--generated-images") == "8", "of the last stage alone"
+    judging = float(option(stages["exercises-critic-1"], "--learning-rate"))
     copying = [float(option(stages[name], "--learning-rate")) for name in ("sft-critic-sft", "sft-agent")]
     assert copying[0] == copying[1] < judging
 

@@ -504,7 +504,7 @@ def test_foreign_words_are_named_with_neighbours_in_meaning_and_a_request_to_pas
     assert "“dragon” (it has turtle, frog and fish)" in message
     assert "“princess” (it has cat, dog and teddy)" in message
     assert "“Show how a turtle meets a dog in the castle”" in message
-    assert "interleave backends" in message
+    assert "interleave models list" in message
 
 
 def test_a_long_list_of_foreign_words_is_cut_short() -> None:

@@ -280,7 +280,7 @@ def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loa
     from interleave.diagnostics.contract import Known, Status, checks_for
 
     backend = load_generator(f"diffusers:{tmp_path / 'pipeline'}?device=cpu")
-    first = [check for check in checks_for("generator") if str(check) in ("it draws an image",)]
+    first = [check for check in checks_for("generator") if str(check) in ("generates an image",)]
     assert first
     import asyncio
 

@@ -30,7 +30,7 @@ from interleave.types import Outcome, Text, Verdict  # noqa: E402
 from interleave_mini.bench.tasks import Task  # noqa: E402
 from miniature.train.agent_model import write_fresh_agent  # noqa: E402
 from miniature.train.trajectories import (  # noqa: E402
-    Drawings,
+    ImageCache,
     JudgedAttempt,
     Player,
     StepReward,
@@ -167,7 +167,7 @@ class Counted:
 
 def play(critic: Any, painter: Any, stories: list[Task], samples: int, **options: Any) -> list[Trajectory]:
     player = Player(critic, [painter], load_pack("mini"), **options)
-    return asyncio.run(player.play(stories, samples, 7, Drawings()))
+    return asyncio.run(player.play(stories, samples, 7, ImageCache()))
 
 
 def a_story() -> Task:

@@ -337,7 +337,7 @@ def test_only_the_exercises_that_are_asked_for_come(processor: Any) -> None:
 
 
 def test_a_folder_without_a_model_is_refused_before_the_hub_is_asked(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"no-model is not the folder of a model"):
+    with pytest.raises(ConfigurationError, match=r"no-model is not a model folder"):
         pretrain_vision(tmp_path / "no-model", tmp_path / "out", 0.1)
 
 
@@ -389,5 +389,5 @@ def test_a_grown_agent_answers_as_before(tmp_path: Path) -> None:
     ids = torch.arange(40)[None]
     assert len(new.model.language_model.layers) == len(old.model.language_model.layers) + 1
     assert torch.equal(old(input_ids=ids).logits, new(input_ids=ids).logits)
-    with pytest.raises(ConfigurationError, match="3 layers already"):
+    with pytest.raises(ConfigurationError, match="already has 3 layers"):
         grow(tmp_path / "grown", tmp_path / "again", 3)

@@ -11,7 +11,7 @@ from PIL import Image
 
 from interleave.errors import ReplyError
 from interleave.robots.replies import SheetSegment, parse_boundary, parse_segments
-from interleave.robots.video_segments import Looking, Segment, annotate_film, spread, windows
+from interleave.robots.video_segments import FrameSampling, Segment, annotate_video, spread, windows
 
 
 class CountedFilm:
@@ -59,8 +59,8 @@ class KnowsTheTruth:
         return next(at for at, each in enumerate(numbers_of(frames), 1) if self.sub_task(each) > wanted)
 
 
-def annotated(annotator: KnowsTheTruth, length: int, looking: Looking) -> list[Segment]:
-    return asyncio.run(annotate_film(annotator, CountedFilm(length), "a task", looking))
+def annotated(annotator: KnowsTheTruth, length: int, looking: FrameSampling) -> list[Segment]:
+    return asyncio.run(annotate_video(annotator, CountedFilm(length), "a task", looking))
 
 
 @pytest.mark.parametrize("says_changes", [False, True])
@@ -69,7 +69,7 @@ def test_boundaries_are_found_to_the_frame_and_few_frames_are_looked_at(
     at_once: int, says_changes: bool
 ) -> None:
     knows = KnowsTheTruth([0, 37, 91, 240], says_changes=says_changes)
-    found = annotated(knows, 300, Looking(stride=10, at_once=at_once))
+    found = annotated(knows, 300, FrameSampling(stride=10, window=at_once))
     last = [(91, 240), (240, 300)]
     if says_changes:  # what follows the last change has no name, and belongs to the last sub-task
         last = [(91, 300)]
@@ -80,20 +80,20 @@ def test_boundaries_are_found_to_the_frame_and_few_frames_are_looked_at(
 
 def test_coarse_precision_costs_fewer_calls() -> None:
     exact, rough = KnowsTheTruth([0, 501]), KnowsTheTruth([0, 501])
-    [_, second] = annotated(exact, 1000, Looking(50, 6))
-    [_, about] = annotated(rough, 1000, Looking(50, 6, precision=16))
+    [_, second] = annotated(exact, 1000, FrameSampling(50, 6))
+    [_, about] = annotated(rough, 1000, FrameSampling(50, 6, precision=16))
     assert second.start == 501
     assert 501 <= about.start <= 501 + 16
     assert rough.calls < exact.calls
 
 
 def test_a_film_in_which_nothing_ends_is_one_sub_task_named_by_its_task() -> None:
-    [only] = annotated(KnowsTheTruth([0], says_changes=True), 50, Looking(5, 8))
+    [only] = annotated(KnowsTheTruth([0], says_changes=True), 50, FrameSampling(5, 8))
     assert only == Segment(start=0, end=50, instruction="a task")
 
 
 def test_a_film_of_one_frame_is_a_sub_task() -> None:
-    [only] = annotated(KnowsTheTruth([0]), 1, Looking(5, 8))
+    [only] = annotated(KnowsTheTruth([0]), 1, FrameSampling(5, 8))
     assert (only.start, only.end) == (0, 1)
 
 
@@ -102,12 +102,12 @@ def test_a_boundary_that_cannot_be_told_stays_as_coarse_as_it_was() -> None:
         async def boundary(self, earlier: str, later: str, frames: Sequence[Image.Image]) -> int:
             raise ReplyError("no idea", reply="")
 
-    [_, second] = annotated(CannotTell([0, 33]), 100, Looking(10, 8))
+    [_, second] = annotated(CannotTell([0, 33]), 100, FrameSampling(10, 8))
     assert second.start == 40
 
 
 def test_windows_cover_the_film_and_share_a_frame() -> None:
-    looking = Looking(stride=7, at_once=5)
+    looking = FrameSampling(stride=7, window=5)
     for length in (1, 2, 8, 29, 30, 31, 300):
         shown = windows(length, looking)
         assert shown[0][0] == 0 and shown[-1][-1] == length - 1

@@ -23,7 +23,7 @@ from interleave.robots.annotation_file import EpisodeAnnotation, read_annotation
 from interleave.robots.lerobot.dataset import Dataset, frame_times, open_dataset  # noqa: E402
 from interleave.robots.lerobot.language_columns import read_columns, write_columns  # noqa: E402
 from interleave.robots.lerobot.new_dataset import NewDataset  # noqa: E402
-from interleave.robots.lerobot.videos import Film  # noqa: E402
+from interleave.robots.lerobot.videos import Video  # noqa: E402
 from interleave.robots.video_segments import Segment  # noqa: E402
 from interleave_mini.robots.episodes import CAMERA, write_episodes  # noqa: E402
 
@@ -62,7 +62,7 @@ def test_every_frame_comes_back_from_the_film_in_any_order(tmp_path: Path) -> No
     dataset = open_dataset(tmp_path / "d")
     assert (dataset.fps, dataset.camera("top").size, dataset.tasks) == (12.5, (64, 48), {0: "fade"})
     for episode, shade in zip(dataset.chosen(), shades, strict=True):
-        film = Film(dataset, episode, dataset.camera())
+        film = Video(dataset, episode, dataset.camera())
         for places in ([0], [len(shade) - 1], [3, 1, 2, 1], list(range(len(shade)))):
             found = [grey(frame) for frame in film.frames(places)]
             assert found == pytest.approx([shade[place] for place in places], abs=4)
@@ -78,7 +78,7 @@ def test_images_in_the_rows_are_read_too(tmp_path: Path, copy: Path) -> None:
     stored = [{"bytes": (tmp_path / "p.png").read_bytes(), "path": None}] * table.num_rows
     pq.write_table(table.append_column("observation.images.eye", pa.array(stored)), copy / DATA)
     dataset = open_dataset(copy)
-    [frame] = Film(dataset, dataset.chosen()[1], dataset.camera("eye")).frames([4])
+    [frame] = Video(dataset, dataset.chosen()[1], dataset.camera("eye")).frames([4])
     assert frame.getpixel((3, 3)) == (200, 0, 0)
 
 
@@ -205,20 +205,23 @@ def with_column(file: Path, name: str, value: Callable[[Any], Any]) -> Callable[
 REFUSED_AT_ONCE = {
     "no info": (lambda root: (root / "meta/info.json").unlink(), "no meta/info.json"),
     "info is no JSON": (lambda root: (root / "meta/info.json").write_text("{"), "cannot be read"),
-    "info is a list": (lambda root: (root / "meta/info.json").write_text("[]"), "must hold an object"),
+    "info is a list": (lambda root: (root / "meta/info.json").write_text("[]"), "must be a JSON object"),
     "old format": (changed_info(codebase_version="v2.1"), "convert it"),
     "no fps": (changed_info(fps=None), "'fps' must be"),
     "fps zero": (changed_info(fps=0), "'fps' must be"),
     "fps a text": (changed_info(fps="10"), "'fps' must be"),
     "no features": (changed_info(features=[]), "'features' must be"),
     "no camera": (changed_info(features={}), "no camera"),
-    "way out": (changed_info(video_path="../{video_key}/{chunk_index}{file_index}.mp4"), "leads out"),
+    "way out": (changed_info(video_path="../{video_key}/{chunk_index}{file_index}.mp4"), "is outside"),
     "odd template": (changed_info(data_path="{nothing}"), "cannot be filled in"),
     "no episodes": (lambda root: shutil.rmtree(root / "meta/episodes"), "has no episodes"),
     "episodes are no Parquet": (lambda root: (root / EPISODES).write_text("x"), "as Parquet"),
     "no length": (without_column(EPISODES, "length"), "lacks the column 'length'"),
-    "no clip": (without_column(EPISODES, f"videos/{CAMERA}/from_timestamp"), "where the films"),
-    "an episode twice": (with_column(EPISODES, "episode_index", lambda _: 1), "a second time"),
+    "no clip": (
+        without_column(EPISODES, f"videos/{CAMERA}/from_timestamp"),
+        "no start and end of the videos",
+    ),
+    "an episode twice": (with_column(EPISODES, "episode_index", lambda _: 1), "repeats episode"),
 }
 
 
@@ -242,11 +245,11 @@ BROKEN_EPISODES = {
         lambda root: (root / VIDEO).write_bytes((root / VIDEO).read_bytes()[:4000]),
         "cannot be decoded",
     ),
-    "wrong shape": (wrong_shape, "has images of 256×256, and the dataset says 256×128"),
+    "wrong shape": (wrong_shape, "has images of 256×256, but the dataset specifies 256×128"),
     "odd frame rate": (changed_info(fps=15), "should be"),
     "missing rows": (lambda root: (root / DATA).unlink(), "it has the frames of episode"),
     "rows are no Parquet": (lambda root: (root / DATA).write_text("x"), "as Parquet"),
-    "too few rows": (with_column(EPISODES, "length", lambda length: length + 1), "its description says"),
+    "too few rows": (with_column(EPISODES, "length", lambda length: length + 1), "its description has"),
     "no times": (without_column(DATA, "timestamp"), "lacks the column 'timestamp'"),
     "film ends early": (
         with_column(EPISODES, f"videos/{CAMERA}/from_timestamp", lambda start: start + 1e4),
@@ -303,7 +306,7 @@ def test_a_dataset_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         made.add_episode("x", [Image.new("RGB", (63, 64))], {})
     root.mkdir()
     (root / "mine").touch()
-    with pytest.raises(RunError, match="there already"):
+    with pytest.raises(RunError, match="already exists"):
         NewDataset(root, fps=5, camera="c", features={})
 
 

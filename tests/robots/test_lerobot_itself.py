@@ -19,7 +19,7 @@ from interleave.cli.main import run
 from interleave.robots.annotation_file import read_annotations
 from interleave.robots.lerobot.dataset import open_dataset
 from interleave.robots.lerobot.language_columns import read_columns, write_columns
-from interleave.robots.lerobot.videos import Film
+from interleave.robots.lerobot.videos import Video
 from interleave_mini.robots.episodes import write_episodes
 from interleave_mini.world.drawing import draw
 from interleave_mini.world.scene import Gripper, Scene, Size, Thing
@@ -65,7 +65,7 @@ def test_lerobot_reads_annotated_episodes_with_their_sub_tasks_and_films(tmp_pat
         assert (found["task"], found["frames"], found["shape"]) == (true.task, true.frames, [3, 256, 256])
         assert found["said"] == [[each.start / 10, each.instruction] for each in true.segments]
         assert found["events"] == [0, 0, 0]
-        film = Film(dataset, dataset.episodes[number], dataset.camera())
+        film = Video(dataset, dataset.episodes[number], dataset.camera())
         middle = (2 * dataset.episodes[number].first_row + true.frames - 1) // 2
         places = [0, middle - dataset.episodes[number].first_row, true.frames - 1]
         ours = [np.asarray(frame).mean() / 255 for frame in film.frames(places)]
@@ -94,7 +94,7 @@ def test_we_read_and_annotate_what_lerobot_writes(tmp_path: Path) -> None:
     [_, second] = dataset.chosen()
     assert (second.task, second.length) == ("task 1", 11)
     shades = [
-        np.asarray(frame).mean() for frame in Film(dataset, second, dataset.camera()).frames([0, 4, 10])
+        np.asarray(frame).mean() for frame in Video(dataset, second, dataset.camera()).frames([0, 4, 10])
     ]
     assert shades == pytest.approx([10, 90, 210], abs=6)
     said = ["--annotator", "scripted:answers.jsonl", "--prompts", "default", "--in-place"]

@@ -254,7 +254,7 @@ def test_a_run_becomes_an_episode_with_its_sub_tasks(planned: Path, tmp_path: Pa
     pytest.importorskip("av")
     from interleave.robots.lerobot.dataset import open_dataset
     from interleave.robots.lerobot.language_columns import read_columns
-    from interleave.robots.lerobot.videos import Film
+    from interleave.robots.lerobot.videos import Video
 
     out = tmp_path / "episodes"
     assert run(["robot", "export", str(planned), str(planned), "--to", "lerobot", "--out", str(out)]) == 0
@@ -263,7 +263,7 @@ def test_a_run_becomes_an_episode_with_its_sub_tasks(planned: Path, tmp_path: Pa
     [first, second] = read_columns(dataset)[0].segments
     assert (first.start, first.end, second.start, second.end) == (0, 5, 5, 15)
     assert first.instruction == "Pick up the red block with the gripper."
-    frames = Film(dataset, dataset.chosen()[1], dataset.camera()).frames([0, 5, 14])
+    frames = Video(dataset, dataset.chosen()[1], dataset.camera()).frames([0, 5, 14])
     for frame, scene in zip(frames, (BENCH, LIFTED, STACKED), strict=True):
         error = sum(abs(a - b) for a, b in zip(frame.tobytes(), draw(scene).tobytes(), strict=True))
         assert error / len(frame.tobytes()) < 6

@@ -95,6 +95,6 @@ def tell(folder: str, kind: str, note: Callable[[str], None]) -> str:
     else:
         models["plan"] = plan()
     told = interleave.generate(
-        "a story in 7 pictures", out=Path(folder), max_attempts=1, remedies=REMEDIES[kind], **models
+        "a story in 7 pictures", out=Path(folder), max_attempts=1, drift_control=REMEDIES[kind], **models
     )
     return told.status

@@ -203,14 +203,14 @@ def _tell(order: Order) -> str:
 
 def _keep_ledger(path: Path, *, with_fingerprints: bool) -> None:
     from interleave.backends.fakes import ScriptedVlm, SolidGenerator
-    from interleave.runs.replay import fingerprint_of_drawing, fingerprint_of_messages
+    from interleave.runs.replay import fingerprint_of_messages, fingerprint_of_request
 
     ledger = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     write = os.write
     generate, complete = SolidGenerator.generate, ScriptedVlm.complete
 
     async def noted_generate(self: Any, request: Any) -> Any:
-        fingerprint = f":{fingerprint_of_drawing(request)}" if with_fingerprints else ""
+        fingerprint = f":{fingerprint_of_request(request)}" if with_fingerprints else ""
         write(ledger, f"generator:{request.slot.call}{fingerprint}\n".encode())
         return await generate(self, request)
 

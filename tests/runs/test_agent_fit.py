@@ -43,7 +43,7 @@ def test_the_miniatures_agents_are_refused_for_another_generator(generator: str,
 def test_the_line_of_the_refusal_works(capsys: Captured) -> None:
     command = ["generate", "A rainbow in 2 pictures", "--profile", "mini", "--generator", "solid?size=64"]
     assert run(command) == 2
-    advised = re.search(r"Try it out with: ([^;]+);", capsys.readouterr().err)
+    advised = re.search(r"To try the generator: ([^;]+);", capsys.readouterr().err)
     assert advised is not None
     assert run([*command, *shlex.split(advised[1]), "--out", "run"]) == 0
     assert len(interleave.read_record("run").steps) == 2
@@ -54,7 +54,7 @@ def test_only_the_role_that_was_not_named_is_refused(capsys: Captured) -> None:
     assert run(command) == 2
     told = capsys.readouterr().err
     assert "the critic of the profile 'mini' was made" in told
-    assert "Try it out with: --critic none;" in told
+    assert "To try the generator: --critic none;" in told
 
 
 def test_a_given_plan_needs_no_planner() -> None:
@@ -66,7 +66,7 @@ def test_a_given_plan_needs_no_planner() -> None:
 
 
 def test_a_python_object_is_another_generator_too() -> None:
-    with pytest.raises(ConfigurationError, match="'Postcards' draws others"):
+    with pytest.raises(ConfigurationError, match="not for those of 'Postcards'"):
         interleave.generate("A rainbow in 2 pictures", profile="mini", generator=Postcards())
     made = interleave.generate(
         "A rainbow in 2 pictures", profile="mini", generator=Postcards(), planner="scripted", critic="none"
@@ -128,7 +128,7 @@ def test_the_agents_of_any_package_declare_what_they_know(monkeypatch: pytest.Mo
     (package / "wax_judge.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(str(package.absolute()))
     Path("wax.toml").write_text('planner = "none"\ncritic = "wax"\ngenerator = "solid"\n')
-    with pytest.raises(ConfigurationError, match="made for the images of “crayon”, and 'world'"):
+    with pytest.raises(ConfigurationError, match="made for the images of “crayon”, not for those of 'world'"):
         resolve(Choices(profile="./wax.toml", generator="world"))
     config, _ = resolve(Choices(profile="./wax.toml", generator="world", critic="wax"))
     assert unfit_agents(config.asked) == ["critic"]

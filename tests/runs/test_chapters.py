@@ -200,7 +200,7 @@ def test_event_lines_have_the_plan_so_far(tmp_path: Path) -> None:
 def test_where_it_makes_no_sense_it_is_refused(tmp_path: Path) -> None:
     plan = Plan(steps=(PlanStep(number=1, prompt="a"),))
     for options, reason in [
-        ({"plan": plan, "generator": "solid"}, "none is asked"),
+        ({"plan": plan, "generator": "solid"}, "no planner is asked"),
         ({"hold_plan": True, **DOUBLES}, "cannot be held"),
         ({"profile": "oracle"}, "whole plans only"),
         ({"profile": "mini"}, "whole plans only"),
@@ -227,7 +227,7 @@ def test_chapters_are_numbered_on_whatever_the_model_writes() -> None:
 
 
 def test_an_image_is_shown_as_an_image() -> None:
-    from interleave.agents.planner import told
+    from interleave.agents.planner import story_parts
 
     story = StorySoFar(Request.of("x"), parse_chapter(answer(1, 2)), (Image.new("RGB", (8, 8)),))
-    assert isinstance(list(told(story))[-1], ImagePart)
+    assert isinstance(list(story_parts(story))[-1], ImagePart)

@@ -202,7 +202,7 @@ def test_undone_again_and_again_nothing_is_left(run: Path) -> None:
     interleave.undo_decision(run)
     interleave.resume(run)
     assert shown(run) == undisturbed
-    with pytest.raises(InputError, match="nothing is left to undo"):
+    with pytest.raises(InputError, match="nothing to undo"):
         interleave.undo_decision(run)
     undone = [entry for entry in read_journal(run) if isinstance(entry, Undone)]
     assert len(undone) == 2  # further events; no line is ever removed
@@ -249,7 +249,7 @@ def test_an_edited_plan_is_drawn_instead_and_no_planner_is_asked(tmp_path: Path)
     held = interleave.generate("A frog, in 3 pictures", out=tmp_path / "run", generator=SMALL, hold_plan=True)
     file = held.folder / "plan.json"
     file.write_text(file.read_text().replace("Part 1", "Begin"))
-    with pytest.raises(RunError, match=re.escape("plan.json is not as the planner wrote it")):
+    with pytest.raises(RunError, match=re.escape("plan.json has been edited")):
         interleave.release_plan(held.folder)
     edited = Plan.model_validate({"steps": json.loads(file.read_text())["steps"][:2]})
     interleave.release_plan(held.folder, edited, by="Ada")
@@ -365,15 +365,15 @@ def test_an_interrupted_step_can_be_given_another_prompt(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("decide", "refusal"),
     [
-        (lambda run: interleave.redraw_step(run, 9), "there is no step 9: the plan has steps 1 to 5"),
+        (lambda run: interleave.redraw_step(run, 9), "no step 9: the plan has steps 1 to 5"),
         (
             lambda run: interleave.redraw_step(run, 3, prompt="x"),
             "text only and has no image, so it takes no",
         ),
         (lambda run: interleave.choose_attempt(run, 3, 1), "step 3 is text only"),
         (lambda run: interleave.redraw_step(run, 2, prompt=" "), "the prompt is blank"),
-        (lambda run: interleave.redraw_step(run, 2, prompt="\ud800"), "cannot be redrawn like that"),
-        (lambda run: interleave.redraw_step(run, 2, seed=-1), "cannot be redrawn like that"),
+        (lambda run: interleave.redraw_step(run, 2, prompt="\ud800"), "cannot be redrawn"),
+        (lambda run: interleave.redraw_step(run, 2, seed=-1), "cannot be redrawn"),
         (lambda run: interleave.redraw_step(run, 2, generator="nobody"), "nobody"),
         (
             lambda run: interleave.redraw_step(run, 2, generator="openai-images:x"),
@@ -383,12 +383,12 @@ def test_an_interrupted_step_can_be_given_another_prompt(tmp_path: Path) -> None
         (lambda run: interleave.redraw_step(run, 5, generator="mini"), "map"),
         (lambda run: interleave.branch_run(run, "b", 2, generator="openai-images:x"), "OPENAI_API_KEY"),
         (lambda run: interleave.choose_attempt(run, 2, 7), "step 2 has no attempt 7: its attempts are 1, 2"),
-        (lambda run: interleave.choose_attempt(run, 2, 2), "is the one that is shown already"),
-        (lambda run: interleave.undo_decision(run), "nothing is left to undo"),
-        (lambda run: interleave.release_plan(run), "has images of its plan already"),
-        (lambda run: interleave.release_plan(run, STORY), "has images of its plan already"),
-        (lambda run: interleave.branch_run(run, run, 2), "holds a run already"),
-        (lambda run: interleave.branch_run(run, run / "images", 2), "holds other things"),
+        (lambda run: interleave.choose_attempt(run, 2, 2), "is already shown"),
+        (lambda run: interleave.undo_decision(run), "nothing to undo"),
+        (lambda run: interleave.release_plan(run), "already has images of its plan"),
+        (lambda run: interleave.release_plan(run, STORY), "already has images of its plan"),
+        (lambda run: interleave.branch_run(run, run, 2), "already holds a run"),
+        (lambda run: interleave.branch_run(run, run / "images", 2), "has other files"),
         (lambda run: interleave.redraw_step(run / "no", 2), "is not a run folder"),
     ],
 )
@@ -419,7 +419,7 @@ def test_decisions_need_a_plan_that_is_there_and_released(tmp_path: Path) -> Non
     too_long = Plan(steps=tuple(PlanStep(number=n, prompt="a pond") for n in range(1, 60)))
     with pytest.raises(InputError, match="59 steps, and this run allows 50"):
         interleave.release_plan(held, too_long)
-    with pytest.raises(RunError, match="was started without --hold-plan"):
+    with pytest.raises(RunError, match="was started without hold_plan=True"):
         generate(tmp_path / "other")
         generate(tmp_path / "other2", max_calls=1)
         generate(tmp_path / "other2", hold_plan=True)

@@ -169,7 +169,7 @@ def test_B14_a_file_system_without_locks_is_refused(monkeypatch: pytest.MonkeyPa
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    with pytest.raises(RunError, match="gives no locks"):
+    with pytest.raises(RunError, match="does not support locks"):
         interleave.generate(REQUEST, out="run")
 
 
@@ -282,7 +282,7 @@ def test_B08_a_torn_last_line_is_dropped_with_a_notice(
     journal = tmp_path / "run" / "journal.jsonl"
     journal.write_bytes(journal.read_bytes()[:-5])
     assert interleave.generate(REQUEST, out=tmp_path / "run").status == "done"
-    assert "never finished" in caplog.text
+    assert "dropped an unfinished last line" in caplog.text
 
 
 def test_B11_missing_and_altered_images_are_redrawn_only_if_the_user_says_so(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_B11_missing_and_altered_images_are_redrawn_only_if_the_user_says_so(tmp
     first, second, *_ = sorted((folder / "images").iterdir())
     first.unlink()
     second.write_bytes(b"not an image")
-    with pytest.raises(RunError, match="--redraw"):
+    with pytest.raises(RunError, match="redraw=True"):
         interleave.generate(REQUEST, out=folder)
     run_again = interleave.generate(REQUEST, out=folder, redraw=True)
     assert run_again.status == "done"

@@ -127,7 +127,7 @@ def test_lines_of_a_newer_version_are_read_and_others_are_refused() -> None:
     line = json.loads(generated()[-1].model_dump_json()) | {"version": 2, "mood": "fine"}
     assert read_event_line(json.dumps(line)).event == "ended"
     for bad in ("{}", "nothing", '{"event": "drawn"}', '{"event": "danced", "version": 1}'):
-        with pytest.raises(interleave.InputError, match="not a line of events"):
+        with pytest.raises(interleave.InputError, match="not an event line"):
             read_event_line(bad)
 
 

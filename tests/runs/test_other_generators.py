@@ -52,7 +52,7 @@ def test_the_rest_is_drawn_by_the_other_one_and_what_is_finished_stays(tmp_path:
     images = [entry.image for entry in read_journal(folder) if isinstance(entry, Drawn)]
     assert images[: len(before)] == before
     page = (folder / "document.html").read_text("utf-8")
-    assert f"from step 2 on {OTHER}" in page
+    assert f"from step 2: {OTHER}" in page
     assert sizes(folder) == [(64, 64)] + [(96, 96)] * 4
 
 
@@ -133,7 +133,7 @@ def test_where_it_makes_no_sense_it_is_refused_with_the_reason(tmp_path: Path) -
     with pytest.raises(interleave.ConfigurationError, match="sollid"):
         interleave.change_generator(folder, "sollid")
     interleave.resume(folder)
-    with pytest.raises(RunError, match="--from-step N"):
+    with pytest.raises(RunError, match="all steps of"):
         interleave.change_generator(folder, OTHER)
     held = interleave.generate("A story", out=tmp_path / "held", hold_plan=True, generator=OWN).folder
     with pytest.raises(RunError, match="waits for approval"):

@@ -123,10 +123,10 @@ def test_C13_an_outage_of_an_hour_fails_nothing_and_is_not_answered_with_a_storm
     assert time.pauses[0] < 5 < 25 < max(time.pauses)
     told = [record.getMessage() for record in caplog.records]
     assert 2 <= len(told) <= 35  # a line now and then
-    assert "waiting for a model that is away (0 s so far, 90 min at most)" in told[0]
+    assert "waiting for an unavailable model (0 s so far, 90 min at most)" in told[0]
     assert "the planner: cannot be reached" in told[0]
-    assert "nothing has got through yet: is the address right?" in told[0]
-    assert "what was away is back after" in told[-1]
+    assert "no call has succeeded yet: check the address" in told[0]
+    assert "the model is available again after" in told[-1]
 
 
 def test_C13_what_stays_away_is_given_up_after_more_than_an_hour_all_at_once(time: OurTime) -> None:
@@ -337,5 +337,5 @@ def test_the_address_is_doubted_only_where_nothing_has_ever_got_through(
     executor = Executor(lambda item, take: done(item) if item.id == "0" or take > 3 else away(item, calls=1))
     carry_out(executor, time.patience(), 2, concurrency=1)
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "waiting for a model that is away" in line
+    assert "waiting for an unavailable model" in line
     assert "is the address right" not in line

@@ -104,14 +104,14 @@ def test_independent_steps_are_drawn_at_once_within_what_the_generator_does(tmp_
 def test_the_order_in_which_calls_end_changes_nothing(
     tmp_path: Path, order: int, refuses: dict[int, int], remedies: str
 ) -> None:
-    run(tmp_path / "one", Painter(0), refuses, remedies=remedies, plan=plan_of(NEEDS, scenes=True))
-    run(tmp_path / "other", Painter(order), refuses, remedies=remedies, plan=plan_of(NEEDS, scenes=True))
+    run(tmp_path / "one", Painter(0), refuses, drift_control=remedies, plan=plan_of(NEEDS, scenes=True))
+    run(tmp_path / "other", Painter(order), refuses, drift_control=remedies, plan=plan_of(NEEDS, scenes=True))
     assert comparable(tmp_path / "other") == comparable(tmp_path / "one")
 
 
 def test_lines_that_share_no_image_go_on_while_another_one_goes_back(tmp_path: Path) -> None:
     needs: list[tuple[int, ...] | None] = [None, (1,), (), (3,), (4,)]
-    painter = run(tmp_path / "run", Painter(), {2: 2}, plan=plan_of(needs), remedies="rollback=1")
+    painter = run(tmp_path / "run", Painter(), {2: 2}, plan=plan_of(needs), drift_control="rollback=1")
     assert painter.most_at_once == 2
     entries = read_journal(tmp_path / "run")
     assert sum(isinstance(each, RedrawDecided) for each in entries) == 1
@@ -123,7 +123,7 @@ def test_lines_that_share_no_image_go_on_while_another_one_goes_back(tmp_path: P
 @pytest.mark.parametrize("remedies", ["none", "rollback=3"])
 def test_a_journal_cut_anywhere_goes_on_to_the_same_end(tmp_path: Path, kept: int, remedies: str) -> None:
     refuses = {2: 3, 4: 1}
-    run(tmp_path / "run", Painter(), refuses, remedies=remedies)
+    run(tmp_path / "run", Painter(), refuses, drift_control=remedies)
     whole, journal = comparable(tmp_path / "run"), tmp_path / "run" / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     if kept >= len(lines):
@@ -132,7 +132,7 @@ def test_a_journal_cut_anywhere_goes_on_to_the_same_end(tmp_path: Path, kept: in
     (tmp_path / "run" / "run.json").unlink()
     drawn = sum(b'"drawn"' in line for line in lines[:kept])
     all_drawn = sum(b'"drawn"' in line for line in lines)
-    painter = run(tmp_path / "run", Painter(3), refuses, remedies=remedies)
+    painter = run(tmp_path / "run", Painter(3), refuses, drift_control=remedies)
     assert comparable(tmp_path / "run") == whole
     assert len(painter.asked) == all_drawn - drawn
 
@@ -242,7 +242,7 @@ def any_run_of(rng: random.Random, folder: Path) -> None:
         needs.append(rng.choice([None, (), some, some]))
     refuses = {rng.randint(1, len(needs)): rng.choice([1, 2, 3, 99]) for _ in range(rng.randint(0, 3))}
     remedies = rng.choice(["none", "rollback=3", "rollback=3,anchor=2", "rollback=2,drift=0.5", "drift=0.5"])
-    options: dict[str, Any] = {"remedies": remedies, "sources": rng.choice(["previous", "history"])}
+    options: dict[str, Any] = {"drift_control": remedies, "sources": rng.choice(["previous", "history"])}
     options["plan"] = plan_of(needs, scenes=True)
     ends = []
     for name in ("one", "other"):

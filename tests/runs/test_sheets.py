@@ -10,7 +10,12 @@ from PIL import Image
 
 from interleave import GivenAsset, Request, Text, generate, resume
 from interleave.agents.prompts import load_pack
-from interleave.agents.reference_sheets import sheet_prompt, sheets_of, with_sheets, without_sheets
+from interleave.agents.reference_sheets import (
+    reference_sheets_of,
+    sheet_prompt,
+    with_reference_sheets,
+    without_reference_sheets,
+)
 from interleave.agents.replies import parse_plan
 from interleave.backends.registry import load_generator
 from interleave.runs.folder import comparable
@@ -33,7 +38,7 @@ PLAN = Plan(
     ),
 )
 ASKED = Request((Text("A fox and a hut, in three pictures"),))
-OPTIONS: Any = {"profile": "dry-run", "sheets": True, "critic": "none"}
+OPTIONS: Any = {"profile": "dry-run", "reference_sheets": True, "critic": "none"}
 
 
 class Solid:
@@ -50,7 +55,7 @@ class Solid:
 
 
 def test_sheets_come_first_and_everything_else_moves_with_its_number() -> None:
-    plan = with_sheets(PLAN, ASKED)
+    plan = with_reference_sheets(PLAN, ASKED)
     assert [step.prompt for step in plan.steps] == [
         sheet_prompt(FOX),
         "A hut",
@@ -60,14 +65,14 @@ def test_sheets_come_first_and_everything_else_moves_with_its_number() -> None:
     assert [(asset.name, asset.step) for asset in plan.assets] == [("fox", 1), ("hut", 2), ("ink", None)]
     assert (plan.steps[1].needs, plan.steps[2].needs, plan.steps[3].sources) == ((), None, (2,))
     Plan.model_validate(plan.model_dump())
-    assert with_sheets(plan, ASKED) is plan
-    assert without_sheets(plan) == PLAN
-    assert without_sheets(PLAN) is PLAN and not sheets_of(PLAN)
+    assert with_reference_sheets(plan, ASKED) is plan
+    assert without_reference_sheets(plan) == PLAN
+    assert without_reference_sheets(PLAN) is PLAN and not reference_sheets_of(PLAN)
 
 
 def test_an_asset_with_an_image_needs_no_sheet() -> None:
     given = Request(ASKED.parts, (GivenAsset("Fox", Image.new("RGB", (8, 8))),))
-    assert with_sheets(PLAN, given) is PLAN
+    assert with_reference_sheets(PLAN, given) is PLAN
 
 
 def test_a_run_draws_sheets_first_and_shows_them_to_the_steps_that_need_them(tmp_path: Path) -> None:
@@ -91,7 +96,7 @@ def test_a_run_that_was_stopped_goes_on_with_its_sheets(tmp_path: Path) -> None:
     assert read_record(tmp_path / "short").status == "short"
     assert resume(tmp_path / "short").status == "done"
     assert comparable(tmp_path / "short") == comparable(tmp_path / "whole")
-    assert sheets_of(whole.record.plan or PLAN) == {1}
+    assert reference_sheets_of(whole.record.plan or PLAN) == {1}
 
 
 def test_rows_for_training_have_the_plan_without_sheets(tmp_path: Path) -> None:
@@ -103,7 +108,7 @@ def test_rows_for_training_have_the_plan_without_sheets(tmp_path: Path) -> None:
 
 
 def test_without_the_option_nothing_is_added(tmp_path: Path) -> None:
-    options: Any = {**OPTIONS, "sheets": None, "generator": "solid?size=64"}
+    options: Any = {**OPTIONS, "reference_sheets": None, "generator": "solid?size=64"}
     record = generate(ASKED, out=tmp_path / "run", plan=PLAN, **options).record
     assert record.plan == PLAN
     assert "sheets" not in record.config.model_dump()

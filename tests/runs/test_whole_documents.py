@@ -99,7 +99,7 @@ def test_without_rollbacks_a_refused_step_is_forced(tmp_path: Path) -> None:
 
 
 def test_a_run_goes_back_and_comes_through(tmp_path: Path) -> None:
-    painter = run(tmp_path / "run", Critic({3: 2}), remedies="rollback=2")
+    painter = run(tmp_path / "run", Critic({3: 2}), drift_control="rollback=2")
     record = read_record(tmp_path / "run")
     assert record.forced_steps == ()
     assert redraws(tmp_path / "run") == [("rollback", 3)]
@@ -109,7 +109,7 @@ def test_a_run_goes_back_and_comes_through(tmp_path: Path) -> None:
 
 
 def test_each_time_it_goes_further_back_and_no_further_than_allowed(tmp_path: Path) -> None:
-    run(tmp_path / "run", Critic({3: 99}), remedies="rollback=3")
+    run(tmp_path / "run", Critic({3: 99}), drift_control="rollback=3")
     steps = [step for _, step in redraws(tmp_path / "run")]
     assert len(steps) == 3
     assert steps == sorted(steps, reverse=True)
@@ -124,7 +124,7 @@ def test_another_way_that_is_no_better_is_undone(tmp_path: Path) -> None:
             verdict = await super().judge(seen)
             return verdict.model_copy(update={"confidence": 1 / (1 + len(self.judged))})
 
-    run(tmp_path / "run", Disappointed({2: 99}), steps=3, remedies="rollback=1")
+    run(tmp_path / "run", Disappointed({2: 99}), steps=3, drift_control="rollback=1")
     entries = read_journal(tmp_path / "run")
     assert sum(isinstance(entry, Undone) for entry in entries) == 1
     step = read_record(tmp_path / "run").steps[1]
@@ -134,7 +134,7 @@ def test_another_way_that_is_no_better_is_undone(tmp_path: Path) -> None:
 
 def test_a_step_without_a_scene_whose_image_moved_too_far_counts_as_refused(tmp_path: Path) -> None:
     plain = Plan(steps=tuple(step.model_copy(update={"scene": None}) for step in story(4).steps))
-    run(tmp_path / "run", Critic(), painter=Fading(3), plan=plain, remedies="rollback=1,drift=2")
+    run(tmp_path / "run", Critic(), painter=Fading(3), plan=plain, drift_control="rollback=1,drift=2")
     drifts = [line.drift for line in read_journal(tmp_path / "run") if isinstance(line, StepFinished)]
     assert any(drift is not None and drift.outside > 2 for drift in drifts)
     assert redraws(tmp_path / "run") == [("rollback", 3)]
@@ -159,7 +159,7 @@ class Fading(Painter):
 
 
 def test_a_step_whose_image_moved_too_far_is_drawn_anew_from_its_scene_once(tmp_path: Path) -> None:
-    painter = run(tmp_path / "run", Critic(), painter=Fading(3), remedies="drift=2")
+    painter = run(tmp_path / "run", Critic(), painter=Fading(3), drift_control="drift=2")
     assert redraws(tmp_path / "run") == [("drift", 3)]
     assert [asked.prompt for asked in painter.asked] == [
         "part 1",
@@ -173,7 +173,7 @@ def test_a_step_whose_image_moved_too_far_is_drawn_anew_from_its_scene_once(tmp_
     assert [step.anew for step in record.steps] == [False, False, True, False]
     assert [len(step.attempts) for step in record.steps] == [1, 1, 2, 1]  # step 4 was not drawn before
     assert all(step.by_hand is None for step in record.steps)
-    assert "Drew step 3 anew" in (tmp_path / "run" / "document.html").read_text("utf-8")
+    assert "Redrew step 3 from its scene" in (tmp_path / "run" / "document.html").read_text("utf-8")
     trajectory = read_trajectory(tmp_path, "run")
     assert isinstance(trajectory, Trajectory)
     superseded, shown = record.steps[2].attempts
@@ -189,7 +189,7 @@ def test_an_image_drawn_anew_that_the_critic_refuses_is_taken_back(tmp_path: Pat
             outcome = Outcome.REJECTED if refused else Outcome.ACCEPTED
             return Verdict(outcome=outcome, confidence=0.1 if refused else 0.9)
 
-    run(tmp_path / "run", Attached(), painter=Fading(3), remedies="drift=2,rollback=2")
+    run(tmp_path / "run", Attached(), painter=Fading(3), drift_control="drift=2,rollback=2")
     assert redraws(tmp_path / "run") == [("drift", 3)]
     assert sum(isinstance(entry, Undone) for entry in read_journal(tmp_path / "run")) == 1
     step = read_record(tmp_path / "run").steps[2]
@@ -201,10 +201,10 @@ def test_an_image_drawn_anew_that_the_critic_refuses_is_taken_back(tmp_path: Pat
 def test_stopped_at_any_image_a_run_with_rollbacks_ends_as_an_undisturbed_one(
     tmp_path: Path, after: int
 ) -> None:
-    run(tmp_path / "whole", Critic({3: 3}), remedies="rollback=3")
+    run(tmp_path / "whole", Critic({3: 3}), drift_control="rollback=3")
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "cut", Critic({3: 3}), painter=Painter(stops_after=after), remedies="rollback=3")
-    painter = run(tmp_path / "cut", Critic({3: 3}), remedies="rollback=3")
+        run(tmp_path / "cut", Critic({3: 3}), painter=Painter(stops_after=after), drift_control="rollback=3")
+    painter = run(tmp_path / "cut", Critic({3: 3}), drift_control="rollback=3")
     assert comparable(tmp_path / "cut") == comparable(tmp_path / "whole")
     images = sum(len(step.attempts) for step in read_record(tmp_path / "whole").steps)
     assert len(painter.asked) == images - after
@@ -214,7 +214,7 @@ def test_stopped_at_any_image_a_run_with_rollbacks_ends_as_an_undisturbed_one(
 def test_a_journal_cut_anywhere_goes_on_to_the_same_end(tmp_path: Path, kept: int) -> None:
     """As a crash leaves it: the first lines are there, decisions of the run among them, the rest is not."""
     finds = [(Finding(step=2), Finding(step=3))]
-    run(tmp_path / "run", Critic({3: 3}, finds), remedies="rollback=3,audit=2")
+    run(tmp_path / "run", Critic({3: 3}, finds), drift_control="rollback=3,audit=2")
     whole = comparable(tmp_path / "run")
     journal = tmp_path / "run" / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -222,7 +222,7 @@ def test_a_journal_cut_anywhere_goes_on_to_the_same_end(tmp_path: Path, kept: in
         pytest.skip("the journal is shorter")
     journal.write_bytes(b"".join(lines[:kept]))
     (tmp_path / "run" / "run.json").unlink()
-    run(tmp_path / "run", Critic({3: 3}, finds), remedies="rollback=3,audit=2")
+    run(tmp_path / "run", Critic({3: 3}, finds), drift_control="rollback=3,audit=2")
     assert comparable(tmp_path / "run") == whole
 
 
@@ -234,7 +234,7 @@ def test_a_run_stopped_between_an_audit_and_its_decisions_decides_then(
     tmp_path: Path, decisions_kept: int
 ) -> None:
     finds = [(Finding(step=2), Finding(step=3))]
-    run(tmp_path / "run", Critic(finds=finds), remedies="audit=1")
+    run(tmp_path / "run", Critic(finds=finds), drift_control="audit=1")
     whole = comparable(tmp_path / "run")
     journal = tmp_path / "run" / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -242,7 +242,7 @@ def test_a_run_stopped_between_an_audit_and_its_decisions_decides_then(
     journal.write_bytes(b"".join(lines[: audited + 1 + decisions_kept]))
     (tmp_path / "run" / "run.json").unlink()
     critic = Critic(finds=finds)
-    run(tmp_path / "run", critic, remedies="audit=1")
+    run(tmp_path / "run", critic, drift_control="audit=1")
     assert redraws(tmp_path / "run") == [("audit", 2), ("audit", 3)]
     assert comparable(tmp_path / "run") == whole
     assert critic.documents == []  # the whole was looked at before
@@ -250,7 +250,7 @@ def test_a_run_stopped_between_an_audit_and_its_decisions_decides_then(
 
 def test_only_the_steps_that_are_found_are_redone(tmp_path: Path) -> None:
     critic = Critic(finds=[(Finding(step=2, reasoning="the fox is blue", prompt="a red fox"),)])
-    painter = run(tmp_path / "run", critic, remedies="audit=3")
+    painter = run(tmp_path / "run", critic, drift_control="audit=3")
     record = read_record(tmp_path / "run")
     assert [len(step.attempts) for step in record.steps] == [1, 2, 1, 1]
     assert painter.asked[-1].prompt == "a red fox"
@@ -261,13 +261,13 @@ def test_only_the_steps_that_are_found_are_redone(tmp_path: Path) -> None:
 
 def test_audits_are_bounded(tmp_path: Path) -> None:
     critic = Critic(finds=[(Finding(step=1),)] * 9)
-    run(tmp_path / "run", critic, remedies="audit=2")
+    run(tmp_path / "run", critic, drift_control="audit=2")
     assert len(critic.documents) == 2
     assert redraws(tmp_path / "run") == [("audit", 1)] * 2
 
 
 def test_a_forced_step_that_an_audit_keeps_stays_forced(tmp_path: Path) -> None:
-    run(tmp_path / "run", Critic({3: 99}, [(Finding(step=2),)]), remedies="audit=1")
+    run(tmp_path / "run", Critic({3: 99}, [(Finding(step=2),)]), drift_control="audit=1")
     assert read_record(tmp_path / "run").forced_steps == (3,)
 
 
@@ -282,7 +282,7 @@ def test_a_critic_that_cannot_audit_judges_every_image_by_its_whole_scene(tmp_pa
             return Verdict(outcome=Outcome.REJECTED if wrong else Outcome.ACCEPTED)
 
     critic = Plain()
-    run(tmp_path / "run", critic, steps=3, remedies="audit=2")  # type: ignore[arg-type]
+    run(tmp_path / "run", critic, steps=3, drift_control="audit=2")  # type: ignore[arg-type]
     assert {"all of part 1", "all of part 2", "all of part 3"} <= {
         seen.planned_prompt for seen in critic.seen
     }
@@ -364,7 +364,7 @@ def test_assets_are_stored_shown_and_resumed(tmp_path: Path) -> None:
     assert again.status == "done"
     assert len(painter.asked) == 2
     blue = Request(request.parts, (GivenAsset("fox", Image.new("RGB", (20, 20), "blue")),))
-    with pytest.raises(RunError, match="another request"):
+    with pytest.raises(RunError, match="a different request"):
         interleave.generate(blue, out=tmp_path / "run", **options)
 
 
@@ -407,7 +407,7 @@ def test_an_anchored_step_is_drawn_from_its_scene_and_judged_from_nothing(tmp_pa
             seen.append(asked)
             return await super().judge(asked)
 
-    painter = run(tmp_path / "run", Watching(), steps=5, remedies="anchor=2")
+    painter = run(tmp_path / "run", Watching(), steps=5, drift_control="anchor=2")
     assert [asked.prompt for asked in painter.asked] == [
         "part 1",
         "part 2",

@@ -180,12 +180,12 @@ def test_failures_are_said_by_comfyui(comfy: Program, documents: Service) -> Non
     absent = {**example(documents)}
     absent["1"]["inputs"]["service"] = f"http://127.0.0.1:{free_port()}"
     said_there = said(ended(comfy, queued(comfy, absent)), "execution_error")["exception_message"]
-    assert "there is no document service at" in said_there and "interleave serve documents" in said_there
+    assert "no document service responds at" in said_there and "interleave serve documents" in said_there
     refused = ended(comfy, queued(comfy, example(documents, model="nothing")))
-    assert "there is no model 'nothing' here" in said(refused, "execution_error")["exception_message"]
+    assert "no model 'nothing'" in said(refused, "execution_error")["exception_message"]
     graph = example(documents, service="file:///etc/passwd")
     answer = httpx.post(f"{comfy.url}/prompt", json={"prompt": graph}, trust_env=False)
-    assert answer.status_code == 400 and "is no address like" in answer.text
+    assert answer.status_code == 400 and "is not an address such as" in answer.text
 
 
 def test_the_file_alone_and_the_folder_are_loaded(comfy: Program) -> None:

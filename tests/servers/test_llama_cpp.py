@@ -58,8 +58,8 @@ def test_it_passes_the_check_of_a_planner(llama: Program) -> None:
         return {each.check: each.status async for each in examine(vlm, known, quick=True)}
 
     results = asyncio.run(examining())
-    assert results["a question in text alone is answered"] is Status.PASSED
-    assert results["a question with an image is answered"] is Status.SKIPPED
+    assert results["answers text alone"] is Status.PASSED
+    assert results["answers text with an image"] is Status.SKIPPED
 
 
 def test_it_takes_the_bounds_of_a_schema(llama: Program) -> None:

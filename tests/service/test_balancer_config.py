@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interleave.errors import ConfigurationError
-from interleave.service.generator.balancer import site, whole
+from interleave.service.generator.balancer import full_config, site
 from interleave.service.generator.registration import change_line, own_address
 
 ROOT = Path(__file__).parent.parent.parent
@@ -28,12 +28,12 @@ def test_servers_of_this_machine_are_asked_by_its_own_name() -> None:
 
 
 def test_without_servers_there_is_still_a_configuration() -> None:
-    assert "return 503" in whole(Path("/somewhere"), site([], "8080"))
+    assert "return 503" in full_config(Path("/somewhere"), site([], "8080"))
 
 
 @pytest.mark.parametrize(
     ("urls", "says"),
-    [(["http://a:1", "https://b:2"], "either http or https"), (["http://a:1/path"], "without a path")],
+    [(["http://a:1", "https://b:2"], "both http and https"), (["http://a:1/path"], "remove the path")],
 )
 def test_what_nginx_cannot_do_is_said(urls: list[str], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):

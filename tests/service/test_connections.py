@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.service.generator.app import Service, build_app
-from interleave.service.generator.messages import ServiceFacts
+from interleave.service.generator.messages import GeneratorInfo
 from interleave.service.generator.metrics import Metrics
 from interleave.service.generator.pool import Pool
 from interleave.service.generator.server import uvicorn_config
@@ -442,7 +442,7 @@ def test_a_connection_tells_what_it_is_at_and_how_fast() -> None:
 
     async def watch() -> list[tuple[ConnectionState, int]]:
         server, told = FakeServer(), []
-        server.pool.facts = ServiceFacts(GeneratorCapabilities())
+        server.pool.info = GeneratorInfo(GeneratorCapabilities())
         connection, _ = server.connect()
         for data, seconds in (
             (b"", 1),
@@ -560,7 +560,7 @@ def test_bodies_that_stand_still_make_room_for_one_that_comes() -> None:
         memory = MemoryBudget(4_000_000)
         drips = [asyncio.create_task(read(memory, 235_000, 1300)) for _ in range(4)]
         await asyncio.sleep(8)
-        assert 940_000 < memory.bodies < memory.most_for_bodies
+        assert 940_000 < memory.bodies < memory.max_for_bodies
         good = await read(memory, 240_000, 20_000)
         statuses = await asyncio.gather(*drips)
         assert (memory.bodies, memory.arriving) == (0, set())
@@ -571,8 +571,8 @@ def test_bodies_that_stand_still_make_room_for_one_that_comes() -> None:
 
 def test_the_limits_fit_each_other() -> None:
     """Whoever is new must be read before as many others have come as strangers may be."""
-    from interleave.service.generator.server import ACCEPTED_AT_ONCE
+    from interleave.service.generator.server import ACCEPT_BATCH
 
     steps = 4  # accepted, made, watched, read: a turn of the loop each
-    assert steps * ACCEPTED_AT_ONCE < limits.MAX_CONNECTIONS // limits.UNAUTHENTICATED_FRACTION
+    assert steps * ACCEPT_BATCH < limits.MAX_CONNECTIONS // limits.UNAUTHENTICATED_FRACTION
     assert connections.KEEP_ALIVE_SECONDS > 60

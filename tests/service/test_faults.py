@@ -205,7 +205,7 @@ def test_G17_ranges_are_not_served(server: Server) -> None:
 def test_G18_other_methods_are_not_allowed(server: Server, method: str, path: str) -> None:
     reply = server.client.request(method, path)
     assert reply.status_code == 405
-    assert "is not allowed here" in reply.text
+    assert "is not allowed on this route" in reply.text
     assert ("error" in reply.json()) if path.startswith("/v1") else ("detail" in reply.json())
 
 

@@ -19,7 +19,7 @@ from interleave.backends.protocols import GeneratorCapabilities
 from interleave.service.generator import worker_process as workers
 from interleave.service.generator import worker_protocol
 from interleave.service.generator.config import Limits
-from interleave.service.generator.messages import Drawing, DrawnImage, ServiceFacts
+from interleave.service.generator.messages import GeneratedImage, GenerationTask, GeneratorInfo
 from interleave.service.generator.pool import Pool
 from interleave.service.generator.worker_process import Ticket, Worker, WorkerState
 from interleave.service.generator.worker_protocol import HeartbeatMonitor, processor_seconds
@@ -53,7 +53,7 @@ class Listener:
     """Who would be told."""
 
     def capacity_freed(self, worker: Worker) -> None: ...
-    def drawing_ended(self, worker: Worker, ticket: Ticket) -> None: ...
+    def task_ended(self, worker: Worker, ticket: Ticket) -> None: ...
 
 
 async def watched(
@@ -67,7 +67,7 @@ async def watched(
     began = clockwork.now()
     monkeypatch.setattr(worker, "kill", lambda reason: told.append((clockwork.now() - began, "killed")))
     if ends_after is not None:
-        worker.send(Ticket(0, Drawing("x", 1), asyncio.Future(), began + ends_after))
+        worker.send(Ticket(0, GenerationTask("x", 1), asyncio.Future(), began + ends_after))
     told: list[tuple[float, str]] = []
     last = worker.state
     for _ in range(seconds):
@@ -130,7 +130,7 @@ def test_a_generator_that_cannot_be_interrupted_may_finish_its_image(
         patient = Patient(monkeypatch)
         worker = Worker(0, None, "solid", Listener(), silence_seconds=SILENCE)  # type: ignore[arg-type]
         worker.state, worker._heartbeats, worker._longest_draw = WorkerState.READY, patient.pulse, longest
-        worker.send(Ticket(0, Drawing("x", 1), asyncio.Future(), clockwork.now()))
+        worker.send(Ticket(0, GenerationTask("x", 1), asyncio.Future(), clockwork.now()))
         await asyncio.sleep(30)
         patient.live(1)
         worker.check(clockwork.now())
@@ -145,8 +145,8 @@ def test_a_hung_worker_is_given_nothing_and_the_server_is_not_healthy() -> None:
     async def look() -> tuple[str, bool, str, bool]:
         pool = Pool("solid")
         (worker,) = pool.workers
-        pool.facts = ServiceFacts(GeneratorCapabilities())
-        ticket, told = Ticket(0, Drawing("x", 1), asyncio.Future(), 1e9), []
+        pool.info = GeneratorInfo(GeneratorCapabilities())
+        ticket, told = Ticket(0, GenerationTask("x", 1), asyncio.Future(), 1e9), []
         for worker.state in (WorkerState.READY, WorkerState.HUNG):
             told += [pool.state, worker.can_take(ticket)]
         return tuple(told)  # type: ignore[return-value]
@@ -164,7 +164,7 @@ def test_an_image_that_takes_longer_than_a_draw_may_is_answered_in_time() -> Non
         worker._outbox = asyncio.Queue()
         began, watching = clockwork.now(), asyncio.create_task(pool._watch())
         with pytest.raises(Refusal) as refusal:
-            await pool.draw([Drawing("x", 1)])
+            await pool.draw([GenerationTask("x", 1)])
         watching.cancel()
         posted = [worker._outbox.get_nowait()[0]["event"] for _ in range(worker._outbox.qsize())]
         return refusal.value.status, clockwork.now() - began, posted
@@ -173,19 +173,19 @@ def test_an_image_that_takes_longer_than_a_draw_may_is_answered_in_time() -> Non
 
 
 def test_an_image_that_is_drawn_and_only_being_written_is_not_late() -> None:
-    async def draw() -> DrawnImage:
+    async def draw() -> GeneratedImage:
         pool = Pool("solid", limits=Limits(draw_seconds=20, deadline_seconds=300))
         (worker,) = pool.workers
         worker.state = WorkerState.READY
         watching, drawing = (
             asyncio.create_task(pool._watch()),
-            asyncio.create_task(pool.draw([Drawing("x", 1)])),
+            asyncio.create_task(pool.draw([GenerationTask("x", 1)])),
         )
         await asyncio.sleep(10)
         (ticket,) = worker.in_flight.values()
         ticket.drawn = True
         await asyncio.sleep(30)
-        image = DrawnImage(b"", 1, 1, 1, 0, None, 10.0)
+        image = GeneratedImage(b"", 1, 1, 1, 0, None, 10.0)
         ticket.answer.set_result(image)
         watching.cancel()
         return (await drawing)[0]
@@ -257,7 +257,7 @@ def test_a_worker_that_stays_stopped_is_replaced_and_its_image_drawn_by_the_next
     server.open_gate("a")
     assert reply.result().status_code == 200
     assert server.status()["workers"][0]["restarts"] == 1
-    assert "nothing had moved in its process for 3 s" in server.errors.read_text()
+    assert "killed after 3 s without progress" in server.errors.read_text()
 
 
 @pytest.mark.slow
@@ -267,7 +267,7 @@ def test_a_worker_that_draws_and_blocks_everything_is_left_alone(start: StartSer
     server = start(*AWKWARD, "--heartbeat", "1")
     assert server.draw(prompt).status_code == 200
     assert server.status()["workers"][0]["restarts"] == 0
-    assert "nothing has moved" not in server.errors.read_text()
+    assert "no progress" not in server.errors.read_text()
 
 
 @pytest.mark.slow

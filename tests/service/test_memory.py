@@ -22,7 +22,7 @@ from serving import Server, StartServer, blank_png, coded, png
 
 from interleave.images import MAX_PIXELS
 from interleave.service.generator.app import PIECE_BYTES, PiecewiseResponse, compose
-from interleave.service.generator.messages import Drawing
+from interleave.service.generator.messages import GenerationTask
 from interleave.service.generator.worker_main import BAND_BYTES, read_command
 from interleave.service.generator.worker_process import Ticket, Worker, WorkerState
 from interleave.service.generator.worker_protocol import PIECE_BYTES as FRAME_BYTES
@@ -83,7 +83,7 @@ def test_no_more_pixels_are_in_memory_than_were_reserved(monkeypatch: pytest.Mon
 
     asyncio.run(crowd())
     assert (hook.decoded, hook.most_at_once) == (160, 1)
-    assert 3 * most_pixels <= hook.most_reserved <= memory.most_for_work
+    assert 3 * most_pixels <= hook.most_reserved <= memory.max_for_work
     assert most_pixels < 40 * SIDE * SIDE  # of 1,600,000 pixels less than a fourth were there at any time
     assert memory.held == 0
 
@@ -101,7 +101,7 @@ def test_a_request_that_can_never_fit_is_refused_undecoded(monkeypatch: pytest.M
     refusal = clockwork.run(attack())
     assert refusal.status == 413
     assert "needs 1,0" in str(refusal)
-    assert "one may take 500 MB" in str(refusal)
+    assert "the maximum is 500 MB" in str(refusal)
     assert "--memory" in str(refusal)
     assert (hook.decoded, memory.held) == (0, 0)
 
@@ -153,8 +153,8 @@ def test_nothing_is_lost_however_requests_end() -> None:
         tasks = [asyncio.create_task(request(memory, chance)) for _ in range(100)]
         while not all(task.done() for task in tasks):
             await asyncio.sleep(chance.random() / 5)
-            assert 0 <= memory.work <= memory.most_for_work
-            assert 0 <= memory.bodies <= memory.most_for_bodies
+            assert 0 <= memory.work <= memory.max_for_work
+            assert 0 <= memory.bodies <= memory.max_for_bodies
             chance.choice(tasks).cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert (memory.work, memory.bodies, memory.waiting) == (0, 0, 0)
@@ -290,7 +290,7 @@ def test_no_header_leads_astray() -> None:
 def test_a_worker_is_given_no_more_sources_than_it_may_hold() -> None:
     def ticket(number: int, side: int) -> Ticket:
         source = RawImage(side, side, b"")
-        return Ticket(number, Drawing("x", 1, (source,)), asyncio.Future(), 1e9)
+        return Ticket(number, GenerationTask("x", 1, (source,)), asyncio.Future(), 1e9)
 
     async def fill() -> list[bool]:
         worker = Worker(0, None, "solid", None, batch=9, source_limit=4 * 3 * 100 * 100)  # type: ignore[arg-type]
@@ -411,11 +411,11 @@ def test_sixteen_large_blank_images_are_refused_over_http(server: Server) -> Non
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from interleave.service.http.decoding import EncodedPicture, _decode
+from interleave.service.http.decoding import EncodedImage, _decode
 from interleave.service.http.memory import trim_freed_memory
 
 trim_freed_memory()
-small, large = (EncodedPicture(Path(path).read_bytes(), "image") for path in sys.argv[1:])
+small, large = (EncodedImage(Path(path).read_bytes(), "image") for path in sys.argv[1:])
 _decode(small)
 before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 _decode(large)

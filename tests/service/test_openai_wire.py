@@ -86,18 +86,18 @@ def test_the_models_are_listed(client: openai.OpenAI, awkward_client: openai.Ope
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
-    "size": ({"size": "1024x1024"}, "size", "draws 64x64"),
-    "size of words": ({"size": "large"}, "size", "must be auto or"),
-    "quality": ({"quality": "high"}, "quality", "generator's own"),
+    "size": ({"size": "1024x1024"}, "size", "uses 64x64"),
+    "size of words": ({"size": "large"}, "size", "must be auto, or"),
+    "quality": ({"quality": "high"}, "quality", "generator decides"),
     "transparency": ({"background": "transparent"}, "background", "no transparency"),
     "urls": ({"response_format": "url"}, "response_format", "as b64_json"),
     "no stream": ({"extra_body": {"stream": "maybe"}}, "stream", "must be true or false"),
     "partial pictures": ({"extra_body": {"partial_images": 9}}, "partial_images", "from 0 to 3"),
-    "style": ({"style": "vivid"}, "style", "cannot do that"),
+    "style": ({"style": "vivid"}, "style", "does not support it"),
     "too many": ({"n": 11}, "n", "from 1 to 10"),
     "none": ({"n": 0}, "n", "from 1 to 10"),
     "format": ({"output_format": "gif"}, "output_format", "must be one of png, jpeg, webp"),
-    "compressed PNG": ({"output_compression": 50}, "output_compression", "loses nothing"),
+    "compressed PNG": ({"output_compression": 50}, "output_compression", "lossless"),
     "steps": ({"extra_body": {"num_inference_steps": 8}}, "num_inference_steps", "no such setting"),
     "guidance": ({"extra_body": {"true_cfg_scale": 4.0}}, "true_cfg_scale", "no such setting"),
     "misspelt": ({"extra_body": {"sede": 8}}, "sede", "Did you mean 'seed'?"),
@@ -185,8 +185,8 @@ def test_another_model_is_not_found(client: openai.OpenAI) -> None:
 
 
 EDITS_REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "a mask": ({"mask": ("m.png", png(), "image/png")}, "takes no masks"),
-    "fidelity": ({"input_fidelity": "high"}, "cannot do that"),
+    "a mask": ({"mask": ("m.png", png(), "image/png")}, "does not take masks"),
+    "fidelity": ({"input_fidelity": "high"}, "does not support it"),
     "an image that is none": ({"image": ("a.png", b"hello", "image/png")}, "not a PNG"),
     "too many": ({"image": [("a.png", png(), "image/png")] * 17}, "takes at most 16"),
     "far too many": ({"image": [("a.png", png(), "image/png")] * 18}, "Too many files"),
@@ -206,7 +206,7 @@ def test_edits_that_cannot_be_made_are_refused(
 def test_an_edit_without_an_image_is_refused(server: Server) -> None:
     reply = server.client.post("/v1/images/edits", files={"prompt": (None, "x")})
     assert reply.status_code == 400
-    assert "there is no image to edit" in reply.json()["error"]["message"]
+    assert "no image to edit" in reply.json()["error"]["message"]
     as_text = server.client.post("/v1/images/edits", files={"prompt": (None, "x"), "image": (None, "data:")})
     assert as_text.status_code == 400
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from interleave.backends.protocols import GeneratorCapabilities
-from interleave.service.generator.messages import ServiceFacts
+from interleave.service.generator.messages import GeneratorInfo
 from interleave.service.generator.parameters import (
     MAX_SEED,
     Parameters,
@@ -71,21 +71,21 @@ def test_the_size_is_known_where_it_is_fixed(settings: dict[str, Any], size: tup
 
 
 def parameters(values: dict[str, Any], **capabilities: Any) -> Parameters:
-    facts = ServiceFacts(GeneratorCapabilities(**capabilities), {"steps": 4, "negative_prompt": "ugly"})
+    facts = GeneratorInfo(GeneratorCapabilities(**capabilities), {"steps": 4, "negative_prompt": "ugly"})
     return Parameters(values, facts, known=("prompt", "seed"))
 
 
 def test_a_seed_is_refused_where_it_would_mean_nothing() -> None:
     assert parameters({"seed": 5}).seed() == 5
     assert parameters({}, seeds=False).seed() >= 0
-    with pytest.raises(Refusal, match=r"takes no seeds.*--ignore seed"):
+    with pytest.raises(Refusal, match=r"does not take seeds.*--ignore seed"):
         parameters({"seed": 5}, seeds=False).seed()
 
 
 def test_numbers_of_forms_are_numbers() -> None:
     taken = parameters({"seed": "7", "num_inference_steps": "4", "n": "2"})
     assert taken.seed() == 7
-    taken.drawing_settings("num_inference_steps")
+    taken.generation_settings("num_inference_steps")
     assert taken.integer("n", 1, 10) == 2
     taken.refuse_unknown()
 
@@ -115,13 +115,13 @@ def test_what_is_no_whole_number_is_refused(value: Any) -> None:
 
 def test_the_negative_prompt_of_the_generator_may_be_named() -> None:
     parameters({"negative_prompt": "ugly"}).negative_prompt()
-    with pytest.raises(Refusal, match="cannot name one here"):
+    with pytest.raises(Refusal, match="requests cannot set it here"):
         parameters({"negative_prompt": "blurry"}).negative_prompt()
 
 
 def test_images_are_counted_against_what_the_generator_takes() -> None:
-    editor = ServiceFacts(GeneratorCapabilities(max_sources=1, text_to_image=False))
-    painter = ServiceFacts(GeneratorCapabilities(max_sources=0))
+    editor = GeneratorInfo(GeneratorCapabilities(max_sources=1, text_to_image=False))
+    painter = GeneratorInfo(GeneratorCapabilities(max_sources=0))
     check_sources(1, editor)
     check_sources(0, painter)
     for number, facts, words in (

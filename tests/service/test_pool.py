@@ -10,7 +10,7 @@ import clockwork
 import pytest
 
 from interleave.service.generator.config import Limits
-from interleave.service.generator.messages import Drawing, DrawnImage
+from interleave.service.generator.messages import GeneratedImage, GenerationTask
 from interleave.service.generator.pool import Pool
 from interleave.service.generator.worker_process import Worker, WorkerState
 from interleave.service.generator.worker_protocol import Frame
@@ -25,18 +25,18 @@ def ready_pool(workers: int = 1, *, batch: int = 1, queue: int = 2, **limits: An
     return pool
 
 
-def ask(pool: Pool, *prompts: str) -> asyncio.Task[list[DrawnImage]]:
-    return asyncio.create_task(pool.draw([Drawing(prompt, 1) for prompt in prompts]))
+def ask(pool: Pool, *prompts: str) -> asyncio.Task[list[GeneratedImage]]:
+    return asyncio.create_task(pool.draw([GenerationTask(prompt, 1) for prompt in prompts]))
 
 
 def drawn_by(worker: Worker) -> list[str]:
-    return [ticket.drawing.prompt for ticket in worker.in_flight.values()]
+    return [ticket.task.prompt for ticket in worker.in_flight.values()]
 
 
 def finish(worker: Worker) -> None:
     """The worker gives back what it has been given first."""
     number = next(iter(worker.in_flight))
-    worker._take(Frame({"event": "drawn", "id": number, "size": [1, 1], "seconds": 1.0}, b"png"))
+    worker._handle_frame(Frame({"event": "drawn", "id": number, "size": [1, 1], "seconds": 1.0}, b"png"))
 
 
 def die(pool: Pool, worker: Worker) -> None:
@@ -139,7 +139,7 @@ def test_everybody_is_told_when_the_last_worker_is_beyond_hope() -> None:
         await asyncio.sleep(0)
         worker.state, worker._could_not_load = WorkerState.FAILED, True
         pool.worker_died(worker, worker._take_in_flight())
-        with pytest.raises(Refusal, match="no worker is alive"):
+        with pytest.raises(Refusal, match="no worker is running"):
             pool.check_admission()
         return await statuses(tasks)
 

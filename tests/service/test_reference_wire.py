@@ -105,16 +105,16 @@ def test_the_trainer_hears_why_an_image_was_refused(awkward: Server) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "other steps": ({"num_inference_steps": 50}, "num_inference_steps=50: this server draws with 4"),
-    "other steps, misspelt": ({"num_inference_step": 50}, "this server draws with 4"),
-    "other guidance": ({"guidance_scale": 4.0}, "this server draws with 1.0"),
+    "other steps": ({"num_inference_steps": 50}, "num_inference_steps=50: this server uses 4"),
+    "other steps, misspelt": ({"num_inference_step": 50}, "this server uses 4"),
+    "other guidance": ({"guidance_scale": 4.0}, "this server uses 1.0"),
     "negative prompt": ({"negative_prompt": "ugly"}, "negative_prompt=ugly"),
-    "enhanced prompt": ({"enhance_prompt": True}, "prompts are drawn as they are sent"),
-    "text guidance": ({"text_guidance_scale": 5}, "this server draws with 1.0"),
-    "image guidance": ({"image_guidance_scale": 2}, "has no such setting"),
+    "enhanced prompt": ({"enhance_prompt": True}, "prompts are used unchanged"),
+    "text guidance": ({"text_guidance_scale": 5}, "this server uses 1.0"),
+    "image guidance": ({"image_guidance_scale": 2}, "no such setting"),
     "several pictures": ({"num_images_per_prompt": 2}, "one image"),
-    "another width": ({"width": 512}, "this server draws 1024x1024"),
-    "sequence length": ({"max_sequence_length": 512}, "has no such setting"),
+    "another width": ({"width": 512}, "this server uses 1024x1024"),
+    "sequence length": ({"max_sequence_length": 512}, "no such setting"),
     "misspelt": ({"sead": 5}, "unknown parameter 'sead'. Known"),
     "did you mean": ({"sead": 5}, "Did you mean 'seed'?"),
     "seed of words": ({"seed": "five"}, "must be a whole number"),
@@ -122,15 +122,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "huge seed": ({"seed": 2**63}, "must be a whole number"),
     "true seed": ({"seed": True}, "must be a whole number"),
     "half a seed": ({"seed": 1.5}, "must be a whole number"),
-    "prompt of numbers": ({"prompt": 5}, "must be text"),
-    "no prompt": ({"prompt": None}, "there is no prompt"),
+    "prompt of numbers": ({"prompt": 5}, "must be a string"),
+    "no prompt": ({"prompt": None}, "prompt is missing"),
     "prompt with NUL": ({"prompt": "a\x00b"}, "NUL"),
     "half a character": ({"prompt": "a\ud800"}, "surrogate"),
     "long prompt": ({"prompt": "x" * 70_000}, "70,000 characters"),
     "image of words": ({"image": "hello!"}, "not base64"),
     "empty picture": ({"image": ""}, "empty"),
-    "image of numbers": ({"image": 5}, "base64 text"),
-    "address of an image": ({"image": "http://169.254.169.254/x.png"}, "nothing is fetched"),
+    "image of numbers": ({"image": 5}, "base64 string"),
+    "address of an image": ({"image": "http://169.254.169.254/x.png"}, "fetches nothing"),
     "too many pictures": ({"image": [coded(png())] * 3}, "takes at most 2"),
     "not an image": ({"image": coded(b"hello, I am text")}, "not a PNG, JPEG or WebP"),
     "cut off": ({"image": coded(png()[:-20])}, "damaged or cut off"),
@@ -176,8 +176,8 @@ def test_what_the_operator_ignores_is_dropped_and_every_answer_says_so(awkward: 
 
 def test_an_image_is_not_enlarged_or_shrunk_to_please(server: Server) -> None:
     assert server.draw("a cat", width=64, height=64).status_code == 200
-    assert "draws 64x64" in server.draw("a cat", width=128, height=64).json()["detail"]
-    assert "draws 64x64" in server.draw("a cat", aspect_ratio="16:9").json()["detail"]
+    assert "uses 64x64" in server.draw("a cat", width=128, height=64).json()["detail"]
+    assert "uses 64x64" in server.draw("a cat", aspect_ratio="16:9").json()["detail"]
 
 
 def test_status_has_the_references_fields_and_the_truth(server: Server) -> None:
@@ -209,7 +209,7 @@ FAILURES = {
     "a fault in the generator": ("raise", 500, "ZeroDivisionError"),
     "no image": ("text", 422, "returned a str, not an image"),
     "a picture too large": ("huge", 422, "9000×9000"),
-    "given up": ("give-up", 500, "gave the image up"),
+    "given up": ("give-up", 500, "cancelled the image"),
 }
 
 

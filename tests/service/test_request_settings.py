@@ -92,7 +92,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "words": ({"guidance_scale": "much"}, "a number from 0 to 100"),
     "negative": ({"guidance_scale": -1}, "a number from 0 to 100"),
     "two answers": ({"num_inference_steps": 5, "num_inference_step": 6}, "another parameter"),
-    "too large": ({"width": 8192, "height": 8192}, "4,194,304 pixels at most"),
+    "too large": ({"width": 8192, "height": 8192}, "maximum of 4,194,304 pixels"),
     "not its own": ({"max_sequence_length": 77}, "no such setting"),
 }
 
@@ -145,7 +145,7 @@ def test_a_mask_of_another_size_is_refused(generous: Server) -> None:
     body = {"prompt": "told", "image": coded(png(size=(20, 20))), "mask_image": coded(half())}
     reply = generous.client.post("/edit", json=body)
     assert reply.status_code == 422
-    assert "it is 48x40, and the image 20x20" in reply.json()["detail"]
+    assert "the mask is 48x40 and the image 20x20" in reply.json()["detail"]
 
 
 def test_a_generator_that_needs_a_mask_says_so_and_a_fixed_server_takes_no_settings(start: Any) -> None:
@@ -155,7 +155,7 @@ def test_a_generator_that_needs_a_mask_says_so_and_a_fixed_server_takes_no_setti
     body = {"prompt": "told", "image": coded(png()), "mask_image": coded(half())}
     assert server.client.post("/edit", json=body | {"num_inference_steps": 4}).status_code == 200
     other = server.client.post("/edit", json=body | {"num_inference_steps": 5})
-    assert (other.status_code, "draws with 4" in other.json()["detail"]) == (422, True)
+    assert (other.status_code, "uses 4" in other.json()["detail"]) == (422, True)
 
 
 def test_the_api_is_described_without_another_site(generous: Server) -> None:

@@ -31,10 +31,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "nothing to serve": ([], "name what to serve: --generator SPEC"),
     "unknown generator": (["--generator", "sollid"], "Did you mean 'solid'?"),
     "unknown preset": (["--preset", "klien"], "Did you mean 'klein'?"),
-    "no such number": (["--preset", "12"], "there is no preset '12'"),
-    "G20 every address": ([*SOLID, "--host", "0.0.0.0"], "there is no token"),
-    "G20 every address, IPv6": ([*SOLID, "--host", "::"], "there is no token"),
-    "G20 no address": ([*SOLID, "--host", ""], "there is no token"),
+    "no such number": (["--preset", "12"], "no preset '12'"),
+    "G20 every address": ([*SOLID, "--host", "0.0.0.0"], "no token is set"),
+    "G20 every address, IPv6": ([*SOLID, "--host", "::"], "no token is set"),
+    "G20 no address": ([*SOLID, "--host", ""], "no token is set"),
     "G20 a private address": ([*SOLID, "--host", "10.1.2.3"], "INTERLEAVE_SERVER_TOKEN"),
     "an empty token": ([*SOLID, "--host", "0.0.0.0", "--token", ""], "the token must be"),
     "a token with a line break": ([*SOLID, "--token", "a\nb"], "the token must be"),
@@ -148,7 +148,7 @@ def test_a_worker_sees_its_device_alone_counted_among_those_we_may_use() -> None
     assert visible_devices("1", scheduler) == {"CUDA_VISIBLE_DEVICES": "7"}
     assert visible_devices("0+1", scheduler) == {"CUDA_VISIBLE_DEVICES": "4,7"}
     assert visible_devices("cpu", scheduler) == {"CUDA_VISIBLE_DEVICES": ""}
-    with pytest.raises(ConfigurationError, match="there is no device 2"):
+    with pytest.raises(ConfigurationError, match="no device 2"):
         visible_devices("2", scheduler)
 
 

@@ -19,7 +19,7 @@ def _nothing_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["studio", "--no-open"], ["serve", "documents"], ["work", *POSTGRES]], ids=" ".join
+    "command", [["studio", "--no-open"], ["serve", "documents"], ["serve", "worker", *POSTGRES]], ids=" ".join
 )
 def test_without_torch_the_command_that_installs_it_is_named(
     command: list[str], capfd: pytest.CaptureFixture[str]

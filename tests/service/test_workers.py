@@ -16,7 +16,7 @@ import uvicorn
 from serving import PLUGINS, Server, StartServer
 
 from interleave.service.generator.config import Limits
-from interleave.service.generator.messages import Drawing
+from interleave.service.generator.messages import GenerationTask
 from interleave.service.generator.pool import Pool
 from interleave.service.generator.server import _drain
 from interleave.service.http.refusals import Refusal
@@ -209,7 +209,7 @@ def test_G04_a_flood_is_refused_in_part_and_what_was_accepted_is_drawn(awkward: 
 def test_a_request_past_its_deadline_is_answered_and_its_drawing_stopped(start: StartServer) -> None:
     server = start(*AWKWARD, "--deadline", "1")
     reply = server.until(lambda: (reply := server.draw("gate shut")).status_code == 504 and reply)
-    assert "not drawn within 1 s" in reply.json()["detail"]
+    assert "not generated within 1 s" in reply.json()["detail"]
     server.until(lambda: server.happened("cancelled gate shut"))
 
 
@@ -218,7 +218,7 @@ def test_a_deadline_is_kept_to_the_second() -> None:
         pool = Pool("solid", limits=Limits(deadline_seconds=30))
         began = clockwork.now()
         with pytest.raises(Refusal) as refusal:
-            await (pool.draw([Drawing("x", 1)]) if loaded else pool.loaded_facts())
+            await (pool.draw([GenerationTask("x", 1)]) if loaded else pool.loaded_info())
         assert not pool.busy
         return refusal.value.status, clockwork.now() - began
 
@@ -234,12 +234,12 @@ def test_a_generator_that_cannot_be_loaded_is_told_of_and_tried_again(start: Sta
     assert told["workers"][0]["last_error"]
     reply = server.draw("a cat")
     assert reply.status_code == 503
-    assert "no worker is alive to draw" in reply.json()["detail"]
+    assert "no worker is running" in reply.json()["detail"]
     assert int(reply.headers["retry-after"]) >= 1
     assert server.client.get("/health").json()["status"] == "Dead"
     server.until(lambda: worker_of(server)["restarts"] >= 2)
-    assert "starting again in 1.0 s" in server.until(
-        lambda: (text := server.errors.read_text()).count("starting again") >= 2 and text
+    assert "restarting in 1.0 s" in server.until(
+        lambda: (text := server.errors.read_text()).count("restarting in") >= 2 and text
     )
 
 
@@ -269,7 +269,7 @@ def test_G27_a_server_that_is_told_to_end_finishes_what_it_has_begun(start: Star
     replies = in_background(server, "gate go a", "gate go b")
     server.until(lambda: server.status()["pending_tasks"] == 2)
     server.process.terminate()
-    server.until(lambda: "ending: 2 pictures to finish" in server.errors.read_text())
+    server.until(lambda: "shutting down: 2 images to finish" in server.errors.read_text())
     server.open_gate("go")
     assert [future.result().status_code for future in replies] == [200, 200]
     assert server.process.wait(timeout=120) == 0
@@ -295,7 +295,7 @@ def test_G27_who_comes_while_the_server_is_ending_is_told_to_go_elsewhere(start:
     (under_way,) = in_background(server, "gate go")
     server.until(lambda: server.happened("begin gate go 1"))
     server.process.terminate()
-    server.until(lambda: "ending: 1 picture to finish" in server.errors.read_text())
+    server.until(lambda: "shutting down: 1 image to finish" in server.errors.read_text())
     with httpx.Client(base_url=server.url, timeout=120, trust_env=False) as newcomer:
         for client in (newcomer, server.client, newcomer):
             reply = client.post("/generate", json={"prompt": "new"})
@@ -314,7 +314,7 @@ def test_G27_the_port_stays_open_until_images_are_finished_or_time_is_up() -> No
     async def drain(seconds: float) -> tuple[float, int]:
         pool = Pool("solid", limits=Limits(drain_seconds=30))
         server = uvicorn.Server(uvicorn.Config(lambda: None))
-        drawing = asyncio.create_task(pool.draw([Drawing("x", 1)]))
+        drawing = asyncio.create_task(pool.draw([GenerationTask("x", 1)]))
         await asyncio.sleep(0)
         (ticket,) = pool.waiting
         asyncio.get_running_loop().call_later(seconds, ticket.answer.cancel)
@@ -339,13 +339,13 @@ def test_a_worker_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> Non
         pool = Pool("awkward", limits=Limits(deadline_seconds=1, silence_seconds=1))
         pool.start()
         try:
-            await pool.loaded_facts(pool.deadline() + 120)
+            await pool.loaded_info(pool.deadline() + 120)
             with pytest.raises(Refusal) as late:
-                await pool.draw([Drawing("block 600", 1)])
+                await pool.draw([GenerationTask("block 600", 1)])
             async with asyncio.timeout(120):
                 while pool.workers[0].state != "ready" or not pool.workers[0].restarts:
                     await asyncio.sleep(0.1)
-            await pool.draw([Drawing("a cat", 1)], pool.deadline() + 120)
+            await pool.draw([GenerationTask("a cat", 1)], pool.deadline() + 120)
             return late.value.status, pool.workers[0].restarts
         finally:
             await pool.stop()

@@ -58,9 +58,9 @@ def ids(shared: Studio) -> tuple[str, str, str]:
 
 VIEWS = {
     "make": ("/", "button:has-text('Write the plan')"),
-    "plan": ("/#/d/{held}", "button:has-text('Draw it')"),
+    "plan": ("/#/d/{held}", "button:has-text('Draw images')"),
     "document": ("/#/d/{done}", "button:has-text('Export')"),
-    "step": ("/#/d/{done}/step/2", "dialog button:has-text('Draw again')"),
+    "step": ("/#/d/{done}/step/2", "dialog button:has-text('Redraw')"),
     "slides": ("/#/d/{done}/slides/2", "dialog img"),
     "inside": ("/#/d/{done}/inside", ".log summary"),
     "library": ("/#/library", "li img"),
@@ -69,7 +69,7 @@ VIEWS = {
     "compare": ("/#/compare/{done},{other}?step=2&judge=1", ".pane button:has-text('attempt')"),
     "compare blind": ("/#/compare/{done},{other}?blind=0a0b", ".pane button:has-text('Best')"),
     "judge": ("/#/judge", "table"),
-    "judge pictures": ("/#/judge/accept", "article img"),
+    "judge images": ("/#/judge/accept", "article img"),
     "judge pairs": ("/#/judge/better", "article img"),
     "judge documents": ("/#/judge/wrong_step", "article img"),
     "reports": ("/#/reports", "section li"),
@@ -93,8 +93,8 @@ def test_nothing_serious_is_found(
             page.get_by_text("More settings").click()
         if view == "compare":
             page.locator(".pane button:has-text('attempt')").first.click()
-            page.get_by_role("button", name="Show where pictures differ").first.click()
-        if view == "judge pictures":
+            page.get_by_role("button", name="Show differences").first.click()
+        if view == "judge images":
             page.get_by_text("Your labels").click()
             page.get_by_role("region", name="Your labels").wait_for()
         assert problems(page) == []

@@ -21,7 +21,7 @@ REQUEST = "How a frog grows up, in three pictures"
 
 
 def pane(page: Page) -> Locator:
-    return page.get_by_role("region", name="The runs, side by side")
+    return page.get_by_role("region", name="Runs side by side")
 
 
 def row(page: Page, number: int) -> Locator:
@@ -45,9 +45,9 @@ def labels(studio: Studio, rater: str) -> list[dict[str, Any]]:
 
 
 def become(page: Page, rater: str) -> None:
-    page.get_by_label("Your name as a rater").fill(rater)
-    page.get_by_role("button", name="Go on").click()
-    page.get_by_text(f"You are {rater}").wait_for()
+    page.get_by_label("Rater name").fill(rater)
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_text(f"Rater: {rater}").wait_for()
 
 
 def test_one_form_makes_several_runs_and_shows_them_while_they_are_made(
@@ -56,11 +56,11 @@ def test_one_form_makes_several_runs_and_shows_them_while_they_are_made(
     with studio_in(tmp_path, free=0) as studio, page_of(browser, studio) as page:
         page.goto("/#/compare")
         page.get_by_role("button", name="Make 3 documents and compare").click()
-        page.get_by_text("Say what to draw first.").wait_for()
-        page.get_by_label("The request of all runs").fill(REQUEST)
+        page.get_by_text("Enter a request first.").wait_for()
+        page.get_by_label("Request for all runs").fill(REQUEST)
         page.get_by_role("button", name="Add a run").click()
         page.get_by_role("button", name="Remove run 4").click()
-        page.get_by_role("group", name="Run 3").get_by_label("Attempts an image").select_option("1")
+        page.get_by_role("group", name="Run 3").get_by_label("Maximum attempts per image").select_option("1")
         page.get_by_role("button", name="Make 3 documents and compare").click()
         pane(page).get_by_text("Drawing step 1 of 3").first.wait_for()
         assert row(page, 1).get_by_text("Not drawn yet").count() == 3
@@ -75,7 +75,7 @@ def test_one_form_makes_several_runs_and_shows_them_while_they_are_made(
         assert row(page, 2).get_by_text("Attempt 2").is_visible()
         assert row(page, 2).locator("ins, del").count() > 0
         about = pane(page).get_by_role("region", name="C", exact=True)
-        assert "Attempts at most" in about.inner_text() and "Seed" in about.inner_text()
+        assert "Maximum attempts" in about.inner_text() and "Seed" in about.inner_text()
         ids = page.url.partition("#/compare/")[2].split(",")
         configured = [studio.get(f"/v1/documents/{id_}") for id_ in ids]
         assert [each["seed"] for each in configured] == [0, 1, 2]
@@ -89,8 +89,8 @@ def test_images_that_differ_are_overlaid_and_an_address_says_it_all(page: Page, 
     marked.get_by_role("img").first.wait_for()
     assert marked.get_attribute("aria-label") == "Step 2"
     base = pane(page).get_by_role("region", name="B", exact=True)
-    base.get_by_text("The others are compared with this one").wait_for()
-    marked.get_by_role("button", name="Show where pictures differ").click()
+    base.get_by_text("Baseline", exact=True).wait_for()
+    marked.get_by_role("button", name="Show differences").click()
     shares = marked.get_by_text(re.compile("of the pixels differ visibly"))
     wait_until(lambda: shares.count() == 2)
     coloured = marked.locator("canvas").first.evaluate(
@@ -133,10 +133,10 @@ def test_documents_are_selected_in_the_library_and_a_document_finds_its_branches
     page.wait_for_url(lambda url: "#/d/" in url and first not in url)
     page.get_by_role("button", name="Compare with…").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_text("it was branched from this one").wait_for()
-    assert dialog.get_by_text("the same request").is_visible()
+    dialog.get_by_text("its parent").wait_for()
+    assert dialog.get_by_text("same request").is_visible()
     dialog.get_by_role("button", name="Compare", exact=True).click()
-    row(page, 1).get_by_text("The same image").first.wait_for()
+    row(page, 1).get_by_text("Same image").first.wait_for()
     ids = page.url.partition("#/compare/")[2].split("?")[0].split(",")
     assert {first, second} < set(ids) and len(ids) == 3
 
@@ -146,9 +146,9 @@ def test_a_document_without_others_says_how_to_get_them(page: Page, shared: Stud
     page.goto("/#/library?q=lonely")
     page.get_by_role("link", name="A lonely lighthouse").click()
     page.get_by_role("button", name="Compare with…").click()
-    page.get_by_text("It has no branches").wait_for()
+    page.get_by_text("No branches").wait_for()
     page.get_by_role("button", name="Make more runs of this request").click()
-    assert page.get_by_label("The request of all runs").input_value() == "A lonely lighthouse in one picture"
+    assert page.get_by_label("Request for all runs").input_value() == "A lonely lighthouse in one picture"
 
 
 def test_a_blind_comparison_names_nothing_until_it_is_revealed(browser: Browser, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_blind_comparison_names_nothing_until_it_is_revealed(browser: Browser,
         best = row(page, 1).get_by_role("button", name="B is the best at step 1")
         wait_until(lambda: best.get_attribute("aria-pressed") == "true")
         row(page, 2).get_by_role("button", name="A is wrong at step 2").click()
-        pane(page).get_by_label("Mark of C, 0 to 10").select_option("7")
+        pane(page).get_by_label("Score of C, 0 to 10").select_option("7")
         wait_until(lambda: len(labels(studio, "ann")) == 4)
         page.reload()  # what was said is still there
         wait_until(lambda: best.get_attribute("aria-pressed") == "true")
@@ -202,7 +202,7 @@ def test_attempts_are_labelled_by_keyboard_undone_and_resumed_after_a_kill(
     with studio_in(tmp_path) as studio, page_of(browser, studio) as page:
         page.goto("/#/judge/accept")
         become(page, "ann")
-        page.get_by_text("There is nothing to judge here yet.").first.wait_for()
+        page.get_by_text("Nothing to judge yet.").first.wait_for()
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         for seed in range(3):
@@ -293,7 +293,7 @@ def test_every_kind_of_label_has_its_keys(page: Page, shared: Studio) -> None:
     become(page, "kim")
     page.get_by_text("1 of 1 left").wait_for()
     page.keyboard.press("2")
-    page.get_by_text("You have judged everything there is.").wait_for()
+    page.get_by_text("You have judged everything.").wait_for()
     for task, keys, values in [
         ("score", ["7", "t", "0", "3"], [7, 10, 0, 3]),
         ("document_score", ["9"], [9]),
@@ -303,7 +303,7 @@ def test_every_kind_of_label_has_its_keys(page: Page, shared: Studio) -> None:
         page.locator("article").wait_for()
         for key in keys:
             page.keyboard.press(key)
-        page.get_by_text("You have judged everything there is.").wait_for()
+        page.get_by_text("You have judged everything.").wait_for()
         kind = "score" if "score" in task else task
 
         def stored(kind: str = kind, task: str = task) -> list[Any]:
@@ -318,7 +318,7 @@ def test_every_kind_of_label_has_its_keys(page: Page, shared: Studio) -> None:
 def test_raters_see_how_far_they_agree_and_labels_go_out_and_in(browser: Browser, tmp_path: Path) -> None:
     with studio_in(tmp_path) as studio, page_of(browser, studio) as page:
         page.goto("/#/judge")
-        page.get_by_text("There are no labels yet").wait_for()
+        page.get_by_text("No labels yet").wait_for()
         for seed in range(2):
             made(studio, REQUEST, seed=seed)
         for rater, keys in (("ann", "aaaarrrr"), ("bob", "aaarrrrr")):
@@ -347,4 +347,4 @@ def test_raters_see_how_far_they_agree_and_labels_go_out_and_in(browser: Browser
         line.get_by_text("cem (8)").wait_for()
         (tmp_path / "bad.jsonl").write_text('{"kind": "accept"}\n')
         page.locator("input[type=file]").set_input_files(tmp_path / "bad.jsonl")
-        page.get_by_role("alert").get_by_text("line 1 is no label").wait_for()
+        page.get_by_role("alert").get_by_text("line 1 is not a label").wait_for()

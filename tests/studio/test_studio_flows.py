@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-CAPTION = re.compile("What readers see")
+CAPTION = re.compile("Shown to readers")
 PROMPT = re.compile("What is drawn")
 
 
@@ -25,7 +25,7 @@ def ask(page: Page, request: str, *, hold: bool = True) -> None:
     page.goto("/")
     page.get_by_role("textbox", name="Your request").fill(request)
     if not hold:
-        page.get_by_role("checkbox", name="Show me the plan").uncheck()
+        page.get_by_role("checkbox", name="Review the plan").uncheck()
     page.get_by_role("button", name="Write the plan" if hold else "Make the document").click()
 
 
@@ -86,13 +86,13 @@ def test_a_plan_is_edited_reordered_extended_and_approved(page: Page, shared: St
 
 def test_a_plan_is_drawn_as_it_is_or_discarded(page: Page, shared: Studio) -> None:
     ask(page, "How a hen grows up, in two pictures")
-    page.get_by_role("button", name="Draw it").click()
+    page.get_by_role("button", name="Draw images").click()
     done(page)
     decisions = shared.get(f"/v1/documents/{id_of(page)}")["decisions"]
     assert all(each["kind"] not in ("redraw", "choice") for each in decisions)
     ask(page, "How a fish grows up, in two pictures")
     page.get_by_role("button", name="Discard").click()
-    page.get_by_text("Stopped. What was drawn is kept.").wait_for()
+    page.get_by_text("Stopped. Images drawn so far are kept.").wait_for()
 
 
 def test_steps_appear_as_they_are_drawn_with_the_critics_words(gated: tuple[Studio, Page]) -> None:
@@ -105,7 +105,7 @@ def test_steps_appear_as_they_are_drawn_with_the_critics_words(gated: tuple[Stud
     state.get_by_text("Drawing step 2 of 3").wait_for()
     assert step(page, 1).get_by_role("img").is_visible()
     studio.free(2)  # the double refuses the first attempt of an even step
-    step(page, 2).get_by_text("Drawing again, attempt 2").wait_for()
+    step(page, 2).get_by_text("Redrawing, attempt 2").wait_for()
     assert step(page, 2).get_by_text("The critic:").is_visible()
     studio.free(1000)
     done(page)
@@ -120,9 +120,9 @@ def test_a_document_is_stopped_and_goes_on(gated: tuple[Studio, Page]) -> None:
     page.locator(".state").get_by_text("Drawing step 2 of 3").wait_for()
     first = image_of(page, 1)
     page.get_by_role("button", name="Stop").click()
-    page.get_by_text("Stopped. What was drawn is kept.").wait_for()
+    page.get_by_text("Stopped. Images drawn so far are kept.").wait_for()
     studio.free(1000)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume").click()
     step(page, 3).get_by_role("img").wait_for()
     done(page)
     assert image_of(page, 1) == first
@@ -135,7 +135,7 @@ def test_a_step_is_drawn_again_chosen_and_undone(page: Page, shared: Studio) -> 
     step(page, 1).get_by_role("link", name="Change step 1").last.click()
     panel(page).get_by_role("textbox", name="Prompt").fill("a red egg on a leaf")
     panel(page).get_by_role("spinbutton", name="Seed").fill("7")
-    panel(page).get_by_role("button", name="Draw again").click()
+    panel(page).get_by_role("button", name="Redraw").click()
     page.get_by_role("button", name="Undo").wait_for()
     assert image_of(page, 1) != before[0]
     assert image_of(page, 2) != before[1]  # it starts from the first one
@@ -236,7 +236,7 @@ def test_two_tabs_show_the_same(page: Page, shared: Studio) -> None:
     other.goto(f"/#/d/{id_}")
     done(other)
     page.goto(f"/#/d/{id_}/step/1")
-    panel(page).get_by_role("button", name="Draw again").click()
+    panel(page).get_by_role("button", name="Redraw").click()
     other.get_by_role("button", name="Undo").wait_for()
     done(other)
     assert image_of(other, 1) == image_of(page, 1) != before
@@ -260,16 +260,16 @@ def test_a_phone_is_enough(browser: Browser, shared: Studio) -> None:
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
         ask(page, "How a frog grows up, in two pictures")
-        page.get_by_role("button", name="Draw it").wait_for()
+        page.get_by_role("button", name="Draw images").wait_for()
         fits()
-        page.get_by_role("button", name="Draw it").tap()
+        page.get_by_role("button", name="Draw images").tap()
         done(page)
         fits()
         page.get_by_role("button", name="Export").tap()
         page.get_by_role("button", name="Web page").wait_for()
         fits()
         page.goto(f"/#/d/{id_of(page)}/step/2")
-        panel(page).get_by_role("button", name="Draw again").wait_for()
+        panel(page).get_by_role("button", name="Redraw").wait_for()
         fits()
         for place in ("/#/library", "/#/queue", "/"):
             page.goto(place)
@@ -289,7 +289,7 @@ def test_images_are_added_pasted_dropped_and_removed(page: Page, shared: Studio)
     page.locator("input[type=file]").set_input_files(
         [{"name": "red.png", "mimeType": "image/png", "buffer": png("red")}]
     )
-    page.get_by_role("img", name="Picture 1 of the request").wait_for()
+    page.get_by_role("img", name="Image 1 of the request").wait_for()
     give = """([kind, bytes]) => {
         const data = new DataTransfer();
         data.items.add(new File([new Uint8Array(bytes)], "given.png", {type: "image/png"}));
@@ -299,18 +299,18 @@ def test_images_are_added_pasted_dropped_and_removed(page: Page, shared: Studio)
             : new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));
     }"""
     page.evaluate(give, ["paste", list(png("green"))])
-    page.get_by_role("img", name="Picture 2 of the request").wait_for()
+    page.get_by_role("img", name="Image 2 of the request").wait_for()
     page.evaluate(give, ["drop", list(png("blue"))])
-    page.get_by_role("img", name="Picture 3 of the request").wait_for()
-    page.get_by_role("button", name="Remove picture 2").click()
+    page.get_by_role("img", name="Image 3 of the request").wait_for()
+    page.get_by_role("button", name="Remove image 2").click()
     page.locator("input[type=file]").set_input_files(
         [{"name": "letter.txt", "mimeType": "text/plain", "buffer": b"no image"}]
     )
     page.get_by_role("alert").get_by_text("letter.txt is not an image").wait_for()
     page.get_by_role("textbox", name="Your request").fill("Paint it green, in two pictures")
     page.get_by_role("button", name="Write the plan").click()
-    page.get_by_role("button", name="Draw it").wait_for()
-    given = page.get_by_role("img", name=re.compile("given with the request"))
+    page.get_by_role("button", name="Draw images").wait_for()
+    given = page.get_by_role("img", name=re.compile("^Image . of the request"))
     given.nth(1).wait_for()
     assert given.count() == 2
     request = shared.get(f"/v1/documents/{id_of(page)}")["request"]
@@ -320,7 +320,7 @@ def test_images_are_added_pasted_dropped_and_removed(page: Page, shared: Studio)
 def test_everything_inside_is_shown(page: Page, shared: Studio) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     id_ = made(page, "How a frog grows up, in two pictures")
-    page.get_by_role("link", name="Look inside").click()
+    page.get_by_role("link", name="Details").click()
     page.get_by_role("button", name="Copy").click()
     page.get_by_role("button", name="Copied").wait_for()
     command = page.evaluate("navigator.clipboard.readText()")
@@ -333,7 +333,7 @@ def test_everything_inside_is_shown(page: Page, shared: Studio) -> None:
     page.goto(f"/#/d/{id_}/step/2")
     first = panel(page).get_by_role("listitem", name="Attempt 1")
     assert first.get_by_text("Rejected").is_visible()
-    first.get_by_text("Raw replies of the critic").click()
+    first.get_by_text("Critic's raw replies").click()
     assert first.locator("pre").inner_text().strip()
     seed = shared.get(f"/v1/documents/{id_}")["steps"][1]["attempts"][0]["seed"]
     assert first.get_by_text(str(seed), exact=True).is_visible()
@@ -367,7 +367,7 @@ def test_a_refusal_offers_requests_that_can_be_done(browser: Browser, tmp_path: 
         offered = refusal.get_by_role("button")
         words = offered.first.inner_text()
         offered.first.click()
-        page.get_by_role("button", name="Draw it").wait_for()
+        page.get_by_role("button", name="Draw images").wait_for()
         assert page.get_by_role("heading", level=1).inner_text() == words
 
 
@@ -384,7 +384,7 @@ def test_every_example_can_be_done(browser: Browser, tmp_path: Path) -> None:
             page.get_by_role("button", name=words, exact=True).click()
             assert page.get_by_role("textbox", name="Your request").input_value() == words
             page.get_by_role("button", name="Write the plan").click()
-            page.get_by_role("button", name="Draw it").wait_for()
+            page.get_by_role("button", name="Draw images").wait_for()
 
 
 def test_text_of_people_and_models_never_becomes_html(page: Page) -> None:
@@ -414,8 +414,8 @@ def test_a_document_is_made_by_keyboard_alone(page: Page) -> None:
     tab_to("Your request")
     page.keyboard.type("How a frog grows up, in two pictures")
     page.keyboard.press("Control+Enter")
-    page.get_by_role("button", name="Draw it").wait_for()
-    tab_to("Draw it")
+    page.get_by_role("button", name="Draw images").wait_for()
+    tab_to("Draw images")
     page.keyboard.press("Enter")
     done(page)
     tab_to("Change step 2")
@@ -431,7 +431,7 @@ def test_a_document_is_deleted_after_a_question(page: Page) -> None:
     page.get_by_role("button", name="Delete", exact=True).click()
     page.wait_for_url("**/library")
     page.goto(f"/#/d/{id_}")
-    page.get_by_role("heading", name="There is no such document.").wait_for()
+    page.get_by_role("heading", name="Document not found.").wait_for()
 
 
 def test_a_key_is_asked_for_once(browser: Browser, tmp_path: Path) -> None:
@@ -440,7 +440,7 @@ def test_a_key_is_asked_for_once(browser: Browser, tmp_path: Path) -> None:
         page.goto("/")
         page.get_by_label("API key").fill("not it")
         page.get_by_role("button", name="Sign in").click()
-        page.get_by_text("This key is not known.").wait_for()
+        page.get_by_text("Unknown API key.").wait_for()
         page.get_by_label("API key").fill(key)
         page.get_by_role("button", name="Sign in").click()
         page.get_by_role("textbox", name="Your request").wait_for()

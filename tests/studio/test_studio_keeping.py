@@ -42,7 +42,7 @@ def test_documents_are_found_by_words_outcome_and_date(page: Page, shared: Studi
     page.get_by_text("3 documents").wait_for()
     page.get_by_role("searchbox", name="Search").fill("frog")
     page.get_by_text("2 documents").wait_for()
-    page.get_by_role("combobox", name="Outcome").select_option("Plan waits")
+    page.get_by_role("combobox", name="Outcome").select_option("Plan to review")
     page.get_by_text("1 document", exact=True).wait_for()
     page.get_by_role("combobox", name="Outcome").select_option("Any")
     page.get_by_text("2 documents").wait_for()
@@ -53,7 +53,7 @@ def test_documents_are_found_by_words_outcome_and_date(page: Page, shared: Studi
     page.goto("/#/library")
     page.get_by_label("To", exact=True).fill("2001-01-01")
     page.get_by_text("No document matches.").wait_for()
-    page.get_by_role("button", name="Clear the search").click()
+    page.get_by_role("button", name="Clear search").click()
     page.get_by_text("3 documents").wait_for()
 
 
@@ -120,25 +120,25 @@ def waiting(browser: Browser, tmp_path: Path) -> Iterator[tuple[Studio, Page, li
 def test_the_queue_is_reordered_and_one_is_stopped(waiting: tuple[Studio, Page, list[str]]) -> None:
     studio, page, ids = waiting
     page.get_by_role("button", name="Move “Gamma in one picture” up").click()
-    page.get_by_role("status").get_by_text("is number 1 now").wait_for()
+    page.get_by_role("status").get_by_text("to position 1").wait_for()
     assert [each["id"] for each in studio.get("/v1/studio/queue")["waiting"]] == [ids[2], ids[1]]
     page.get_by_role("button", name="Stop “Beta in one picture”").click()
     page.get_by_role("button", name="Stop “Beta in one picture”").wait_for(state="detached")
     studio.free(1000)
-    page.get_by_text("Nothing is being made, and nothing waits.").wait_for()
+    page.get_by_text("The queue is empty.").wait_for()
     states = [studio.get(f"/v1/documents/{id_}")["status"] for id_ in ids]
     assert states == ["completed", "cancelled", "completed"]
 
 
 def test_a_paused_queue_starts_nothing_until_it_goes_on(waiting: tuple[Studio, Page, list[str]]) -> None:
     studio, page, ids = waiting
-    page.get_by_role("button", name="Pause the queue").click()
+    page.get_by_role("button", name="Pause queue").click()
     page.get_by_text("The queue is paused").wait_for()
     studio.free(1000)
     page.get_by_role("button", name="Stop “Alpha in one picture”").wait_for(state="detached")
     assert studio.get(f"/v1/documents/{ids[1]}")["status"] == "queued"
-    page.get_by_role("button", name="Go on with the queue").click()
-    page.get_by_text("Nothing is being made, and nothing waits.").wait_for()
+    page.get_by_role("button", name="Resume queue").click()
+    page.get_by_text("The queue is empty.").wait_for()
 
 
 def test_what_failed_is_tried_again(browser: Browser, tmp_path: Path) -> None:
@@ -152,6 +152,6 @@ def test_what_failed_is_tried_again(browser: Browser, tmp_path: Path) -> None:
     ):
         make(studio, "Alpha in one picture")
         page.goto("/#/queue")
-        page.get_by_role("button", name="Try “Alpha in one picture” again").wait_for()
-        page.get_by_role("button", name="Try all failed again").click()
-        page.get_by_role("status").get_by_text("1 document is tried again.").wait_for()
+        page.get_by_role("button", name="Retry “Alpha in one picture”").wait_for()
+        page.get_by_role("button", name="Retry all failed").click()
+        page.get_by_role("status").get_by_text("Retrying 1 document.").wait_for()

@@ -65,7 +65,7 @@ def test_a_report_appears_is_opened_and_its_images_are_looked_at(
     page: Page, studio: Studio, collection: None
 ) -> None:
     page.goto("/#/reports")
-    page.get_by_text("There are no reports yet").wait_for()
+    page.get_by_text("No reports yet").wait_for()
     assert page.get_by_text(f"data report COLLECTION --out {studio.folder}/reports/data.html").is_visible()
     studio.run("data", "report", "collection", "--out", "reports/data.html")
     page.get_by_role("link", name="collection · data report").click()
@@ -74,12 +74,12 @@ def test_a_report_appears_is_opened_and_its_images_are_looked_at(
     assert page.get_by_role("link", name="Reports", exact=True).get_attribute("aria-current") == "page"
     assert page.url.endswith("#/reports/reports/data.html")
     page.frame_locator("iframe").locator("img").first.click()
-    viewer = page.get_by_role("dialog", name="Picture")
-    viewer.get_by_text("Picture 1 of").wait_for()
+    viewer = page.get_by_role("dialog", name="Image")
+    viewer.get_by_text("Image 1 of").wait_for()
     assert viewer.get_by_role("img").evaluate("each => each.naturalWidth") > 0
     page.keyboard.press("+")
     viewer.get_by_text("125 %").wait_for()
-    viewer.get_by_role("button", name="Whole picture").click()
+    viewer.get_by_role("button", name="Fit").click()
     viewer.get_by_text("100 %").wait_for()
     page.keyboard.press("Escape")
     viewer.wait_for(state="hidden")
@@ -87,7 +87,7 @@ def test_a_report_appears_is_opened_and_its_images_are_looked_at(
 
 def test_links_in_a_report_are_followed_and_change_the_address(page: Page, studio: Studio) -> None:
     head = "<!doctype html><head><title>{}</title></head>"
-    image = studio.folder / "bench" / "a b" / "pictures" / "one.png"
+    image = studio.folder / "bench" / "a b" / "images" / "one.png"
     image.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (40, 20), "teal").save(image)
     run = head.format("A run") + "<h1>The run</h1>"
@@ -114,7 +114,7 @@ def test_links_in_a_report_are_followed_and_change_the_address(page: Page, studi
     page.get_by_role("link", name="result.json").click()
     framed(page, '{"strict": 0.5}')
     page.goto("/#/reports/nothing/there.html")
-    page.get_by_text("There is no such report any more.").wait_for()
+    page.get_by_text("This report no longer exists.").wait_for()
 
 
 def asked_of(server: socket.socket) -> bytes:
@@ -144,7 +144,7 @@ def test_a_hostile_report_does_nothing(browser: Browser, studio: Studio) -> None
         assert report.evaluate("fetch('/v1/documents').then(() => 'read', () => 'refused')") == "refused"
         assert report.child_frames[0].url != f"{studio.url}/"
         page.frame_locator("iframe").first.get_by_role("link", name="out").click()
-        assert "a secret" not in framed(page, "there is nothing here").content()
+        assert "a secret" not in framed(page, "no such route").content()
         with page.expect_console_message(lambda said: "frame-src" in said.text):
             page.goto("/#/reports/bench/leaving/report.html")
         assert page.url.startswith(studio.url)

@@ -13,7 +13,7 @@ def test_a_document_is_asked_for_approved_drawn_and_read(page: Page) -> None:
     page.goto("/")
     page.get_by_role("textbox", name="Your request").fill("How a frog grows up, in two pictures")
     page.get_by_role("button", name="Write the plan").click()
-    page.get_by_role("textbox", name=re.compile("What readers see")).nth(1).fill("A frog at last.")
+    page.get_by_role("textbox", name=re.compile("Shown to readers")).nth(1).fill("A frog at last.")
     page.get_by_role("button", name="Draw the edited plan").click()
     page.get_by_role("button", name="Export").wait_for()
     last = page.get_by_role("region", name="Step 2")

@@ -58,7 +58,7 @@ EXAMPLES = (
 )
 SHOWN = 3
 """Requests in a refusal."""
-REAL_MODELS = "For anything else use real models: `interleave backends` lists them."
+REAL_MODELS = "For anything else use real models: `interleave models list` lists them."
 
 _MARKUP_LINE = re.compile(r"^\s{0,3}(#{1,6}\s.*|>.*|---+|\*.*\*|Step \d+:?)\s*$", re.MULTILINE)
 """Headings, notes and rules of a Markdown document: they are not part of a caption."""

@@ -1,4 +1,4 @@
-"""Planner, critic and scorer: how a vision-language model is prompted, and how its reply is parsed."""
+"""Planner, critic and scorer: prompts for a vision-language model and parsers for its replies."""
 
 from interleave.lazy_names import lazy_names
 

@@ -1,4 +1,4 @@
-"""What rooms may use of `interleave.agents`, as `agents` of `interleave.plugin`."""
+"""Names of `interleave.agents` for rooms, as `agents` of `interleave.plugin`."""
 
 from interleave.agents.critic import critic_sampling as critic_sampling
 from interleave.agents.loading import (
@@ -14,7 +14,10 @@ from interleave.agents.prompts import (
     PackDescription as PackDescription,
     pack_folders as pack_folders,
 )
-from interleave.agents.reference_sheets import sheets_of as sheets_of, without_sheets as without_sheets
+from interleave.agents.reference_sheets import (
+    reference_sheets_of as reference_sheets_of,
+    without_reference_sheets as without_reference_sheets,
+)
 from interleave.agents.replies import (
     PLAN_KEYS as PLAN_KEYS,
     TEXT_SCHEMA as TEXT_SCHEMA,

@@ -1,4 +1,4 @@
-"""The last look at the whole: which finished images contradict the plan or each other."""
+"""Audits of a finished document: images that contradict the plan or each other."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 AUDIT_ATTEMPTS = 1_000_000
-"""Verdicts of audits are journalled under numbers of attempts that no drawing has: this, plus the round."""
+"""Offset of the attempt numbers under which audits are journalled, above those of images; plus the round."""
 
 
 @dataclass(frozen=True)
 class FinishedStep:
-    """A step of the document as an auditor sees it."""
+    """A step of the document for an auditor."""
 
     step: PlanStep
     image: Image
     prompt: str
-    """The prompt that made the image."""
+    """Prompt that generated the image."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """All finished images, in order, and the things that must stay the same."""
+    """All finished images in order, and the assets."""
 
     steps: tuple[FinishedStep, ...]
     assets: tuple[Asset, ...] = ()
@@ -40,15 +40,15 @@ class Document:
 
 @runtime_checkable
 class Auditor(Protocol):
-    """Looks at a whole document and names the steps that contradict it."""
+    """Finds the steps of a document that contradict the others."""
 
     async def audit(self, document: Document) -> tuple[Finding, ...]: ...
 
 
 class CriticAsAuditor:
-    """A critic that audits image by image: each is judged by the description of its whole scene.
+    """A critic that audits image by image, each against the description of its whole scene.
 
-    A step without such a description is left out: the critic saw it when it was drawn.
+    Steps without such a description are skipped, because the critic has judged them before.
     """
 
     def __init__(self, critic: Critic) -> None:
@@ -68,14 +68,14 @@ class CriticAsAuditor:
 
 
 class VlmAuditor:
-    """An auditor that shows a vision-language model the whole document at once."""
+    """An auditor that prompts a vision-language model with the whole document."""
 
     def __init__(self, vlm: VisionLanguageModel, pack: PromptPack) -> None:
         self.vlm = vlm
         self.pack = pack
 
     async def audit(self, document: Document) -> tuple[Finding, ...]:
-        """The findings; none where the reply stays unreadable, since nothing is redone without a reason."""
+        """Return the findings. An unreadable reply gives none: no step is redrawn without a reason."""
         numbers = {each.step.number for each in document.steps}
 
         def read(reply: Reply) -> tuple[Finding, ...]:
@@ -95,7 +95,7 @@ class VlmAuditor:
 
 
 def document_parts(document: Document) -> list[Part]:
-    """The document as a model sees it: the assets, then every step with its image."""
+    """Return the document as parts of a message: the assets, then every step with its image."""
     parts: list[Part] = []
     for asset in document.assets:
         parts.append(Text(f"Must stay the same: {asset.name}. {asset.description}".strip() + "\n"))

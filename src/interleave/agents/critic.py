@@ -1,4 +1,4 @@
-"""An image before and after → a verdict, and a better prompt where the image is rejected."""
+"""Critics: from the images before and after to a verdict, with a better prompt for a rejected image."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _JUDGEMENT = re.compile(
 
 @dataclass(frozen=True)
 class CriticInput:
-    """Everything a critic sees of one attempt."""
+    """Input of a critic for one attempt."""
 
     planned_prompt: str
     prompt: str
-    """The prompt that this image was drawn with."""
+    """Prompt of this attempt."""
     before: Image
     after: Image
     slot: Slot = Slot()
@@ -52,18 +52,18 @@ class Critic(Protocol):
 def critic_input(
     planned_prompt: str, prompt: str, sources: tuple[Image, ...], image: Image, slot: Slot = Slot()
 ) -> CriticInput:
-    """What the critic sees, always a pair of images; used by inference, data, training and benchmarks."""
+    """Return the critic's input, always a pair of images, for inference, data, training and benchmarks."""
     before = sources[-1] if sources else white_canvas(image.size)
     return CriticInput(planned_prompt, prompt, before, image, slot)
 
 
 def critic_messages(seen: CriticInput, pack: PromptPack) -> tuple[Message, ...]:
-    """The critic's messages; built only here."""
+    """Return the critic's messages. They are built only here."""
     return pack.messages("critic", pair_slots(seen))
 
 
 def pair_slots(seen: CriticInput) -> dict[str, str | tuple[ImagePart]]:
-    """The slots of every prompt about a pair of images."""
+    """Return the slots of every prompt about a pair of images."""
     return {
         "planned_prompt": seen.planned_prompt,
         "prompt": seen.prompt,
@@ -73,17 +73,17 @@ def pair_slots(seen: CriticInput) -> dict[str, str | tuple[ImagePart]]:
 
 
 def critic_sampling(token_probabilities: bool = True, slot: Slot = Slot()) -> Sampling:
-    """How a critic's reply is decoded; built only here."""
+    """Return the sampling of a critic's reply. It is built only here."""
     return Sampling(token_probabilities=token_probabilities, schema=VERDICT_SCHEMA, slot=slot)
 
 
 def read_verdict(reply: Reply) -> Verdict:
-    """The verdict in a critic's reply, with its confidence; raises `ReplyError`."""
+    """Return the verdict in a critic's reply, with its confidence. Raises `ReplyError`."""
     return parse_verdict(reply).model_copy(update={"confidence": acceptance_probability(reply)})
 
 
 def judged_strictly(verdict: Verdict, reply: Reply, strict: float) -> Verdict:
-    """The verdict that follows from the acceptance probability instead of the critic's own word."""
+    """Return the verdict by the acceptance probability instead of the critic's own judgement."""
     if not reply.tokens:
         raise BackendError(
             "the critic's reply has no token probabilities, which ?strict needs: "
@@ -112,7 +112,7 @@ class VlmCritic:
         self.strict = strict
 
     async def judge(self, seen: CriticInput) -> Verdict:
-        """The verdict; a reply that stays unreadable is an outcome of its own, never a rejection."""
+        """Return the verdict. An unreadable reply is a separate outcome, not a rejection."""
         sampling = critic_sampling(self.vlm.capabilities.token_probabilities, seen.slot)
         reader = _VerdictReader(self.strict)
         try:
@@ -124,9 +124,9 @@ class VlmCritic:
 
 
 class _VerdictReader:
-    """Parses verdicts; the first rejection without a better prompt is sent back, the second is accepted.
+    """Parser of verdicts. It sends the first rejection without a better prompt back and accepts the second.
 
-    An image that only strictness rejects is not sent back: the critic would have to contradict itself.
+    A rejection by strictness alone is not sent back, because the critic would have to contradict itself.
     """
 
     def __init__(self, strict: float | None) -> None:
@@ -149,7 +149,7 @@ class _VerdictReader:
 
 
 def acceptance_probability(reply: Reply) -> float | None:
-    """The probability of "this image is right": that of the token with the judgement."""
+    """Return the probability of "this image is right", from the token with the judgement."""
     text = "".join(token.text for token in reply.tokens)
     thought = text.lower().rfind("</think>")
     judged = _JUDGEMENT.search(text, max(thought, 0))
@@ -166,15 +166,15 @@ def acceptance_probability(reply: Reply) -> float | None:
 
 
 class Scorer(Protocol):
-    """Scores one attempt, for data and rewards; the loop itself never scores.
+    """Scores one attempt, for data and rewards. The loop itself does not score.
 
-    Raises `ReplyError` when the marks cannot be read: a failure is never a number."""
+    Raises `ReplyError` if the scores cannot be read: a failure is never a number."""
 
     async def score(self, seen: CriticInput) -> Scores: ...
 
 
 class VlmScorer:
-    """A scorer that prompts a vision-language model twice at once: for semantics, and for quality."""
+    """A scorer that prompts a vision-language model concurrently for semantics and for quality."""
 
     def __init__(self, vlm: VisionLanguageModel, pack: PromptPack) -> None:
         self.vlm = vlm
@@ -189,7 +189,7 @@ class VlmScorer:
             semantics, quality = await asyncio.gather(*questions)
         finally:
             for question in questions:
-                question.cancel()  # when one fails, the other is not paid for
+                question.cancel()  # if one fails, do not pay for the other
         return Scores(semantics=min(semantics), quality=min(quality))
 
     async def _marks(self, prompt: str, seen: CriticInput) -> tuple[float, float]:
@@ -202,25 +202,23 @@ ROLES = ("planner", "critic")
 
 
 class NoAgent:
-    """`none`: leaves the planner or the critic out, to measure what each contributes.
+    """`none`: omits the planner or the critic, to measure the contribution of each.
 
-    As planner, makes the request itself the prompt of one image; as critic, accepts every image.
+    As planner, it uses the request as the prompt of one image. As critic, it accepts every image.
     """
 
     class Options(BackendOptions):
-        """It has none of its own."""
+        """No further options."""
 
     def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
         if spec.model or spec.base_url:
             raise ConfigurationError(f"{str(spec)!r}: 'none' takes no model and no address")
         if role not in ROLES:
-            raise ConfigurationError(
-                f"there is no {role} called 'none': only planner and critic can be left out"
-            )
+            raise ConfigurationError(f"no {role} 'none': only the planner and the critic can be omitted")
 
     async def plan(self, request: Request) -> Plan:
         if not request.text.strip():
-            raise ConfigurationError("without a planner the request needs text, the prompt of its picture")
+            raise ConfigurationError("without a planner the request needs text as the prompt of its image")
         return Plan(steps=(PlanStep(number=1, prompt=request.text),))
 
     async def judge(self, seen: CriticInput) -> Verdict:

@@ -1,10 +1,10 @@
-"""Objects in the text of a model: found without guessing, read as JSON or a Python literal.
+"""Objects in the text of a model, read as JSON or Python literals without guessing.
 
-Models write JSON, Python literals (single quotes, None), or a mix; with prose, fences and tags around. This
-module finds matching brackets, rewrites what is between them as JSON, and leaves the rest to `json`, so that
-no other syntax of Python (comments, prefixes, implicit concatenation, expressions) is ever read. An object
-that is not closed was cut off, and is not used. All work is bounded: the depth, the number of objects, the
-digits of a number; the caller bounds the length of the text.
+Models write JSON, Python literals (single quotes, None), or a mix, surrounded by prose, fences and tags. This
+module finds matching brackets, rewrites their content as JSON and parses it with `json`, so that no other
+syntax of Python (comments, prefixes, implicit concatenation, expressions) is accepted. An unclosed object was
+cut off and is not used. All work is bounded: the depth, the number of objects, the digits of a number. The
+caller bounds the length of the text.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _PYTHON = re.compile(
 _SPELLINGS = {"None": "null", "True": "true", "False": "false", ",": ""}
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|U00((?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})|\r\n|.)|\"", re.DOTALL)
 _KNOWN_ESCAPES = frozenset('"\\/bfnrtu') | frozenset("01234567aNUvx")
-"""The escapes of JSON, and those of Python alone, which `json` then refuses."""
+"""Escapes of JSON, and those of Python only, which `json` refuses."""
 
 
 def find_objects(text: str, start: int = 0) -> Iterator[str]:
-    """The outermost {…} and […] of a text, in order; raises `UnreadableLiteral` where they do not match."""
+    """Yield the outermost {…} and […] of a text. Raises `UnreadableLiteral` if brackets do not match."""
     for _ in range(MAX_OBJECTS):
         bracket = _BRACKET.search(text, start)
         if bracket is None:
@@ -52,7 +52,7 @@ def find_objects(text: str, start: int = 0) -> Iterator[str]:
 
 
 def read_literal(text: str) -> Any:
-    """The value of a JSON or Python literal; raises `UnreadableLiteral`."""
+    """Return the value of a JSON or Python literal. Raises `UnreadableLiteral`."""
     try:
         return json.loads(
             _PYTHON.sub(_in_json, text),
@@ -69,7 +69,7 @@ def read_literal(text: str) -> Any:
 
 
 def _closing(text: str, opening: int) -> int:
-    """Where the bracket that opens here is closed."""
+    """Return the position after the bracket that closes the one at `opening`."""
     stack: list[str] = []
     for mark in _MARK.finditer(text, opening):
         symbol = mark.group()
@@ -139,12 +139,12 @@ _BEFORE_A_QUOTATION = frozenset("([-–—:/")
 
 
 def escape_inner_quotes(text: str, start: int) -> str | None:
-    """The object from `start` to the end of a reply, its inner quotes escaped; None where that is a guess.
+    """Return the object from `start` to the end of a reply with inner quotes escaped. `None` if ambiguous.
 
-    Models forget to escape quotes inside quoted text: 'the cat's hat', "a sign that says "OPEN" in red". What
-    is text and what is syntax is decided by the keys: a value goes from the colon after its key to the last
-    quote of its kind before the next key. That is believed only where every quote in between is an apostrophe
-    or one of a pair around words. Nothing is added, removed or closed: an object that was cut off stays so.
+    Models forget to escape quotes inside quoted text: 'the cat's hat', "a sign that says "OPEN" in red". The
+    keys separate text from syntax: a value extends from the colon after its key to the last quote of its kind
+    before the next key. This is accepted only if every quote in between is an apostrophe or one of a pair
+    around words. Nothing is added, removed or closed: a truncated object stays truncated.
     """
     opening, end = text.find("{", start), text.rfind("}") + 1
     if not start <= opening < end or not _END.match(text, end):
@@ -161,7 +161,7 @@ def escape_inner_quotes(text: str, start: int) -> str | None:
 
 
 def _escaped(value: str) -> str | None:
-    """One value with what follows it up to the next key."""
+    """Return one value, and the syntax up to the next key, with inner quotes escaped."""
     stripped = value.lstrip()
     quote = stripped[:1]
     if quote not in _INNER_QUOTES:  # a number, null, a list…
@@ -180,7 +180,7 @@ def _escaped(value: str) -> str | None:
 
 
 def _are_text(body: str, marks: list[int]) -> bool:
-    """Whether these quotes can only be apostrophes, or pairs around words."""
+    """Return whether these quotes can only be apostrophes or pairs around words."""
     quoting = False
     for mark in marks:
         before, after = body[max(0, mark - 1) : mark], body[mark + 1 : mark + 2]

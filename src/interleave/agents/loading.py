@@ -1,4 +1,4 @@
-"""Planners, critics and scorers from backends; only here is it asked whether one is prompted or computes."""
+"""Planners, critics and scorers from backends, which are either prompted or compute their answers."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ METHODS = {"planner": "plan", "critic": "judge", "scorer": "score"}
 
 @dataclass(frozen=True)
 class LoadedAgent(Generic[A]):
-    """A planner, critic or scorer, and the model that it prompts, if it prompts one."""
+    """A planner, critic or scorer, and the model that it prompts, if any."""
 
     agent: A
     vlm: VisionLanguageModel | None = None
-    """None for an agent that computes its answers: it costs nothing and takes any number of calls at once."""
+    """`None` for an agent that computes its answers. It is free and has no concurrency limit."""
     build: Callable[[VisionLanguageModel], A] | None = None
-    """Makes the same agent around another model."""
+    """Function that builds the same agent with another model."""
 
     def with_calls_through(self, wrap: Callable[[VisionLanguageModel], VisionLanguageModel]) -> A:
-        """The agent with its model wrapped, to journal or retry calls; one without a model stays as it is."""
+        """Return the agent with its model wrapped, to journal or retry calls; unchanged without one."""
         return self.agent if self.vlm is None or self.build is None else self.build(wrap(self.vlm))
 
     def wrapped(self, wrap: Callable[[Any], Any]) -> LoadedAgent[A]:
-        """The same with the model wrapped, or the agent itself where there is no model."""
+        """Return a copy with the model wrapped, or the agent itself if it has no model."""
         if self.vlm is None or self.build is None:
             return replace(self, agent=wrap(self.agent))
         return _prompted(wrap(self.vlm), self.build)
@@ -61,10 +61,10 @@ def planner_from(
     chapter_steps: int | None = None,
     scenes: bool = False,
 ) -> LoadedAgent[Planner]:
-    """A planner from a vision-language model, or from an object that plans by itself.
+    """Return a planner from a vision-language model, or from an object that plans without one.
 
-    With `chapter_steps` it writes its plan in chapters of at most so many steps; with `scenes` it is asked
-    for the whole scene of every step.
+    With `chapter_steps`, it plans in chapters of at most that many steps. With `scenes`, it describes the
+    whole scene of every step.
     """
     if chapter_steps is not None:
         return _chapter_planner_from(backend, pack, max_steps, chapter_steps)
@@ -80,8 +80,8 @@ def _chapter_planner_from(
     can = pack.description.chapters if is_prompted(backend) else isinstance(backend, ChapterPlanner)
     if not can:
         raise ConfigurationError(
-            f"--chapter-steps {chapter_steps}: this planner writes whole plans only: use a general model as "
-            "planner (--planner SPEC), or leave the option out"
+            f"chapter_steps={chapter_steps}: this planner writes whole plans only. Use a general model as "
+            "planner (planner=SPEC), or drop chapter_steps="
         )
     return agent_from(
         backend,
@@ -90,12 +90,12 @@ def _chapter_planner_from(
 
 
 def critic_from(backend: Any, pack: PromptPack, *, strict: float | None = None) -> LoadedAgent[Critic]:
-    """A critic from a vision-language model, or from an object that judges by itself."""
+    """Return a critic from a vision-language model, or from an object that judges without one."""
     return agent_from(backend, lambda vlm: VlmCritic(vlm, pack, strict=strict))
 
 
 def auditor_from(critic: Critic) -> Auditor:
-    """The auditor that a critic makes: its own way, a model that sees all at once, or image by image."""
+    """Return the auditor of a critic: itself, a model for the whole document, or image by image."""
     if isinstance(critic, Auditor):
         return critic
     if isinstance(critic, VlmCritic) and critic.pack.description.audits == "document":
@@ -104,12 +104,12 @@ def auditor_from(critic: Critic) -> Auditor:
 
 
 def scorer_from(backend: Any, pack: PromptPack) -> LoadedAgent[Scorer]:
-    """A scorer from a vision-language model, or from an object that scores by itself."""
+    """Return a scorer from a vision-language model, or from an object that scores without one."""
     return agent_from(backend, lambda vlm: VlmScorer(vlm, pack))
 
 
 def agent_from(backend: Any, build: Callable[[VisionLanguageModel], A]) -> LoadedAgent[A]:
-    """What `build` makes of a model; an object that computes by itself is taken as it is."""
+    """Return the agent that `build` makes from a model. An object that computes is used directly."""
     return _prompted(backend, build) if is_prompted(backend) else LoadedAgent(backend)
 
 
@@ -118,14 +118,14 @@ def _prompted(vlm: VisionLanguageModel, build: Callable[[VisionLanguageModel], A
 
 
 def is_prompted(backend: Spec | object) -> bool:
-    """Whether a backend, or the spec of one, is a model that is asked with the words of a prompt pack."""
+    """Return whether a backend, or its spec, is a model that needs a prompt pack."""
     if isinstance(backend, Spec):
         return not is_agent(backend)
     return isinstance(backend, VisionLanguageModel)
 
 
 def refuse_unusable_object(given: object, role: str) -> None:
-    """Refuse a Python object that can neither play a role nor be prompted for it."""
+    """Refuse a Python object that neither implements a role nor can be prompted for it."""
     method = METHODS[role]
     if has_async(given, method) or (has_async(given, "complete") and hasattr(given, "capabilities")):
         return
@@ -136,12 +136,12 @@ def refuse_unusable_object(given: object, role: str) -> None:
 
 
 def has_async(given: object, method: str) -> bool:
-    """Whether this is an object, not a class, with such an async method."""
+    """Return whether `given` is an object, not a class, with this async method."""
     return not isinstance(given, type) and inspect.iscoroutinefunction(getattr(given, method, None))
 
 
 def described(given: object) -> str:
-    """What a user passed in place of a model, for an error message."""
+    """Describe an object that was passed in place of a model, for an error message."""
     if isinstance(given, type):
         return f"the class {given.__name__}, not an object of it"
     return f"a {type(given).__name__}"

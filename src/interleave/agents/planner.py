@@ -1,7 +1,7 @@
-"""Request → plan; or chapter after chapter, each when the one before it is drawn.
+"""Planners: from a request to a plan, or to one chapter after another.
 
-In chapters, each planned from a summary and the latest image, a document may have hundreds of steps
-although its planner can only write a few at a time.
+Each chapter is planned from a summary and the latest image after the previous one is drawn. A document can
+have hundreds of steps although its planner writes only a few at a time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FOR_EACH = re.compile(
     r"\b(?:each|every)\s+(?:picture|image|photo|frame|panel)\b",
     re.IGNORECASE,
 )
-"""A wish for one text for each image that is given."""
+"""Request for one text per given image."""
 
 
 class Planner(Protocol):
@@ -42,7 +42,7 @@ class Planner(Protocol):
 
 
 class GivenPlan:
-    """A planner that returns a plan it was given: by a user, or by an earlier run."""
+    """A planner that returns a given plan, from a user or an earlier run."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -52,21 +52,21 @@ class GivenPlan:
 
 
 class PlanCheck(Protocol):
-    """What a model that plans may bring along, as `plan_check`: it holds a plan against the request."""
+    """Check of a plan against its request, which a planning model may offer as `plan_check`."""
 
     samples: int
-    """How many plans are sampled before a request is refused; 0 for none."""
+    """Number of plans to sample before a request is refused."""
 
     def problem(self, request: Request, plan: Plan) -> str:
-        """What is wrong with a plan, in words for the model; empty when nothing is."""
+        """Return the problem of a plan as text for the model, empty if there is none."""
         ...
 
     def refusal(self, request: Request, plan: Plan) -> InputError | None:
-        """What a person is told when no plan is without a problem; None where the plan may stand."""
+        """Return the error if every plan has a problem. `None` if the plan can be used."""
         ...
 
     def meaning(self, plan: Plan) -> Hashable:
-        """What plans have in common that draw the same in other words."""
+        """Return a key that is equal for plans with the same images in other words."""
         ...
 
 
@@ -74,7 +74,7 @@ SAMPLING_TEMPERATURE = 0.7
 
 
 class _Contradicted(Exception):
-    """The plan after the complaint has a problem too."""
+    """The plan still has a problem after the model was asked again."""
 
     def __init__(self, check: PlanCheck, plan: Plan) -> None:
         super().__init__()
@@ -99,10 +99,10 @@ class VlmPlanner:
         self.max_steps = max_steps
         self.check = check
         self.scenes = scenes
-        """Whether steps need their whole scenes, for anchors and audits."""
+        """Whether steps need descriptions of their whole scenes, for anchors and audits."""
 
     async def plan(self, request: Request) -> Plan:
-        """The plan; one with a problem is asked for again with the problem named, then sampled."""
+        """Return the plan. If it has a problem, ask again with the problem named, then sample plans."""
         wanted = wanted_steps(request, self.max_steps)
         complaints: list[str] = []
 
@@ -136,7 +136,7 @@ class VlmPlanner:
         messages: Sequence[Message],
         sampling: Sampling,
     ) -> list[Plan]:
-        """Plans without a problem, of those that are sampled."""
+        """Sample plans and return those without a problem."""
         samplings = (
             replace(sampling, temperature=SAMPLING_TEMPERATURE, seed=seed)
             for seed in range(1, check.samples + 1)
@@ -154,33 +154,33 @@ class VlmPlanner:
 
 
 def _most_agreed(plans: Sequence[Plan], check: PlanCheck) -> Plan:
-    """The plan that most mean."""
+    """Return the plan with the most frequent meaning."""
     meanings = [check.meaning(plan) for plan in plans]
     [(common, _)] = Counter(meanings).most_common(1)
     return plans[meanings.index(common)]
 
 
 def wanted_steps(request: Request, max_steps: int) -> int | None:
-    """The number of steps that the request names, if any; raises where it is over the limit."""
+    """Return the number of steps that the request names, if any. Raises if it exceeds the limit."""
     wanted = named_steps(request)
     if wanted is not None and wanted > max_steps:
         raise ConfigurationError(
             f"the request asks for {wanted} steps, and the limit is {max_steps}: "
-            f"ask for fewer, or raise it with --max-steps {wanted}"
+            f"ask for fewer, or raise it with max_steps={wanted}"
         )
     return wanted
 
 
 def named_steps(request: Request) -> int | None:
-    """The number of steps that is asked for."""
+    """Return the number of steps that the request asks for, if any."""
     texts = [part.text if isinstance(part, Text) else None for part in request.parts]
     return named_step_count(asking_text(texts))
 
 
 def planner_messages(request: Request, pack: PromptPack, *, with_assets: bool = False) -> tuple[Message, ...]:
-    """The planner's messages; built only here, for inference, data and training.
+    """Return the planner's messages for inference, data and training. They are built only here.
 
-    With assets it is also asked for what must stay the same, and for the whole scene of every step.
+    With assets, they also ask for the assets and for the whole scene of every step.
     """
     prompt = "planner_interleaved" if request.images else "planner_text"
     first, *others = pack.messages(prompt, {"request": request_parts(request)})
@@ -192,12 +192,12 @@ def planner_messages(request: Request, pack: PromptPack, *, with_assets: bool = 
 
 
 def request_parts(request: Request) -> tuple[Part, ...]:
-    """A request as a planner reads it."""
+    """Return the parts of a request for a planner."""
     return (*_one_part_a_line(request.parts), *_asset_parts(request))
 
 
 def _asset_parts(request: Request) -> Iterator[Part]:
-    """What is known of named things: descriptions first, then each image after its name."""
+    """Yield the assets of a request: descriptions first, then each image after its name."""
     for asset in sorted(request.assets, key=lambda asset: asset.image is not None):
         said = asset.description.strip().rstrip(".")
         if asset.image is None:
@@ -209,7 +209,7 @@ def _asset_parts(request: Request) -> Iterator[Part]:
 
 
 def _one_part_a_line(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """The parts of a request, with a line break between texts that follow each other."""
+    """Return the parts of a request with a line break between consecutive texts."""
     pairs = zip((None, *parts), parts, strict=False)
     return tuple(
         Text(f"\n{part.text}") if isinstance(part, Text) and isinstance(before, Text) else part
@@ -234,23 +234,23 @@ def _checked(plan: Plan, request: Request, wanted: int | None, max_steps: int, r
 
 
 def _is_words(plan: Plan) -> bool:
-    """Whether nothing is to be drawn: the user asked for words."""
+    """Return whether a plan has no images, because the user asked for text."""
     return all(step.prompt is None for step in plan.steps)
 
 
 def _captions_wanted(request: Request) -> int:
-    """The number of images, where the request asks for a text for each of them; else 0."""
+    """Return the number of images if the request asks for one text each, else 0."""
     return len(request.images) if _FOR_EACH.search(request.text) else 0
 
 
-TOLD_STEPS = 12
-"""The number of latest steps that the planner is given in full; earlier ones are in its summary."""
+RECENT_STEPS = 12
+"""Number of latest steps that the planner receives in full. Earlier ones are in its summary."""
 SUMMARY_CHARACTERS = 4000
-"""How much of a summary a planner is given: its end, where it is longer."""
+"""Characters of a summary that a planner receives, from its end."""
 
 
 class Images(Protocol):
-    """The images so far."""
+    """Images so far."""
 
     @property
     def latest(self) -> tuple[Image, ...]: ...
@@ -258,27 +258,27 @@ class Images(Protocol):
 
 @dataclass(frozen=True)
 class StorySoFar:
-    """What the planner of another chapter is given."""
+    """Input for planning another chapter."""
 
     request: Request
     plan: Plan
     """All chapters so far."""
     images: tuple[Image, ...] = ()
-    """The latest image, if there is one."""
+    """Latest image, if there is one."""
 
     @property
     def chapter(self) -> int:
-        """The number of the chapter that is to be planned."""
+        """Number of the chapter to plan."""
         return self.plan.chapter.number + 1 if self.plan.chapter else 1
 
 
 @runtime_checkable
 class ChapterPlanner(Protocol):
-    """A planner that can write a plan in chapters; `plan` writes the first one."""
+    """A planner that writes plans in chapters. `plan` writes the first one."""
 
     async def plan(self, request: Request) -> Plan: ...
     async def next_chapter(self, story: StorySoFar) -> Plan:
-        """The plan with another chapter; where nothing more is to come, the same plan with that said."""
+        """Return the plan with another chapter, or the same plan marked as complete."""
         ...
 
 
@@ -313,7 +313,7 @@ class VlmChapterPlanner:
         slots: dict[str, str | tuple[Part, ...]] = {
             "request": request_parts(request),
             "place": place_of(story, most),
-            "story": (*told(story),),
+            "story": (*story_parts(story),),
         }
         slot = Slot(attempt=story.chapter if story else 0)
         sampling = Sampling(schema=chapter_schema(most), slot=slot)
@@ -324,12 +324,12 @@ class VlmChapterPlanner:
 def _refuse_unusable(
     plan: Plan, story: StorySoFar | None, *, most: int, wanted: int | None, reply: str
 ) -> None:
-    """Refuse a chapter that is too long, too short for its end, or names steps that are too far back."""
+    """Refuse a chapter that is too long, ends too early, or names steps that are too far back."""
     before = len(story.plan.steps) if story else 0
     new = plan.steps[before:]
     if len(new) > most:
         raise ReplyError(f"the chapter has {len(new)} steps, and at most {most} are allowed", reply=reply)
-    if wanted is not None and not plan.goes_on and len(plan.steps) != wanted:
+    if wanted is not None and not plan.is_unfinished and len(plan.steps) != wanted:
         have = count(len(plan.steps), "step")
         raise ReplyError(
             f"with this chapter the plan has {have}, and the user asked for exactly {wanted}: go on",
@@ -345,36 +345,36 @@ def _refuse_unusable(
 
 
 async def chapters(planner: Planner, request: Request, images: Images) -> AsyncGenerator[Planned]:
-    """The plan; and where it is written in chapters, the plan again with each further chapter."""
+    """Yield the plan and, if it is written in chapters, the plan with each further chapter."""
     plan = await planner.plan(request)
     yield Planned(plan)
-    while plan.goes_on and isinstance(planner, ChapterPlanner):
+    while plan.is_unfinished and isinstance(planner, ChapterPlanner):
         drawn = len(plan.steps)
         plan = await planner.next_chapter(StorySoFar(request, plan, images.latest))
         yield Planned(plan, drawn)
 
 
 def _ended(plan: Plan) -> Plan:
-    """The plan with no further chapter."""
+    """Return the plan marked as complete."""
     last = plan.chapter.model_copy(update={"is_last": True}) if plan.chapter else None
     return plan.model_copy(update={"chapter": last})
 
 
 def place_of(story: StorySoFar | None, most: int) -> str:
-    """Which chapter is to be planned, in words."""
+    """Return the text that names the chapter to plan."""
     if story is None:
         return chapter_place(1, 1, most)
     return chapter_place(story.chapter, story.plan.steps[-1].number + 1, most)
 
 
-def told(story: StorySoFar | None) -> Iterator[Part]:
-    """What has happened so far, for the planner: the summary, the last steps, the latest image."""
+def story_parts(story: StorySoFar | None) -> Iterator[Part]:
+    """Yield the story so far for the planner: the summary, the last steps, the latest image."""
     if story is None:
         yield Text("Nothing has been planned yet: this is the beginning.")
         return
     summary = story.plan.chapter.summary if story.plan.chapter else ""
     yield Text(f"What has happened so far: {summary[-SUMMARY_CHARACTERS:] or 'see the last steps.'}")
-    last = story.plan.steps[-TOLD_STEPS:]
+    last = story.plan.steps[-RECENT_STEPS:]
     yield Text(
         "\nThe last steps:\n" + "\n".join(f"{step.number}. {step.text or step.prompt}" for step in last)
     )

@@ -1,8 +1,7 @@
-"""Assets in a plan: those that a user gives, and sheets of those that are described but have no image.
+"""Assets in a plan: those of the user, and reference sheets for those with a description and no image.
 
-A sheet is drawn first and is then the reference of its asset. It is a step like any other: judged,
-journalled, shown, redrawn on request. No step follows from it as from the image before; the steps that show
-its asset are given its image.
+A reference sheet is drawn first and is then the reference of its asset. It is a step like any other: judged,
+journalled, shown and redrawn on request. No step edits it, but steps with its asset receive its image.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ VIEWS = {
     "size and with the same colours, from the front, from the side and from behind.",
     "place": "A wide view of a place, empty, so that all of it can be seen.",
 }
-"""What is drawn of each kind; a style has no sheet, it belongs to all images."""
+"""Prompt of the sheet for each kind. A style has no sheet, because it belongs to all images."""
 
 
 def sheet_prompt(asset: Asset) -> str:
@@ -25,8 +24,8 @@ def sheet_prompt(asset: Asset) -> str:
     return f"{VIEWS[asset.kind]} It is {asset.name}: {said}. No writing in the picture."
 
 
-def with_sheets(plan: Plan, request: Request) -> Plan:
-    """The plan with a sheet, at its beginning, of each asset that needs one; a plan that has them stays."""
+def with_reference_sheets(plan: Plan, request: Request) -> Plan:
+    """Return the plan with a reference sheet first for each asset that needs one, or `plan` itself."""
     pictured = {asset.name.lower() for asset in request.assets if asset.image is not None}
     wanted = [
         asset
@@ -48,9 +47,9 @@ def with_sheets(plan: Plan, request: Request) -> Plan:
     return plan.model_copy(update={"steps": (*sheets, *story), "assets": tuple(assets)})
 
 
-def without_sheets(plan: Plan) -> Plan:
-    """The plan as its planner wrote it."""
-    sheets = sheets_of(plan)
+def without_reference_sheets(plan: Plan) -> Plan:
+    """Return the plan as its planner wrote it."""
+    sheets = reference_sheets_of(plan)
     if not sheets:
         return plan
     story = [_moved(step, -len(sheets)) for step in plan.steps if step.number not in sheets]
@@ -65,8 +64,8 @@ def without_sheets(plan: Plan) -> Plan:
     return plan.model_copy(update={"steps": tuple(story), "assets": tuple(assets)})
 
 
-def sheets_of(plan: Plan) -> set[int]:
-    """The numbers of the steps at the beginning that are sheets."""
+def reference_sheets_of(plan: Plan) -> set[int]:
+    """Return the numbers of the first steps that are reference sheets."""
     wanted = {asset.step: sheet_prompt(asset) for asset in plan.assets if asset.step and asset.kind in VIEWS}
     found: set[int] = set()
     for step in plan.steps:
@@ -88,7 +87,7 @@ def _sheet(asset: Asset, number: int) -> PlanStep:
 
 
 def _moved(step: PlanStep, by: int) -> PlanStep:
-    """A step so many places later, with the steps that it names."""
+    """Return a step moved by `by` places, with the steps that it names."""
     named = {
         name: tuple(number + by for number in numbers)
         for name, numbers in (("sources", step.sources), ("needs", step.needs))
@@ -103,41 +102,41 @@ def _placed(asset: Asset, sheet: int | None, by: int) -> Asset:
 
 
 class AssetPlanner:
-    """A planner whose plans have the assets that were described with the request."""
+    """A planner whose plans include the assets described in the request."""
 
-    def __init__(self, planner: Planner, *, sheets: bool = False) -> None:
+    def __init__(self, planner: Planner, *, reference_sheets: bool = False) -> None:
         self.planner = planner
-        self.sheets = sheets
-        """Whether assets without a picture are drawn first."""
+        self.reference_sheets = reference_sheets
+        """Whether to draw reference sheets of assets without an image."""
 
     async def plan(self, request: Request) -> Plan:
         plan = with_given_assets(await self.planner.plan(request), request)
-        return with_sheets(plan, request) if self.sheets else plan
+        return with_reference_sheets(plan, request) if self.reference_sheets else plan
 
 
 class AssetChapterPlanner(AssetPlanner):
-    """The same for a planner that writes its plan in chapters; sheets are those of the first one's assets."""
+    """The same for a planner that writes chapters. Sheets are drawn for the first chapter's assets."""
 
-    def __init__(self, planner: ChapterPlanner, *, sheets: bool = False) -> None:
-        super().__init__(planner, sheets=sheets)
+    def __init__(self, planner: ChapterPlanner, *, reference_sheets: bool = False) -> None:
+        super().__init__(planner, reference_sheets=reference_sheets)
         self.chapters = planner
 
     async def next_chapter(self, story: StorySoFar) -> Plan:
         return with_given_assets(await self.chapters.next_chapter(story), story.request)
 
 
-def asset_planner(planner: Planner, *, sheets: bool = False) -> Planner:
-    """A planner whose plans have the assets that were described with the request, and sheets of them."""
+def asset_planner(planner: Planner, *, reference_sheets: bool = False) -> Planner:
+    """Return a planner whose plans include the assets of the request, and reference sheets if wanted."""
     if isinstance(planner, ChapterPlanner):
-        return AssetChapterPlanner(planner, sheets=sheets)
-    return AssetPlanner(planner, sheets=sheets)
+        return AssetChapterPlanner(planner, reference_sheets=reference_sheets)
+    return AssetPlanner(planner, reference_sheets=reference_sheets)
 
 
 def with_given_assets(plan: Plan, request: Request) -> Plan:
-    """The plan with what the user said about assets: those words are fixed, whatever the planner wrote.
+    """Return the plan with the user's descriptions of assets, which override the planner's.
 
-    An asset that was given as an image alone is bound by its name, and needs no place in the plan. A plan
-    that has all this already is returned as it is.
+    An asset that was given only as an image is bound by its name and is not added to the plan. A plan that
+    needs no change is returned itself.
     """
     said = {
         asset.name.lower(): asset

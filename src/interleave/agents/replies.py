@@ -1,8 +1,8 @@
-"""The codec between the text of models and typed values; the only place with the wire names.
+"""Codec between the text of models and typed values. Only this module has the wire names.
 
-A reply is `<think>…</think>` and then `<answer>{…}</answer>`; the tags may be missing, unclosed or oddly
-written, the object may be JSON or a Python literal. Either exactly one object of the right form is found, or
-`ReplyError` says what was wrong, in words for the model. Everything that is rendered here can be parsed here.
+A reply is `<think>…</think>` and then `<answer>{…}</answer>`. The tags may be missing, unclosed or misspelt,
+and the object may be JSON or a Python literal. Parsing finds exactly one object of the right form, or raises
+`ReplyError` with the problem as text for the model. Everything that is rendered here can be parsed here.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ FINDING_KEYS = ("findings",)
 
 
 def object_schema(**properties: Any) -> dict[str, Any]:
-    """An object with every key required and no other allowed, as strict structured output needs."""
+    """Return the schema of an object with exactly these keys, as strict structured output needs."""
     required = list(properties)
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 MAX_TEXT = 1000
-"""Characters of a text under a schema: within a string a weak model may repeat itself until its token limit.
+"""Maximum characters of a text under a schema, because a weak model may repeat itself up to its token limit.
 llama.cpp refuses bounds of 2000 and more."""
 TEXT_SCHEMA = {"type": "string", "maxLength": MAX_TEXT}
 _TEXT_OR_NULL = {"type": ["string", "null"], "maxLength": MAX_TEXT}
@@ -101,11 +101,11 @@ FINDINGS_SCHEMA = object_schema(
         ),
     }
 )
-"""The same forms as JSON schemas, for backends with constrained decoding."""
+"""JSON schemas of the same forms, for backends with constrained decoding."""
 
 
 def plan_schema(max_steps: int, *, with_assets: bool = False) -> dict[str, Any]:
-    """The JSON schema of a plan with at most so many steps, and with assets and scenes if they are wanted."""
+    """Return the JSON schema of a plan with a maximum number of steps, optionally with assets and scenes."""
     if not with_assets:
         return object_schema(execution_plan={"type": "array", "items": _STEP_SCHEMA, "maxItems": max_steps})
     return object_schema(
@@ -115,12 +115,12 @@ def plan_schema(max_steps: int, *, with_assets: bool = False) -> dict[str, Any]:
 
 
 def parse_plan(reply: Reply | str) -> Plan:
-    """The plan in a planner's reply."""
+    """Return the plan in a planner's reply."""
     return parse_reply(reply, PLAN_KEYS, read_plan)
 
 
 def chapter_schema(max_steps: int) -> dict[str, Any]:
-    """The JSON schema of a chapter with at most so many steps."""
+    """Return the JSON schema of a chapter with a maximum number of steps."""
     steps = {"type": "array", "items": _CHAPTER_STEP_SCHEMA, "maxItems": max_steps}
     assets = {"type": "array", "items": object_schema(name=_ASSET_NAME, description=TEXT_SCHEMA)}
     return object_schema(
@@ -132,34 +132,34 @@ def chapter_schema(max_steps: int) -> dict[str, Any]:
 
 
 def parse_chapter(reply: Reply | str, before: Plan | None = None) -> Plan:
-    """The plan with the chapter in a planner's reply, after those before it; only the last may be empty."""
+    """Return the plan extended by the chapter in a planner's reply. Only the last chapter may be empty."""
     return parse_reply(reply, PLAN_KEYS, lambda value, thinking: _chapter(value, thinking, before))
 
 
 def parse_verdict(reply: Reply | str) -> Verdict:
-    """The verdict in a critic's reply; a rejection may lack a refined prompt."""
+    """Return the verdict in a critic's reply. A rejection may lack a refined prompt."""
     return parse_reply(reply, JUDGEMENT_KEYS, _verdict)
 
 
 def parse_prompt(reply: Reply | str) -> str | None:
-    """The prompt in a critic's reply, whether or not it accepts the image."""
+    """Return the prompt in a critic's reply, whether or not it accepts the image."""
     return parse_reply(
         reply, JUDGEMENT_KEYS, lambda value, _: _refinement(require_object(value, "a verdict"))
     )
 
 
 def parse_marks(reply: Reply | str) -> tuple[float, float]:
-    """The two marks, 0 to 10, in a scorer's reply."""
+    """Return the two scores, 0 to 10, in a scorer's reply."""
     return parse_reply(reply, SCORE_KEYS, _marks)
 
 
 def parse_findings(reply: Reply | str) -> tuple[Finding, ...]:
-    """The findings in an auditor's reply, the first of each step."""
+    """Return the findings in an auditor's reply, the first of each step."""
     return parse_reply(reply, FINDING_KEYS, _findings)
 
 
 def render_findings(findings: Sequence[Finding]) -> str:
-    """The text an auditor would have written for these findings."""
+    """Return the reply of an auditor with these findings."""
     listed = [
         {
             "step": each.step,
@@ -173,7 +173,7 @@ def render_findings(findings: Sequence[Finding]) -> str:
 
 
 def render_plan(plan: Plan) -> str:
-    """The text a planner would have written for this plan."""
+    """Return the reply of a planner with this plan."""
     steps = [
         {
             "step_number": step.number,
@@ -193,9 +193,9 @@ def render_plan(plan: Plan) -> str:
 
 
 def render_verdict(verdict: Verdict) -> str:
-    """The text a critic would have written for this verdict; an unreadable one has no text."""
+    """Return the reply of a critic with this verdict. Raises for an unreadable one."""
     if verdict.outcome is Outcome.UNREADABLE:
-        raise ValueError("an unreadable verdict cannot be rendered: there is nothing it says")
+        raise ValueError("an unreadable verdict cannot be rendered")
     answer = {"previous_step_success": verdict.accepted, "refine_prompt": verdict.refined_prompt or ""}
     return _render(verdict.reasoning, answer)
 
@@ -206,7 +206,7 @@ def _render(thinking: str, answer: object) -> str:
 
 
 def parse_reply(reply: Reply | str, keys: tuple[str, ...], read: Callable[[Any, str], T]) -> T:
-    """What `read` makes of the one object with one of these keys, and of the thinking before it."""
+    """Return `read` of the one object with one of these keys and of the thinking before it."""
     text, finish_reason = (reply, "stop") if isinstance(reply, str) else (reply.text, reply.finish_reason)
     if finish_reason == "length":
         raise ReplyError("the reply was cut off at its length limit: answer more briefly", reply=text)
@@ -222,7 +222,7 @@ def parse_reply(reply: Reply | str, keys: tuple[str, ...], read: Callable[[Any, 
 
 
 def _the_one(text: str, start: int, keys: tuple[str, ...], read: Callable[[Any], T]) -> T:
-    """The only answer, also where quotes in its texts are not escaped."""
+    """Return the only answer, even if quotes in its texts are not escaped."""
     try:
         return _the_only(text, start, keys, read)
     except UnreadableLiteral:
@@ -233,9 +233,9 @@ def _the_one(text: str, start: int, keys: tuple[str, ...], read: Callable[[Any],
 
 
 def _the_only(text: str, start: int, keys: tuple[str, ...], read: Callable[[Any], T]) -> T:
-    """The only answer; a repeated one counts once, and two that differ or a malformed one are errors.
+    """Return the only answer. A repeated one counts once. Raises for different or malformed answers.
 
-    An answer is an object with one of the keys in quotes; other brackets belong to the prose.
+    An answer is an object with one of the keys in quotes. Other brackets belong to the prose.
     """
     named = re.compile(rf"[\"'](?:{'|'.join(keys)})[\"']")
     values: list[T] = []
@@ -250,7 +250,7 @@ def _the_only(text: str, start: int, keys: tuple[str, ...], read: Callable[[Any]
 
 
 def _split(text: str) -> tuple[str, int]:
-    """The thinking, and where the answer starts. Tags inside an object are text."""
+    """Return the thinking and the start of the answer. Tags inside an object are text."""
     if _OBJECT_NEXT.match(text):
         return "", 0
     tags = [((tag[1] or "") + tag[2].lower(), tag) for tag in _TAG.finditer(text)]
@@ -268,7 +268,7 @@ def _split(text: str) -> tuple[str, int]:
             return "".join(thoughts), tag.end()
     if not opened:
         return "".join(thoughts), start
-    # Unclosed thinking counts as ended only by an answer that closes the reply.
+    # unclosed thinking ends only at an answer that closes the reply
     answer = next((tag for name, tag in tags if name == "answer" and tag.start() > opened.start()), None)
     name, last = tags[-1]
     if answer is None or name != "/answer" or text[last.end() :].strip():
@@ -277,7 +277,7 @@ def _split(text: str) -> tuple[str, int]:
 
 
 def read_plan(value: Any, thinking: str) -> Plan:
-    """The plan in an object of a reply."""
+    """Return the plan in an object of a reply."""
     plan = require_object(value, "a plan")
     planned = _listed_steps(plan)
     assets = _assets(plan.get(ASSETS_KEY))
@@ -324,7 +324,7 @@ def _chapter(value: Any, thinking: str, before: Plan | None) -> Plan:
 
 
 def _moved_to(first: int, steps: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
-    """Steps numbered from this one on; those that they name are moved with them, or are earlier ones."""
+    """Return the steps numbered from `first` on, with the steps that they name renumbered."""
     move = first - steps[0].number
     own = {step.number for step in steps}
 
@@ -340,7 +340,7 @@ def _moved_to(first: int, steps: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
 
 
 def _assets(value: Any) -> tuple[Asset, ...]:
-    """The assets of a plan: objects with a name, or names with descriptions."""
+    """Return the assets of a plan, given as objects with a name or as names with descriptions."""
     if value is None:
         return ()
     if isinstance(value, dict):
@@ -356,13 +356,13 @@ def _assets(value: Any) -> tuple[Asset, ...]:
 
 
 def _without_gaps(steps: Sequence[PlanStep], earlier: int = 0) -> tuple[PlanStep, ...]:
-    """The steps numbered one after another, where their own numbers only leave some out.
+    """Return the steps numbered consecutively, if their numbers only have gaps.
 
     Steps up to `earlier` were planned before, and may be named.
     """
     numbers = [step.number for step in steps]
     if numbers[-1] - numbers[0] == len(numbers) - 1 or any(a >= b for a, b in pairwise(numbers)):
-        return tuple(steps)  # there is no gap, or no order: `Plan` refuses the latter
+        return tuple(steps)  # no gap, or no order, which `Plan` refuses
     renumbered = {number: number for number in range(1, earlier + 1)}
     renumbered |= {number: numbers[0] + position for position, number in enumerate(numbers)}
     named = {number for step in steps for number in (*(step.sources or ()), *(step.needs or ()))}
@@ -417,7 +417,7 @@ def _shown_assets(value: Any, number: int) -> tuple[str, ...] | None:
 
 
 def _whole(value: Any, key: str = "step_number") -> int:
-    """A step's number, which some models write as a text."""
+    """Return a step's number, which some models write as a text."""
     if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
@@ -438,9 +438,9 @@ def _text(fields: Mapping[str, Any], key: str, number: int) -> str | None:
 
 
 def strip_step_prefix(text: str, number: int) -> str:
-    """The text without a leading "Step 3:", and without "(3)" or "3." where that is this step's number.
+    """Return the text without a leading "Step 3:", and without "(3)" or "3." if that is the step's number.
 
-    A text of several lines, or one that goes on to the next number, is a list and stays unchanged.
+    A text of several lines, or one that continues with the next number, is a list and stays unchanged.
     """
     end, following = 0, set[str]()
     while (label := _LABEL.match(text, end)) and (label["named"] or _number(label) == str(number)):
@@ -475,7 +475,7 @@ def _refinement(fields: Mapping[str, Any]) -> str | None:
 
 
 def _truth(value: Any) -> Any:
-    """The value; true or false where it is one of these words as a text."""
+    """Return the value, with the texts "true" and "false" converted."""
     return _TRUTHS.get(value.strip().lower(), value) if isinstance(value, str) else value
 
 
@@ -508,7 +508,7 @@ def _marks(value: Any, thinking: str) -> tuple[float, float]:
 
 
 def _only(fields: Mapping[str, Any], spellings: tuple[str, ...]) -> Any:
-    """The value under any spelling of a key; two values that differ are an error."""
+    """Return the value under any spelling of a key. Raises if two values differ."""
     values = [fields[key] for key in spellings if key in fields]
     if any(type(value) is not type(values[0]) or value != values[0] for value in values[1:]):
         raise UnreadableLiteral(f"{' and '.join(spellings)} contradict each other")
@@ -516,14 +516,14 @@ def _only(fields: Mapping[str, Any], spellings: tuple[str, ...]) -> Any:
 
 
 def require_object(value: Any, what: str) -> Mapping[str, Any]:
-    """Raises `UnreadableLiteral` for what is no object."""
+    """Return `value` if it is an object, else raise `UnreadableLiteral`."""
     if not isinstance(value, dict):
         raise UnreadableLiteral(f"{what} must be an object in curly brackets, not a {type(value).__name__}")
     return value
 
 
 def _clean(thinking: str) -> str:
-    """The reasoning without tags and without characters that a file cannot hold."""
+    """Return the reasoning without tags and without characters that a file cannot store."""
     storable = thinking.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
     return _TAG.sub(r"[\1\2]", storable).strip()
 
@@ -544,21 +544,21 @@ _ARTICLES = frozenset(("a", "an", "the", "any", "another"))
 _STARTS = """is are was were be been has have had shows show showing contains contain there there's it's now
 still only drew drawn painted placed see sees became becomes got stays remains that but because so as"""
 _BEFORE = frozenset(_STARTS.split())
-"""Words after which a whole phrase begins: the phrase is then all that stands before "instead of"."""
+"""Words after which a phrase begins that extends up to "instead of"."""
 _AFTER = frozenset(("but", "so", "because", "which", "while", "as", "therefore", "yet"))
-"""Words that end a phrase, also after a comma; "and" may go on with what is missing."""
+"""Words that end a phrase, also after a comma. "and" may continue it."""
 MAX_WORDS = 30
 WINDOW = 400
-"""Characters on either side that are read: a phrase is short, and reasoning may be long."""
+"""Characters to read on either side. A phrase is short, and reasoning may be long."""
 
 
 def contradiction_in(reasoning: str) -> str | None:
-    """The first phrase that is contrasted with itself: "a blue butterfly instead of a blue butterfly".
+    """Return the first phrase that is contrasted with itself: "a blue butterfly instead of a blue butterfly".
 
-    Weak critics write such sentences, and what they refuse with them is not judged at all. Only what cannot
-    be read otherwise is found: the same words, but for case and articles, on both sides of "instead of", as
-    whole phrases. "A small blue ball instead of a blue ball" names a difference; so does "a cat and a dog
-    instead of a dog", "an image of a dog instead of a dog" and "a dog instead of a dog on the left".
+    Weak critics write such sentences, and a rejection by one is no judgement. Only unambiguous cases are
+    found: the same words, except for case and articles, on both sides of "instead of", as whole phrases. "A
+    small blue ball instead of a blue ball" names a difference, as do "a cat and a dog instead of a dog", "an
+    image of a dog instead of a dog" and "a dog instead of a dog on the left".
     """
     for contrast in _CONTRAST.finditer(reasoning):
         start, end = contrast.start() - WINDOW, contrast.end() + WINDOW
@@ -575,7 +575,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _phrase_after(tokens: list[str]) -> list[str]:
-    """The words up to the end of their clause; none where they go on after a comma."""
+    """Return the words up to the end of their clause. Empty if the clause continues after a comma."""
     for place, token in enumerate(tokens[:MAX_WORDS]):
         if token in _ENDS or token in _AFTER:
             return tokens[:place]
@@ -586,7 +586,7 @@ def _phrase_after(tokens: list[str]) -> list[str]:
 
 
 def _ends_with_phrase(tokens: list[str], phrase: list[str]) -> bool:
-    """Whether the tokens end with these words, and these words are a whole phrase there."""
+    """Return whether the tokens end with `phrase` as a whole phrase."""
     start = len(tokens) - len(phrase)
     if start <= 0 or tokens[start:] != phrase:
         return False

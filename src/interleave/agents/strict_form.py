@@ -1,4 +1,4 @@
-"""The exact form of a critic's reply, for a reward: in use it is parsed leniently (`replies.py`)."""
+"""Strict format check of a critic's reply, for a reward. `replies.py` parses leniently."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _KEYS = (JUDGEMENT_KEYS[0], REFINEMENT_KEYS[0])
 
 
 def is_strict_verdict(reply: str, answers: AnswerForm = "json") -> bool:
-    """Whether a critic's reply is exactly in the agreed form.
+    """Return whether a critic's reply is exactly in the required format.
 
-    That is thinking, then an answer with one object of a judgement and a prompt, in JSON or, where the
-    prompts ask for it, as a Python literal; nothing before, between or after; nothing missing, duplicated or
-    of another type.
+    That is thinking, then an answer with one object of a judgement and a prompt, in JSON or, if the prompts
+    ask for it, as a Python literal. Nothing may be before, between or after them, and nothing missing,
+    duplicated or of another type.
     """
     if len(reply) > MAX_CHARACTERS or unusable(reply):
         return False
@@ -36,9 +36,9 @@ def is_strict_verdict(reply: str, answers: AnswerForm = "json") -> bool:
 
 
 def _split_tags(reply: str) -> tuple[str, str | None]:
-    """The thinking and the answer; no answer where they are not the two parts of the reply, in order.
+    """Return the thinking and the answer. The answer is `None` if the reply is not these two parts in order.
 
-    Split by their tags instead of one regular expression, which would backtrack over all pairs of tags.
+    The reply is split by tags, because a regular expression would backtrack over all pairs of tags.
     """
     before, _, rest = reply.partition("<think>")
     thinking, closed, said = rest.partition("</think>")
@@ -48,7 +48,7 @@ def _split_tags(reply: str) -> tuple[str, str | None]:
 
 
 def _is_verdict(pairs: object) -> bool:
-    """Whether these are the pairs of one object: each key once, with a value of its type."""
+    """Return whether these are the pairs of one object: each key once, with a value of its type."""
     if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
         return False
     if sorted(key for key, _ in pairs) != sorted(_KEYS):
@@ -57,7 +57,7 @@ def _is_verdict(pairs: object) -> bool:
     judgement, refined = values[_KEYS[0]], values[_KEYS[1]]
     if not isinstance(judgement, bool) or not isinstance(refined, str):
         return False
-    # Otherwise the pipeline could not use the prompt.
+    # otherwise the pipeline could not use the prompt
     return len(refined) <= MAX_FIELD_CHARACTERS and not unusable(refined)
 
 

@@ -1,4 +1,4 @@
-"""Models behind two small protocols, named by spec strings and loaded on demand."""
+"""Models behind two protocols, named by spec strings and loaded on demand."""
 
 from interleave.lazy_names import lazy_names
 

@@ -1,4 +1,4 @@
-"""What rooms may use of `interleave.backends`, as `backends` of `interleave.plugin`."""
+"""Names of `interleave.backends` for rooms, as `backends` of `interleave.plugin`."""
 
 from interleave.backends.concurrency import (
     Deadline as Deadline,

@@ -1,13 +1,13 @@
-"""Calls under way: how many to one model at once, and deadlines that count only the time of work.
+"""Limits on concurrent calls to one model, and deadlines that exclude waiting time.
 
-A server that does one thing at a time queues what it is sent, and the time in its queue counts against every
-call: with too many in flight, all of them time out and none is ever answered. So the limit is halved when
-calls time out repeatedly. It rises again, up to the limit of the backend, while answers come so quickly that
-one call more could not make them late even if the server works on one at a time.
+A server that processes one call at a time queues the others, and queueing time counts against every call:
+with too many calls in flight, all of them time out. So the limit is halved when calls time out repeatedly. It
+rises again, up to the limit of the backend, while answers are fast enough that one more call could not make
+them late even if the server processes one call at a time.
 
-A call may wait: for its turn among our own calls, behind other calls of a model in this process, or in the
-queue of a server that says so. Such a wait says nothing about the call, so its deadlines stand still in it: a
-backend puts `with waiting():` around it. A context variable finds the deadlines of the call under way.
+A call may wait for its turn among our own calls, behind other calls of a model in this process, or in the
+queue of a server that reports it. Waiting must not count against the call, so a backend pauses its deadlines
+with `with waiting():`. A context variable holds the deadlines of the current call.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from interleave.backends.protocols import GeneratorCapabilities, VlmCapabilities
 from interleave.errors import BackendError, Failure
 from interleave.types import Slot
 
-TIMEOUT_ADVICE = "; ?timeout=SECONDS in its spec gives it longer"
-"""The end of every message about an answer that did not come in time."""
+TIMEOUT_ADVICE = "; raise ?timeout=SECONDS in its spec"
+"""End of every timeout message."""
 
 _CURRENT: ContextVar[tuple[Deadline, ...]] = ContextVar("deadlines", default=())
-"""The deadlines of the call under way, outermost first."""
+"""Deadlines of the current call, outermost first."""
 
 
 class Deadline:
-    """The seconds that a call may take, over all the stretches of time in which it is `running`."""
+    """Maximum seconds of a call, counted over all periods in which it is `running`."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.used = 0.0
-        """The seconds counted before the present stretch."""
+        """Seconds counted before the current period."""
         self._window: asyncio.Timeout | None = None
         self._since: float | None = None
-        """When the present stretch began; None while nothing is counted."""
+        """Start of the current period. `None` while paused."""
         self._waits = 0
 
     @property
     def elapsed(self) -> float:
-        """The seconds counted so far."""
+        """Seconds counted so far."""
         return self.used + (0.0 if self._since is None else _now() - self._since)
 
     @property
@@ -56,12 +56,12 @@ class Deadline:
 
     @property
     def expired(self) -> bool:
-        """Whether the last stretch was ended because the time was used up."""
+        """Whether the last period ended because no time was left."""
         return self._window is not None and self._window.expired()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Count the time in the body, and raise `TimeoutError` there when none is left."""
+        """Count the time in the body, and raise `TimeoutError` in it when no time is left."""
         token = _CURRENT.set((*_CURRENT.get(), self))
         self._waits = 0
         try:
@@ -75,7 +75,7 @@ class Deadline:
             _CURRENT.reset(token)
 
     def pause(self) -> None:
-        """Stop counting, until `resume` has been called as often."""
+        """Stop counting until `resume` has been called as many times."""
         self._waits += 1
         if self._waits == 1 and self._window is not None and not self._window.expired():
             self._stop()
@@ -93,7 +93,7 @@ class Deadline:
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Let the deadlines of the call under way stand still in the body, where it only waits for its turn."""
+    """Pause the deadlines of the current call in the body, in which it only waits for its turn."""
     deadlines = _CURRENT.get()
     for deadline in deadlines:
         deadline.pause()
@@ -111,15 +111,15 @@ def _now() -> float:
 log = logging.getLogger(__name__)
 
 TIMEOUTS = 2
-"""So many in a row, with no answer in between, halve the limit."""
+"""Number of consecutive timeouts that halves the limit."""
 QUICK_SHARE = 0.5
-"""The limit rises while answers are expected within this share of their timeout."""
+"""Share of the timeout within which answers must be expected for the limit to rise."""
 
 
 class CallLimit:
-    """Limits the calls in flight to one model, in order of arrival.
+    """Limit of concurrent calls to one model, in order of arrival.
 
-    Later attempts at a step go first: a run whose image was rejected does not fall behind the others, and a
+    Later attempts at a step have priority: a run with a rejected image does not fall behind the others, and a
     batch does not end with a few stragglers.
     """
 
@@ -132,15 +132,15 @@ class CallLimit:
         what: str = "the model",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`most` None is no limit; the limit is `first` until the model is known to do more.
+        """Create a limit that starts at `first` and rises to `most`. `None` means no limit.
 
-        `timeout` is the seconds that one try may take; without it the limit does not rise.
+        `timeout` is the maximum seconds of one try. Without it the limit does not rise.
         """
-        self.most = math.inf if most is None else max(1, most)  # a plugin that says 0 must not hang a run
+        self.most = math.inf if most is None else max(1, most)  # a plugin that reports 0 must not hang a run
         self.limit = min(self.most, math.inf if first is None else first)
         self.in_flight = 0
         self._peak = 0
-        """The most in flight since the limit last fell: where there is no limit, half of that is one."""
+        """Maximum calls in flight since the limit last fell. If there is no limit, half of it becomes one."""
         self._timeout = timeout
         self._what = what
         self._clock = clock
@@ -148,17 +148,17 @@ class CallLimit:
         self._arrivals = count()
         self._calls = 0
         self._ignored = 0
-        """Calls up to this number were made before the last fall: their timeouts do not count again."""
+        """Number of the last call before the limit fell. Timeouts up to it do not count again."""
         self._timeouts = 0
         self._has_fallen = False
         self._answers_since = 0
-        """Quick answers since the limit last changed, after a fall."""
+        """Quick answers since the limit last changed, after it fell."""
 
     @classmethod
     def of(
         cls, capabilities: GeneratorCapabilities | VlmCapabilities, *, seconds: float, what: str
     ) -> CallLimit:
-        """The limit of a model; `seconds` is its usual timeout."""
+        """Return the limit of a model. `seconds` is its default timeout."""
         return cls(
             capabilities.concurrency,
             first=capabilities.first_concurrency,
@@ -168,7 +168,7 @@ class CallLimit:
 
     @asynccontextmanager
     async def acquire(self, slot: Slot) -> AsyncGenerator[None]:
-        """Hold one of the places for calls, waiting for it if all are taken."""
+        """Hold a slot for a call, waiting until one is free."""
         await self._wait(slot)
         self._calls += 1
         self._peak = max(self._peak, self.in_flight)
@@ -197,7 +197,7 @@ class CallLimit:
             with waiting():
                 await mine
         except asyncio.CancelledError:
-            if mine.done() and not mine.cancelled():  # cancelled just as it got its place
+            if mine.done() and not mine.cancelled():  # cancelled just after it got a slot
                 self.in_flight -= 1
                 self._admit()
             raise
@@ -210,16 +210,16 @@ class CallLimit:
                 place.set_result(None)
 
     def _answered(self, seconds: float, among: int) -> None:
-        """Raise the limit if the answer was quick; `among` calls were in flight when its call was made."""
+        """Raise the limit if the answer was quick. `among` calls were in flight when its call began."""
         self._timeouts = 0
         if self._timeout is None or self.limit >= self.most:
             return
-        # If the server works on one call at a time, this is how long one waits behind a full queue.
+        # the time behind a full queue, if the server processes one call at a time
         if seconds / among * (self.limit + 1) > QUICK_SHARE * self._timeout:
             return
         self._answers_since += 1
-        # At first each answer adds one, so the limit doubles in the time of a call; after a fall it grows
-        # by one in that time.
+        # At first each answer adds one, so the limit doubles per call duration. After a fall it grows by one
+        # per call duration.
         if not self._has_fallen or self._answers_since >= self.limit:
             self.limit += 1
             self._answers_since = 0
@@ -234,4 +234,4 @@ class CallLimit:
         self.limit = max(1, int(now) // 2)
         self._timeouts, self._ignored, self._peak = 0, self._calls, 0
         self._has_fallen, self._answers_since = True, 0
-        log.warning("%s does not answer in time: from here on %d at once", self._what, self.limit)
+        log.warning("%s does not answer in time: now at most %d concurrent calls", self._what, self.limit)

@@ -1,13 +1,13 @@
-"""The two fakes: with them everything around a model can be run and tested, and `--dry-run` needs none.
+"""Two fakes for dry runs and tests without a model.
 
 `solid` draws a card for every step on the previous image, without a model or fonts. The same request gives
-the same pixels on every machine, another prompt, seed or source gives others, and the cards show which step
-drew what.
+the same pixels on every machine. Another prompt, seed or source gives other pixels, and the cards show the
+number and prompt of each step.
 
 `scripted` is a planner and critic. `scripted:PATH` answers the n-th call of its role in a run with line n of
-a JSONL file (`{"text": …, "finish_reason": …}`). `scripted` alone follows a rule: as planner it makes as many
-steps as the request names, else four, in chapters where it is asked for those; as critic it rejects every
-first attempt of an even step.
+a JSONL file (`{"text": …, "finish_reason": …}`). `scripted` alone follows a rule. As planner, it makes as
+many steps as the request names, else four, in chapters if asked for them. As critic, it rejects every first
+attempt of an even step.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from interleave.types import Part, Text, Value
 
 MAX_SOURCES = 16
 CARDS = 6
-"""Cards on an image; the seventh step starts again at the top."""
+"""Cards per image. The seventh step starts again at the top."""
 LINES, LINE_CHARACTERS, LINE_HEIGHT = 3, 30, 10
 STAMP_CELLS = 16
 
 
 class SolidGenerator:
-    """Paints a gradient for a first image, and for every step a card with its number and words."""
+    """A generator that paints a gradient as the first image, and a card with number and prompt per step."""
 
     class Options(BackendOptions):
         delay: float = Field(default=0.0, ge=0, le=3600)
@@ -115,7 +115,7 @@ def _write(card: Image.Image, request: ImageRequest, unit: int, *, scale: int) -
 
 
 def _stamp(request: ImageRequest) -> Image.Image:
-    """A column of grey cells that differs between any two requests, even if their cards look alike."""
+    """Return a column of grey cells that differs between any two requests, even if their cards look alike."""
     facts = [request.prompt, str(request.seed), *map(pixel_digest, request.sources)]
     digest = hashlib.sha256("\0".join(facts).encode("utf-8", "surrogatepass")).digest()
     return Image.frombytes("L", (1, STAMP_CELLS), digest[:STAMP_CELLS])
@@ -128,7 +128,7 @@ def _font() -> ImageFont.ImageFont:
 
 @lru_cache(maxsize=256)  # the attempts of a step share most of their lines
 def _lettering(text: str, scale: int) -> Image.Image:
-    # Pillow's built-in bitmap font has the same pixels in every version; what it cannot write becomes '?'.
+    # Pillow's built-in bitmap font has the same pixels in every version. Unsupported characters become '?'.
     font = _font()
     plain = text.encode("latin-1", "replace").decode("latin-1")
     width, height = (max(int(side), 1) for side in font.getbbox(plain)[2:])
@@ -138,7 +138,7 @@ def _lettering(text: str, scale: int) -> Image.Image:
 
 
 def _colour(seed: str, lightness: int) -> tuple[int, int, int]:
-    """A pleasant colour that depends on the text alone; `lightness` in per cent."""
+    """Return a colour that depends only on the text. `lightness` is in per cent."""
     hue = int.from_bytes(hashlib.sha256(seed.encode("utf-8", "surrogatepass")).digest()[:2], "big") % 360
     red, green, blue = ImageColor.getrgb(f"hsl({hue}, 45%, {lightness}%)")[:3]
     return red, green, blue
@@ -146,7 +146,7 @@ def _colour(seed: str, lightness: int) -> tuple[int, int, int]:
 
 DEFAULT_STEPS = 4
 MAX_COUNTED_STEPS = 50
-"""A larger number in a request, such as a year, is not a number of steps."""
+"""Largest number in a request that counts as a number of steps. A year does not."""
 SCORES = (8, 9)
 MAX_SCRIPT_BYTES = 100_000_000
 
@@ -159,14 +159,14 @@ class Line(Value):
     text: str
     finish_reason: str = "stop"
     tokens: tuple[tuple[str, Probability], ...] = ()
-    """The tokens of the text with their probabilities, to imitate a backend that gives them."""
+    """Tokens of the text with their probabilities, to imitate a backend that returns them."""
 
 
 class ScriptedVlm:
     """A planner, critic or scorer that replies from a script."""
 
     class Options(BackendOptions):
-        """No options of its own."""
+        """No further options."""
 
     def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
         if spec.base_url:
@@ -203,7 +203,7 @@ class ScriptedVlm:
 
 
 def _plan(parts: Sequence[Part]) -> str:
-    """A plan; where a chapter is asked for, that chapter."""
+    """Return a plan, or a chapter if one is requested."""
     texts = [part.text if isinstance(part, Text) else None for part in parts]
     place = next((found for text in texts if text and (found := read_chapter_place(text))), None)
     if place is not None:
@@ -237,7 +237,7 @@ def _plan(parts: Sequence[Part]) -> str:
 
 
 def _before_place(texts: Sequence[str | None]) -> list[str | None]:
-    """The texts of a request, without the words about the chapter that follow it."""
+    """Return the texts of a request without the chapter instructions that follow it."""
     found: list[str | None] = []
     for text in texts:
         if text and (place := text.find("Plan chapter ")) >= 0 and read_chapter_place(text[place:]):
@@ -262,7 +262,7 @@ def _verdict(step: int, attempt: int) -> str:
 
 
 def _answer(thinking: str, value: object) -> str:
-    # A request may itself contain tags; escaped, they cannot end the answer early.
+    # A request may contain tags. Escaped, they cannot end the answer early.
     body = json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
     return f"<think>{thinking}</think><answer>{body}</answer>"
 

@@ -1,4 +1,4 @@
-"""The protocols of models. A backend is any class with these methods; it need not inherit anything."""
+"""Protocols of models. A backend is any class with these methods, without a base class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImageSettings:
-    """What one image is drawn with, where that differs from the generator's own; None: its own."""
+    """Settings of one image that override the generator's. `None`: use the generator's."""
 
     steps: int | None = None
     guidance: float | None = None
@@ -28,7 +28,7 @@ class ImageSettings:
 
     @property
     def named(self) -> dict[str, Any]:
-        """The settings that are named, by their names."""
+        """Settings that are not `None`, by name."""
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
 
@@ -37,7 +37,7 @@ NO_SETTINGS = ImageSettings()
 
 @dataclass(frozen=True)
 class ImageRequest:
-    """One image to draw. Steps, guidance and size belong to the backend, unless `settings` names them."""
+    """One image to generate. The backend sets steps, guidance and size unless `settings` does."""
 
     prompt: str
     seed: int
@@ -45,59 +45,60 @@ class ImageRequest:
     """Images to start from, oldest first. Empty means text-to-image."""
     slot: Slot = Slot()
     mask: Image | None = None
-    """What is redrawn of the first source: white. Only for generators whose capabilities say `masks`."""
+    """Mask of the first source: white areas are redrawn. Only for generators with `masks`."""
     settings: ImageSettings = NO_SETTINGS
-    """Only those that its capabilities list under `request_settings` may be named."""
+    """Only settings in the generator's `request_settings` are allowed."""
     changes_last: bool = True
-    """Whether the last source is the image to change. Else all sources are references; for models that tell
-    the two apart by the prompt alone it makes no difference."""
+    """Whether the last source is the image to edit. Otherwise all sources are references. Models that
+    distinguish them only by the prompt ignore this."""
 
 
 @dataclass(frozen=True)
 class GeneratorCapabilities:
-    """What an image generator can do. It refuses what it cannot do, and never ignores a part of a request."""
+    """Capabilities of an image generator. It refuses unsupported requests and never ignores a part of one."""
 
     max_sources: int = 1
-    """How many images an edit may start from; 0 for a generator that only draws from text."""
+    """Maximum source images of an edit. 0 for a text-to-image generator."""
     text_to_image: bool = True
-    """Whether it can draw with no source image at all."""
+    """Whether it can generate without a source image."""
     masks: Literal["never", "may", "must"] = "never"
     """Whether a request may have a mask, or must have one."""
     request_settings: tuple[str, ...] = ()
-    """The `ImageSettings` that a request may name: `steps`, `guidance`, `size`, `negative_prompt`."""
+    """Settings that a request may set: `steps`, `guidance`, `size`, `negative_prompt`."""
     seeds: bool = True
     """Whether the same request with the same seed gives the same image."""
     price_per_image: float | None = None
-    """US dollars an image; 0 where it is free, None where it is not known."""
+    """US dollars per image. 0 if free, `None` if unknown."""
     concurrency: int | None = None
-    """How many images it can draw at once; None for no limit."""
+    """Maximum concurrent images. `None` for no limit."""
     first_concurrency: int | None = None
-    """How many calls are made at once until it is known to take more; None: as many as `concurrency`."""
+    """Concurrent calls at the start, before the limit rises. `None`: `concurrency`."""
     timeout: float | None = None
-    """Seconds that one try may take, which it keeps itself; None for the default."""
+    """Maximum seconds of one try, which the backend enforces. `None` for the default."""
     deadline: float | None = None
-    """Seconds that an image may take, with all retries; None for the default. Waits do not count."""
+    """Maximum seconds of an image with all retries, without waiting. `None` for the default."""
 
 
 @runtime_checkable
 class ImageGenerator(Protocol):
-    """Draws images."""
+    """Generates images."""
 
     @property
     def capabilities(self) -> GeneratorCapabilities: ...
 
     async def generate(self, request: ImageRequest) -> Image:
-        """Return one image. Raises `BackendError` when the model cannot."""
+        """Return one image. Raises `BackendError` if the model fails."""
         ...
 
 
 def check_extras(request: ImageRequest, capabilities: GeneratorCapabilities) -> None:
-    """Refuse a mask or a setting that the generator does not take: it would be ignored."""
+    """Refuse a mask or a setting that the generator would ignore."""
     if request.mask is not None and capabilities.masks == "never":
         raise BackendError("this generator changes whole images and takes no mask", kind=Failure.INVALID)
     if request.mask is None and capabilities.masks == "must":
         raise BackendError(
-            "this generator redraws an image where a mask is white, and was given none", kind=Failure.INVALID
+            "this generator redraws the white area of a mask, and the request has no mask",
+            kind=Failure.INVALID,
         )
     for name in request.settings.named:
         if name not in capabilities.request_settings:
@@ -113,12 +114,12 @@ class Message:
 
     @property
     def text(self) -> str:
-        """All its text, with nothing added: a model trained on a prompt must get it to the letter."""
+        """All text, with nothing added: a model trained on a prompt must receive exactly that prompt."""
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
     def merged(self) -> tuple[Part, ...]:
-        """Its parts, texts that follow each other as one: servers may separate the parts that they get."""
+        """Parts with consecutive texts merged, because servers may insert separators between parts."""
         merged: list[Part] = []
         for part in self.parts:
             last = merged[-1] if merged else None
@@ -131,7 +132,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a reply is decoded. The default is greedy."""
+    """Decoding of a reply. The default is greedy."""
 
     temperature: float = 0.0
     top_p: float | None = None
@@ -139,11 +140,11 @@ class Sampling:
     seed: int | None = None
     max_tokens: int = 4096
     token_probabilities: bool = False
-    """Whether the reply should have token probabilities, where the backend can give them."""
+    """Whether to return token probabilities, if the backend can."""
     schema: Mapping[str, Any] | None = None
-    """A JSON schema of the answer, for backends with constrained decoding."""
+    """JSON schema of the answer, for backends with constrained decoding."""
     reask: bool = False
-    """Whether an earlier reply could not be read."""
+    """Whether an earlier reply could not be parsed."""
     slot: Slot = Slot()
 
 
@@ -157,37 +158,37 @@ class Token:
 
 @dataclass(frozen=True)
 class Reply:
-    """A model's answer, and how it ended."""
+    """A model's answer."""
 
     text: str
     finish_reason: str = "stop"
-    """`stop`, `length` (cut off: never repaired), `content_filter`, or a word of the backend."""
+    """`stop`, `length` (truncated, never repaired), `content_filter`, or a value of the backend."""
     usage: dict[str, int] = field(default_factory=dict)
     cost: float | None = None
-    """The cost of this reply in US dollars, where the backend knows it."""
+    """Cost of this reply in US dollars, if the backend knows it."""
     tokens: tuple[Token, ...] = ()
 
 
 @dataclass(frozen=True)
 class VlmCapabilities:
-    """What a vision-language model can do."""
+    """Capabilities of a vision-language model."""
 
     token_probabilities: bool = False
     knows_its_price: bool = False
     repeatable: bool = False
-    """Whether the same messages, decoded greedily, get the same answer every time."""
+    """Whether greedy decoding always gives the same answer to the same messages."""
     concurrency: int | None = None
-    """How many calls it takes at once; None for no limit."""
+    """Maximum concurrent calls. `None` for no limit."""
     first_concurrency: int | None = None
-    """How many calls are made at once until it is known to take more; None: as many as `concurrency`."""
+    """Concurrent calls at the start, before the limit rises. `None`: `concurrency`."""
     timeout: float | None = None
-    """Seconds that one try may take, which it keeps itself; None for the default."""
+    """Maximum seconds of one try, which the backend enforces. `None` for the default."""
     deadline: float | None = None
-    """Seconds that an answer may take, with all retries; None for the default. Waits do not count."""
+    """Maximum seconds of an answer with all retries, without waiting. `None` for the default."""
     reply_options: frozenset[str] = frozenset()
-    """Options of its spec that help where replies are cut off or unreadable: `max_tokens`, `json_schema`."""
+    """Options of its spec against truncated or unreadable replies: `max_tokens`, `json_schema`."""
     typical_price: float | None = None
-    """US dollars of a typical call, for estimates; None where it is not known."""
+    """US dollars of a typical call, for estimates. `None` if unknown."""
 
 
 @runtime_checkable
@@ -198,7 +199,7 @@ class VisionLanguageModel(Protocol):
     def capabilities(self) -> VlmCapabilities: ...
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
-        """Return the model's answer. Raises `BackendError` when the model cannot."""
+        """Return the model's answer. Raises `BackendError` if the model fails."""
         ...
 
 
@@ -209,24 +210,24 @@ class SamplingOptions(Value):
     """Options of a model that can sample its replies."""
 
     temperature: float | None = Field(default=None, ge=0, le=MAX_TEMPERATURE)
-    """Above 0, replies are sampled; otherwise the likeliest token is taken every time."""
+    """Above 0, replies are sampled. Otherwise decoding is greedy."""
     top_p: float | None = Field(default=None, gt=0, le=1)
     """Sample from the smallest set of tokens with this total probability (nucleus sampling)."""
     top_k: int | None = Field(default=None, ge=1, le=1_000_000)
     """Sample from the k most likely tokens only."""
     seed: int | None = Field(default=None, ge=0, lt=2**31)
-    """The same question gets the same reply, as far as the model's server can promise that."""
+    """Seed for reproducible replies, as far as the model's server supports it."""
 
     @field_validator("top_p", "top_k", "seed")
     @classmethod
     def greedy_replies_have_no_choice(cls, value: Any, info: ValidationInfo) -> Any:
         if value is not None and info.data.get("temperature") in (None, 0, "send"):
-            raise ValueError("it changes nothing without a temperature above 0: add temperature=0.7")
+            raise ValueError("it has no effect without a temperature above 0: add temperature=0.7")
         return value
 
 
 def sampling_for(sampling: Sampling, options: SamplingOptions) -> Sampling:
-    """How a call is decoded: the spec's options replace the default, but no choice of the caller."""
+    """Return the sampling of a call. The spec's options replace the default, but not the caller's choice."""
     if sampling.temperature != Sampling.temperature or not isinstance(options.temperature, float):
         return sampling
     return replace(
@@ -239,7 +240,7 @@ def sampling_for(sampling: Sampling, options: SamplingOptions) -> Sampling:
 
 
 Listener = Callable[[Slot, int, int], None]
-"""Called with the slot of the image, the steps done and the total; from any thread."""
+"""Function of the slot of an image, the finished steps and the total, called from any thread."""
 
 _listeners: list[Listener] = []
 
@@ -251,13 +252,13 @@ def report(slot: Slot, done: int, total: int) -> None:
 
 
 def has_listeners() -> bool:
-    """Whether anybody listens: where progress has a cost, it is only asked for then."""
+    """Return whether there are listeners. Costly progress is only reported to them."""
     return bool(_listeners)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call a listener for every image that is being drawn."""
+    """Call a listener with the progress of every image."""
     _listeners.append(listener)
     try:
         yield

@@ -1,10 +1,10 @@
-"""Backends by name: the tables of those that ship with the product, and the entry points of plugins.
+"""Backends by name: tables of the shipped ones, and entry points of plugins.
 
 A package adds a backend with an entry point in one of the groups `interleave.generators`, `interleave.vlms`
-and `interleave.agents` (see `interleave.entry_points`). It names a class, or a `BackendInfo` that names one
-and says more about it. The class is built with the keyword arguments `spec`, `options` and, if it has such a
-parameter, `role`; `options` is an instance of its inner `Options` model, which lists the keys it takes.
-`concurrency` and `timeout` are taken and kept for every backend, `strict` for every model that is a critic.
+and `interleave.agents` (see `interleave.entry_points`). It names a class, or a `BackendInfo` that describes
+one. The class is built with the keyword arguments `spec`, `options` and, if it has such a parameter, `role`.
+`options` is an instance of its inner `Options` model, which lists its keys. `concurrency` and `timeout` are
+accepted and enforced for every backend, `strict` for every model that is a critic.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Kind = Literal["generator", "vlm", "agent"]
 
 @dataclass(frozen=True)
 class BackendInfo:
-    """One backend: where its class is, what it needs, and what readers of its results must be told."""
+    """One backend: its class, its requirements, and notes for readers of its results."""
 
     target: str
     """The class, as `package.module:Class`."""
@@ -50,36 +50,36 @@ class BackendInfo:
     extra: str | None = None
     """The extra of this distribution that installs them."""
     takes: str | None = None
-    """A function of a request and the spec's options that returns the request as this planner reads it best,
-    or raises `InputError` for one it cannot take; called before the backend is loaded."""
+    """Function of a request and the spec's options that returns the request in the form that suits this
+    planner, or raises `InputError`. Called before the backend is loaded."""
     suggests: str | None = None
-    """A function of a text and a number that returns so many requests which this planner can take: those
-    nearest to the text first, or varied ones where it is empty; called before the backend is loaded."""
+    """Function of a text and `n` that returns up to `n` example requests this planner accepts: the nearest to
+    the text first, or varied ones for an empty text. Called before the backend is loaded."""
     finds: str | None = None
-    """A function of a spec that raises `ConfigurationError` where its model cannot be had; loads nothing."""
+    """Function of a spec that raises `ConfigurationError` if its model is unavailable. Loads nothing."""
     tiny: str | None = None
-    """A function of a spec, a role and a folder: builds a tiny model of the same class there, with random
-    weights, and returns its spec; for `backends check --tiny`."""
+    """Function of a spec, a role and a folder that writes a tiny model of the same class with random weights
+    there and returns its spec, for `backends check --tiny`."""
     identity: str | None = None
-    """A class of a spec whose objects measure how like an asset is to its reference image, for `--identity`;
-    its `check` refuses a spec without loading anything."""
+    """Class built from a spec that measures how much an asset resembles its reference image, for `identity=`.
+    Its `check` refuses a spec without loading anything."""
     draws: str | None = None
-    """A function that raises `InputError` for a prompt this generator cannot follow."""
+    """Function that raises `InputError` for a prompt this generator cannot follow."""
     chains: str | None = None
-    """A class that makes chains of edits for this generator and knows their truth: see `bench drift`."""
+    """Class that makes chains of edits with known ground truth for this generator, for `bench drift`."""
     asks: str | None = None
-    """A function of a spec that yields what a run folder may do with it only by permission, each as the words
-    for `--allow` and what they mean; None: a spec with an address is allowed as a whole."""
+    """Function of a spec that yields the permissions a run folder needs for it, each as the text for `allow=`
+    and its meaning. `None`: a spec with an address needs one permission for the whole spec."""
     light: bool = False
-    """Whether building it reads no weights and makes no call, so that a check may build it."""
+    """Whether it can be built without weights or calls, so that a check may build it."""
     generators: tuple[str, ...] = ()
-    """For a planner or critic: the names of the generators that it was made for; empty: any."""
+    """For a planner or critic: names of the generators that it was made for. Empty: any."""
     key: str | None = None
-    """The environment variable with the key of its vendor's own service."""
+    """Environment variable with the key of its vendor's service."""
     note: str | None = None
-    """Shown on every document made with it, where readers could be misled; {} stands for what it made."""
+    """Note on every document made with it, if readers could be misled. {} is replaced by its contribution."""
     notes_on: Mapping[str, str] = field(default_factory=dict)
-    """Shown besides, where its spec has this option."""
+    """Additional notes, by the option of the spec that they apply to."""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class BackendInfo:
 
     @property
     def install(self) -> str:
-        """The command that installs what it needs."""
+        """Command that installs its requirements."""
         if self.extra:
             return f'pip install "interleavethinker[{self.extra}]"'
         return f"pip install {' '.join(self.needs)}" if self.needs else ""
@@ -98,7 +98,7 @@ WORK_OF = {"planner": "The plan comes", "critic": "The verdicts come", "generato
 GENERATORS = {
     "solid": BackendInfo(
         "interleave.backends.fakes:SolidGenerator",
-        "paints a simple pattern that builds on its source; a double for dry runs and tests",
+        "paints a simple pattern that builds on its source; a fake for dry runs and tests",
         note="{} from the built-in fake “solid”; no image model took part.",
         light=True,
     ),
@@ -107,7 +107,7 @@ GENERATORS = {
 VLMS = {
     "scripted": BackendInfo(
         "interleave.backends.fakes:ScriptedVlm",
-        "answers from a JSONL file, or by a fixed rule; a double for dry runs and tests",
+        "answers from a JSONL file, or by a fixed rule; a fake for dry runs and tests",
         note="{} from the built-in fake “scripted”; no language model took part.",
         light=True,
     ),
@@ -116,17 +116,17 @@ VLMS = {
 AGENTS = {
     "none": BackendInfo(
         "interleave.agents.critic:NoAgent",
-        "leaves a role out: the planner (one image of the request) or the critic (accepts all)",
-        note="{} from “none”, which leaves this role out; no model took part.",
+        "omits a role: the planner (one image of the request) or the critic (accepts all)",
+        note="{} from “none”, which omits this role; no model took part.",
         light=True,
     ),
 }
 
 SHIPPED: dict[Kind, Mapping[str, BackendInfo]] = {"generator": GENERATORS, "vlm": VLMS, "agent": AGENTS}
 GROUPS: dict[Kind, str] = {"generator": "generators", "vlm": "vlms", "agent": "agents"}
-"""The entry-point group of each kind. Agents compute plans, verdicts or scores: they are not prompted."""
+"""Entry-point group of each kind. Agents compute plans, verdicts or scores without prompts."""
 AGENT_KINDS: tuple[Kind, ...] = ("vlm", "agent")
-"""The kinds of backend that can be a planner, critic or scorer."""
+"""Kinds of backend that can be a planner, critic or scorer."""
 
 
 def load_generator(spec: str | Spec) -> ImageGenerator:
@@ -140,22 +140,22 @@ def load_vlm(spec: str | Spec, role: str) -> VisionLanguageModel:
 
 
 def load_agent(spec: str | Spec, role: str) -> Any:
-    """Build the backend of a role: an agent that computes, or a vision-language model to be prompted."""
+    """Build the backend of a role: an agent that computes, or a vision-language model to prompt."""
     return _load(spec, AGENT_KINDS, role, role=role)
 
 
 def check_generator(spec: str | Spec) -> None:
-    """Refuse an unknown name, options it does not take, a package that is missing; loads no weights."""
+    """Refuse an unknown name, unknown options or a missing package, without loading weights."""
     _look_up(spec, ("generator",), "image generator", "generator")
 
 
 def check_agent(spec: str | Spec, role: str) -> None:
-    """The same for the backend of a planner, critic or scorer."""
+    """Check the backend of a planner, critic or scorer like `check_generator`."""
     _look_up(spec, AGENT_KINDS, role, role)
 
 
 def refuse_unloadable(spec: str | Spec, role: str) -> None:
-    """Refuse what `load_generator` or `load_agent` would, such as a missing key or file; loads no weights."""
+    """Raise the errors of `load_generator` or `load_agent`, such as a missing key; loads no weights."""
     what, kinds = ("image generator", ("generator",)) if role == "generator" else (role, AGENT_KINDS)
     info = find_backend(_parsed(spec).name, *kinds)
     if info is not None and info.light:
@@ -167,14 +167,14 @@ def refuse_unloadable(spec: str | Spec, role: str) -> None:
 
 
 def require_backend(spec: str | Spec, role: str) -> None:
-    """The same check without importing heavy packages: it only tests whether they are installed."""
+    """Check a backend like `refuse_unloadable`, without importing heavy packages."""
     info = find_backend(_parsed(spec).name, *(("generator",) if role == "generator" else AGENT_KINDS))
     if info is None or info.light or info.missing:
         refuse_unloadable(spec, role)
 
 
 def look_for_model(generator: str | Spec) -> None:
-    """Raise `ConfigurationError` where the model of a generator is not to be had; loads no weights."""
+    """Raise `ConfigurationError` if the model of a generator is unavailable, without loading weights."""
     parsed = _parsed(generator)
     info = find_backend(parsed.name, "generator")
     if info is not None and info.finds:
@@ -182,12 +182,12 @@ def look_for_model(generator: str | Spec) -> None:
 
 
 def is_agent(spec: str | Spec) -> bool:
-    """Whether a spec names an agent that computes, rather than a model that is prompted."""
+    """Return whether a spec names an agent that computes, rather than a model to prompt."""
     return _parsed(spec).name in known_names("agent")
 
 
 def adapt_request(request: Request, planner: str | Spec) -> Request:
-    """The request as this planner reads it best; raises `InputError` for one that it cannot take."""
+    """Return the request in the form that suits this planner. Raises `InputError` if it cannot be used."""
     parsed = _parsed(planner)
     info = find_backend(parsed.name, *AGENT_KINDS)
     if info is None or not info.takes:
@@ -196,7 +196,7 @@ def adapt_request(request: Request, planner: str | Spec) -> Request:
 
 
 def suggested_requests(text: str, planner: str | Spec, number: int) -> list[str]:
-    """Requests that this planner can take, nearest to a text first; none for a planner that takes any."""
+    """Return up to `number` example requests this planner accepts. Empty if it accepts any request."""
     info = find_backend(_parsed(planner).name, *AGENT_KINDS)
     if info is None or not info.suggests:
         return []
@@ -204,7 +204,7 @@ def suggested_requests(text: str, planner: str | Spec, number: int) -> list[str]
 
 
 def refuse_undrawable(prompts: Iterable[str], generator: str | Spec) -> None:
-    """Raise `InputError` where it is known before loading that this generator cannot follow a prompt."""
+    """Raise `InputError` for a prompt that this generator is known not to follow."""
     info = find_backend(_parsed(generator).name, "generator")
     if info is not None and info.draws:
         refuse = pkgutil.resolve_name(info.draws)
@@ -213,14 +213,14 @@ def refuse_undrawable(prompts: Iterable[str], generator: str | Spec) -> None:
 
 
 def known_names(*kinds: Kind) -> list[str]:
-    """The names that a spec can begin with; nothing is imported."""
+    """Return the names of backends, without importing any."""
     return sorted(
         {name for kind in kinds for name in (*SHIPPED[kind], *entry_points.installed(GROUPS[kind]))}
     )
 
 
 def known_backends(kind: Kind) -> dict[str, BackendInfo]:
-    """Every backend of a kind; a plugin that cannot be loaded is left out with a warning."""
+    """Return every backend of a kind. A plugin that cannot be loaded is skipped with a warning."""
     found = dict(SHIPPED[kind])
     for name, point in entry_points.installed(GROUPS[kind]).items():
         try:
@@ -233,7 +233,7 @@ def known_backends(kind: Kind) -> dict[str, BackendInfo]:
 
 
 def find_backend(name: str, *kinds: Kind) -> BackendInfo | None:
-    """The backend of this name; a plugin cannot replace one that ships with the product."""
+    """Return the backend with this name. A plugin cannot replace a shipped one."""
     for kind in kinds:
         if name in SHIPPED[kind]:
             return SHIPPED[kind][name]
@@ -244,7 +244,7 @@ def find_backend(name: str, *kinds: Kind) -> BackendInfo | None:
 
 @cache
 def _plugin(point: EntryPoint) -> BackendInfo:
-    """The `BackendInfo` that an entry names, or one made for the plain class that it names."""
+    """Return the `BackendInfo` that an entry names, or a minimal one for the class that it names."""
     plain = BackendInfo(point.value, f"from the package {entry_points.package_of(point)}")
     try:
         named = entry_points.load(point, f"the backend {point.name!r}")
@@ -258,7 +258,7 @@ def _parsed(spec: str | Spec) -> Spec:
 
 
 def note_for(spec: str | Spec, *, role: str) -> str | None:
-    """What readers of a document must be told about this backend, if anything."""
+    """Return the note about this backend for readers of a document, if any."""
     parsed = _parsed(spec)
     info = find_backend(parsed.name, *(("generator",) if role == "generator" else AGENT_KINDS))
     if info is None or info.note is None:
@@ -276,7 +276,7 @@ def _load(spec: str | Spec, kinds: tuple[Kind, ...], what: str, *, role: str) ->
 
 
 def _look_up(spec: str | Spec, kinds: tuple[Kind, ...], what: str, role: str) -> tuple[Any, Spec, BaseModel]:
-    """The class that a spec names, and the spec's options as an instance of its `Options`."""
+    """Return the class that a spec names, and the spec's options as an instance of its `Options`."""
     parsed = _parsed(spec)
     info = find_backend(parsed.name, *kinds)
     if info is None:
@@ -286,7 +286,7 @@ def _look_up(spec: str | Spec, kinds: tuple[Kind, ...], what: str, role: str) ->
 
 
 def unknown_backend(spec: str | Spec, what: str, *kinds: Kind) -> ConfigurationError:
-    """The error for a name that no backend has."""
+    """Return the error for an unknown backend."""
     name = _parsed(spec).name
     return ConfigurationError(
         f"no {what} named {name!r} (from {str(spec)!r}). {did_you_mean(name, known_names(*kinds))}"
@@ -299,7 +299,7 @@ def _import(info: BackendInfo, what: str) -> Any:
             f"{what} needs the package {info.missing[0]!r}, which is not installed. "
             f"Install it with: {info.install}"
         )
-    # Another package may raise anything at all while it is imported.
+    # another package may raise any exception on import
     try:
         backend = pkgutil.resolve_name(info.target.partition("[")[0].strip())
     except InterleaveError:
@@ -329,12 +329,12 @@ def _options(backend: Any, spec: Spec, role: str) -> BaseModel:
 
 
 def shared_options(spec: str | Spec) -> BackendOptions:
-    """The options of a spec that every backend takes."""
+    """Return the options of a spec that every backend accepts."""
     return cast(BackendOptions, _some_options(BackendOptions, spec))
 
 
 def critic_options(spec: str | Spec) -> CriticOptions:
-    """The options of a spec that every vision-language model takes as a critic."""
+    """Return the options of a spec that every vision-language model accepts as a critic."""
     return cast(CriticOptions, _some_options(CriticOptions, spec))
 
 

@@ -1,10 +1,10 @@
-"""The one retry policy. Backends switch the retries of their SDK off; nothing else retries a call.
+"""The only retry policy. Backends turn off the retries of their SDK, and nothing else retries a call.
 
-Only transient `BackendError`s are retried, with at most five tries in all, after jittered backoff or after
-the time the server asked for. Every try takes a place within the limit on calls in flight; waiting for it
-does not count against the deadline. Retries come out of a shared budget, a fifth of the calls made plus ten a
-second, so that an outage does not cause a storm; when it is empty, a call waits for it within its deadline.
-Every call to a model goes through here, so its result is checked and keys are removed here.
+Only transient `BackendError`s are retried, with at most five tries, after jittered backoff or after the delay
+that the server requests. Every try takes a slot of the limit on concurrent calls. Waiting for the slot does
+not count against the deadline. Retries use a shared budget, a fifth of the calls made plus ten per second, so
+that an outage does not cause a storm. When it is empty, a call waits for it within its deadline. Every model
+call passes through here, so results are checked and keys are removed here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 def checked(result: T, who: str) -> T:
-    """The result of a model as it is both used and journalled, so that a replay gives the same.
+    """Return the result of a model in the form that is used and journalled, so that a replay is identical.
 
     Raises `BackendError` for a malformed reply.
     """
@@ -60,21 +60,21 @@ def checked(result: T, who: str) -> T:
 
 
 def is_price(value: object) -> bool:
-    """Whether this is a price: a negative one or NaN would never reach a limit."""
+    """Return whether this is a valid price. A negative one or NaN would never reach a limit."""
     return _is_between(value, 0, math.inf) and value != math.inf
 
 
 def explained_by(error: BaseException) -> BaseException | None:
-    """The error as the cause of another; None where its traceback would show a key."""
+    """Return the error as the cause of another, or `None` if its traceback would show a key."""
     shown = "".join(traceback.format_exception(error))
     return error if redacted(shown, message=True) == shown else None
 
 
 @contextmanager
 def clean_errors(who: str) -> Iterator[None]:
-    """Remove keys from the errors of a model, and text that a journal cannot hold.
+    """Remove keys, and text that a journal cannot store, from the errors of a model.
 
-    A timeout that a user's own model raises is a transient failure, as that of any other model.
+    A `TimeoutError` of a user's own model becomes a transient failure.
     """
     try:
         yield
@@ -108,7 +108,7 @@ def _checked_reply(reply: Reply, who: str) -> Reply:
 
 
 def _usable(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
-    """The tokens; empty where one has no valid probability, as a confidence would mean nothing."""
+    """Return the tokens. Empty if one has an invalid probability, because no confidence follows from them."""
     if not all(_is_between(token.probability, 0, 1) for token in tokens):
         return ()
     return tuple(Token(storable(token.text), token.probability) for token in tokens)
@@ -138,13 +138,13 @@ LONGEST_RETRY_AFTER_SECONDS = 300.0
 BUDGET_SHARE = 0.2
 BUDGET_PER_SECOND = 10.0
 BUDGET_RESERVE_SECONDS = 10.0
-"""How many seconds of budget can be saved up."""
+"""Seconds of budget that can accumulate."""
 BUDGET_POLL_SECONDS = 0.5
-"""How often a call checks an empty budget; a thousand may be waiting."""
+"""Interval at which a call checks an empty budget. A thousand calls may be waiting."""
 
 
 class RetryBudget:
-    """A token bucket of retries, filled by a share of the calls made and a few every second."""
+    """Token bucket of retries, filled by a share of the calls made and at a fixed rate."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -155,7 +155,7 @@ class RetryBudget:
         self._add(BUDGET_SHARE)
 
     def take(self) -> bool:
-        """Take one retry, if there is one."""
+        """Take one retry. Returns whether there was one."""
         now = self._clock()
         self._add((now - self._filled_at) * BUDGET_PER_SECOND)
         self._filled_at = now
@@ -169,7 +169,7 @@ class RetryBudget:
 
 
 class RetryPolicy:
-    """Calls a model until it answers, fails for good, or its deadline has passed."""
+    """Policy that calls a model until it answers, fails for good, or its deadline has passed."""
 
     def __init__(
         self,
@@ -191,13 +191,13 @@ class RetryPolicy:
         limit: CallLimit | None = None,
         slot: Slot = Slot(),
     ) -> T:
-        """Await `attempt()` until it succeeds; `deadline` is for all tries and the delays between them."""
+        """Await `attempt()` until it succeeds. `deadline` covers all tries and the delays between them."""
         deadline = deadline if isinstance(deadline, Deadline) else Deadline(deadline)
         limit = limit or CallLimit(None)
         self.budget.call_made()
         for number in range(1, self.tries + 1):
             try:
-                async with limit.acquire(slot):  # a try that waits for its place holds none
+                async with limit.acquire(slot):  # a try that waits for its slot holds none
                     return await self._try(what, attempt, deadline)
             except BackendError as error:
                 if not error.transient or number == self.tries or deadline.expired:
@@ -210,7 +210,7 @@ class RetryPolicy:
             async with deadline.running():
                 with clean_errors(what):
                     return checked(await attempt(), what)
-        except TimeoutError as error:  # of this deadline: one of the attempt's own is a `BackendError` by now
+        except TimeoutError as error:  # of this deadline: `clean_errors` converts those of the attempt
             raise BackendError(
                 f"{what}: no answer within {deadline.seconds:g} s{TIMEOUT_ADVICE}",
                 transient=True,
@@ -221,7 +221,7 @@ class RetryPolicy:
         delay = self._delay(error, number)
         if delay >= deadline.left:
             raise error
-        log.warning("%s: %s; trying again in %.1f s", what, error, delay)
+        log.warning("%s: %s; retrying in %.1f s", what, error, delay)
         try:
             async with deadline.running():
                 await asyncio.sleep(delay)
@@ -237,7 +237,7 @@ class RetryPolicy:
 
 
 class RetriedVlm:
-    """A vision-language model under the policy, for calls outside a run."""
+    """A vision-language model with retries, for calls outside a run."""
 
     def __init__(self, what: str, vlm: VisionLanguageModel, policy: RetryPolicy | None = None) -> None:
         self.what = what
@@ -263,7 +263,7 @@ class RetriedVlm:
 
 
 class RetriedGenerator:
-    """An image generator under the policy, for calls outside a run."""
+    """An image generator with retries, for calls outside a run."""
 
     def __init__(self, what: str, generator: ImageGenerator, policy: RetryPolicy | None = None) -> None:
         self.what = what
@@ -290,15 +290,15 @@ class RetriedGenerator:
 
 
 def keep_limits(backend: object, options: BackendOptions, name: str) -> object:
-    """The backend, wrapped if it does not keep the concurrency or the timeout that its spec asks for.
+    """Return the backend, wrapped if it does not enforce the concurrency or timeout of its spec.
 
-    A backend that keeps such an option says so in its capabilities and is left as it is. One that does not,
-    such as a plugin that never looks at the option, is wrapped: its capabilities then say the concurrency,
-    which all callers keep, and the wrapper ends a try that takes longer than the timeout.
+    A backend that enforces such an option reports it in its capabilities and is not wrapped. Another one,
+    such as a plugin that ignores the option, is wrapped: its capabilities then report the concurrency, which
+    all callers respect, and the wrapper ends a try that exceeds the timeout.
     """
     capabilities = getattr(backend, "capabilities", None)
     if not isinstance(capabilities, GeneratorCapabilities | VlmCapabilities):
-        return backend  # an agent that computes, or no backend at all: the contract says so
+        return backend  # an agent that computes, or not a backend, which the contract reports
     concurrency, timeout = options.concurrency, options.timeout
     if concurrency in (None, capabilities.concurrency) and timeout in (None, capabilities.timeout):
         return backend
@@ -324,7 +324,7 @@ class _Limited:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        if name == "backend":  # not set yet: a copy is being made
+        if name == "backend":  # not set yet while copying
             raise AttributeError(name)
         return getattr(self.backend, name)
 

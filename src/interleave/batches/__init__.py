@@ -1,4 +1,4 @@
-"""Many runs at once: requests from a file, their assignment to generators and shards, the worker."""
+"""Batches of runs: requests from a file, their assignment to generators and shards, the worker."""
 
 from interleave.lazy_names import lazy_names
 

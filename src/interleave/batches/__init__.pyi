@@ -1,4 +1,4 @@
-"""What rooms may use of `interleave.batches`, as `batches` of `interleave.plugin`."""
+"""Public names of `interleave.batches`, available as `interleave.plugin.batches`."""
 
 from interleave.config.run_config import DEFAULT_CONCURRENCY as DEFAULT_CONCURRENCY
 from interleave.batches.assignment import (

@@ -1,8 +1,8 @@
-"""Which generator, seed and shard a request of a batch gets.
+"""Assignment of a generator, a seed and a shard to each request of a batch.
 
-The seed and the shard of a request depend on its id alone. Generators are assigned over all requests of a
-batch at once, so that each gets its share to within one. Every process that works on a part of the requests,
-now or after a crash, on this machine or another, computes the same assignment.
+The seed and the shard of a request depend only on its id. Generators are assigned over all requests of a
+batch together, so that each gets its share to within one request. Every process that works on part of the
+requests, now or after a crash, on this machine or another, computes the same assignment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_SHARDS = 10_000
 
 
 class Share(Value):
-    """A generator of a mixture, and its weight among the others."""
+    """A generator of a mixture and its weight."""
 
     generator: RoleConfig
     weight: float = Field(gt=0, allow_inf_nan=False)
@@ -33,27 +33,27 @@ class Assignment(Value):
 
     config: RunConfig
     mixture: tuple[Share, ...] = ()
-    """The generators that share the requests; where empty, that of the configuration draws them all."""
+    """Generators that share the requests; if empty, the generator of `config` draws them all."""
     own_seeds: bool = False
-    """Whether every request has a seed of its own, derived from the configuration's: for data, where equal
+    """Whether every request gets its own seed, derived from that of `config`. For training data, where equal
     requests with equal seeds would give the same example twice."""
 
     @property
     def configs(self) -> tuple[RunConfig, ...]:
-        """One configuration for each generator."""
+        """One configuration per generator."""
         if not self.mixture:
             return (self.config,)
         return tuple(self.config.model_copy(update={"generator": share.generator}) for share in self.mixture)
 
     def config_for(self, id_: str, generator: str) -> RunConfig:
-        """The configuration of the request with this id, drawn by this generator."""
+        """Return the configuration of the request with this id and generator."""
         config = next(each for each in self.configs if each.generator.identity == generator)
         return config.model_copy(update={"seed": self._seed_of(id_)}) if self.own_seeds else config
 
     def assign(self, ids: Iterable[str]) -> dict[str, str]:
-        """The generator of every id: ids are ordered by their hash, and cut in proportion to the weights.
+        """Return the generator of every id: ids are sorted by hash and split in proportion to the weights.
 
-        The order in which ids are given does not matter. A few more ids move only those near a cut.
+        The order of `ids` does not matter. Adding a few ids reassigns only those near a split.
         """
         key = f"generator/{self.config.seed}"
         shuffled = sorted(set(ids), key=lambda id_: (hash_fraction(key, id_), id_))
@@ -64,7 +64,7 @@ class Assignment(Value):
         }
 
     def _share_at(self, fraction: float) -> int:
-        """The index of the generator whose share this fraction of all requests lies in."""
+        """Return the index of the generator whose share contains this fraction of all requests."""
         weights = [share.weight for share in self.mixture] or [1.0]
         left = fraction * sum(weights)
         for index, weight in enumerate(weights):
@@ -78,7 +78,7 @@ class Assignment(Value):
 
 
 def assignment_differences(ours: Assignment, theirs: Assignment) -> list[str]:
-    """What differs between two assignments, for an error message."""
+    """Describe the differences between two assignments, for an error message."""
     here, there = _generators(ours), _generators(theirs)
     before = theirs.config
     if ours.mixture or theirs.mixture:  # then the generators are compared as mixtures
@@ -87,7 +87,7 @@ def assignment_differences(ours: Assignment, theirs: Assignment) -> list[str]:
     if here != there:
         different.append(f"the generators are {there} there and {here} here")
     if ours.own_seeds != theirs.own_seeds:
-        different.append("the seeds of its runs are drawn in another way")
+        different.append("the seeds of its runs are derived differently")
     return different
 
 
@@ -98,31 +98,31 @@ def _generators(assignment: Assignment) -> str:
 
 @dataclass(frozen=True)
 class Shard:
-    """One of several disjoint parts that together are the whole batch. The default is the whole."""
+    """One of several disjoint parts of a batch. The default is the whole batch."""
 
     number: int = 1
     of: int = 1
 
     @classmethod
     def parse(cls, text: str | None) -> Shard:
-        """A shard as a user writes it: `2/8`; None is the whole."""
+        """Parse a shard such as `2/8`; `None` is the whole batch."""
         if text is None:
             return cls()
         match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
         number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of <= MOST_SHARDS:
             raise ConfigurationError(
-                f"--shard {text!r} is not one: write which of how many, from --shard 1/4 to --shard 4/4"
+                f"--shard {text!r} is not a shard: write NUMBER/TOTAL, such as --shard 1/4"
             )
         return cls(number, of)
 
     @property
     def label(self) -> str:
-        """The part of a file name that says which shard it belongs to; empty for the whole."""
+        """Part of a file name that identifies the shard; empty for the whole batch."""
         return f".{self.number}-of-{self.of}" if self.of > 1 else ""
 
     def has(self, id_: str) -> bool:
-        """Whether the shard has this id; the id alone decides, so a file may grow between two shards."""
+        """Return whether the shard has this id; only the id matters, so the file may grow between shards."""
         return int(hash_fraction("shard", id_) * self.of) == self.number - 1
 
 
@@ -130,6 +130,6 @@ WHOLE = Shard()
 
 
 def hash_fraction(purpose: str, id_: str) -> float:
-    """A number in [0, 1) from the hash of an id: uniform over ids, and the same in every process."""
+    """Return a number in [0, 1) from the hash of an id: uniform over ids, the same in every process."""
     digest = hashlib.sha256(f"{purpose}\x00{id_}".encode("utf-8", "surrogatepass")).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53

@@ -1,14 +1,14 @@
-"""Many requests at once: any number of runs in flight, each in a run folder of its own.
+"""A batch: many requests answered concurrently, each in its own run folder.
 
-DIR/batch.json      the configuration that all of them share
-DIR/index.jsonl     one line for each that has ended: a cache, so that 40,000 finished runs are not opened to
-                    learn that they are finished; every shard has its own
-DIR/runs/ab/…       the run folders, named by a hash: ids never become paths
+DIR/batch.json      the configuration that all runs share
+DIR/index.jsonl     one line per ended run: a cache, so that 40,000 finished runs need not be opened to check
+                    that they are finished; every shard has its own
+DIR/runs/ab/…       the run folders, named by a hash: ids are never used as paths
 
-An executor answers the requests: this process, or others. The order of the work, the index and the handling
-of failures are the same for all.
+An executor answers the requests, in this process or in others. The order of the work, the index and the
+handling of failures are the same for all executors.
 
-A bounded number of runs is open at a time, and each has one call in flight; calls to a model are made in the
+A bounded number of runs is open at a time, each with one call in flight. Calls to a model are made in the
 order of their arrival. So a short run never waits for a long one, and memory does not grow with the number of
 requests.
 """
@@ -47,10 +47,10 @@ CONFIG_NAME = "batch.json"
 LOCK_NAME = "batch.lock"
 INDEX_STEM = "index"
 FAILURES_IN_A_ROW = 50
-"""After this many failures without one success between them, the cause is common to all."""
+"""Number of consecutive failures after which a common cause is assumed."""
 
 ItemStatus = Literal["done", "short", "failed", "busy", "held"]
-"""Busy: another process holds the lock of its run folder, and goes on with it. Held: its plan waits for a
+"""`busy`: another process holds the lock of the run folder and works on it. `held`: the plan waits for a
 person."""
 
 
@@ -67,26 +67,26 @@ class Ended(Line):
     id: str
     digest: str
     folder: str
-    """Empty where the request was refused before a run could start."""
+    """Empty if the request was refused before a run could start."""
     status: ItemStatus
     reason: str = ""
     forced: int = 0
     calls: int = 0
     repeated: int = 0
-    """The calls among these that were retries."""
+    """Number of these calls that were retries."""
     seconds: float = 0.0
     cost: float | None = None
-    """US dollars; None where no backend knows its price."""
+    """US dollars; `None` if no backend knows its price."""
     generator: str = ""
-    """The generator that drew it; empty where the request was refused before a run started."""
+    """Its generator; empty if the request was refused before a run started."""
     passing: bool = False
-    """Whether it failed for a reason that may pass, such as a server that is down."""
+    """Whether it failed for a transient reason, such as a server that is down."""
     bad_request: bool = False
-    """Whether the request itself is the cause: trying again changes nothing."""
+    """Whether the request itself is the cause, so that retrying cannot help."""
 
     @classmethod
     def of(cls, record: RunRecord, status: ItemStatus, *, id: str, digest: str, folder: str) -> Ended:
-        """How a request ended, from the record of its run."""
+        """Return how a request ended, from the record of its run."""
         return cls(
             id=id,
             digest=digest,
@@ -103,17 +103,17 @@ class Ended(Line):
 
     @model_serializer(mode="wrap")
     def _leave_out_false(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out flags about failures where they are false: on a line that is done they mislead."""
+        """Leave out false failure flags, which would mislead on a line that is done."""
         written: dict[str, Any] = write(self)
         return {key: value for key, value in written.items() if value is not False}
 
 
 class Executor(Protocol):
-    """Answers requests, many at once."""
+    """Answers requests concurrently."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know before the first call, such as the cost."""
+        """Notes for the user before the first call, such as the cost."""
         ...
 
     async def execute(self, item: Item) -> Ended:
@@ -135,13 +135,13 @@ class BatchSummary:
     calls: int = 0
     repeated: int = 0
     cost: float | None = None
-    """US dollars, of the runs whose cost is known; None if there are none."""
+    """US dollars over the runs with a known cost; `None` if there are none."""
     already: int = 0
-    """The ones among these that had ended before this session."""
+    """Runs that had ended before this session."""
     bad_requests: int = 0
-    """The failed ones whose request itself is the cause."""
+    """Failed runs whose request itself is the cause."""
     generators: Counter[str] = field(default_factory=Counter)
-    """The number of runs that each generator has drawn."""
+    """Number of runs per generator."""
     failures: list[Ended] = field(default_factory=list)
     """The first failures, with their reasons."""
 
@@ -161,16 +161,16 @@ class BatchSummary:
 
 
 class Watcher:
-    """Follows a batch as it works; this one ignores all it is told. Lines may come from several threads."""
+    """Receives the progress of a batch; this one ignores it. Lines may come from several threads."""
 
     def begin(self, total: int, what: str = "") -> None:
-        """Called with the number of requests ahead; `what` names the pass where there are several."""
+        """Receive the number of requests ahead; `what` names the pass if there are several."""
 
     def line(self, line: EventLine) -> None:
-        """Something happened in a run of this process; runs on other machines report only their end."""
+        """Receive an event of a run of this process; runs on other machines report only their end."""
 
     def ended(self, ended: Ended, *, already: bool) -> None:
-        """A request has ended, now or (`already`) in an earlier process."""
+        """Receive the end of a request, now or (`already`) in an earlier process."""
 
 
 class Watchers(Watcher):
@@ -214,14 +214,14 @@ class Batch:
         write_assignment(folder, assignment)
         self.index = open_journal(folder, _index_name(shard))
         self.ended = {ended.id: ended for ended in read_index(folder)}
-        """How each request ended, in this session or an earlier one."""
+        """Results by request id, of this session or an earlier one."""
 
     async def run(
         self, items: Iterable[Item], *, concurrency: int = DEFAULT_CONCURRENCY, retry_failed: bool = False
     ) -> AsyncGenerator[Ended]:
-        """Answer the requests that have not ended yet; yields each as it ends, and earlier ones in order."""
+        """Answer the requests that have not ended yet; yield each as it ends, and earlier ones in order."""
         try:
-            if isinstance(items, list):  # all are known: refuse a clash of ids before the first call
+            if isinstance(items, list):  # all ids are known: check for clashes before the first call
                 for item in items:
                     self._before(item)
             async with aclosing(self._run_all(iter(items), concurrency, retry_failed)) as working:
@@ -238,7 +238,7 @@ class Batch:
         before = self.ended.get(item.id)
         if before is not None and before.digest != item.digest:
             raise RunError(
-                f"the id {item.id!r} stands for another request in {self.folder}: give the new one a new id"
+                f"the id {item.id!r} belongs to another request in {self.folder}: give the new one a new id"
             )
         return before
 
@@ -264,17 +264,17 @@ class Batch:
                 errors = [error for task in finished if (error := task.exception())]
                 for task in [task for task in finished if not task.exception()]:
                     ended = self._settle(task.result())
-                    del running[task]  # the others are settled below, should this be stopped at the `yield`
-                    if not ended.bad_request:  # the request is the cause, which says nothing about the others
+                    del running[task]  # the others are settled below if this stops at the `yield`
+                    if not ended.bad_request:  # a bad request says nothing about the others
                         failures_in_a_row = failures_in_a_row + 1 if ended.status == "failed" else 0
                     yield ended
                 await self.disk.sync(self.index)
                 if errors:
-                    raise errors[0]  # the disk failed: the others say the same
+                    raise errors[0]  # the disk failed: the other errors are the same
                 if failures_in_a_row >= FAILURES_IN_A_ROW:
                     raise BackendError(
                         f"{failures_in_a_row} requests in a row have failed, the last with: {ended.reason} "
-                        "(fix it, then run the same command with --retry-failed)"
+                        "(fix it, then run it again with retry_failed=True)"
                     )
         finally:
             for task in running:
@@ -283,7 +283,7 @@ class Batch:
             self._settle_stopped(running)
 
     def _settle(self, ended: Ended, *, in_index: bool = True) -> Ended:
-        """Take in how a request ended: for the index, and for those who watch."""
+        """Record how a request ended, in the index and for the watcher."""
         if in_index and ended.status not in ("busy", "held"):
             self.index.append(ended)
         self.ended[ended.id] = ended
@@ -291,7 +291,7 @@ class Batch:
         return ended
 
     def _settle_stopped(self, stopped: Mapping[asyncio.Task[Ended], Item]) -> None:
-        """Record the runs that ended before the batch was stopped, by their journals.
+        """Record the runs that ended before the batch was stopped, from their journals.
 
         A failed run may have been waiting out an outage: it is not indexed, so the next batch resumes it.
         """
@@ -337,9 +337,9 @@ def _refused(item: Item) -> Ended:
 
 
 def refuse_unusable_folder(folder: Path, assignment: Assignment, shard: Shard = WHOLE) -> None:
-    """Refuse a folder that is not ours, has another configuration or is being written to; changes nothing.
+    """Refuse a folder that is not ours, has another configuration or is in use; change nothing.
 
-    Opening a batch checks the same. This is for checking before models are loaded, which may take minutes.
+    Opening a batch makes the same checks. This function makes them before models are loaded.
     """
     _refuse_foreign(folder)
     if (folder / CONFIG_NAME).exists():
@@ -356,15 +356,15 @@ def _refuse_foreign(folder: Path) -> None:
     try:
         refuse_foreign_folder(folder, marker=CONFIG_NAME)
     except RunError:
-        if not (folder / LOCK_NAME).exists():  # else it is ours, and another shard is just starting in it
+        if not (folder / LOCK_NAME).exists():  # else another shard is starting in it
             raise
 
 
 def _refuse_other_assignment(folder: Path, assignment: Assignment) -> None:
     if different := assignment_differences(assignment, read_assignment(folder)):
         raise RunError(
-            f"{folder} holds runs with another configuration ({'; '.join(different)}): "
-            "choose another folder with --out"
+            f"{folder} holds runs with a different configuration ({'; '.join(different)}): "
+            "choose another folder with out="
         )
 
 
@@ -382,7 +382,7 @@ def write_assignment(folder: Path, assignment: Assignment) -> None:
 
 
 def read_assignment(folder: Path) -> Assignment:
-    """The configuration in the `batch.json` of a folder."""
+    """Read the configuration in the `batch.json` of a folder."""
     path = folder / CONFIG_NAME
     try:
         return BatchConfig.model_validate_json(path.read_bytes())
@@ -391,25 +391,25 @@ def read_assignment(folder: Path) -> Assignment:
 
 
 def read_index(folder: Path) -> list[Ended]:
-    """The last line of every request that has ended; lines that cannot be read are skipped."""
+    """Return the last line of every ended request; unreadable lines are skipped."""
     last: dict[str, Ended] = {}
     for path in sorted(folder.glob(f"{INDEX_STEM}*.jsonl")):
         for line in path.read_bytes().split(b"\n"):
             with suppress(ValidationError):  # the run folders are the source of truth
                 ended = Ended.model_validate_json(line)
-                if ended.id not in last or last[ended.id].status != "done":  # what is done stays done
+                if ended.id not in last or last[ended.id].status != "done":  # done is final
                     last[ended.id] = ended
     return list(last.values())
 
 
 def run_folder(id_: str) -> str:
-    """The folder of the run of an id: the hash of the id, and a slug of it for readers."""
+    """Return the run folder of an id: a hash of the id and a readable slug."""
     name = hashlib.sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:20]
     return "/".join(["runs", name[:2], "-".join(filter(None, [name, slug(id_, 24)]))])
 
 
 def summarize_batch(summary: BatchSummary, folder: Path, seconds: float) -> dict[str, Any]:
-    """What `--json` prints for a batch."""
+    """Return the object that `--json` prints for a batch."""
     return {
         "out": str(folder),
         "status": _status(summary),

@@ -1,7 +1,7 @@
-"""Many requests, from one JSONL file or from Python: all are checked before the first call.
+"""Requests of a batch, from a JSONL file or from Python: all are checked before the first call.
 
 A line of a file is an object with `request`, a text or a list of `{"text": …}` and `{"image": "path"}`, and
-perhaps an `id`. Other keys are ignored. Images are in the folder of the file or below it; they are decoded
+optionally an `id`. Other keys are ignored. Images are in the folder of the file or below it. They are decoded
 when their request is answered, so that a file of 40,000 lines is checked in seconds.
 """
 
@@ -27,7 +27,7 @@ from interleave.types import ImagePart, Request, Text
 MAX_LINE_BYTES = 1_000_000
 MAX_FILE_BYTES = 2_000_000_000
 SHOWN_PROBLEMS = 5
-_HOW_TO_SKIP = "(fix what is wrong, or leave it out with skip_bad=True)"
+_HOW_TO_SKIP = "(fix the problems, or skip bad requests with skip_bad=True)"
 
 RawPart = str | Path
 """Text, or the path of an image."""
@@ -37,25 +37,25 @@ _UNREAD = white_canvas((1, 1))
 
 @dataclass(frozen=True)
 class Item:
-    """One of many requests: its id, a digest of its content, and a function that loads it."""
+    """One request of a batch: its id, a digest of its content, and a function that loads it."""
 
     id: str
     digest: str
     load: Callable[[], Request]
     generator: str = ""
-    """The generator that draws it, where several share the requests."""
+    """Its generator, if several share the requests."""
     hold_plan: bool = False
-    """Whether it ends with its plan, which a person then releases."""
+    """Whether it stops after its plan, until a person releases it."""
     lease: Lease | None = None
-    """Where several machines share the requests: the right to work on this one."""
+    """Right to work on this request, if several machines share the requests."""
     problem: str = ""
-    """Why it cannot be answered, where that is known already: it is reported, and never started."""
+    """Why it cannot be answered, if already known; it is then reported and never started."""
 
 
 def items_of(requests: Iterable[Any], *, skip_bad: bool = False) -> Iterator[Item]:
-    """Items from Python: requests as `generate` takes them, or pairs of an id and a request.
+    """Yield items for requests as `generate` takes them, or for pairs of an id and a request.
 
-    A bad request raises when it is reached; with `skip_bad` its item has the problem instead.
+    A bad request raises when it is reached; with `skip_bad`, its item carries the problem instead.
     """
     seen: dict[str, str] = {}
     for number, given in enumerate(requests):
@@ -63,7 +63,7 @@ def items_of(requests: Iterable[Any], *, skip_bad: bool = False) -> Iterator[Ite
         try:
             item = _item_of(given)
             if seen.get(item.id, item.digest) != item.digest:
-                raise InputError(f"the id {item.id!r} is given to two different requests")
+                raise InputError(f"two different requests have the id {item.id!r}")
         except InterleaveError as error:
             problem = f"{place}: {error}"
             if not skip_bad:
@@ -76,9 +76,9 @@ def items_of(requests: Iterable[Any], *, skip_bad: bool = False) -> Iterator[Ite
 
 
 def checked_requests(requests: Iterable[Any], *, skip_bad: bool = False) -> Iterable[Any]:
-    """The requests, after all of them have been checked unless bad ones are skipped.
+    """Return the requests after checking all of them, unless bad ones are skipped.
 
-    Requests that come one by one are checked as they come: there may be no end to them.
+    Requests from an iterator are checked one by one as they arrive, as there may be no end to them.
     """
     if skip_bad or not isinstance(requests, Collection):
         return requests
@@ -90,7 +90,7 @@ def checked_requests(requests: Iterable[Any], *, skip_bad: bool = False) -> Iter
 
 
 def _kept(given: Any) -> Any:
-    """A request that can be read twice, though its parts may come from an iterator."""
+    """Return a request that can be read twice, even if its parts come from an iterator."""
     if isinstance(given, tuple) and len(given) == 2:
         return given[0], _kept(given[1])
     return list(given) if isinstance(given, Iterator) else given
@@ -109,7 +109,7 @@ def _nothing_started(what: str, problems: Sequence[str], advice: str) -> InputEr
 
 
 def _named(given: Any) -> tuple[Any, Any]:
-    """The id, if there is one, and the request: from a pair, or from an object as in a JSONL file."""
+    """Return the id, if any, and the request, from a pair or from an object as in a JSONL file."""
     if isinstance(given, Mapping):
         if "request" not in given:
             raise InputError(
@@ -122,14 +122,14 @@ def _named(given: Any) -> tuple[Any, Any]:
 
 
 def _as_in_a_file(request: Any) -> Any:
-    """A list of `{"text": …}` and `{"image": …}` as text and paths; anything else unchanged."""
+    """Convert a list of `{"text": …}` and `{"image": …}` to text and paths; keep anything else."""
     if isinstance(request, list) and all(isinstance(part, Mapping) for part in request):
         return raw_parts(request, Path)
     return request
 
 
 def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], list[str]]:
-    """The items of a file and, with `skip_bad`, the problems of lines left out; else bad lines raise."""
+    """Return the items of a file and, with `skip_bad`, the problems of skipped lines; else raise."""
     items: dict[str, Item] = {}
     first_line: dict[str, int] = {}
     problems: list[str] = []
@@ -139,21 +139,20 @@ def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], li
             clash = items.setdefault(item.id, item)
             if clash.digest != item.digest:
                 raise InputError(
-                    f"the id {item.id!r} stands for another request in line {first_line[item.id]}"
+                    f"the id {item.id!r} belongs to another request in line {first_line[item.id]}"
                 )
             first_line.setdefault(item.id, number)
         except InterleaveError as error:
             problems.append(f"{path}:{number}: {error}")
     if problems and not skip_bad:
-        advice = "(fix what is wrong, or leave it out with --skip-bad)"
-        raise _nothing_started("bad line", problems, advice)
+        raise _nothing_started("bad line", problems, _HOW_TO_SKIP)
     if not items:
         raise InputError(f"{path} has no requests")
     return list(items.values()), problems
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Number, offset and bytes of every line that is not blank; one that is too long is truncated."""
+    """Yield number, offset and bytes of every non-blank line; lines that are too long are truncated."""
     try:
         yield from read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES)
     except OSError as error:
@@ -161,7 +160,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
 
 
 def rows_of(path: Path) -> Iterator[tuple[int, dict[str, Any] | InputError]]:
-    """Number and object of every line that is not blank; the error in place of one that cannot be read."""
+    """Yield number and object of every non-blank line, or the error if a line cannot be read."""
     for number, _, line in lines_of(path):
         try:
             yield number, parse_line(line)
@@ -193,7 +192,7 @@ def _line_at(path: Path, offset: int) -> bytes:
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
-    """The object of a JSONL line; raises `InputError` with the reason where there is none."""
+    """Parse the object of a JSONL line; raise `InputError` with the reason if there is none."""
     if len(line) > MAX_LINE_BYTES:
         raise InputError(f"the line has more than {MAX_LINE_BYTES:,} bytes")
     try:
@@ -213,22 +212,22 @@ def parse_line(line: bytes) -> dict[str, Any]:
 
 
 def checked_parts(request: Any, root: Path) -> list[RawPart]:
-    """The parts of a request in JSON, with the files of its images; raises `InputError` for a bad one."""
+    """Return the parts of a JSON request, with the files of its images; raise `InputError` for a bad one."""
     parts = raw_parts(request, lambda name: image_file(root, name))
     refuse_unusable(parts)
     return parts
 
 
 def refuse_unusable(parts: Iterable[RawPart]) -> None:
-    """Raise `InputError` for everything that can be wrong with a request before its images are decoded."""
+    """Raise `InputError` for every problem of a request that shows before its images are decoded."""
     unread = ImagePart(_UNREAD)
     Request(tuple(Text(part) if isinstance(part, str) else unread for part in parts))
 
 
 def raw_parts(request: Any, find_image: Callable[[str], Path]) -> list[RawPart]:
-    """The parts of a request in JSON: a text, or a list of `{"text": …}` and `{"image": …}`."""
+    """Return the parts of a JSON request: a text, or a list of `{"text": …}` and `{"image": …}`."""
     if request is None:
-        raise InputError('there is no "request"')
+        raise InputError('"request" is missing')
     if not isinstance(request, str | list):
         raise InputError(f'"request" must be a text or a list of parts, not {type(request).__name__}')
     if not request:
@@ -246,14 +245,14 @@ def raw_parts(request: Any, find_image: Callable[[str], Path]) -> list[RawPart]:
 
 
 def image_file(root: Path, name: str) -> Path:
-    """The file of an image below a folder; raises `InputError` where it is missing or outside."""
+    """Return the file of an image below a folder; raise `InputError` if it is missing or outside."""
     if "://" in name:
-        raise InputError(f"{name[:80]!r} is an address: nothing is fetched from the web")
+        raise InputError(f"{name[:80]!r} is a URL: images are not downloaded, use a local file")
     path = root / name
     try:
         if not path.resolve().is_relative_to(root.resolve()):
             raise InputError(
-                f"the image {name[:80]!r} lies outside {root}: put it beside the file or below it"
+                f"the image {name[:80]!r} is outside {root}: put it into this folder or below it"
             )
         if not path.is_file():
             raise InputError(f"the image {name[:80]!r} is missing, or is not a file")
@@ -271,12 +270,12 @@ def _item(identity: Any, digest: str, load: Callable[[], Request]) -> Item:
 
 
 def checked_id(given: Any) -> str:
-    """The id, refused where a file cannot hold it as it is: escaped, two ids could become equal."""
+    """Return the id; refuse one that a file cannot store unchanged: escaped, two ids could become equal."""
     if isinstance(given, bool) or not isinstance(given, str | int):
         raise InputError(f'"id" must be a text or a whole number, not {given!r:.60}')
     identity = str(given)
     if storable(identity) != identity:
-        raise InputError(f'"id" {identity!r:.60} holds half of a surrogate pair, which is not valid Unicode')
+        raise InputError(f'"id" {identity!r:.60} has half of a surrogate pair, which is not valid Unicode')
     return identity
 
 
@@ -300,16 +299,16 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _finite(digits: str) -> float:
-    """A finite float: one that is too large would become `Infinity`, which JSON cannot write."""
+    """Parse a finite float; one that is too large would become `Infinity`, which JSON cannot write."""
     if not math.isfinite(number := float(digits)):
         raise ValueError(f"the number {digits[:20]} is too large")
     return number
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; a repeated key is refused, as either value could be meant."""
+    """Return an object; refuse a repeated key, as either value could be meant."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        raise ValueError(f"the key {twice[:60]!r} stands there twice")
+        raise ValueError(f"the key {twice[:60]!r} occurs twice")
     return found

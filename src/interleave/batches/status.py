@@ -1,6 +1,6 @@
-"""The status of a batch: what its index says, and what only its run folders say.
+"""The status of a batch, from its index and its run folders.
 
-The index has only runs that have ended, and may be lost; a run that was killed or is still running is found
+The index has only runs that have ended, and may be lost. A run that was killed or is still running is found
 only by its folder.
 """
 
@@ -39,7 +39,7 @@ class BatchStatus:
 
 
 def read_batch_status(folder: Path) -> BatchStatus:
-    """Count the runs below a folder; those the index knows are not opened."""
+    """Count the runs below a folder; runs in the index are not opened."""
     batch, known = BatchStatus(), set[str]()
     for ended in read_index(folder):
         known.add(ended.folder)
@@ -67,12 +67,12 @@ def _count_run(batch: BatchStatus, folder: Path, name: str) -> None:
         case "interrupted" | "held":
             batch.interrupted += 1
         case status:
-            # A run does not know its id; its folder's name has a slug of it.
+            # A run does not store its id; its folder name has a slug of it.
             batch.count(Ended.of(record, status, id=Path(name).name, digest="", folder=name))
 
 
 def _record_of(run: Path) -> RunRecord:
-    """The record of a run: `run.json` where the run is done and unchanged since, else from the journal."""
+    """Return the record of a run: from `run.json` if it is done and unchanged, else from the journal."""
     stored = read_stored(run)
     if stored is not None and stored[0].status == "done" and is_current(stored[0], run):
         return stored[0]

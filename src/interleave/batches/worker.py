@@ -1,6 +1,6 @@
-"""The executor in this process: models are loaded once and shared by all runs, each in its own folder.
+"""The executor in this process: all runs share the models, which are loaded once.
 
-Packages add others, on a cluster for instance, by the entry points `interleave.executors`.
+Packages add other executors, for example on a cluster, with the entry points `interleave.executors`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from interleave.types import Request
 log = logging.getLogger(__name__)
 
 WANTED_FILES = 16_384
-"""Every run in flight has its journal open, and connections to its models."""
+"""Open files to allow: each run in flight has an open journal and connections to its models."""
 
 
 class Worker:
@@ -58,18 +58,18 @@ class Worker:
         self.assignment = assignment
         self.limits = limits
         self.models = models
-        """The models by the identity of their generator; those of a mixture share planner and critic."""
+        """Models by the identity of their generator; those of a mixture share planner and critic."""
         self.watcher = watcher
         allow_open_files(WANTED_FILES)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The estimated cost of each generator."""
+        """Estimated cost of each generator."""
         notes = (cost_note(models, self.assignment.config, self.limits) for models in self.models.values())
         return tuple(dict.fromkeys(note for note in notes if note))
 
     async def execute(self, item: Item) -> Ended:
-        """How the request ended, whatever happened; only a disk failure is raised, as it stops all runs."""
+        """Answer a request and return how it ended; only a disk failure is raised, as it stops all runs."""
         try:
             finished = await self._run(item)
         except StorageError:
@@ -78,8 +78,8 @@ class Worker:
             return _not_run(item, "busy", str(error))
         except InterleaveError as error:
             return _not_run(item, "failed", str(error), bad_request=isinstance(error, InputError))
-        except Exception as error:  # a bug in one trajectory must not end the other 39,999
-            log.exception("the request %r failed in an unexpected way", item.id)
+        except Exception as error:  # a bug in one run must not end the other 39,999
+            log.exception("the request %r failed unexpectedly", item.id)
             return _not_run(item, "failed", class_and_message(error))
         if isinstance(finished.error, StorageError):
             raise finished.error
@@ -99,7 +99,7 @@ class Worker:
         raise AssertionError("a run always ends with RunResult")
 
     async def _opened(self, item: Item, folder: Path, config: RunConfig, models: Models) -> Run:
-        """Open a run in a thread: its first lines are synced to disk, and other runs go on meanwhile."""
+        """Open a run in a thread, as syncing its first lines must not block other runs."""
 
         def work() -> Run:
             return Run.open(
@@ -116,12 +116,12 @@ class Worker:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            with suppress(Exception):  # the thread cannot be stopped, and must not keep the folder
+            with suppress(Exception):  # the thread cannot be stopped and must not keep the folder
                 (await opening).journal.close()
             raise
 
     def _generator_of(self, item: Item, folder: Path) -> str:
-        """The generator of a request: a started run keeps its own, even if requests were added since."""
+        """Return the generator of a request; a started run keeps its own, even if requests are added."""
         if len(self.models) == 1:
             return next(iter(self.models))
         started = first_entry(folder)
@@ -130,31 +130,31 @@ class Worker:
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """How many workers an executor elsewhere starts, and the resources of each."""
+    """Number and resources of the workers that a remote executor starts."""
 
     workers: int = 1
     concurrency: int = DEFAULT_CONCURRENCY
     """Requests in flight in each worker."""
     gpus: float = 0.0
-    """GPUs reserved for each worker."""
+    """GPUs reserved per worker."""
 
 
 class RemoteWork(Protocol):
-    """What a worker process is told: how to load its models and where the requests are. It is pickled."""
+    """Instructions for a worker process, which are pickled: its models and its requests."""
 
     def worker(self, folder: Path) -> Worker:
-        """Load the models, ready to carry out requests below this folder."""
+        """Load the models and return a worker for requests below this folder."""
         ...
 
     def items(self) -> Iterable[Item]:
-        """All requests, read on this machine."""
+        """Read all requests on this machine."""
         ...
 
 
 def executor_named(
     name: str, work: RemoteWork, folder: Path, options: WorkerOptions
 ) -> AbstractContextManager[Executor]:
-    """The executor of this name among the entry points; its processes end with the block."""
+    """Return the executor of an entry point; its processes end with the block."""
     known = entry_points.installed("executors")
     if name not in known:
         raise ConfigurationError(f"no engine named {name!r}. {did_you_mean(name, ['local', *known])}")
@@ -165,7 +165,7 @@ def executor_named(
 
 
 def _loaded(item: Item, config: RunConfig, models: Models) -> Request:
-    """The request as its planner reads it best; a planner that computes refuses by itself."""
+    """Load the request and adapt it to the planner; a planner without a model makes its own checks."""
     request = item.load()
     return adapted_request(request, config) if models.planner.vlm else request
 

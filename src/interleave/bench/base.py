@@ -1,4 +1,4 @@
-"""What a benchmark is. A class and the words of its judge make a new one, here or in another package."""
+"""The benchmark interface. A class and a file of judge prompts define one, here or in another package."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
     from interleave.bench.outputs import Output
 
 Status = Literal["ok", "unparsed", "refused", "api_error", "missing_output"]
-"""How a question to the judge ended. Only `ok` carries a value: a failure is never a number."""
+"""How a question to the judge ended. Only `ok` carries a value: a failure never becomes a number."""
 STATUSES: tuple[Status, ...] = ("ok", "unparsed", "refused", "api_error", "missing_output")
 Policy = Literal["zero", "drop", "stop"]
-"""What a question without a value counts as: the worst value, nothing, or the end of scoring."""
+"""How a question without a value counts: as the worst value, not at all, or as an error."""
 
 
 class Unparsed(InterleaveError):
-    """A reply of the judge that holds no value, or more than one."""
+    """A judge's reply with no value, or with several."""
 
 
 class MissingOutput(Unparsed):
-    """An output without what a question is about, such as an image."""
+    """An output that lacks the subject of a question, such as an image."""
 
 
 @dataclass(frozen=True)
 class ItemAsset:
-    """A named thing of an item that must stay the same."""
+    """A named asset of an item whose look must stay the same."""
 
     name: str
     description: str = ""
     image: Path | None = None
     key: str = ""
-    """What the benchmark calls it."""
+    """The benchmark's own name for it."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class Item:
 
     id: str
     group: str
-    """The task, category or edit type that numbers are averaged over."""
+    """The task, category or edit type over which numbers are averaged."""
     parts: tuple[str | Path | Image, ...] = ()
-    """What the system is asked: texts, and images or their paths, in order."""
+    """The request to the system: texts, and images or their paths, in order."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What the judge and the numbers need to know: criteria, references, human verdicts."""
+    """Facts for the judge and the numbers: criteria, references, human verdicts."""
     assets: tuple[ItemAsset, ...] = ()
 
     @property
@@ -89,22 +89,22 @@ class Item:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The items of a benchmark, and where they came from."""
+    """The items of a benchmark, with their source."""
 
     items: tuple[Item, ...]
     revision: str
-    """A commit, or a digest of the files: part of the name of every number."""
+    """A commit, or a digest of the files. Part of the id of every number."""
     source: str
     notes: tuple[str, ...] = ()
-    """What was found when it was checked: counts, licence, what is odd."""
+    """Findings of the check: counts, licence, irregularities."""
 
     def __post_init__(self) -> None:
         times = Counter(item.id for item in self.items)
         if twice := [name for name, count in times.items() if count > 1]:
-            raise InputError(f"{self.source}: the item {twice[0]!r} stands there twice")
+            raise InputError(f"{self.source}: duplicate item {twice[0]!r}")
 
     def first(self, count: int | None) -> Dataset:
-        """The first items of every group in turn, so that a small sample has all groups."""
+        """Keep the first `count` items, taken from all groups in turn so that a small sample covers each."""
         if count is None or count >= len(self.items):
             return self
         waiting: dict[str, list[Item]] = {}
@@ -125,48 +125,48 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Question:
-    """One call of the judge."""
+    """One call to the judge."""
 
     messages: tuple[Message, ...]
     parse: Callable[[str], Any]
-    """The value of a reply, as JSON can hold it; raises `Unparsed`."""
+    """Parse the reply's text to a JSON value. Raises `Unparsed`."""
     sampling: Sampling = field(default_factory=Sampling)
     read: Callable[[Reply], Any] | None = None
-    """The value of a whole reply, where it takes more than the text, such as token probabilities."""
+    """Parse the whole reply if the text is not enough, for example to use token probabilities."""
 
 
 class JudgeRecord(Value):
-    """One call of the judge, or why there was none."""
+    """One call to the judge, or the reason why none was made."""
 
     item: str
     key: str
-    """Which question about the item it is."""
+    """Identifies the question about the item."""
     output: str
-    """A digest of the output that was judged; the same output is never paid for twice."""
+    """A digest of the judged output. An output with a record is not judged again."""
     status: Status
     value: Any = None
     reply: str = ""
     reason: str = ""
-    """Why there is no value."""
+    """Why the record has no value."""
     tries: int = 0
     cost: float | None = None
     judge: str = ""
     prompts: str = ""
-    """The hash of the judge's prompts."""
+    """Hash of the judge's prompts."""
 
 
 @dataclass(frozen=True)
 class Judge:
-    """The judge that a benchmark's published numbers were made with."""
+    """The judge behind a benchmark's published numbers."""
 
     name: str
-    """As its publishers write it, with the version."""
+    """The publishers' name for it, with the version."""
     spec: str
-    """How it is reached from here."""
+    """The model spec that calls it."""
 
 
 class Answers:
-    """The judge's values for one item, with a policy for those that are missing."""
+    """The judge's values for one item, with a policy for missing ones."""
 
     def __init__(
         self, records: Mapping[str, JudgeRecord], missing: Callable[[str, Status], Any | None]
@@ -175,7 +175,7 @@ class Answers:
         self._missing = missing
 
     def __getitem__(self, key: str) -> Any | None:
-        """The value; None where it is to be left out."""
+        """Return the value; `None` if the question is left out."""
         record = self._records.get(key)
         if record is not None and record.status == "ok":
             return record.value
@@ -184,45 +184,45 @@ class Answers:
 
 @dataclass(frozen=True)
 class Context:
-    """What a question is made with."""
+    """Everything a question is built from."""
 
     prompts: JudgePrompts
     folder: Path
-    """What the paths of output images are relative to."""
+    """The base folder of output image paths."""
     records: Mapping[str, JudgeRecord] = field(default_factory=dict)
-    """Questions about the same item that were asked before, by key."""
+    """Earlier records about the same item, by key."""
 
 
 class Benchmark(ABC):
     """Items, questions about each output, and numbers.
 
-    A benchmark of systems has outputs; one of critics has none, and its items hold what is to be judged.
+    A benchmark of systems judges outputs. A benchmark of critics judges the contents of its items.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     version: ClassVar[str] = "1"
-    """Rises when a number of ours would change for the same records."""
+    """Incremented when one of our numbers would change for the same records."""
     licence: ClassVar[str]
-    """Of the data."""
+    """Licence of the data."""
     judge: ClassVar[Judge]
     hub: ClassVar[HubData | None] = None
-    """Where the data is, unless a folder is given."""
+    """Source of the data unless the user gives a folder."""
     checkout: ClassVar[str] = ""
-    """The name of the repository that has the data in it, which a folder of data may have too."""
+    """Name of the upstream repository that contains the data. A data folder may have this name too."""
     official_prompts: ClassVar[Mapping[str, Constant]] = {}
-    """Where the judge's templates stand in a checkout of the benchmark."""
+    """Locations of the judge's templates in a checkout of the benchmark."""
     asks_as: ClassVar[str | None] = None
-    """The benchmark whose words it asks in, where it has none of its own."""
+    """The benchmark whose prompts it uses, if it has none."""
     data_as: ClassVar[str | None] = None
-    """The benchmark whose data it reads, where it has none of its own."""
+    """The benchmark whose data it reads, if it has none."""
     tests: ClassVar[Literal["systems", "critics"]] = "systems"
     about: ClassVar[str] = ""
-    """What a reader of the numbers must know, in a sentence."""
+    """One sentence that every reader of the numbers must know."""
 
     @property
     def package_folders(self) -> list[Path]:
-        """What holds `judge_prompts/` and `published/`: its module's folder, then those it extends."""
+        """Folders with `judge_prompts/` and `published/`: the class's module first, then its base classes."""
         modules = [sys.modules[each.__module__] for each in type(self).__mro__ if issubclass(each, Benchmark)]
         return [Path(module.__file__).parent for module in modules if module.__file__]
 
@@ -230,61 +230,61 @@ class Benchmark(ABC):
 
     @abstractmethod
     def read(self, folder: Path) -> Dataset:
-        """The items of a folder; raises `InputError` for files that are missing or have another form."""
+        """Read the items of a folder. Raises `InputError` if a file is missing or malformed."""
 
     # judging
 
     def words(self, pack: str | None) -> JudgePrompts | None:
-        """The words it asks in, where they are not those of a judge but those of a prompt pack."""
+        """Return the prompts of a prompt pack, if it uses a pack in place of judge prompts."""
         return None
 
     @abstractmethod
     def keys(self, item: Item, output: Output | None) -> Sequence[str]:
-        """The questions about an item, in the order in which they are asked."""
+        """Return the keys of the questions about an item, in the order of asking."""
 
     @abstractmethod
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
-        """One of them. Raises `Unparsed` where it needs an earlier answer that has no value."""
+        """Build a question. Raises `Unparsed` if it depends on an earlier answer without a value."""
 
     def criterion(self, key: str, item: Item) -> str:
-        """What a question asks, for a reader of the page."""
+        """Describe a question to readers of the page."""
         return key
 
     # numbers
 
     full_marks: ClassVar[float] = 1.0
-    """What the first number is, before it is scaled, for an item that is solved."""
+    """The unscaled first number of a solved item."""
 
     def item_score(self, measures: Mapping[str, float | None]) -> float | None:
-        """What pages sort an item by, where no number has a value for one item alone."""
+        """Return the score that pages sort an item by, if no number is defined for a single item."""
         return None
 
     def worst(self, key: str) -> Any:
-        """The value that `zero` gives a question without one."""
+        """Return the value that the policy `zero` assigns to a question without one."""
         return 0
 
     def official(self, measure: str, key: str, status: Status) -> Policy:
-        """What upstream's own script makes of a question without a value."""
+        """Return how upstream's script treats a question without a value."""
         return "drop"
 
     @abstractmethod
     def measures(self, item: Item, answers: Answers) -> Mapping[str, float | None]:
-        """What an item contributes to each measure; None where nothing is left of it."""
+        """Return the item's contribution to each measure; `None` for no contribution."""
 
     @abstractmethod
     def numbers(self) -> Sequence[Number]:
-        """The numbers to report, from the measures of all items; the first is the headline."""
+        """Return the numbers to report. The first is the headline."""
 
     # the official layout
 
     def export(self, dataset: Dataset, outputs: Mapping[str, Output], base: Path, folder: Path) -> None:
-        """Write outputs as upstream's own scripts want them."""
-        raise ConfigurationError(f"{self.name} has no outputs that could be exported")
+        """Write outputs in the layout that upstream's scripts read."""
+        raise ConfigurationError(f"benchmark {self.name!r} has no outputs to export")
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
-        """Read outputs that were made elsewhere, from the official layout."""
-        raise ConfigurationError(f"{self.name} has no outputs to import")
+        """Read outputs of another program from the official layout."""
+        raise ConfigurationError(f"benchmark {self.name!r} has no outputs to import")
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        """Read what upstream's own script has written for its judge."""
-        raise ConfigurationError(f"{self.name} has no judgements to import")
+        """Read the judgements that upstream's script wrote."""
+        raise ConfigurationError(f"benchmark {self.name!r} has no judgements to import")

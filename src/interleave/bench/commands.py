@@ -2,7 +2,6 @@
 
 from interleave.plugin import lazy_command
 
-BENCH = lazy_command("interleave.bench.cli.bench:app", "Measure planners, critics and generators.")
-CALIBRATE = lazy_command(
-    "interleave.bench.cli.calibrate:calibrate", "Compare a critic's confidence with labels."
+BENCH = lazy_command(
+    "interleave.bench.cli.bench:app", "Measure planners, critics and generators.", "Measure and train"
 )

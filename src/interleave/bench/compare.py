@@ -22,25 +22,25 @@ from interleave.plugin import Value, render, slug, write_atomic
 
 
 class Comparison(Value):
-    """What a comparison came to."""
+    """The result of a comparison."""
 
     benchmark: str
     gaps: tuple[Gap, ...]
     wins: tuple[str, ...]
-    """Items where A has more; the largest difference first."""
+    """Items on which A scores higher, largest difference first."""
     losses: tuple[str, ...]
     ties: int
     left_out: int = 0
-    """Items that one of them has no value for."""
+    """Items for which one system has no value."""
     scores: dict[str, tuple[float, float]]
-    """Of A and B, by item: by the first number that has a value for both."""
+    """Scores of A and B by item, from the first number that has a value for both."""
     notes: tuple[str, ...] = ()
-    """What is wrong with comparing the two."""
+    """Reasons not to compare the two."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """A system of a comparison: its numbers, and the folder that has its outputs."""
+    """One system: its numbers, and the folder with its outputs."""
 
     folder: Path
     scored: Scored
@@ -57,7 +57,7 @@ class Side:
         return read_outputs(self.folder / OUTPUTS / f"{self.scored.outputs}.jsonl")
 
     def records(self, outputs: Mapping[str, Output]) -> dict[str, dict[str, JudgeRecord]]:
-        """What the judge said of the outputs as they are now, by item and key."""
+        """Return the judge's records of the current outputs, by item and key."""
         found: dict[str, dict[str, JudgeRecord]] = {}
         known = read_records(self.folder / JUDGE / record_file(self.scored.judge, self.scored.prompts))
         for (item, digest, key), record in known.items():
@@ -68,8 +68,8 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Duel:
-    """An item of the page."""
+class ComparedItem:
+    """One item on the page."""
 
     item: ItemView
     won: bool
@@ -89,7 +89,7 @@ class Duel:
 
 
 def sides_of(ours: Path, theirs: Path) -> tuple[Side, Side]:
-    """The newest scores of two folders that have the same judge and wording; or two files of scores."""
+    """Return the newest scores of two folders with the same judge and prompts, or two score files."""
     mine, yours = _scores_of(ours), _scores_of(theirs)
     for a in mine:
         for b in yours:
@@ -106,13 +106,13 @@ def _scores_of(path: Path) -> list[Side]:
     if not path.is_file():
         return [Side(path, scored) for scored in read_scored(path)]
     if path.parent.name != SCORES:
-        raise InputError(f"{path} is neither the folder of a system nor a file of its {SCORES}/")
+        raise InputError(f"{path} is neither a system's folder nor a file in its {SCORES}/")
     folder = path.parent.parent
     return [Side(folder, scored) for scored in read_scored(folder, path)]
 
 
 def compare_folders(ours: Path, theirs: Path) -> Comparison:
-    """Compare the newest scores of two folders that have the same judge and wording."""
+    """Compare the newest scores of two folders with the same judge and prompts."""
     mine, yours = sides_of(ours, theirs)
     return compare_scored(mine.scored, yours.scored)
 
@@ -120,12 +120,12 @@ def compare_folders(ours: Path, theirs: Path) -> Comparison:
 def compare_scored(ours: Scored, theirs: Scored) -> Comparison:
     name = ours.description.benchmark
     if name != theirs.description.benchmark:
-        raise InputError(f"A is {name} and B is {theirs.description.benchmark}: compare the same benchmark")
+        raise InputError(f"A is {name}, B is {theirs.description.benchmark}: compare the same benchmark")
     benchmark = find_benchmark(name)
     a, b = ours.outcome.measures, theirs.outcome.measures
     shared = [item for item in ours.groups if item in a and item in b]
     if not shared:
-        raise InputError("A and B have no item in common")
+        raise InputError("A and B have no items in common")
     numbers = benchmark.numbers()
     scores = {
         item: (found[0], found[1])
@@ -157,15 +157,15 @@ def _notes(ours: Scored, theirs: Scored, shared: int) -> list[str]:
     ):
         if a != b:
             notes.append(
-                f"A and B differ in the {what} ({a} and {b}): the difference is not that of the systems alone"
+                f"A and B differ in the {what} ({a} and {b}): the difference is not due to the systems alone"
             )
     if shared < max(len(ours.groups), len(theirs.groups)):
-        notes.append(f"only the {shared:,} items that both have are compared")
+        notes.append(f"only the {shared:,} items in both are compared")
     return notes
 
 
 def write_comparison(comparison: Comparison, ours: Path, theirs: Path, data: Path | None = None) -> Path:
-    """Write the page into the folder of A."""
+    """Write the page into the folder of A; return its path."""
     mine, yours = sides_of(ours, theirs)
     other = slug("-".join([yours.folder.name, *([theirs.stem] if theirs.is_file() else [])]), 80) or "other"
     path = mine.folder / f"compare-{other}.html"
@@ -176,11 +176,11 @@ def write_comparison(comparison: Comparison, ours: Path, theirs: Path, data: Pat
 def render_comparison(
     comparison: Comparison, ours: Side, theirs: Side, page: Path, data: Path | None = None
 ) -> str:
-    """The page as HTML: no script, nothing loaded but images of the two folders."""
+    """Render the page as HTML. It has no script and loads only images of the two folders."""
     benchmark = find_benchmark(comparison.benchmark)
     items, notes = _items(benchmark, ours, data)
-    duels = _duels(comparison, ours, theirs, items, Pages(benchmark, page))
-    groups = dict.fromkeys(duel.item.group for duel in duels)
+    compared = _compared_items(comparison, ours, theirs, items, Pages(benchmark, page))
+    groups = dict.fromkeys(each.item.group for each in compared)
     return render.page_template("compare.html.j2", package="interleave.bench").render(
         title=f"{benchmark.title}: A against B",
         comparison=comparison,
@@ -192,36 +192,36 @@ def render_comparison(
             for side in (ours, theirs)
         ],
         notes=notes,
-        duels=duels,
+        entries=compared,
         show_filters=[
-            Filter("show-all", "wins and losses", "", len(duels)),
+            Filter("show-all", "wins and losses", "", len(compared)),
             Filter("show-wins", "wins of A", "win", len(comparison.wins)),
             Filter("show-losses", "losses of A", "loss", len(comparison.losses)),
         ],
-        group_filters=group_filters([(duel.item.group, duel.group) for duel in duels], list(groups)),
+        group_filters=group_filters([(each.item.group, each.group) for each in compared], list(groups)),
         in_digits=in_digits,
     )
 
 
 def _items(benchmark: Benchmark, side: Side, data: Path | None) -> tuple[dict[str, Item], list[str]]:
-    """The items with their prompts, where the data is at hand; without it ids have to do."""
+    """Return the items with their prompts if the data is available, else with their ids only."""
     there = Path(side.scored.description.data)
     try:
         found = open_workspace(benchmark, side.folder, data or (there if there.exists() else None))
         return {item.id: item for item in found.dataset.items}, []
     except InterleaveError as error:
-        return {}, [f"prompts are not shown, because the data was not found ({error}); --data names it"]
+        return {}, [f"prompts are not shown because the data was not found ({error}): give it with --data"]
 
 
-def _duels(
+def _compared_items(
     comparison: Comparison, ours: Side, theirs: Side, items: Mapping[str, Item], pages: Pages
-) -> list[Duel]:
+) -> list[ComparedItem]:
     benchmark = pages.benchmark
     outputs = [side.outputs(benchmark) for side in (ours, theirs)]
     records = [side.records(each) for side, each in zip((ours, theirs), outputs, strict=True)]
     classes = group_classes(ours.scored.groups.values())
     won = set(comparison.wins)
-    duels = []
+    compared = []
     differences = {item: mine - yours for item, (mine, yours) in comparison.scores.items()}
     for identity in sorted((*comparison.wins, *comparison.losses), key=lambda each: -abs(differences[each])):
         group = ours.scored.groups[identity]
@@ -235,8 +235,8 @@ def _duels(
             pages.answer(item, each.get(identity), side.folder, said, measured, keys, known is not None)
             for side, each, said, measured in zip((ours, theirs), outputs, found, measures, strict=True)
         ]
-        duels.append(
-            Duel(
+        compared.append(
+            ComparedItem(
                 pages.item(item),
                 identity in won,
                 differences[identity],
@@ -246,4 +246,4 @@ def _duels(
                 classes[group],
             )
         )
-    return duels
+    return compared

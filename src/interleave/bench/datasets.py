@@ -1,7 +1,7 @@
-"""Finding a benchmark's data: a folder that is given, one below `$INTERLEAVE_BENCH_DATA`, or the Hub.
+"""Finding a benchmark's data: a given folder, one below `$INTERLEAVE_BENCH_DATA`, or the Hub.
 
-The commit of what comes from the Hub is written down by the first stage, and later stages read the same one.
-Pickled files are never opened: they can run code.
+The first stage records the Hub commit, and later stages read the same one. Pickled files are never opened,
+because they can run code.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ MAX_FILE_BYTES = 2_000_000_000
 
 @dataclass(frozen=True)
 class HubData:
-    """A data set on the Hub."""
+    """A dataset on the Hub."""
 
     repository: str
     revision: str = "main"
-    """A commit, or the branch whose newest commit a new folder begins with."""
+    """A commit, or a branch whose newest commit a new folder pins."""
     files: tuple[str, ...] = ()
-    """Only these, as patterns; all where there are none."""
+    """Glob patterns of the files to download; empty for all."""
 
 
 def find_data(
@@ -43,10 +43,10 @@ def find_data(
     checkout: str = "",
     revision: str | None = None,
 ) -> tuple[Path, str]:
-    """The folder of the data, and where it is from: a path, or a repository of the Hub with a commit."""
+    """Return the data folder and its source: a path, or a Hub repository with a commit."""
     if given is not None:
         if not given.exists():
-            raise InputError(f"--data {given}: there is no such folder")
+            raise InputError(f"--data {given}: no such folder")
         return given, str(given)
     if root := os.environ.get(VARIABLE):
         for folder in (Path(root, each) for each in (name, checkout) if each):
@@ -54,15 +54,15 @@ def find_data(
                 return folder, str(folder)
     if hub is None:
         raise ConfigurationError(
-            f"the data of {name} is not on the Hub in a form that can be read safely: give its folder with "
-            f"--data, or set {VARIABLE} to a folder that has {name!r} in it (docs: benchmarks)"
+            f"the data of {name} is not on the Hub in a safely readable form: give its folder with "
+            f"--data, or set {VARIABLE} to a folder that contains {name!r} (docs: benchmarks)"
         )
     folder = _from_hub(replace(hub, revision=revision or hub.revision))
     return folder, f"{hub.repository}@{folder.name}"
 
 
 def _from_hub(hub: HubData) -> Path:
-    """The snapshot of a commit, in a folder of that name."""
+    """Download the snapshot of a commit into a folder named after it."""
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
@@ -77,18 +77,18 @@ def _from_hub(hub: HubData) -> Path:
                 revision=hub.revision,
                 allow_patterns=list(hub.files) or None,
                 ignore_patterns=["*.pth", "*.pt", "*.pkl", "*.pickle", "*.bin"],
-                endpoint=os.environ.get("HF_ENDPOINT"),  # the library reads it only when it is imported
+                endpoint=os.environ.get("HF_ENDPOINT"),  # the library reads it only on import
             )
         )
-    except Exception as error:  # of the library, the network or the disk: they have no common base
+    except Exception as error:  # errors of the library, the network and the disk have no common base class
         raise InputError(
-            f"{hub.repository} at {hub.revision[:12]} cannot be read from the Hub "
+            f"cannot read {hub.repository} at {hub.revision[:12]} from the Hub "
             f"({type(error).__name__}: {str(error).splitlines()[0][:200]}): give a folder with --data"
         ) from None
 
 
 def digest_of(paths: Iterable[Path]) -> str:
-    """Twelve digits that stand for the contents of these files."""
+    """Return twelve hex digits that identify the contents of these files."""
     total = hashlib.sha256()
     for path in sorted(paths):
         total.update(hashlib.sha256(_read(path)).digest())
@@ -96,7 +96,7 @@ def digest_of(paths: Iterable[Path]) -> str:
 
 
 def rows_of(folder: Path, *, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """The rows of all JSON, JSONL and parquet files of a folder, in the order of their names."""
+    """Return the rows of all JSON, JSONL and parquet files of a folder, in name order."""
     files = [folder] if folder.is_file() else sorted(_data_files(folder))
     if not files:
         raise InputError(f"{folder} has no .json, .jsonl or .parquet file")
@@ -110,7 +110,7 @@ def _data_files(folder: Path) -> Iterator[Path]:
 
 
 def read_rows(path: Path, *, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """The rows of one file; raises `InputError` for what is none."""
+    """Return the rows of one file. Raises `InputError` if it has none."""
     if path.suffix == ".parquet":
         yield from (values for values, _ in text_rows([path], columns))
         return
@@ -126,7 +126,7 @@ def read_rows(path: Path, *, columns: Sequence[str] | None = None) -> Iterator[d
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object of a JSON file; raises `InputError` for what is none."""
+    """Return the object of a JSON file. Raises `InputError` for any other value."""
     found = _json(path, _read(path))
     if not isinstance(found, dict):
         raise InputError(f"{path} is not an object")
@@ -134,11 +134,11 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def read_cells(path: Path, *, delimiter: str = ",") -> Iterator[dict[str, Any]]:
-    """The rows of a CSV file by the names in its first row."""
+    """Return the rows of a CSV file, keyed by its header."""
     try:
         text = _read(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} cannot be read ({error})") from None
+        raise InputError(f"cannot read {path} ({error})") from None
     yield from csv.DictReader(io.StringIO(text), delimiter=delimiter)
 
 
@@ -146,7 +146,7 @@ def _read(path: Path) -> bytes:
     try:
         return files.read_bytes(path, most_bytes=MAX_FILE_BYTES)
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
+        raise InputError(f"cannot read {path} ({files.why(error)})") from None
 
 
 def _json(path: Path, data: bytes) -> Any:
@@ -157,8 +157,8 @@ def _json(path: Path, data: bytes) -> Any:
 
 
 def field(row: Mapping[str, Any], name: str, kind: type | tuple[type, ...], where: str) -> Any:
-    """A field of a row; raises `InputError` naming the row where it is missing or of another kind."""
+    """Return a field of a row. Raises `InputError` naming the row if it is missing or has the wrong type."""
     value = row.get(name)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise InputError(f"{where}: {name!r} is {value!r:.60}, which is not what the benchmark has there")
+        raise InputError(f"{where}: {name!r} is {value!r:.60}, which is not valid here")
     return value

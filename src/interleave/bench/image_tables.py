@@ -1,7 +1,7 @@
-"""Rows of parquet and Arrow files that hold images: texts are read at once, images when they are shown.
+"""Rows of parquet and Arrow files that hold images. Texts are read eagerly, images lazily.
 
-Benchmarks of critics have gigabytes of images in their tables. Arrow files are mapped into memory; of
-parquet files the row groups read last are kept.
+Benchmarks of critics hold gigabytes of images in their tables. Arrow files are memory-mapped. Of parquet
+files, the most recent row groups are cached.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SUFFIXES = (".parquet", ".arrow")
-ROWS_AT_ONCE = 64
+BATCH_ROWS = 64
 ROW_GROUPS_KEPT = 2
 MAX_IMAGE_BYTES = 64_000_000
 
 
 def table_files(folder: Path) -> list[Path]:
-    """The parquet and Arrow files of a folder, in the order of their names; those of a cache are left out."""
+    """Return the parquet and Arrow files of a folder in name order, without those of a cache."""
     if folder.is_file():
         return [folder] if folder.suffix in SUFFIXES else []
     return sorted(
@@ -40,19 +40,19 @@ def table_files(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of a file, by its place."""
+    """A row of a file, by its index."""
 
     path: Path
     row: int
 
     def images(self, column: str) -> list[Image]:
-        """The images of a column, one or a list; raises `InputError` for what is none."""
+        """Return the images of a column, one or a list. Raises `InputError` for a value without an image."""
         value = _cell(self.path, self.row, column)
         cells = value if isinstance(value, list) else [] if value is None else [value]
         return [self._image(cell, column) for cell in cells]
 
     def image(self, column: str, place: int = 0) -> Image:
-        """One of them."""
+        """Return one image of a column."""
         value = _cell(self.path, self.row, column)
         cells = value if isinstance(value, list) else [value]
         if place >= len(cells):
@@ -63,14 +63,14 @@ class TableRow:
         data = cell.get("bytes") if isinstance(cell, Mapping) else cell
         where = f"{self.path}: row {self.row}, {column!r}"
         if not isinstance(data, bytes):
-            raise InputError(f"{where} holds no image")
+            raise InputError(f"{where} does not hold an image")
         return images.decode_image(data, name=where, max_bytes=MAX_IMAGE_BYTES)
 
 
 def text_rows(
     paths: Iterable[Path], columns: Sequence[str] | None
 ) -> Iterator[tuple[dict[str, Any], TableRow]]:
-    """These columns of all rows, or all columns, with where each row is; one that is missing is left out."""
+    """Yield these columns of all rows, or all columns, with each row's position. Skips missing columns."""
     for path in paths:
         number = 0
         for batch in _batches(path, columns):
@@ -80,7 +80,7 @@ def text_rows(
 
 
 def revision_of(rows: Iterable[Any], paths: Iterable[Path] = ()) -> str:
-    """Twelve digits that stand for the texts and labels of a set and for the sizes of its files.
+    """Return twelve hex digits that identify the texts and labels of a dataset and its file sizes.
 
     Hashing gigabytes of images at every start would take longer than most commands.
     """
@@ -108,13 +108,13 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[Any]:
     try:
         if path.suffix == ".arrow":
             table = _mapped(path)
-            yield from table.select(_there(table.schema.names, columns)).to_batches(ROWS_AT_ONCE)
+            yield from table.select(_there(table.schema.names, columns)).to_batches(BATCH_ROWS)
             return
         file = arrow.parquet.ParquetFile(path)
         wanted = _there(file.schema_arrow.names, columns)
-        yield from file.iter_batches(batch_size=ROWS_AT_ONCE, columns=wanted)
+        yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
     except (OSError, arrow.ArrowInvalid) as error:
-        raise InputError(f"{path} cannot be read ({str(error).splitlines()[0]})") from None
+        raise InputError(f"cannot read {path} ({str(error).splitlines()[0]})") from None
 
 
 def _there(names: Sequence[str], columns: Sequence[str] | None) -> list[str]:
@@ -129,12 +129,12 @@ def _cell(path: Path, row: int, column: str) -> Any:
         group, start = _group_of(path, row)
         return _row_group(path, group).column(column)[row - start].as_py()
     except (OSError, arrow.ArrowInvalid, KeyError) as error:
-        raise InputError(f"{path}: row {row} cannot be read ({str(error).splitlines()[0]})") from None
+        raise InputError(f"{path}: cannot read row {row} ({str(error).splitlines()[0]})") from None
 
 
 @lru_cache(maxsize=16)
 def _mapped(path: Path) -> Any:
-    """An Arrow file, in either of its two forms; nothing of it is copied."""
+    """Memory-map an Arrow file in either of its two formats."""
     arrow = _arrow()
     source = arrow.memory_map(str(path), "r")
     try:

@@ -1,8 +1,8 @@
-"""Asking the judge: one record a question, on disk before it counts, none paid for twice, nothing invented.
+"""Asking the judge: one record per question, on disk before it counts, and none paid for twice.
 
-A session that was killed goes on with the questions that have no record. Calls that failed for a reason that
-may pass are waited out and asked again; replies that cannot be read are asked again a few times and then kept
-as `unparsed`, refusals as `refused`.
+A killed session resumes with the questions that have no record. Transient failures are waited out and
+retried. Unreadable replies are asked for again a few times and then stored as `unparsed`, refusals as
+`refused`.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from interleave.bench.records import FOLDER, read_records, record_file, spent
 from interleave.plugin import Limits, RetriedVlm, runs
 
 REASKS = 2
-"""How often a reply that cannot be read is asked for again."""
-FAILURES_IN_A_ROW = 50
+"""Maximum repetitions of a question whose reply cannot be read."""
+MAX_CONSECUTIVE_FAILURES = 50
 NO_OUTPUT = "0" * 16
-"""The digest of an output that is not there."""
+"""The digest of a missing output."""
 
 
 @dataclass
 class Progress:
-    """How far a session is."""
+    """The progress of a session."""
 
     total: int
     already: int = 0
@@ -68,22 +68,22 @@ class Progress:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What judging would take."""
+    """The estimated work of judging."""
 
     questions: int
     already: int
     cost: float | None
-    """US dollars; None where the judge does not know its price."""
+    """US dollars; `None` if the judge has no known price."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What is judged, by whom, with which words, and where the records are kept."""
+    """The subject of judging: outputs, judge, prompts, and the folder of the records."""
 
     benchmark: Benchmark
     dataset: Dataset
     outputs: Mapping[str, Output]
-    """By item; a benchmark of critics has none."""
+    """Outputs by item; empty for a benchmark of critics."""
     folder: Path
     judge: str
     prompts: JudgePrompts
@@ -103,7 +103,7 @@ class Judged:
         return tuple(self.benchmark.keys(item, self.output(item)))
 
     def records(self) -> dict[str, dict[str, JudgeRecord]]:
-        """What is known of the outputs as they are now, by item and key."""
+        """Return the records of the current outputs, by item and key."""
         known = read_records(self.path)
         found: dict[str, dict[str, JudgeRecord]] = {}
         for item in self.dataset.items:
@@ -118,7 +118,7 @@ class Judged:
     def open_questions(
         self, records: Mapping[str, Mapping[str, JudgeRecord]], *, retry_failed: bool
     ) -> tuple[list[Item], int, int]:
-        """The items that have some, how many there are, and how many have their record already."""
+        """Return the items with open questions, the number of these, and the number of settled ones."""
         waiting, questions, already = [], 0, 0
         for item in self.dataset.items:
             settled = sum(
@@ -133,25 +133,25 @@ class Judged:
 
 
 def is_settled(record: JudgeRecord | None, *, retry_failed: bool) -> bool:
-    """Whether a question need not be asked: errors are never kept as answers."""
+    """Return whether a question is settled. An error is never an answer."""
     if record is None or record.status in ("api_error", "missing_output"):
         return False
     return record.status == "ok" or not retry_failed
 
 
 def estimate(judged: Judged, vlm: VisionLanguageModel, *, retry_failed: bool = False) -> Estimate:
-    """How many questions are open, and about what they cost."""
+    """Estimate the number of open questions and their cost."""
     waiting, questions, already = judged.open_questions(judged.records(), retry_failed=retry_failed)
     if judged.benchmark.tests == "systems":
         without = [item for item in waiting if judged.digest(item) == NO_OUTPUT]
-        questions -= sum(len(judged.keys(item)) for item in without)  # without an output there is no question
+        questions -= sum(len(judged.keys(item)) for item in without)  # no output, no question
     price = vlm.capabilities.typical_price
     return Estimate(questions, already, None if price is None else round(price * questions, 2))
 
 
 @dataclass(frozen=True)
 class MeteredVlm:
-    """A judge of which every try counts against the limits."""
+    """A judge whose every call counts against the limits."""
 
     vlm: VisionLanguageModel
     meter: runs.Meter
@@ -195,7 +195,7 @@ class JudgeSession:
         self.journal = runs.open_journal(judged.path.parent, judged.path.name)
 
     async def run(self, *, concurrency: int) -> AsyncGenerator[JudgeRecord]:
-        """Ask what is open; yields every record when it is on disk."""
+        """Ask the open questions; yield every record once it is on disk."""
         try:
             async with aclosing(self._work(iter(self.waiting), concurrency)) as records:
                 async for record in records:
@@ -205,7 +205,7 @@ class JudgeSession:
             self.journal.close()
 
     async def _work(self, ahead: Iterator[Item], concurrency: int) -> AsyncGenerator[JudgeRecord]:
-        """Several items at a time; the questions about one in their order, as some need earlier answers."""
+        """Judge items concurrently. Questions about one item run in order: some need earlier answers."""
         written: asyncio.Queue[JudgeRecord] = asyncio.Queue()
         running: set[asyncio.Task[None]] = set()
         failures, limit = 0, None
@@ -225,12 +225,12 @@ class JudgeSession:
                 for task in finished:
                     try:
                         task.result()
-                    except LimitReached as reached:  # what is under way may end; nothing new is begun
+                    except LimitReached as reached:  # finish running items, start no new ones
                         limit, ahead = reached, iter(())
-                if failures >= FAILURES_IN_A_ROW:
+                if failures >= MAX_CONSECUTIVE_FAILURES:
                     raise BackendError(
-                        f"{failures} questions in a row got no answer, the last with: {record.reason} "
-                        "(the same command asks them again)"
+                        f"{failures} questions in a row failed, the last with: {record.reason} "
+                        "(repeat the command to ask them again)"
                     )
             if limit is not None:
                 raise limit
@@ -262,7 +262,7 @@ class JudgeSession:
         )
         if judged.benchmark.tests == "systems" and base.output == NO_OUTPUT:
             output = judged.output(item)
-            return base.model_copy(update={"reason": output.reason if output else "there is no output"})
+            return base.model_copy(update={"reason": output.reason if output else "no output"})
         context = Context(judged.prompts, judged.folder, known)
         try:
             question = await self.disk.run(
@@ -270,12 +270,12 @@ class JudgeSession:
             )
         except MissingOutput as error:
             return base.model_copy(update={"reason": str(error)})
-        except Unparsed as error:  # it needs an earlier answer that has no value
+        except Unparsed as error:  # it depends on an earlier answer without a value
             return base.model_copy(update={"status": "unparsed", "reason": str(error)})
         return await self._answered(question, base)
 
     async def _answered(self, question: Question, base: JudgeRecord) -> JudgeRecord:
-        """Ask, and again where the reply cannot be read; where the judge is away, wait."""
+        """Ask; ask again if the reply is unreadable, and wait if the judge is unavailable."""
         tries, costs = 0, list[float]()
 
         async def take() -> runs.TryResult[JudgeRecord]:
@@ -286,7 +286,7 @@ class JudgeSession:
                     reply = await self.asked.complete(question.messages, question.sampling)
                 except BackendError as error:
                     if error.kind is Failure.DENIED:
-                        raise  # a key that opens nothing opens nothing for the next question either
+                        raise  # an invalid API key fails for every other question too
                     status: Status = "refused" if error.kind is Failure.REFUSED else "api_error"
                     failed = _filled(base, status, tries, costs, reason=str(error))
                     return runs.TryResult(
@@ -311,7 +311,7 @@ def _filled(
 
 
 def read_reply(reply: Reply, question: Question, record: JudgeRecord) -> JudgeRecord:
-    """The record of a reply: its value, or why there is none. A reply that was cut off is never read."""
+    """Return the record of a reply: its value, or why it has none. Truncated replies are not parsed."""
     update: dict[str, object] = {"reply": reply.text}
     if reply.finish_reason == "content_filter":
         update |= {"status": "refused", "reason": "the judge refused to answer"}

@@ -1,15 +1,15 @@
-"""Labels: what a rater says about an attempt, a pair of attempts or a whole run; one JSON object a line.
+"""Labels: a rater's statement about an attempt, a pair of attempts or a run; one JSON object per line.
 
 {"kind": "accept", "rater": "ann", "at": "2026-01-31T12:00:00Z", "run": "runs/frog", "step": 2, "attempt": 1,
  "other": null, "value": true, "blind": true, "critic": {"accepted": false, "confidence": 0.31},
  "prompt": "a green frog on a leaf", "picture": "images/ab12.png"}
 
-| kind       | is about                  | value                                                     |
-|------------|---------------------------|-----------------------------------------------------------|
-| accept     | an attempt                | true or false: the image shows what its step planned    |
-| better     | an attempt, and `other`   | "first", "second" or "same"                               |
-| score      | an attempt, a step, a run | a number from 0 to 10                                     |
-| wrong_step | a run                     | the number of its first wrong step, 0 where all are right |
+| kind       | subject                   | value                                                    |
+|------------|---------------------------|----------------------------------------------------------|
+| accept     | an attempt                | true or false: the image shows what its step planned     |
+| better     | an attempt, and `other`   | "first", "second" or "same"                              |
+| score      | an attempt, a step, a run | a number from 0 to 10                                    |
+| wrong_step | a run                     | the number of its first wrong step, 0 if all are right   |
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_LINE_BYTES = 1_000_000
 
 
 class Kind(StrEnum):
-    """What a label says."""
+    """The kind of a label."""
 
     ACCEPT = "accept"
     BETTER = "better"
@@ -38,7 +38,7 @@ class Kind(StrEnum):
 
 
 class Preferred(StrEnum):
-    """The better of two attempts: that of the label itself is the first."""
+    """The better of two attempts. The label's own subject is the first."""
 
     FIRST = "first"
     SECOND = "second"
@@ -54,22 +54,22 @@ class Subject(Value):
     attempt: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
-    def an_attempt_belongs_to_a_step(self) -> Subject:
+    def check_attempt_has_step(self) -> Subject:
         if self.attempt is not None and self.step is None:
-            raise ValueError("an attempt is named without its step")
+            raise ValueError("'attempt' needs a 'step'")
         return self
 
 
 class CriticVerdict(Value):
-    """The critic's verdict on the attempt, as its run has it."""
+    """The critic's verdict on the attempt in its run."""
 
     accepted: bool
     confidence: float | None = Field(default=None, ge=0, le=1)
-    """The probability that the image is right, where the critic gave one."""
+    """The probability that the image is right, if the critic gave one."""
 
 
 class Label(Subject):
-    """What one rater says."""
+    """One statement by one rater."""
 
     kind: Kind
     rater: str = Field(min_length=1)
@@ -78,22 +78,22 @@ class Label(Subject):
     """The second attempt of a pair."""
     value: bool | int | float | str
     blind: bool = False
-    """Whether the rater saw neither the critic's verdict nor which system drew the image."""
+    """Whether the rater saw neither the critic's verdict nor the system that drew the image."""
     critic: CriticVerdict | None = None
     prompt: Prose | None = None
-    """The planned prompt of the step."""
+    """The step's planned prompt."""
     picture: str | None = None
-    """SHA-256 of the image's file, or its path relative to the label file."""
+    """SHA-256 of the image file, or its path relative to the label file."""
 
     @model_validator(mode="after")
-    def the_value_fits_the_kind(self) -> Label:
+    def check_value(self) -> Label:
         if problem := _problem_with_value(self) or _problem_with_subject(self):
             raise ValueError(problem)
         return self
 
     @property
     def subject(self) -> Subject:
-        """What the label is about."""
+        """The subject of the label."""
         return Subject(run=self.run, step=self.step, attempt=self.attempt)
 
 
@@ -106,26 +106,26 @@ def _problem_with_value(label: Label) -> str | None:
     if label.kind is Kind.SCORE and not (is_number and 0 <= float(value) <= 10):
         return f"value of 'score' must be a number from 0 to 10, not {value!r:.60}"
     if label.kind is Kind.WRONG_STEP and not (type(value) is int and value >= 0):
-        return f"value of 'wrong_step' must be the number of a step, or 0 for none, not {value!r:.60}"
+        return f"value of 'wrong_step' must be a step number, or 0 for none, not {value!r:.60}"
     return None
 
 
 def _problem_with_subject(label: Label) -> str | None:
     if label.kind in (Kind.ACCEPT, Kind.BETTER) and label.attempt is None:
-        return f"{label.kind.value!r} is about an attempt: 'step' and 'attempt' must be given"
+        return f"{label.kind.value!r} needs an attempt: give 'step' and 'attempt'"
     if label.kind is Kind.WRONG_STEP and label.step is not None:
-        return "'wrong_step' is about a run: 'step' must be null, its 'value' names the step"
+        return "'wrong_step' labels a run: 'step' must be null, 'value' is the step"
     if label.kind is not Kind.BETTER:
-        return None if label.other is None else "only 'better' has an 'other'"
+        return None if label.other is None else "only 'better' may have 'other'"
     if label.other is None or label.other.attempt is None:
         return "'better' needs the second attempt under 'other', with its run, step and attempt"
     return "'better' compares an attempt with itself" if label.other == label.subject else None
 
 
 def read_labels(path: Path) -> list[Label]:
-    """The labels of a file; a line that is none is an error with its number.
+    """Read the labels of a file. Raises `InputError` with the number of a malformed line.
 
-    An unreadable last line without an end was cut off by a crash, and is ignored.
+    An unreadable last line without a newline was cut off by a crash and is ignored.
     """
     labels = []
     try:
@@ -136,7 +136,7 @@ def read_labels(path: Path) -> list[Label]:
                 labels.append(_read(line))
             except ValueError as error:
                 if line.endswith(b"\n") or len(line) > MAX_LINE_BYTES:
-                    raise InputError(f"{path}:{number} is no label ({error}): correct the line") from None
+                    raise InputError(f"{path}:{number} is not a label ({error}): correct the line") from None
     except OSError as error:
         raise InputError(f"cannot read the labels {path} ({files.why(error)})") from None
     return labels
@@ -158,10 +158,10 @@ def _read(line: bytes) -> Label:
 
 
 def label_lines(labels: Iterable[Label]) -> bytes:
-    """Labels as the lines of a file."""
+    """Encode labels as the lines of a file."""
     return b"".join(label.model_dump_json().encode() + b"\n" for label in labels)
 
 
 def of_kind(labels: Sequence[Label], kind: Kind) -> list[Label]:
-    """The labels of one kind."""
+    """Return the labels of one kind."""
     return [label for label in labels if label.kind is kind]

@@ -1,7 +1,7 @@
-"""What a number is: how it is made of the measures of all items, with its interval.
+"""Numbers, aggregated from the measures of all items, with their intervals.
 
-A measure is what one item contributes; a number is made of the measures of all items. Intervals are those of
-the bootstrap over items: all questions about an item stay together, because they err together.
+A measure is one item's contribution. Intervals come from a bootstrap over items: all questions about an item
+are resampled together, because their errors are correlated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """The measures of all items: a column each, with NaN where an item contributes nothing."""
+    """The measures of all items, one column each. NaN marks an item without a contribution."""
 
     def __init__(self, groups: Sequence[str], columns: Mapping[str, Sequence[float | None]]) -> None:
         import numpy as np
@@ -45,7 +45,7 @@ class Table:
         )
 
     def taking(self, rows: Places) -> Table:
-        """The same table with these rows, some perhaps several times."""
+        """Return a table of these rows, which may repeat."""
         chosen = Table.__new__(Table)
         chosen.names = self.names
         chosen.groups = self.groups[rows]
@@ -53,7 +53,7 @@ class Table:
         return chosen
 
     def mean(self, measure: str) -> float:
-        """Over all items that have the measure."""
+        """Return the mean over the items that have the measure."""
         import numpy as np
 
         column = self.columns[measure]
@@ -61,7 +61,7 @@ class Table:
         return float(column[there].mean()) if there.any() else float("nan")
 
     def group_means(self, measure: str) -> dict[str, float]:
-        """Over the items of each group; NaN for a group that has none with the measure."""
+        """Return the mean of each group; NaN for a group without the measure."""
         import numpy as np
 
         column = self.columns[measure]
@@ -78,29 +78,29 @@ Aggregate = Callable[[Table], float]
 
 @dataclass(frozen=True)
 class Number:
-    """A number to report, and how it is made of a table."""
+    """A reported number, and how it is aggregated from a table."""
 
     name: str
     aggregate: Aggregate
     scale: float = 1.0
-    """What the aggregate is multiplied by to be shown: 100 for a percentage."""
+    """Factor from the aggregate to the reported value: 100 for a percentage."""
     digits: int = 2
     measures: tuple[str, ...] = ()
-    """Those it is made of."""
+    """The measures it is aggregated from."""
     within: Aggregate | None = None
-    """What is shown of one group, where the aggregate itself needs them all."""
+    """The aggregate for a single group, if `aggregate` needs all groups."""
 
     @property
     def of_a_group(self) -> Number:
         return self if self.within is None else replace(self, aggregate=self.within)
 
     def shown(self, value: float) -> float | None:
-        """A value of the aggregate as it is reported; None for NaN."""
+        """Convert an aggregate to the reported value; `None` for NaN."""
         return None if value != value else round(value * self.scale, 6)
 
 
 def item_mean(name: str, measure: str, *, scale: float = 1.0, digits: int = 2) -> Number:
-    """The mean over items."""
+    """Define the mean over items."""
     return Number(name, lambda table: table.mean(measure), scale, digits, (measure,))
 
 
@@ -112,7 +112,7 @@ def group_mean(
     scale: float = 1.0,
     digits: int = 2,
 ) -> Number:
-    """The mean of the groups' means, plain or weighted; NaN where a weighted group is missing."""
+    """Define the mean of group means, plain or weighted; NaN if a weighted group is missing."""
 
     def aggregate(table: Table) -> float:
         means = table.group_means(measure)
@@ -125,7 +125,7 @@ def group_mean(
 
 
 def mean_of(name: str, *parts: Number, scale: float | None = None, digits: int | None = None) -> Number:
-    """The plain mean of other numbers, before they are scaled."""
+    """Define the plain mean of other numbers before scaling."""
     return Number(
         name,
         lambda table: sum(part.aggregate(table) for part in parts) / len(parts),
@@ -136,7 +136,7 @@ def mean_of(name: str, *parts: Number, scale: float | None = None, digits: int |
 
 
 def interval(table: Table, aggregate: Aggregate) -> tuple[float, float]:
-    """The 95 % interval of the bootstrap over items, drawn within their groups."""
+    """Return the 95 % bootstrap interval over items, resampled within groups."""
     if len(table) < 2:
         return float("nan"), float("nan")
     values = [aggregate(table.taking(rows)) for rows in resamples(table.groups)]
@@ -144,7 +144,7 @@ def interval(table: Table, aggregate: Aggregate) -> tuple[float, float]:
 
 
 class Gap(Value):
-    """One system less another, on the items both have."""
+    """The difference of two systems on their common items."""
 
     name: str
     value: float | None
@@ -155,16 +155,16 @@ class Gap(Value):
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval leaves out zero."""
+        """Whether the interval excludes zero."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
 def paired(
     number: Number, groups: Mapping[str, str], ours: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> Gap:
-    """The difference of a number between two systems, with the interval of resampling the same items in both.
+    """Return the difference of a number between two systems, with an interval from paired resampling.
 
-    `groups` has the group of every item; `ours` and `theirs` the measures by item.
+    `groups` maps items to groups; `ours` and `theirs` map items to measures.
     """
     shared = [identity for identity in groups if identity in ours and identity in theirs]
     if not shared:
@@ -172,7 +172,7 @@ def paired(
     names = list(ours[shared[0]])
     order = [groups[identity] for identity in shared]
     pairs = {name: [(ours[identity][name], theirs[identity][name]) for identity in shared] for name in names}
-    tables = [  # an item that one side has no value for is left out of both
+    tables = [  # an item without a value on one side is left out of both
         Table(order, {name: [None if None in pair else pair[side] for pair in pairs[name]] for name in names})
         for side in (0, 1)
     ]

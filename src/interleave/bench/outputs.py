@@ -1,4 +1,4 @@
-"""What a system answered to the items of a benchmark: `outputs/NAME.jsonl`, one line an item."""
+"""A system's outputs on the items of a benchmark: `outputs/NAME.jsonl`, one line per item."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MAX_LINE_BYTES = 16_000_000
 
 
 class OutputPart(Value):
-    """A piece of text, or an image by its path below the benchmark's folder."""
+    """A text, or an image by its path below the benchmark's folder."""
 
     text: str | None = None
     image: str | None = None
     digest: str = ""
-    """Of the image's file, where its name says nothing of what it shows."""
+    """Digest of the image file, if its name is not one."""
 
 
 class Output(Value):
@@ -38,7 +38,7 @@ class Output(Value):
     reason: str = ""
     parts: tuple[OutputPart, ...] = ()
     run: str = ""
-    """The run folder it comes from, where it was made here."""
+    """The run folder, if the output was made here."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ class Output(Value):
 
     @cached_property
     def digest(self) -> str:
-        """Names what is judged: texts as they are, images by digests, which in runs are their names."""
+        """Digest of the judged content: texts verbatim, images by digest (in runs, their names)."""
         shown = [
             part.text if part.image is None else ["image", part.digest or Path(part.image).name]
             for part in self.parts
@@ -62,7 +62,7 @@ class Output(Value):
 
 
 def output_of(item: str, record: RunRecord, run: str) -> Output:
-    """The document of a run: the text and the shown image of every step."""
+    """Convert a run's document: the text and the shown image of every step."""
     parts: list[OutputPart] = []
     for step in record.steps:
         if step.plan.text:
@@ -74,7 +74,7 @@ def output_of(item: str, record: RunRecord, run: str) -> Output:
 
 
 def with_digests(output: Output, base: Path) -> Output:
-    """The output of another program, whose images may change under the same name."""
+    """Add image digests to another program's output, whose images may change under the same name."""
     parts = tuple(
         part if part.image is None else part.model_copy(update={"digest": digest_of([base / part.image])})
         for part in output.parts
@@ -89,7 +89,7 @@ def write_outputs(path: Path, outputs: Iterable[Output]) -> None:
 
 
 def read_outputs(path: Path) -> dict[str, Output]:
-    """The outputs by item; raises `InputError` with the line that is none."""
+    """Read the outputs by item. Raises `InputError` naming the malformed line."""
     found: dict[str, Output] = {}
     try:
         for number, _, line in files.read_lines(
@@ -98,8 +98,8 @@ def read_outputs(path: Path) -> dict[str, Output]:
             try:
                 output = Output.model_validate_json(line)
             except ValidationError as error:
-                raise InputError(f"{path}:{number}: no output ({error.errors()[0]['msg']})") from None
+                raise InputError(f"{path}:{number} is not an output ({error.errors()[0]['msg']})") from None
             found[output.item] = output
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
+        raise InputError(f"cannot read {path} ({files.why(error)})") from None
     return found

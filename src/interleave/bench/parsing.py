@@ -1,4 +1,4 @@
-"""Reading a judge's replies. What is not there is not invented: every function raises `Unparsed` instead."""
+"""Parsing a judge's replies. Nothing is guessed: every function raises `Unparsed` if the value is missing."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FALSE = {"false", "no", "n", "0", "not sure", "unsure", "unknown"}
 
 
 def without_thoughts(reply: str) -> str:
-    """The reply after its `</think>`, where it has one."""
+    """Return the reply after its `</think>`, if any."""
     return _THINK.sub("", _bounded(reply), count=1)
 
 
 def json_object(reply: str) -> dict[str, Any]:
-    """The one object of a reply: in a fence, alone, or between the first and the last brace."""
+    """Return the reply's only JSON object: in a fence, alone, or between the first and the last brace."""
     reply = _bounded(reply)
     candidates = [match[1] for match in _FENCE.finditer(reply)]
     first, last = reply.find("{"), reply.rfind("}")
@@ -34,7 +34,7 @@ def json_object(reply: str) -> dict[str, Any]:
         found = _loaded(text)
         if isinstance(found, dict):
             return found
-    raise Unparsed("the reply holds no JSON object that can be read")
+    raise Unparsed("no readable JSON object in the reply")
 
 
 def _loaded(text: str) -> Any:
@@ -51,7 +51,7 @@ def _refuse(name: str) -> Any:
 
 
 def score_after(label: str) -> re.Pattern[str]:
-    """Finds numbers after a label, with markdown and a colon between them, for `labelled`."""
+    """Compile a pattern for `labelled`: a number after a label, with markdown and a colon between them."""
     return re.compile(
         rf"\b(?:{label})\b[\s*_`:：=]{{0,20}}+({_DIGITS}(?:\.{_DIGITS})?+)(?:\s?/\s?({_DIGITS}))?+({_RANGE})?",
         re.IGNORECASE,
@@ -59,12 +59,12 @@ def score_after(label: str) -> re.Pattern[str]:
 
 
 def labelled(reply: str, pattern: re.Pattern[str], *, low: int, high: int) -> int:
-    """The whole number after a label, the same wherever the label stands; a range such as 1-5 is none."""
+    """Return the integer after a label. All occurrences must agree; a range such as 1-5 is rejected."""
     found = set()
     for match in pattern.finditer(_bounded(reply)):
         number, most, more = match.groups()
         if more is not None or (most is not None and int(most) != high):
-            raise Unparsed(f"{match[0][:60]!r} is not one number")
+            raise Unparsed(f"{match[0][:60]!r} is not a single number")
         found.add(int(number_of(number, low=low, high=high, whole=True)))
     if len(found) != 1:
         raise Unparsed("the reply has no score" if not found else f"the reply has the scores {sorted(found)}")
@@ -72,23 +72,23 @@ def labelled(reply: str, pattern: re.Pattern[str], *, low: int, high: int) -> in
 
 
 def number_of(value: Any, *, low: float, high: float, whole: bool = False) -> float:
-    """A number within its bounds; texts of digits are read, truth values are not."""
+    """Return a number within its bounds. Numeric strings are accepted, booleans are not."""
     if isinstance(value, str):
         try:
             value = float(value.strip())
         except ValueError:
-            raise Unparsed(f"{value[:40]!r} is no number") from None
+            raise Unparsed(f"{value[:40]!r} is not a number") from None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise Unparsed(f"{value!r:.40} is no number")
+        raise Unparsed(f"{value!r:.40} is not a number")
     if not low <= value <= high:
-        raise Unparsed(f"{value:g} is not from {low:g} to {high:g}")
+        raise Unparsed(f"{value:g} is not between {low:g} and {high:g}")
     if whole and value != int(value):
         raise Unparsed(f"{value:g} is not a whole number")
     return float(value)
 
 
 def truth_of(value: Any) -> bool:
-    """Whether a criterion is met; doubt is no."""
+    """Return whether a criterion is met. Uncertainty counts as no."""
     if isinstance(value, bool):
         return value
     said = str(value).strip().lower()
@@ -96,7 +96,7 @@ def truth_of(value: Any) -> bool:
         return True
     if said in FALSE:
         return False
-    raise Unparsed(f"{said[:40]!r} says neither yes nor no")
+    raise Unparsed(f"{said[:40]!r} is neither yes nor no")
 
 
 def field_of(found: dict[str, Any], name: str) -> Any:

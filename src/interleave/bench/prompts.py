@@ -1,8 +1,8 @@
-"""The words a judge is asked with: ours (labelled "reworded"), or those of a checkout of the benchmark.
+"""A judge's prompts: ours (labelled "reworded"), or those of a checkout of the benchmark.
 
-Ours lie in `judge_prompts/NAME.toml` beside the module of the benchmark, in this package or in another: one
-template a key, with `{gaps}`. A checkout is parsed, never executed: we take string constants of its Python
-files by name, texts of its JSON files by key, or whole text files.
+Ours are in `judge_prompts/NAME.toml` next to the benchmark's module, in this package or another: one template
+per key, with `{gaps}`. A checkout is parsed, never executed: string constants of its Python files are taken
+by name, texts of its JSON files by key, and text files whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from interleave import ConfigurationError, InputError, Text
 from interleave.plugin import Part, files
 
 OURS = (Path(__file__).parent / "benchmarks",)
-"""The folders of the benchmarks in this package."""
+"""The folder of this package's benchmarks."""
 REWORDED = "reworded"
 OFFICIAL = "official"
 IMPORTED = "imported"
@@ -34,12 +34,12 @@ class JudgePrompts:
     """Templates by name."""
 
     label: str
-    """`reworded`, `official`, or `imported` where others have asked."""
+    """`reworded`, `official`, or `imported` for judgements made elsewhere."""
     templates: Mapping[str, str]
 
     @cached_property
     def digest(self) -> str:
-        """Eight digits that change with any letter of any template."""
+        """Eight hex digits that identify the templates."""
         written = json.dumps([self.label == OFFICIAL, sorted(self.templates.items())])
         return hashlib.sha256(written.encode()).hexdigest()[:8]
 
@@ -48,15 +48,15 @@ class JudgePrompts:
         return f"{self.label}-{self.digest}"
 
     def fill(self, name: str, **gaps: object) -> str:
-        """A template with its gaps filled; other braces, as of JSON, stay as they are."""
+        """Fill the gaps of a template. Other braces, such as those of JSON, stay."""
         if name not in self.templates:
-            known = ", ".join(sorted(self.templates)) or "none at all"
-            raise ConfigurationError(f"the judge's prompts have no template {name!r}: there is {known}")
+            known = ", ".join(sorted(self.templates)) or "none"
+            raise ConfigurationError(f"no judge prompt {name!r}: the templates are {known}")
         return _GAP.sub(lambda gap: str(gaps.get(gap[1], gap[0])), self.templates[name])
 
 
 def on_lines(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The parts of a question, texts that follow each other on lines of their own."""
+    """Return the parts of a question with adjacent texts joined by newlines."""
     lined: list[Part] = []
     for part in parts:
         last = lined[-1] if lined else None
@@ -68,44 +68,44 @@ def on_lines(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def reworded_prompts(benchmark: str, folders: Sequence[Path] = OURS) -> JudgePrompts:
-    """The words that come with a benchmark, from the first folder that has them."""
+    """Return the prompts that ship with a benchmark, from the first folder that has them."""
     path = file_of(benchmark, "judge_prompts", folders)
     if path is None:
         raise ConfigurationError(
-            f"the benchmark {benchmark!r} has no prompts for its judge: "
+            f"the benchmark {benchmark!r} has no judge prompts: "
             f"write them into {folders[0] / 'judge_prompts' / benchmark}.toml"
         )
     try:
         templates = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{path} cannot be read ({files.why(error)})") from None
+        raise ConfigurationError(f"cannot read {path} ({files.why(error)})") from None
     if other := [key for key, text in templates.items() if not isinstance(text, str)]:
-        raise ConfigurationError(f"{path}: {other[0]!r} is no text; every key is one template of the judge")
+        raise ConfigurationError(f"{path}: {other[0]!r} is not a string; every key must be a template")
     return JudgePrompts(REWORDED, templates)
 
 
 def file_of(benchmark: str, kind: str, folders: Sequence[Path]) -> Path | None:
-    """`KIND/NAME.toml` in the first of these folders that has it."""
+    """Return `KIND/NAME.toml` in the first of these folders that has it."""
     paths = (folder / kind / f"{benchmark}.toml" for folder in folders)
     return next((path for path in paths if path.is_file()), None)
 
 
 @dataclass(frozen=True)
 class Constant:
-    """Where a template is in a checkout: by name in a Python file, by key in a JSON file, or a whole file."""
+    """The location of a template in a checkout: a name in a Python file, a JSON key, or a whole file."""
 
     file: str
     name: str | None = None
     gaps: Mapping[str, str] | None = None
-    """Upstream's names of gaps, and ours."""
+    """Upstream's gap names, mapped to ours."""
     text: int | None = None
-    """Which "text" of the messages in the function of that name, from 0, where nothing is assigned."""
+    """The index of a "text" in the messages of the function of that name, if no constant is assigned."""
     formatted: bool = False
-    """Whether upstream fills it with `str.format`, which turns two braces into one."""
+    """Whether upstream fills it with `str.format`, where two braces stand for one."""
 
 
 def official_prompts(checkout: Path, places: Mapping[str, Constant]) -> JudgePrompts:
-    """The words of a user's own checkout; raises `InputError` naming what is not where it should be."""
+    """Read the prompts of a user's checkout. Raises `InputError` naming what is missing."""
     found = {}
     for key, place in places.items():
         text = _constant(checkout, place)
@@ -123,7 +123,7 @@ def _constant(checkout: Path, place: Constant) -> str:
         source = files.read_bytes(path, most_bytes=MAX_SOURCE_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"{path} cannot be read ({files.why(error)}): give a checkout of the benchmark"
+            f"cannot read {path} ({files.why(error)}): give a checkout of the benchmark"
         ) from None
     if place.name is None:
         return source
@@ -132,12 +132,12 @@ def _constant(checkout: Path, place: Constant) -> str:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise InputError(f"{path} is no Python file ({error})") from None
+        raise InputError(f"{path} is not a Python file ({error})") from None
     if place.text is not None:
         texts = _message_texts(tree, place.name)
         if place.text < len(texts):
             return texts[place.text]
-        raise InputError(f"{path}: {place.name} has no such text: it is another version of the benchmark")
+        raise InputError(f"{path}: {place.name} has no such text: use another version of the checkout")
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == place.name:
             for each in node.body:
@@ -151,11 +151,11 @@ def _constant(checkout: Path, place: Constant) -> str:
             text = _string(node.value)
             if text is not None:
                 return text
-    raise InputError(f"{path} assigns no text to {place.name}: it is another version of the benchmark")
+    raise InputError(f"{path} assigns no string to {place.name}: use another version of the checkout")
 
 
 def _message_texts(tree: ast.Module, function: str) -> list[str]:
-    """The values of "text" in the dictionaries of a function, as they stand in the file."""
+    """Return the values of "text" in a function's dictionaries, in file order."""
     found = [
         (value.lineno, text)
         for definition in ast.walk(tree)
@@ -174,12 +174,12 @@ def _json_text(source: str, path: Path, name: str) -> str:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON ({error})") from None
     if not isinstance(found, dict) or not isinstance(found.get(name), str):
-        raise InputError(f"{path} has no text {name!r}: it is another version of the benchmark")
+        raise InputError(f"{path} has no string {name!r}: use another version of the checkout")
     return str(found[name])
 
 
 def _string(node: ast.expr) -> str | None:
-    """A constant string, the same through .strip(), or an f-string with its gaps by their source."""
+    """Return a constant string, also through .strip(), or an f-string with its gaps named by their source."""
     match node:
         case ast.Constant(value=str(text)):
             return text

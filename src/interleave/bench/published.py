@@ -1,4 +1,4 @@
-"""Numbers that others have published, to stand beside ours, with where they stand and how they were made."""
+"""Published numbers of other systems, with their sources and conditions, to compare with ours."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class PublishedRow(Value):
 
     system: str
     numbers: dict[str, float]
-    """By the names that our numbers have."""
+    """Values by the names of our numbers."""
     groups: dict[str, float] = Field(default_factory=dict)
-    """The headline of each group, where it is published."""
+    """The headline of each group, if published."""
     source: str
-    """Where it stands."""
+    """The publication."""
     judge: str = ""
-    """The benchmark's own judge where nothing is said."""
+    """The judge; the benchmark's own if empty."""
     note: str = ""
-    """What a reader must know: another rule, a slip."""
+    """A caveat for readers: another rule, an error in the source."""
 
 
 class PublishedFile(Value):
@@ -38,25 +38,25 @@ class PublishedFile(Value):
 
 
 def published_rows(benchmark: str, folders: Sequence[Path] = OURS) -> tuple[PublishedRow, ...]:
-    """The rows of a benchmark, from the first folder that has them; none where nothing is stored."""
+    """Return the rows of a benchmark from the first folder that has them; empty if none is stored."""
     path = file_of(benchmark, "published", folders)
     if path is None:
         return ()
     try:
         return PublishedFile.model_validate(tomllib.loads(path.read_text("utf-8"))).rows
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read ({files.why(error)})") from None
+        raise ConfigurationError(f"cannot read {path} ({files.why(error)})") from None
     except ValidationError as error:
         raise ConfigurationError(f"{path}: {first_problem(error)}") from None
 
 
 def measured_name(benchmark: Benchmark, scored: Scored) -> str:
-    """What was measured: a system, or the judge itself where critics are tested."""
+    """Return the name of what was measured: a system, or the judge itself for benchmarks of critics."""
     return judge_name(scored.judge) if benchmark.tests == "critics" else scored.description.system
 
 
 def differs_in(benchmark: Benchmark, scored: Scored, row: PublishedRow) -> tuple[str, ...]:
-    """In what a published row was made otherwise than ours: `judge`, `prompts`, `items`."""
+    """Return the conditions in which a published row differs from ours: `judge`, `prompts`, `items`."""
     found = []
     if benchmark.tests == "systems" and judge_name(scored.judge) != (row.judge or benchmark.judge.name):
         found.append("judge")
@@ -68,25 +68,25 @@ def differs_in(benchmark: Benchmark, scored: Scored, row: PublishedRow) -> tuple
 
 
 def is_sample(scored: Scored) -> bool:
-    """Whether only some items of the data were taken."""
+    """Return whether only some items of the data were used."""
     return "+first" in scored.description.revision
 
 
 def differences_from_published(benchmark: Benchmark, scored: Scored) -> list[str]:
-    """Why our numbers must not be read beside the published ones, where they must not."""
+    """Return the reasons not to compare our numbers with the published ones."""
     found = []
     if benchmark.tests == "systems" and judge_name(scored.judge) != benchmark.judge.name:
         found.append(
-            f"published numbers were judged by {benchmark.judge.name}, these by {judge_name(scored.judge)}: "
-            "they cannot be compared"
+            f"not comparable: published numbers were judged by {benchmark.judge.name}, "
+            f"these by {judge_name(scored.judge)}"
         )
     if scored.prompts.startswith(REWORDED):
-        found.append("the judge was asked in our words, not the benchmark's: small differences mean nothing")
+        found.append("the judge used our prompts, not the benchmark's: small differences mean nothing")
     if is_sample(scored):
-        found.append(f"only {scored.outcome.items:,} items were taken; published numbers are of all")
+        found.append(f"only {scored.outcome.items:,} items were used; published numbers use all")
     if scored.outcome.coverage < 1 and scored.outcome.missing != "official":
         found.append(
-            f"{1 - scored.outcome.coverage:.1%} of the items lack an answer of the judge, which counts as "
-            f"{scored.outcome.missing!r} and not as upstream's script counts it"
+            f"{1 - scored.outcome.coverage:.1%} of the items lack an answer of the judge, counted as "
+            f"{scored.outcome.missing!r} and not as in upstream's script"
         )
     return found

@@ -1,4 +1,4 @@
-"""How far the raters of labels agree: Krippendorff's alpha with its interval."""
+"""Agreement of raters: Krippendorff's alpha with its interval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ METRICS: Mapping[Kind, Metric] = {
 
 
 class Agreement(Value):
-    """Alpha with its 95 % bootstrap interval over units; None where it is not defined."""
+    """Alpha with its 95 % bootstrap interval over units; `None` if undefined."""
 
     alpha: float | None
     low: float | None
@@ -29,7 +29,7 @@ class Agreement(Value):
 
 
 def label_agreement(labels: Iterable[Label], kind: Kind) -> Agreement:
-    """How far the raters of these labels agree; of several labels of a rater the last counts."""
+    """Return the raters' agreement on these labels. Each rater's last label of a subject counts."""
     ratings: dict[Hashable, dict[str, Hashable]] = {}
     for label in labels:
         if label.kind is kind:
@@ -46,7 +46,7 @@ def label_agreement(labels: Iterable[Label], kind: Kind) -> Agreement:
 
 
 def _unit_and_value(label: Label) -> tuple[Hashable, Hashable]:
-    """What was rated, and the rating; a pair is the same unit whichever of the two came first."""
+    """Return the rated unit and the rating. A pair is the same unit in either order."""
     if label.other is None:
         return label.subject, label.value
     pair = sorted((label.subject, label.other), key=Subject.model_dump_json)

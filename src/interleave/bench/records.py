@@ -1,4 +1,4 @@
-"""The judge's records on disk: append-only, one file for each judge and wording, the last word counts."""
+"""The judge's records on disk: append-only, one file per judge and prompts; the last record counts."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ MAX_FILE_BYTES = 4_000_000_000
 MAX_LINE_BYTES = 4_000_000
 
 Known = dict[tuple[str, str, str], JudgeRecord]
-"""By item, digest of the output, and key."""
+"""Records by item, digest of the output, and key."""
 
 
 def record_file(judge: str, prompts: str) -> str:
-    """The name of the file of a judge and its prompts."""
+    """Return the file name for a judge and its prompts."""
     return f"{slug(judge, 60)}-{prompts}.jsonl"
 
 
 def read_records(path: Path) -> Known:
-    """The last record of every question."""
+    """Return the last record of every question."""
     return {(record.item, record.output, record.key): record for record in _records(path)}
 
 
 def spent(path: Path) -> tuple[int, float]:
-    """Calls and US dollars of all records of a file, also of those that were asked again."""
+    """Return calls and US dollars of all records in a file, including repeated questions."""
     calls, cost = 0, 0.0
     for record in _records(path):
         calls += record.tries
@@ -39,7 +39,7 @@ def spent(path: Path) -> tuple[int, float]:
 
 
 def _records(path: Path) -> Iterator[JudgeRecord]:
-    """All records of a file; a line that is cut off or foreign counts for nothing."""
+    """Yield all records of a file, skipping truncated and foreign lines."""
     if not path.exists():
         return
     for _, _, line in files.read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES):

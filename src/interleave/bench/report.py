@@ -31,7 +31,7 @@ from interleave.plugin import render, write_atomic
 
 @dataclass(frozen=True)
 class NumberRow:
-    """A number of ours, with its interval as a bar."""
+    """One of our numbers, with its interval as a bar."""
 
     name: str
     id: str
@@ -40,12 +40,12 @@ class NumberRow:
     items: int
     coverage: float
     bar: tuple[float, float, float] | None = None
-    """Where value, low and high are on the bar, in percent of it."""
+    """Value, low and high on the bar, in percent of its length."""
 
 
 @dataclass(frozen=True)
 class PublishedView:
-    """A published row, cell by cell."""
+    """A published row."""
 
     system: str
     cells: tuple[str, ...]
@@ -57,15 +57,15 @@ class PublishedView:
 
 @dataclass(frozen=True)
 class Entry:
-    """An item of the page."""
+    """One item on the page."""
 
     item: ItemView
     answer: AnswerView
     score: float | None
     below: bool
-    """Whether it has less than full marks."""
+    """Whether the item scores below full marks."""
     group: str
-    """The class that the filter of its group names."""
+    """The CSS class of its group's filter."""
 
     @property
     def classes(self) -> str:
@@ -75,24 +75,24 @@ class Entry:
 
 @dataclass(frozen=True)
 class Filter:
-    """A choice of the filter: what it shows, and how many that are."""
+    """A choice of a filter, with the number of items it shows."""
 
     id: str
     label: str
     keeps: str
-    """The class of what stays; all stay where it is empty."""
+    """The CSS class of the items it shows; empty for all."""
     count: int
 
 
 def write_report(workspace: Workspace, scored: Scored, judged: Judged) -> Path:
-    """Write the page into the benchmark's folder."""
+    """Write the page into the benchmark's folder; return its path."""
     path = workspace.folder / f"report-{score_name(scored)}.html"
     write_atomic(path, render_report(workspace, scored, judged).encode())
     return path
 
 
 def render_report(workspace: Workspace, scored: Scored, judged: Judged) -> str:
-    """The page as HTML: no script, nothing loaded but images beside it."""
+    """Render the page as HTML. It has no script and loads only images next to it."""
     entries = entries_of(workspace, scored, judged)
     outcome, benchmark = scored.outcome, workspace.benchmark
     pages = Pages(benchmark, workspace.folder)
@@ -106,10 +106,10 @@ def render_report(workspace: Workspace, scored: Scored, judged: Judged) -> str:
         ("data", scored.description.data),
         ("revision", scored.description.revision),
         ("licence of the data", benchmark.licence),
-        ("without an answer counts as", outcome.missing),
+        ("missing answers count as", outcome.missing),
         ("coverage", f"{outcome.coverage:.1%} of {outcome.items:,} items"),
         ("questions", ", ".join(f"{number:,} {status}" for status, number in outcome.statuses.items())),
-        *([("the judge cost", f"{cost:,.2f} US dollars")] if cost else []),
+        *([("judge cost", f"{cost:,.2f} US dollars")] if cost else []),
     ]
     columns, rows = published_views(benchmark, scored)
     group_numbers = [numbers[0] for numbers in outcome.by_group.values()]
@@ -139,7 +139,7 @@ def render_report(workspace: Workspace, scored: Scored, judged: Judged) -> str:
 
 
 def entries_of(workspace: Workspace, scored: Scored, judged: Judged) -> list[Entry]:
-    """The items, those without a value first, then by their score from the lowest."""
+    """Return the items: those without a value first, then by ascending score."""
     benchmark, records = workspace.benchmark, judged.records()
     pages = Pages(benchmark, workspace.folder)
     measures, numbers = scored.outcome.measures, benchmark.numbers()
@@ -171,7 +171,7 @@ def entries_of(workspace: Workspace, scored: Scored, judged: Judged) -> list[Ent
 
 
 def group_classes(groups: Iterable[str]) -> dict[str, str]:
-    """A class name for every group, whatever its own name holds."""
+    """Return a CSS class for every group."""
     return {name: f"group-{number}" for number, name in enumerate(dict.fromkeys(groups), start=1)}
 
 
@@ -190,7 +190,7 @@ def show_filters(entries: Sequence[Entry]) -> list[Filter]:
 
 
 def group_filters(shown: Sequence[tuple[str, str]], groups: Sequence[str]) -> list[Filter]:
-    """One for every group, where there are several; `shown` has the group and the class of every item."""
+    """Return a filter per group if there are several; `shown` has the group and CSS class of every item."""
     if len(groups) < 2:
         return []
     classes, counts = dict(shown), Counter(group for group, _ in shown)
@@ -200,9 +200,9 @@ def group_filters(shown: Sequence[tuple[str, str]], groups: Sequence[str]) -> li
     ]
 
 
-def number_row(number: Measured, beside: Sequence[Measured] = ()) -> NumberRow:
-    """A number; beside others that it is compared with, it has a bar."""
-    ends = [end for each in beside for end in (each.value, each.high) if end is not None]
+def number_row(number: Measured, peers: Sequence[Measured] = ()) -> NumberRow:
+    """Format a number, with a bar scaled to the numbers of `peers`."""
+    ends = [end for each in peers for end in (each.value, each.high) if end is not None]
     top = max(ends, default=0.0)
     bar = None
     if number.value is not None and top > 0:
@@ -227,7 +227,7 @@ def _share(value: float, top: float) -> float:
 def published_views(
     benchmark: Benchmark, scored: Scored, *, with_groups: bool = True
 ) -> tuple[list[str], list[PublishedView]]:
-    """The columns that are published, and the rows: ours, and then the others."""
+    """Return the published columns, and the rows: ours first."""
     outcome, rows = scored.outcome, published_rows(benchmark.name, benchmark.package_folders)
     names = [number.name for number in outcome.numbers if any(number.name in row.numbers for row in rows)]
     headlines = outcome.by_group if with_groups else {}

@@ -1,4 +1,4 @@
-"""Answering the items of a benchmark with a system, through the durable batch runner."""
+"""Running a system on the items of a benchmark, through the durable batch runner."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ if TYPE_CHECKING:
     from interleave.plugin import batches
 
 SYSTEMS = {
-    "base": "the generator alone: one image from the request itself, no text",
-    "plan": "planner and generator, one attempt a step",
+    "base": "the generator alone: one image from the request, no text",
+    "plan": "planner and generator, one attempt per step",
     "full": "planner, generator and critic",
 }
 FEWER_ATTEMPTS = (3, 1)
-"""A full run also tells how it would have gone with so many attempts."""
+"""Lower attempt limits that a full run is also measured with."""
 LOCK_NAME = "outputs.lock"
 
 
 @dataclass(frozen=True)
 class System:
-    """What answers the items."""
+    """The system that answers the items."""
 
     name: str = "full"
     options: Mapping[str, Any] = field(default_factory=dict)
-    """As `interleave.generate` takes them: profile, planner, critic, generator, seed, …"""
+    """Options of `interleave.generate`: profile, planner, critic, generator, seed, …"""
 
     def __post_init__(self) -> None:
         if self.name not in SYSTEMS:
-            raise ConfigurationError(f"no system named {self.name!r}: choose one of {', '.join(SYSTEMS)}")
+            raise ConfigurationError(f"no system {self.name!r}: choose one of {', '.join(SYSTEMS)}")
 
     @property
     def choices(self) -> dict[str, Any]:
-        """What was chosen, less what the system leaves out."""
+        """The options, without what the system leaves out."""
         chosen = {key: value for key, value in self.options.items() if value is not None}
         if self.name == "full":
             return chosen
@@ -63,7 +63,7 @@ class System:
         return chosen if self.name == "plan" else {**chosen, "planner": "none"}
 
     def config(self, attempts: int | None = None) -> RunConfig:
-        """The configuration of its runs, with at most so many attempts a step."""
+        """Return the configuration of its runs, with at most `attempts` attempts per step."""
         config, _ = resolve(split_choices(self.choices)[0])
         return config if attempts is None else config.model_copy(update={"max_attempts": attempts})
 
@@ -79,7 +79,7 @@ class System:
         models: Models | None = None,
         watcher: batches.Watcher | None = None,
     ) -> batches.Worker:
-        """Carries out requests in this process."""
+        """Return a worker that runs requests in this process."""
         config = self.config(attempts)
         limits = split_choices(self.choices)[1]
         loaded = {config.generator.identity: models or self.models()}
@@ -88,7 +88,7 @@ class System:
 
 @dataclass(frozen=True)
 class RemoteRun:
-    """What a worker on another machine needs to answer items."""
+    """Everything a worker on another machine needs to answer items."""
 
     benchmark: str
     data: Path
@@ -103,7 +103,7 @@ class RemoteRun:
 
 
 def batch_items(items: Sequence[Item]) -> Iterator[batches.Item]:
-    """The items as a batch takes them, each read when its turn comes."""
+    """Yield the items as batch items, each read when its turn comes."""
     for item in items:
         yield batches.Item(item.id, _digest(item), partial(_request, item))
 
@@ -113,7 +113,7 @@ def _request(item: Item) -> Request:
 
 
 def _digest(item: Item) -> str:
-    """Names what is asked: texts as they are, images by the names and sizes of their files, unread."""
+    """Return a digest of the request: texts verbatim, images by file name and size, without reading them."""
     asked = [
         part
         if isinstance(part, str)
@@ -130,7 +130,7 @@ def _digest(item: Item) -> str:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Ray workers, and where they read the items from."""
+    """Ray workers, and the data they read items from."""
 
     benchmark: str
     data: Path
@@ -147,10 +147,10 @@ async def run_system(
     cluster: Cluster | None = None,
     watcher: batches.Watcher | None = None,
 ) -> dict[int, dict[str, Output]]:
-    """Answer what has not been answered yet, or this shard of it; then gather what all shards have.
+    """Answer the open items, or this shard of them; then gather the outputs of all shards.
 
-    With fewer attempts only those items are run again that needed more. Returns the outputs by the most
-    attempts allowed and by item; they are also in `outputs/attempts-N.jsonl`.
+    Lower attempt limits rerun only items that needed more attempts. Returns the outputs by attempt limit and
+    item, which are also written to `outputs/attempts-N.jsonl`.
     """
     most = system.config().max_attempts
     own = [item for item in items if shard.has(item.id)]
@@ -177,7 +177,7 @@ async def run_system(
         whole = _answers(folder, most, own)
         if other := [item for item in own if not _is_same_with(whole.get(item.id), attempts)]:
             await run(attempts, other)
-    with folder_lock(folder, LOCK_NAME):  # the shard that gathers last has seen what all others have
+    with folder_lock(folder, LOCK_NAME):  # the last shard to gather sees the outputs of all
         return gather_outputs(items, system, folder)
 
 
@@ -190,7 +190,7 @@ def _executor(
     cluster: Cluster | None,
     watcher: batches.Watcher,
 ) -> Iterator[batches.Executor]:
-    """This process, or workers on a cluster."""
+    """Yield an executor in this process, or one with workers on a cluster."""
     if cluster is None:
         yield system.worker(folder, attempts, models, watcher)
         return
@@ -202,12 +202,12 @@ def _executor(
 
 
 def fewer_attempts(system: System, most: int) -> tuple[int, ...]:
-    """The limits that a run is also measured with."""
+    """Return the lower attempt limits that a run is also measured with."""
     return tuple(each for each in FEWER_ATTEMPTS if each < most) if system.name == "full" else ()
 
 
 def gather_outputs(items: Sequence[Item], system: System, folder: Path) -> dict[int, dict[str, Output]]:
-    """The outputs of all runs that have ended, by attempts and item; writes them down."""
+    """Write the outputs of all ended runs, and return them by attempt limit and item."""
     most = system.config().max_attempts
     whole = _answers(folder, most, items)
     passes = {most: {item: output for item, (output, _) in whole.items()}}
@@ -232,7 +232,7 @@ Answer = tuple[Output, RunRecord | None]
 
 
 def _answers(folder: Path, attempts: int, items: Sequence[Item]) -> dict[str, Answer]:
-    """What has ended of these items, whichever shard ran it."""
+    """Return the ended runs of these items, from any shard."""
     wanted = {item.id for item in items}
     target = runs_folder(folder, attempts)
     return {
@@ -246,14 +246,14 @@ def _answer(ended: Ended, folder: Path, name: str) -> Answer:
     run = f"{name}/{ended.folder}"
     try:
         record = read_record(folder / run)
-    except RunError:  # it was refused before it had a folder
+    except RunError:  # the request was refused before it had a folder
         return Output(item=ended.id, status="failed", reason=ended.reason), None
     output = output_of(ended.id, record, run)
     return output.model_copy(update={"reason": ended.reason or output.reason}), record
 
 
 def _is_same_with(answer: Answer | None, attempts: int) -> bool:
-    """Whether this answer came about without ever needing more attempts: then they cannot be missed."""
+    """Return whether this answer never needed more attempts, and so equals that of the lower limit."""
     record = answer[1] if answer is not None else None
     return (
         record is not None

@@ -1,4 +1,4 @@
-"""From the judge's records to an outcome. Pure functions: the same records, the same numbers."""
+"""From the judge's records to an outcome. Pure functions: equal records give equal numbers."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from interleave.plugin import Value
 
 Missing = Literal["zero", "drop", "official"]
 Records = Mapping[str, Mapping[str, JudgeRecord]]
-"""By item and key."""
+"""Records by item and key."""
 
 
 class Measured(Value):
-    """A number, how sure it is, and what it was made of."""
+    """A number with its interval and the data behind it."""
 
     name: str
     id: str
-    """`metric@version@judge@prompts@data-revision`: two numbers with different ids are not the same thing."""
+    """`metric@version@judge@prompts@data-revision`. Numbers with different ids are not comparable."""
     value: float | None
-    """None where nothing is left to compute it from."""
+    """`None` if no item contributes."""
     low: float | None = None
     high: float | None = None
     items: int
-    """How many items contributed."""
+    """Number of contributing items."""
     coverage: float
-    """The share of items of which every question has a value."""
+    """Share of items with a value for every question."""
     digits: int = 2
 
 
 class Outcome(Value):
-    """What a judged benchmark came to."""
+    """The result of a judged benchmark."""
 
     benchmark: str
     missing: Missing
     items: int
     coverage: float
     statuses: dict[str, int]
-    """How many questions ended how."""
+    """Number of questions by status."""
     numbers: tuple[Measured, ...]
     by_group: dict[str, tuple[Measured, ...]]
     measures: dict[str, dict[str, float | None]]
-    """By item: what paired comparisons and the worst-first page are made from."""
+    """Measures by item, for paired comparisons and the order of the page."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Label:
-    """What a number's name says beside the metric."""
+    """The parts of a number's id after the metric."""
 
     version: str
     judge: str
@@ -65,7 +65,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Scorable:
-    """Everything numbers are made from."""
+    """Everything numbers are computed from."""
 
     benchmark: Benchmark
     items: Sequence[Item]
@@ -97,7 +97,7 @@ class Scorable:
                 case "stop":
                     raise InputError(
                         f"{self.benchmark.name}: upstream's script gives no number while {item.id!r} has "
-                        f"none ({key}: {status}). Judge it again, or choose --missing zero or drop"
+                        f"no value ({key}: {status}). Judge it again, or use --missing zero or drop"
                     )
             return None
 
@@ -105,7 +105,7 @@ class Scorable:
 
     @cached_property
     def covered(self) -> set[str]:
-        """The items of which every question has a value."""
+        """Items with a value for every question."""
         return {
             item.id
             for item in self.items
@@ -135,9 +135,9 @@ class Scorable:
 
 
 def outcome_of(scorable: Scorable, label: Label, *, notes: Sequence[str] = ()) -> Outcome:
-    """All numbers of a benchmark with their intervals."""
+    """Compute all numbers of a benchmark with their intervals."""
     if not scorable.items:
-        raise InputError(f"{scorable.benchmark.name}: there are no items to score")
+        raise InputError(f"{scorable.benchmark.name}: no items to score")
     groups: dict[str, list[Item]] = {}
     for item in scorable.items:
         groups.setdefault(item.group, []).append(item)
@@ -160,7 +160,7 @@ def outcome_of(scorable: Scorable, label: Label, *, notes: Sequence[str] = ()) -
 
 
 def measured(number: Number, scorable: Scorable, items: Sequence[Item], label: Label) -> Measured:
-    """A number over some of the items."""
+    """Compute a number over some of the items."""
     table = scorable.table(items)
     value = number.aggregate(table)
     low, high = interval(table, number.aggregate)
@@ -186,7 +186,7 @@ def _share(scorable: Scorable, items: Sequence[Item]) -> float:
 def item_scores(
     benchmark: Benchmark, numbers: Sequence[Number], group: str, *sides: Mapping[str, float | None]
 ) -> tuple[float, ...] | None:
-    """How good an item is by itself, for each of these measures of it: by the first number that all have."""
+    """Score a single item for each of `sides`, by the first number that is defined for all."""
     own = [benchmark.item_score(measures) for measures in sides]
     if None not in own:
         return tuple(score for score in own if score is not None)

@@ -1,9 +1,9 @@
-"""The stages of a benchmark on one folder: run, judge, score. Each goes on where it was left.
+"""The stages of a benchmark in one folder: run, judge, score. Each can be resumed.
 
-DIR/bench.json        what is measured: the benchmark, its data, the system
-DIR/runs/…            the runs, by how many attempts they were allowed
-DIR/outputs/….jsonl   what the system answered
-DIR/judge/….jsonl     what the judge said of it, one file for each judge and wording
+DIR/bench.json        description: the benchmark, its data, the system
+DIR/runs/…            the runs, by attempt limit
+DIR/outputs/….jsonl   the system's outputs
+DIR/judge/….jsonl     the judge's records, one file per judge and prompts
 DIR/scores/….json     the numbers
 DIR/report….html      the page
 """
@@ -44,7 +44,7 @@ class Description(Value):
 
 
 class Scored(Value):
-    """The file of a folder's numbers."""
+    """A file of numbers in a folder's `scores/`."""
 
     description: Description
     outputs: str
@@ -52,7 +52,7 @@ class Scored(Value):
     prompts: str
     outcome: Outcome
     groups: dict[str, str]
-    """The group of every item, for comparing with other systems."""
+    """The group of every item, for comparison with other systems."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class Workspace:
     dataset: Dataset
     folder: Path
     data: Path
-    """Where the data lies."""
+    """The data folder."""
 
     def describe(self, system: str, models: Mapping[str, str]) -> None:
-        """Write down what is measured here; refuse a folder where that is something else."""
+        """Record what the folder measures. Raises `RunError` if it already measures something else."""
         made = Description(
             benchmark=self.benchmark.name,
             version=self.benchmark.version,
@@ -88,18 +88,18 @@ class Workspace:
             raise RunError(f"{self.folder} has {'; '.join(different)}: choose another folder with --out")
 
     def outputs(self, name: str) -> dict[str, Output]:
-        """The outputs of a name such as `attempts-5`."""
+        """Return the outputs of a name such as `attempts-5`."""
         if self.benchmark.tests == "critics":
             return {}
         return read_outputs(self.folder / OUTPUTS / f"{name}.jsonl")
 
     def output_names(self) -> list[str]:
-        """Those there are, the one with most attempts first."""
+        """Return the names of stored outputs, most attempts first."""
         found = [path.stem for path in (self.folder / OUTPUTS).glob("*.jsonl")]
         return sorted(found, key=lambda name: (-int("0" + "".join(filter(str.isdigit, name))), name))
 
     def keep_imported(self, path: Path) -> dict[str, Output]:
-        """Take outputs that were made elsewhere."""
+        """Store outputs made by another program."""
         outputs = {
             output.item: with_digests(output, self.folder)
             for output in self.benchmark.import_outputs(self.dataset, path)
@@ -111,7 +111,7 @@ class Workspace:
         return Judged(self.benchmark, self.dataset, self.outputs(name), self.folder, judge, prompts)
 
     def score(self, name: str, judged: Judged, missing: Missing) -> Scored:
-        """Compute the numbers of what was judged, and write them down."""
+        """Compute the numbers of the judged outputs and write them."""
         description = read_description(self.folder)
         if description is None:
             raise InputError(f"{self.folder} has no {BENCH_NAME}: run the benchmark first")
@@ -144,9 +144,9 @@ def open_workspace(
     items: int | None = None,
     data_revision: str | None = None,
 ) -> Workspace:
-    """Find and check the data; nothing is written yet.
+    """Find and check the data, without writing anything.
 
-    Data of the Hub has the commit that is asked for, else the one this folder began with.
+    Data of the Hub is read at `data_revision`, else at the commit recorded in the folder.
     """
     found, source = find_data(
         benchmark.data_as or benchmark.name,
@@ -161,7 +161,7 @@ def open_workspace(
 
 
 def _recorded_revision(folder: Path, benchmark: Benchmark) -> str | None:
-    """The commit of the Hub's data that a folder began with."""
+    """Return the Hub commit recorded in a folder."""
     there = read_description(folder)
     if there is None or benchmark.hub is None:
         return None
@@ -170,20 +170,20 @@ def _recorded_revision(folder: Path, benchmark: Benchmark) -> str | None:
 
 
 def judge_prompts(benchmark: Benchmark, checkout: Path | None, pack: str | None = None) -> JudgePrompts:
-    """Our words, those of a checkout of the benchmark, or those of a prompt pack."""
+    """Return our prompts, those of a checkout of the benchmark, or those of a prompt pack."""
     if (own := benchmark.words(pack)) is not None:
         if checkout is not None:
-            raise ConfigurationError(f"{benchmark.name} asks in the words of a prompt pack: --prompts PACK")
+            raise ConfigurationError(f"{benchmark.name} uses a prompt pack: give --prompts PACK")
         return own
     if checkout is None:
         return reworded_prompts(benchmark.asks_as or benchmark.name, benchmark.package_folders)
     if not benchmark.official_prompts:
-        raise ConfigurationError(f"where {benchmark.name} keeps its judge's prompts is not known here")
+        raise ConfigurationError(f"cannot read judge prompts from a checkout of {benchmark.name}")
     return official_prompts(checkout, benchmark.official_prompts)
 
 
 def judge_name(spec: str) -> str:
-    """What a number's name says of the judge: the model, without how it is reached."""
+    """Return the judge's name in number ids: the model, without its backend and options."""
     return spec.split("?")[0].split("@")[0].rsplit(":", 1)[-1].rsplit("/", 1)[-1]
 
 
@@ -200,16 +200,16 @@ def read_description(folder: Path) -> Description | None:
     try:
         return Description.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
-        raise RunError(f"{path} cannot be read ({str(error).splitlines()[0]})") from None
+        raise RunError(f"cannot read {path} ({str(error).splitlines()[0]})") from None
 
 
 def read_scored(folder: Path, only: Path | None = None) -> list[Scored]:
-    """All numbers of a folder, the newest first, or those of one of its files."""
+    """Return all numbers of a folder, newest first, or those of one file."""
     found = (folder / SCORES).glob("*.json") if only is None else [only]
     paths = sorted(found, key=lambda path: -path.stat().st_mtime)
     if not paths:
-        raise InputError(f"{folder} has no scores: `interleave bench NAME score --out {folder}` makes them")
+        raise InputError(f"{folder} has no scores: run `interleave bench score NAME --out {folder}`")
     try:
         return [Scored.model_validate_json(path.read_bytes()) for path in paths]
     except (OSError, ValidationError) as error:
-        raise InputError(f"{folder}: scores cannot be read ({str(error).splitlines()[0]})") from None
+        raise InputError(f"cannot read the scores of {folder} ({str(error).splitlines()[0]})") from None

@@ -1,7 +1,7 @@
-"""Statistics: intervals, correlations, accuracy with ties, agreement of raters, reliability, scaling.
+"""Statistics: intervals, correlations, accuracy with ties, rater agreement, reliability, scaling.
 
 Pure functions on numpy. scipy and krippendorff give the same figures, but a bootstrap with them takes ten
-times as long: they rank and count again for every resample.
+times as long, because they rank and count again for every resample.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 RESAMPLES = 1000
 Z = 1.959964
-"""For 95 %."""
+"""The 95 % quantile of the normal distribution, two-sided."""
 
 
 # intervals of 95 %
@@ -51,7 +51,7 @@ class Rate(Value):
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """Wilson's interval of a share of so many; everything is possible where there are none."""
+    """Return Wilson's interval of the share `hits` of `count`; (0, 1) if `count` is 0."""
     if not count:
         return 0.0, 1.0
     square = Z**2 / count
@@ -61,7 +61,7 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 
 
 def resamples(groups: Places, times: int = 1) -> Iterator[Places]:
-    """Rows drawn with replacement, within each group: groups are not a sample."""
+    """Yield row indices drawn with replacement within each group, because groups are not a sample."""
     import numpy as np
 
     random = np.random.default_rng(0)
@@ -71,14 +71,14 @@ def resamples(groups: Places, times: int = 1) -> Iterator[Places]:
 
 
 def bootstrap(statistic: Callable[[Places], float], size: int, times: int = 1) -> tuple[float, float]:
-    """The interval of what a statistic makes of resampled rows."""
+    """Return the interval of a statistic over resampled rows."""
     import numpy as np
 
     return middle([statistic(rows) for rows in resamples(np.zeros(size, dtype=np.int64), times)])
 
 
 def middle(values: Sequence[float]) -> tuple[float, float]:
-    """The middle 95 % of resampled values; NaN where none is left."""
+    """Return the central 95 % of resampled values, ignoring NaN; NaN if none is left."""
     import numpy as np
 
     there = [value for value in values if value == value]
@@ -89,10 +89,10 @@ def middle(values: Sequence[float]) -> tuple[float, float]:
 def middle_or_rule_of_three(
     values: Sequence[float], items: int, *, least: float | None
 ) -> tuple[float, float]:
-    """The middle 95 % of resampled values.
+    """Return the central 95 % of resampled values.
 
-    Where all agree, the rule of three: what was not seen in n items is rarer than 3 in n. That holds for
-    fractions, from `least` to 1; for other values nothing is known.
+    If all values agree, apply the rule of three: an event not seen in n items is rarer than 3 in n. It holds
+    for fractions from `least` to 1; the interval of other values is NaN.
     """
     there = [value for value in values if value == value]
     if not there or max(there) - min(there) > 1e-12:
@@ -103,9 +103,9 @@ def middle_or_rule_of_three(
 
 
 def cluster_mean(values: Iterable[tuple[str, float]]) -> Estimate:
-    """The mean over clusters, which are resampled whole: values of one are not independent.
+    """Return the mean over clusters, which are resampled whole because values in one are not independent.
 
-    Where each cluster is all or nothing, Wilson's interval for as many clusters, which is never empty.
+    If each cluster is all 0 or all 1, use Wilson's interval for that many clusters, which is never empty.
     """
     import numpy as np
 
@@ -124,13 +124,13 @@ def cluster_mean(values: Iterable[tuple[str, float]]) -> Estimate:
 # correlations
 
 DIGITS = 9
-"""Values that agree to so many digits are equal: means of roots differ by float noise alone."""
-MOST = 1 - 1e-7
-"""What a correlation of one counts as, whose z is infinite."""
+"""Digits to which values must agree to be equal: means of roots differ by floating-point noise."""
+MAX_R = 1 - 1e-7
+"""Stands in for a correlation of 1, whose z is infinite."""
 
 
 def ranks(values: Sequence[float] | Array, groups: Places | None = None) -> Array:
-    """Ranks from one, within each group where there are any; ties have the mean of theirs."""
+    """Return ranks from 1, optionally within groups. Ties share their mean rank."""
     import numpy as np
 
     given = np.round(np.asarray(values, dtype=np.float64), DIGITS)
@@ -147,7 +147,7 @@ def ranks(values: Sequence[float] | Array, groups: Places | None = None) -> Arra
 
 
 def spearman(ours: Sequence[float] | Array, theirs: Sequence[float] | Array) -> float:
-    """The rank correlation; NaN where either side has fewer than two different values."""
+    """Return the rank correlation; NaN if either side has fewer than two different values."""
     import numpy as np
 
     if len(ours) != len(theirs):
@@ -158,10 +158,10 @@ def spearman(ours: Sequence[float] | Array, theirs: Sequence[float] | Array) -> 
 def group_spearman(
     ours: Sequence[float] | Array, theirs: Sequence[float] | Array, groups: Places, count: int
 ) -> Array:
-    """The rank correlation within each of `count` groups, all at once: a bootstrap asks for many."""
+    """Return the rank correlation within each of `count` groups, vectorized for bootstraps."""
     import numpy as np
 
-    centre = ((np.bincount(groups, minlength=count) + 1) / 2)[groups]  # the mean of ranks, ties or not
+    centre = ((np.bincount(groups, minlength=count) + 1) / 2)[groups]  # the mean rank, with or without ties
     a, b = ranks(ours, groups) - centre, ranks(theirs, groups) - centre
     products, ours_squared, theirs_squared = (
         np.bincount(groups, weights=each, minlength=count) for each in (a * b, a * a, b * b)
@@ -172,25 +172,25 @@ def group_spearman(
 
 
 def fisher_mean(correlations: Iterable[float]) -> float:
-    """The mean of correlations through Fisher's z: tanh of the mean of atanh; NaN is left out."""
-    return tanh_mean(math.atanh(max(-MOST, min(MOST, each))) for each in correlations if each == each)
+    """Return the mean of correlations through Fisher's z, tanh of the mean of atanh, ignoring NaN."""
+    return tanh_mean(math.atanh(max(-MAX_R, min(MAX_R, each))) for each in correlations if each == each)
 
 
 def tanh_mean(correlations: Iterable[float]) -> float:
-    """Tanh of the mean of the raw correlations, which some publish as a Fisher mean: it is lower."""
+    """Return tanh of the mean of raw correlations. Some publish it as a Fisher mean; it is lower."""
     there = [each for each in correlations if each == each]
     return math.tanh(sum(there) / len(there)) if there else math.nan
 
 
-# accuracy on pairs that people have compared
+# accuracy on pairs compared by people
 
 
 @dataclass(frozen=True)
 class TieAccuracy:
-    """Accuracy on pairs of which people may call some a tie."""
+    """Accuracy on pairs, some of which people call a tie."""
 
     with_ties: float
-    """Over all pairs; a difference of scores of at most `epsilon` is a tie."""
+    """Over all pairs. A score difference of at most `epsilon` is a tie."""
     without_ties: float
     """Over the pairs that people did not call a tie, by the sign of the difference alone."""
     epsilon: float
@@ -199,11 +199,11 @@ class TieAccuracy:
 def tie_accuracy(
     humans: Sequence[float], first: Sequence[float], second: Sequence[float], *, epsilon: float | None = None
 ) -> TieAccuracy:
-    """Accuracy with and without ties.
+    """Return the accuracy with and without ties.
 
-    `humans` is positive where people prefer the first, negative where the second, zero for a tie. Without an
-    `epsilon` the one with the highest accuracy on these same labels is taken, as the field does: say so
-    beside the number.
+    `humans` is positive if people prefer the first, negative for the second, zero for a tie. Without an
+    `epsilon`, use the one with the highest accuracy on these labels, as the field does. Report that with the
+    number.
     """
     import numpy as np
 
@@ -222,9 +222,9 @@ def tie_accuracy(
 
 
 def tuned_ties(labels: Array, gaps: Array) -> tuple[float, float]:
-    """The highest accuracy that an epsilon can have on these labels, and the smallest such epsilon.
+    """Return the highest accuracy of any epsilon on these labels, and the smallest such epsilon.
 
-    The smallest calls the fewest pairs a tie. In one pass: a bootstrap asks a thousand times.
+    The smallest calls the fewest pairs a tie. One pass, because a bootstrap calls it a thousand times.
     """
     import numpy as np
 
@@ -242,17 +242,17 @@ def tuned_ties(labels: Array, gaps: Array) -> tuple[float, float]:
     return float(right[best]) / len(labels), float(epsilons[best])
 
 
-# agreement of raters
+# rater agreement
 
 Metric = Literal["nominal", "interval"]
 
 
 class Coincidences:
-    """What Krippendorff's alpha is made of: of each unit its disagreement, and how often it has each value.
+    """The inputs of Krippendorff's alpha: each unit's disagreement, and the count of each value.
 
-    Alpha is 1 minus the disagreement within units over the disagreement between any two ratings: 1 is full
-    agreement, 0 what chance gives (K. Krippendorff, Content Analysis, chapter 12). Raters may have rated
-    different units; units with one rating do not count.
+    Alpha is 1 minus the disagreement within units over the disagreement between any two ratings. 1 is full
+    agreement, 0 is chance (K. Krippendorff, Content Analysis, chapter 12). Raters may rate different units.
+    Units with one rating do not count.
     """
 
     def __init__(self, units: Iterable[Sequence[Hashable]], metric: Metric = "nominal") -> None:
@@ -270,7 +270,7 @@ class Coincidences:
         self.observed = np.einsum("uv,vw,uw->u", self.counts, self.distances, self.counts) * weights
 
     def alpha(self, units: Places | slice = slice(None)) -> float:
-        """Alpha of these units; NaN where no two ratings differ, as chance would agree as well."""
+        """Return alpha of these units; NaN if all ratings are equal, because chance would agree as well."""
         totals = self.counts[units].sum(axis=0)
         expected = float(totals @ self.distances @ totals)
         if not expected:
@@ -278,40 +278,40 @@ class Coincidences:
         return 1 - (float(totals.sum()) - 1) * float(self.observed[units].sum()) / expected
 
 
-# reliability: of the images that a critic gives a probability, how many are right?
+# reliability: the share of right images by the critic's probability
 
 BINS = 10
-SURE = 1e-6
-"""Probabilities are kept this far from 0 and 1 where a logarithm is taken."""
+PROBABILITY_MARGIN = 1e-6
+"""Minimum distance of probabilities from 0 and 1 before taking a logarithm."""
 
 
 class Bin(Value):
-    """Images with about the same confidence."""
+    """Images with similar confidence."""
 
     count: int
     confidence: float
-    """The mean."""
+    """Mean confidence."""
     right: float
-    """The share that is right, with its 95 % interval."""
+    """Share of right images, with its 95 % interval."""
     low: float
     high: float
 
 
 class Errors(Value):
-    """How far confidences are from the truth; 0 is best."""
+    """Distances of confidences from the truth; 0 is best."""
 
     calibration: float
-    """Expected calibration error: the mean distance of confidence and share over the bins."""
+    """Expected calibration error: mean distance of confidence and share over the bins."""
     brier: float
-    """The mean square of the distance of each confidence from what is true."""
+    """Mean squared distance of each confidence from the truth."""
     log_loss: float
     count: int
 
 
 def reliability(confidences: Sequence[float], right: Sequence[bool], bins: int = BINS) -> list[Bin]:
-    """Bins of about as many images each, from the lowest confidence, so that none is empty.
+    """Split images into bins of about equal size, by ascending confidence, so that none is empty.
 
-    Equal confidences are never in two of them.
+    Equal confidences are never split.
     """
     import numpy as np
 
@@ -332,7 +332,7 @@ def reliability(confidences: Sequence[float], right: Sequence[bool], bins: int =
 
 
 def area_under_curve(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """The probability that a right image has a higher confidence than a wrong one; ties count half."""
+    """Return the probability that a right image has a higher confidence than a wrong one; ties count half."""
     import numpy as np
 
     known, truth = np.asarray(confidences, dtype=float), np.asarray(right, dtype=bool)
@@ -342,11 +342,11 @@ def area_under_curve(confidences: Sequence[float], right: Sequence[bool]) -> flo
 
 
 def errors_of(confidences: Sequence[float], right: Sequence[bool], bins: int = BINS) -> Errors:
-    """Calibration error, Brier score and log loss."""
+    """Return calibration error, Brier score and log loss."""
     import numpy as np
 
     known, truth = np.asarray(confidences, dtype=float), np.asarray(right, dtype=float)
-    sure = np.clip(known, SURE, 1 - SURE)
+    sure = np.clip(known, PROBABILITY_MARGIN, 1 - PROBABILITY_MARGIN)
     found = reliability(confidences, right, bins)
     return Errors(
         calibration=sum(each.count * abs(each.confidence - each.right) for each in found) / len(known),
@@ -356,16 +356,16 @@ def errors_of(confidences: Sequence[float], right: Sequence[bool], bins: int = B
     )
 
 
-# scaling: probabilities moved towards the truth, by one number (temperature) or two (Platt)
+# scaling: fit probabilities to the truth with one parameter (temperature) or two (Platt)
 
 Method = Literal["temperature", "platt"]
 NEWTON_STEPS = 50
 RIDGE = 1e-3
-"""Keeps the slope finite where the labels can be separated."""
+"""Keeps the slope finite if the labels are separable."""
 
 
 class Scaling(Value):
-    """Probability = sigmoid(slope · log odds + intercept); it never changes their order."""
+    """Probability = sigmoid(slope · log odds + intercept). It preserves the order."""
 
     method: Method
     slope: float
@@ -381,20 +381,20 @@ class Scaling(Value):
 
 
 def fit_temperature(confidences: Sequence[float], right: Sequence[bool]) -> Scaling:
-    """One number; above 1 where the critic is too sure."""
+    """Fit one parameter; above 1 if the critic is overconfident."""
     (slope,) = _logistic([_log_odds(confidences)], [float(each) for each in right], (1.0,))
     return Scaling(method="temperature", slope=max(slope, 0.0))
 
 
 def fit_platt(confidences: Sequence[float], right: Sequence[bool]) -> Scaling:
-    """Two numbers, with Platt's targets, which keep few labels from being believed without doubt."""
+    """Fit two parameters with Platt's targets, which keep few labels from giving certainty."""
     import numpy as np
 
     good, bad = sum(right), len(right) - sum(right)
     targets = [(good + 1) / (good + 2) if each else 1 / (bad + 2) for each in right]
     odds = _log_odds(confidences)
     slope, intercept = _logistic([odds, np.ones_like(odds)], targets, (1.0, 0.0))
-    if slope < 0:  # its confidence says nothing, or the contrary: only the mean is kept
+    if slope < 0:  # the confidence is uninformative or inverted: keep only the mean
         share = (good + 1) / (good + bad + 2)
         slope, intercept = 0.0, math.log(share / (1 - share))
     return Scaling(method="platt", slope=slope, intercept=intercept)
@@ -409,7 +409,7 @@ FITS: Mapping[Method, Callable[[Sequence[float], Sequence[bool]], Scaling]] = {
 def _log_odds(confidences: Sequence[float]) -> Array:
     import numpy as np
 
-    known = np.clip(np.asarray(confidences, dtype=float), SURE, 1 - SURE)
+    known = np.clip(np.asarray(confidences, dtype=float), PROBABILITY_MARGIN, 1 - PROBABILITY_MARGIN)
     return np.asarray(np.log(known / (1 - known)))
 
 
@@ -420,7 +420,7 @@ def _sigmoid(odds: Array) -> Array:
 
 
 def _logistic(features: list[Array], targets: Sequence[float], start: tuple[float, ...]) -> tuple[float, ...]:
-    """Weights of a logistic regression by Newton's method, held near where they start by a small ridge."""
+    """Return the weights of a logistic regression by Newton's method, with a small ridge around `start`."""
     import numpy as np
 
     rows, wanted, first = np.stack(features, axis=1), np.asarray(targets), np.asarray(start)

@@ -1,4 +1,4 @@
-"""The benchmarks there are: one row each, imported when used. Packages add theirs by entry points."""
+"""The registered benchmarks, one row each, imported on use. Packages add theirs by entry points."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ TABLE = {
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """The benchmark of a name; raises `ConfigurationError` with the nearest one where there is none."""
+    """Return the benchmark of a name. Raises `ConfigurationError` with the nearest name if unknown."""
     if name in TABLE:
         found = pkgutil.resolve_name(TABLE[name])
     elif (point := entry_points.installed("benchmarks").get(name)) is not None:
         found = entry_points.load(point, f"the benchmark {name!r}")
     else:
         known = [*TABLE, *entry_points.installed("benchmarks")]
-        raise ConfigurationError(f"no benchmark named {name!r}. {did_you_mean(name, known)}")
+        raise ConfigurationError(f"no benchmark {name!r}. {did_you_mean(name, known)}")
     if not is_benchmark(found):
-        raise ConfigurationError(f"{name!r} is a command of its own: `interleave bench {name}` is all it has")
+        raise ConfigurationError(f"{name!r} is a command, not a benchmark: use `interleave bench {name}`")
     benchmark: Benchmark = found() if isinstance(found, type) else found
-    if benchmark.name != name:  # folders and comparisons would look for it under the other name
+    if benchmark.name != name:  # folders and comparisons look it up under its own name
         raise ConfigurationError(
             f"the entry {name!r} names the benchmark {benchmark.name!r}: give both the same name"
         )
@@ -56,7 +56,7 @@ def find_benchmark(name: str) -> Benchmark:
 
 
 def is_benchmark(found: object) -> bool:
-    """Whether a package's entry is a `Benchmark`, or the class of one; else it is a command of its own."""
+    """Return whether a package's entry is a `Benchmark` or a subclass; otherwise it is a command."""
     from interleave.bench.base import Benchmark
 
     return isinstance(found, Benchmark) or (isinstance(found, type) and issubclass(found, Benchmark))

@@ -1,4 +1,4 @@
-"""What the pages show of items, outputs and verdicts: plain values, with links instead of images."""
+"""Items, outputs and verdicts as the pages show them: plain values, with links to images."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 NONE = "–"
 REASONS = ("reason", "reasoning", "explanation", "rationale", "justification", "feedback", "analysis")
-"""Where judges that reply in JSON put their words."""
+"""Keys under which judges that reply in JSON give their reasons."""
 MAX_REPLY = 6_000
-"""Characters of a reply that a page shows; the whole of it is in the judge's file."""
+"""Maximum characters of a reply on a page; the judge's file has the rest."""
 KEPT = "report-pictures"
-"""Where images of items go that are not files yet."""
+"""Folder for images of items that are not files yet."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An image of a page, by its address; none where the file is missing."""
+    """An image of a page; its address is `None` if the file is missing."""
 
     name: str
     address: str | None
@@ -47,21 +47,21 @@ class Piece:
 
 @dataclass(frozen=True)
 class VerdictView:
-    """A question to the judge and what became of it."""
+    """A question to the judge and its outcome."""
 
     criterion: str
     verdict: str
     kind: str
-    """`yes`, `no`, `mark` for anything else that is a value, `none` for no value."""
+    """`yes`, `no`, `mark` for any other value, `none` for no value."""
     words: str = ""
     reply: str = ""
-    """The judge's reply, where its words could not be told from it or it has no value."""
+    """The judge's reply, if it has no value or no recognizable reasons."""
     key: str = ""
 
 
 @dataclass(frozen=True)
 class ItemView:
-    """An item as a page shows it."""
+    """An item on a page."""
 
     anchor: str
     id: str
@@ -72,12 +72,12 @@ class ItemView:
 
 @dataclass(frozen=True)
 class AnswerView:
-    """What one system answered to an item, and what the judge said of it."""
+    """One system's answer to an item, and the judge's verdicts."""
 
     pieces: tuple[Piece, ...]
     reason: str
     run: str | None
-    """The address of the run's own page."""
+    """The address of the run's page."""
     verdicts: tuple[VerdictView, ...]
     measures: tuple[tuple[str, str], ...]
 
@@ -87,7 +87,7 @@ class AnswerView:
 
     @property
     def tally(self) -> str:
-        """How the questions ended, for the line that unfolds them."""
+        """Counts of verdicts, for the summary line."""
         counts: dict[str, int] = {}
         for verdict in self.verdicts:
             name = verdict.verdict if verdict.kind in ("yes", "no", "none") else "marked"
@@ -97,11 +97,11 @@ class AnswerView:
 
 @dataclass(frozen=True)
 class Pages:
-    """Makes views for one page."""
+    """Builds the views of one page."""
 
     benchmark: Benchmark
     page: Path
-    """The folder of the page: addresses are relative to it."""
+    """The folder of the page, to which addresses are relative."""
 
     def item(self, item: Item) -> ItemView:
         facts = _simple_facts(item.facts) if self.benchmark.tests == "critics" else ()
@@ -136,11 +136,11 @@ class Pages:
         keys: Sequence[str],
         known: bool = True,
     ) -> AnswerView:
-        """What a system whose files are in `folder` answered; of an unknown item, questions are bare keys."""
+        """Build the view of an answer. Questions of an unknown item are shown as keys."""
         run = folder / output.run / runs.DOCUMENT_NAME if output is not None and output.run else None
         reason = output.reason if output is not None else ""
         if output is None and self.benchmark.tests == "systems":
-            reason = "there is no output"
+            reason = "no output"
         return AnswerView(
             tuple(self._pieces(output, folder)) if output is not None else (),
             reason,
@@ -153,7 +153,7 @@ class Pages:
         )
 
     def _pieces(self, output: Output, folder: Path) -> Iterator[Piece]:
-        """Texts stand with the images they come before, as in the document."""
+        """Yield each image with the texts before it, as in the document."""
         texts: list[str] = []
         for part in output.parts:
             if part.image is None:
@@ -168,7 +168,7 @@ class Pages:
         return Shown(path.name, self.address(path) if path.is_file() else None)
 
     def address(self, path: Path) -> str:
-        """A relative address, in which no character of a file name means anything."""
+        """Return a relative URL with special characters escaped."""
         relative = os.path.relpath(path.absolute(), self.page.absolute())
         return quote(Path(relative).as_posix())
 
@@ -187,7 +187,7 @@ def _verdict(key: str, criterion: str, record: JudgeRecord | None) -> VerdictVie
 
 
 def anchor_of(item: str) -> str:
-    """The name of an item in a page's address: the same in every page, and never that of another item."""
+    """Return an item's anchor: the same in every page, and unique."""
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", item)[:60]
     return (
         f"item-{plain}" if plain == item else f"item-{plain}-{hashlib.sha256(item.encode()).hexdigest()[:8]}"
@@ -195,7 +195,7 @@ def anchor_of(item: str) -> str:
 
 
 def words_of(reply: str) -> str:
-    """The judge's reasons out of a reply in JSON; nothing where there are none by a usual name."""
+    """Return the judge's reasons from a JSON reply; empty if no usual key has them."""
     try:
         found = json_object(reply)
     except Unparsed:
@@ -205,7 +205,7 @@ def words_of(reply: str) -> str:
 
 
 def value_of(value: Any) -> str:
-    """A value of the judge, for readers."""
+    """Format a judge's value."""
     match value:
         case bool():
             return "met" if value else "not met"
@@ -225,7 +225,7 @@ def in_digits(value: float | None, digits: int = 2) -> str:
 
 
 def as_published(value: float | None, digits: int) -> str:
-    """A number as it was printed, with at least so many digits."""
+    """Format a number as it was printed, with at least `digits` digits."""
     if value is None:
         return ""
     printed = f"{value:.10g}"
@@ -233,14 +233,14 @@ def as_published(value: float | None, digits: int) -> str:
 
 
 def bounds_of(number: Measured) -> str:
-    """The interval of a number."""
+    """Format a number's interval."""
     if number.low is None or number.high is None:
         return NONE
     return f"{number.low:.{number.digits}f} to {number.high:.{number.digits}f}"
 
 
 def _simple_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Facts that can be read: what people said of an item, mostly."""
+    """Yield facts that can be shown as text, mostly human verdicts."""
     for name, value in facts.items():
         shown = value_of(value) if _is_simple(value) else ""
         if shown:

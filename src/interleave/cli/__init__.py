@@ -1,4 +1,4 @@
-"""The command line: one module per command; the work itself is done by the packages below."""
+"""The command line, one module per command."""
 
 from interleave.lazy_names import lazy_names
 

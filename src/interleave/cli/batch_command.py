@@ -1,4 +1,4 @@
-"""A batch of requests: progress, a summary, the exit code."""
+"""Carry out a batch of requests: progress, a summary, the exit code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from interleave.text import count, one_line
 
 FAILURES_SHOWN = 5
 REASON_CHARACTERS = 1000
-"""Enough for a whole error message, since its end says what to do."""
+"""Long enough for a whole error message, which ends with advice."""
 
 
 class EventWatcher(Watcher):
@@ -68,9 +68,9 @@ def run_requests(
     fail_on_forced: bool,
     output: Output,
 ) -> int:
-    """Run the requests of a file and print a summary; returns the exit code."""
+    """Run the requests of a file and print a summary. Return the exit code."""
     if out is None:
-        raise ConfigurationError("--requests needs --out DIR: the folder below which the runs are made")
+        raise ConfigurationError("--requests needs --out DIR, the parent folder of the runs")
     items, problems = read_requests(requests, skip_bad=skip_bad)
     for problem in problems:
         say(f"left out: {problem}")
@@ -90,7 +90,7 @@ def run_requests(
 
 @contextmanager
 def watching(folder: Path, output: Output) -> Iterator[Watcher]:
-    """What follows a batch while the block runs: its progress and, where asked for, its event lines."""
+    """Yield a watcher of a batch that shows its progress and, if asked for, prints its event lines."""
     with interrupt_on_terminate(), show_batch_progress() as progress, collapse_retry_messages():
         events = [EventWatcher(folder, EventPrinter(sys.stdout))] if output.events else []
         yield Watchers(progress, *events)
@@ -106,7 +106,7 @@ def run_batch(
     output: Output,
     gallery: bool = False,
 ) -> int:
-    """Run the items of a batch and print a summary; returns the exit code."""
+    """Run the items of a batch and print a summary. Return the exit code."""
     for config in batch.assignment.configs:
         if unfit := unfit_note(config.asked):
             say(unfit)
@@ -138,7 +138,7 @@ def run_batch(
 def _print_result(
     summary: BatchSummary, folder: Path, started: float, output: Output, **more: object
 ) -> None:
-    """Print the summary of a batch as JSON, where that is asked for."""
+    """Print the summary of a batch as JSON, if asked for."""
     found = summarize_batch(summary, folder, time.monotonic() - started) | more
     if output.json:
         print(as_json(found))
@@ -148,7 +148,7 @@ def _print_result(
 
 def _print_summary(summary: BatchSummary, folder: Path) -> None:
     for failure in summary.failures[:FAILURES_SHOWN]:
-        say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, REASON_CHARACTERS)}")
+        say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, REASON_CHARACTERS)}", error=True)
     if summary.failed > FAILURES_SHOWN:
         say(f"and {summary.failed - FAILURES_SHOWN} more, all of them in {folder}/index*.jsonl")
     say(f"{summary.done} done, {summary.short} short, {summary.failed} failed")
@@ -166,13 +166,13 @@ def _print_summary(summary: BatchSummary, folder: Path) -> None:
 
 
 def _in_order(items: list[Item], out: Path) -> list[Ended]:
-    """How the requests ended, in the order of their file."""
+    """Return how the requests ended, in the order of their file."""
     ended = {each.id: each for each in read_index(out)}
     return [ended[item.id] for item in items if item.id in ended]
 
 
 def _texts_of_refused(items: list[Item], all_ended: list[Ended]) -> dict[str, str]:
-    """The texts of requests that failed, by id: where they never became runs, no folder has them."""
+    """Return the texts of failed requests by id: a request that never became a run has no folder."""
     failed = {ended.id for ended in all_ended if ended.status == "failed"}
     texts: dict[str, str] = {}
     for item in items:
@@ -183,7 +183,7 @@ def _texts_of_refused(items: list[Item], all_ended: list[Ended]) -> dict[str, st
 
 
 def _counted(batch: Batch, items: list[Item], before: dict[str, Ended]) -> BatchSummary:
-    """How the items have ended so far; `before` has those that ended in an earlier run."""
+    """Count how the items have ended so far; `before` has those that ended in an earlier process."""
     generators = Counter({config.generator.identity: 0 for config in batch.assignment.configs})
     summary = BatchSummary(total=len(items), generators=generators)
     for item in items:

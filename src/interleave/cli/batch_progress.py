@@ -1,9 +1,8 @@
-"""Progress of a batch on standard error: what was last done, how far it is, and about how long it will take.
+"""Progress of a batch on standard error: the last event, the share done and the estimated time left.
 
-On a terminal one live line shows it. Elsewhere there is a line for an image or a request that has ended, but
-not for each of many: between two lines is at least a second, and at least a hundredth of the time so far, up
-to ten minutes. So a batch of 10,000 requests that takes a day prints fewer than 800 lines. While nothing ends
-for minutes, a line says so.
+A terminal shows one live line. Otherwise finished images and requests print lines, at intervals of at least a
+second and a hundredth of the elapsed time, up to ten minutes. A batch of 10,000 requests that takes a day
+prints fewer than 800 lines. If nothing finishes for minutes, a line says so.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ if TYPE_CHECKING:
 
 LEAST_SECONDS, MOST_SECONDS = 1.0, 600.0
 SHARE = 0.01
-"""Between two lines is at least this share of the time so far."""
+"""Minimum interval between two lines, as a share of the elapsed time."""
 SILENCE_SECONDS = 60.0
-"""After so long without an event, a line says that work is under way."""
+"""Seconds without an event after which a line reports that work continues."""
 ID_CHARACTERS, REASON_CHARACTERS = 40, 200
 
 
 @dataclass
 class _Open:
-    """A request that is being answered."""
+    """A request in progress."""
 
     steps: int = 0
-    """In its plan; 0 until there is one."""
+    """Steps of its plan; 0 until it is planned."""
     finished: set[int] = field(default_factory=set)
     own: set[int] = field(default_factory=set)
-    """Those of them that this process finished; the others were in its journal."""
+    """Steps finished by this process, not replayed from the journal."""
 
 
 class WorkMeter:
-    """How much of a batch is done and how long the rest may take; a request counts by its finished steps."""
+    """Share of a batch that is done, and the estimated time left. Requests count by their finished steps."""
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.total = total
@@ -56,7 +55,7 @@ class WorkMeter:
         self._started = clock()
         self._open: dict[str, _Open] = {}
         self._worked = 0.0
-        """In requests, of those that have ended."""
+        """Work of ended requests, in requests."""
 
     @property
     def elapsed(self) -> float:
@@ -84,12 +83,12 @@ class WorkMeter:
 
     @property
     def fraction(self) -> float:
-        """The share of the whole that is done."""
+        """Share of the batch that is done."""
         return (self.ended + self._under_way("finished")) / self.total if self.total else 1.0
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate; None until this process has done some work."""
+        """Estimated time left; `None` until this process has done some work."""
         worked = self._worked + self._under_way("own")
         left = self.total - self.ended - self._under_way("finished")
         return self.elapsed * max(left, 0.0) / worked if worked > 0 else None
@@ -98,7 +97,7 @@ class WorkMeter:
         failed = f", {self.failed:,} failed" if self.failed else ""
         parts = [f"{self.ended:,} of {self.total:,} ended{failed}"]
         if self.images:
-            parts.append(count(self.images, "picture"))
+            parts.append(count(self.images, "image"))
         if (left := self.seconds_left) is not None and self.ended < self.total:
             parts.append(time_left(left))
         return " · ".join(parts)
@@ -111,7 +110,7 @@ class WorkMeter:
 
 
 def described(line: EventLine) -> str | None:
-    """What a line of a run says, in a few words; None for what is not worth a line."""
+    """Return a short description of an event; `None` if it is not worth a line."""
     match line:
         case DrawnLine(replayed=False):
             return f"{_name(line.id)}: step {line.step}, attempt {line.attempt} drawn in {line.seconds:.1f} s"
@@ -123,7 +122,7 @@ def _name(id_: str | None) -> str:
 
 
 class BatchProgress(Watcher):
-    """What plain and live progress have in common."""
+    """Base of plain and live progress."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -152,17 +151,17 @@ class BatchProgress(Watcher):
                 self.show(f"{_name(ended.id)}: {ended.status}{reason}")
 
     def tick(self) -> None:
-        """Called every few seconds, whatever happens."""
+        """Called every few seconds."""
 
     def show(self, words: str) -> None:
-        """Show what was done, if anything worth a line, and how far the batch is."""
+        """Show the last event, if it is worth a line, and the progress of the batch."""
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
 
 
 class PlainBatchProgress(BatchProgress):
-    """A line now and then, for logs."""
+    """Occasional lines, for logs."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(clock)
@@ -221,7 +220,7 @@ class LiveBatchProgress(BatchProgress):
 
 @contextmanager
 def show_batch_progress() -> Iterator[BatchProgress]:
-    """Progress on standard error while the block runs."""
+    """Show progress on standard error while the block runs."""
     console = make_console()
     progress = LiveBatchProgress(console) if console.is_terminal else PlainBatchProgress()
     over = threading.Event()
@@ -246,7 +245,7 @@ SECONDS_BETWEEN_LINES = 10
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields a function to call with the number done and the total."""
+    """Yield a function to call with the number done and the total."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     console = make_console()
@@ -260,14 +259,14 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 class ProgressLines:
-    """The progress of a stage in lines, one every few seconds, with an estimate of the time left."""
+    """Progress of a stage in lines, one every few seconds, with the estimated time left."""
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.what = what
         self.clock = clock
         self.last = clock()
         self.first: tuple[float, int] | None = None
-        """When the first number came, and which: what was done before took no time of this process."""
+        """Time and value of the first report: earlier work took no time of this process."""
 
     def show(self, done: int, total: int) -> None:
         now = self.clock()

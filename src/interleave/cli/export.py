@@ -1,4 +1,4 @@
-"""`interleave export`: a run as PDF, EPUB, PowerPoint, ZIP, one HTML page, or what other packages make."""
+"""`interleave export`: a run as PDF, EPUB, PowerPoint, ZIP, one HTML page, or a format of a plugin."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import typer
 from interleave.cli import options
 from interleave.render.exports import format_names
 
-To = Annotated[str, typer.Option("--to", metavar="|".join(format_names()), help="The format.")]
+To = Annotated[str, typer.Option("--to", metavar="FORMAT", help=f"The format: {', '.join(format_names())}.")]
 File = Annotated[
     Path | None,
     typer.Option(
         "--out", metavar="FILE", help="The file to write. [default: document.FORMAT in the run folder]"
     ),
 ]
-Paper = Annotated[str, typer.Option(metavar="a4|letter", help="The paper of a PDF.")]
+Paper = Annotated[str, typer.Option(metavar="a4|letter", help="The paper size of a PDF.")]
 Layout = Annotated[
-    str, typer.Option(metavar="print|slides", help="A PDF to print, or with one wide page for each step.")
+    str, typer.Option(metavar="print|slides", help="The pages of a PDF: to print, or one wide page per step.")
 ]
 
 
@@ -32,22 +32,12 @@ def export(
     layout: Layout = "print",
     open_document: options.Open = False,
 ) -> int:
-    """Write the document of a run as a file to keep, print or send; its path is printed."""
+    """Write the document of a run as a file to keep, print or send. Prints its path."""
     from interleave.cli.run_command import open_in_browser
-    from interleave.errors import ConfigurationError
-    from interleave.files import write_atomic
-    from interleave.render.exports import ExportOptions, export_run
+    from interleave.render.exports import ExportOptions, write_export
     from interleave.render.exports.pdf import missing_note
-    from interleave.runs.record import read_record
 
-    if paper not in ("a4", "letter"):
-        raise ConfigurationError(f"--paper {paper}: a4 or letter")
-    if layout not in ("print", "slides"):
-        raise ConfigurationError(f"--layout {layout}: print or slides")
-    record = read_record(run)
-    made = export_run(run, record, to, ExportOptions(paper=paper, layout=layout))  # type: ignore[arg-type]
-    path = out or run / f"document.{to}"
-    write_atomic(path, made.data)
+    path, made = write_export(run, to, out, ExportOptions(paper, layout))  # type: ignore[arg-type]
     if made.missing_characters:
         print(f"interleave: {missing_note(frozenset(made.missing_characters))}", file=sys.stderr)
     print(path)

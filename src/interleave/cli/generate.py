@@ -9,44 +9,44 @@ from interleave.cli import request_input as inputs
 def generate(
     request: options.RequestText = None,
     image: options.Images = None,
-    asset: options.Assets = None,
-    from_file: options.FromFile = None,
     profile: options.ProfileName = None,
+    max_attempts: options.MaxAttempts = None,
+    out: options.Out = None,
+    open_document: options.Open = False,
     planner: options.PlannerSpec = None,
     critic: options.CriticSpec = None,
     generator: options.GeneratorSpec = None,
     prompts: options.PackName = None,
+    identity: options.Identity = None,
+    dry_run: options.DryRun = False,
+    asset: options.Assets = None,
+    from_file: options.FromFile = None,
     plan: options.PlanFile = None,
     hold_plan: options.HoldPlan = False,
-    max_attempts: options.MaxAttempts = None,
-    max_steps: options.MaxSteps = None,
     chapter_steps: options.ChapterSteps = None,
+    sources: options.Sources = None,
+    choose: options.Choose = None,
+    drift_control: options.DriftControl = None,
+    reference_sheets: options.ReferenceSheets = None,
+    seed: options.Seed = 0,
+    redraw: options.Redraw = False,
+    max_steps: options.MaxSteps = None,
     max_calls: options.MaxCalls = None,
     max_seconds: options.MaxSeconds = None,
     max_cost: options.MaxCost = None,
-    sources: options.Sources = None,
-    choose: options.Choose = None,
-    remedies: options.Remedies = None,
-    sheets: options.Sheets = None,
-    identity: options.Identity = None,
-    seed: options.Seed = 0,
-    out: options.Out = None,
     requests: options.Requests = None,
     concurrency: options.Concurrency = None,
     retry_failed: options.RetryFailed = False,
     skip_bad: options.SkipBad = False,
     gallery: options.Gallery = False,
-    redraw: options.Redraw = False,
-    dry_run: options.DryRun = False,
     fail_on_forced: options.FailOnForced = False,
-    open_document: options.Open = False,
     json_output: options.Json = False,
     json_events: options.JsonEvents = False,
 ) -> int:
-    """Answer a request with text and images; prints where the document is.
+    """Answer a request with text and images. Prints the path of the document.
 
-    If the folder holds the same request and configuration, the run is continued; a finished one is shown.
-    With --requests FILE.jsonl --out DIR, many requests are answered, each in a folder below DIR.
+    If --out holds a run of the same request and configuration, that run is continued.
+    With --requests FILE.jsonl --out DIR, each request gets a folder below DIR.
     """
     from interleave.api import RunOptions, open_run
     from interleave.cli.run_command import Output, run_and_report
@@ -54,7 +54,7 @@ def generate(
     from interleave.runs.run import Run
 
     output = Output(json_output, json_events)
-    given_plan, made_for = inputs.read_plan_file(plan) if plan is not None else (None, [])
+    given_plan, made_for = inputs.read_given_plan(plan)
     choices: RunOptions = {
         "profile": inputs.choose_profile(profile, dry_run),
         "planner": planner,
@@ -70,8 +70,8 @@ def generate(
         "max_cost": max_cost,
         "sources": sources,
         "choose": choose,
-        "remedies": remedies,
-        "sheets": sheets,
+        "drift_control": drift_control,
+        "reference_sheets": reference_sheets,
         "identity": identity,
         "seed": seed,
     }
@@ -79,11 +79,11 @@ def generate(
     if requests is not None:
         if request or image or asset or from_file or plan:
             raise ConfigurationError(
-                "--requests brings its own requests: drop the others, or drop --requests"
+                "--requests cannot be combined with REQUEST, --image, --asset, --from or --plan"
             )
         if open_document or redraw or hold_plan:
             raise ConfigurationError(
-                "--open, --redraw and --hold-plan are for one run: name it with --out, without --requests"
+                "--open, --redraw and --hold-plan are for one run: they cannot be combined with --requests"
             )
         from interleave.cli.batch_command import run_requests
         from interleave.config.run_config import DEFAULT_CONCURRENCY
@@ -101,11 +101,9 @@ def generate(
         )
     if concurrency is not None or retry_failed or skip_bad or gallery:
         raise ConfigurationError(
-            "--concurrency, --retry-failed, --skip-bad and --gallery go with --requests FILE.jsonl"
+            "--concurrency, --retry-failed, --skip-bad and --gallery need --requests FILE.jsonl"
         )
     parts = inputs.gather_parts(request, image, from_file) or made_for
-    if not parts and plan is not None and given_plan is not None:
-        parts = [inputs.title_of_plan(plan, given_plan)]
     asked = inputs.with_assets(inputs.build_request(parts), asset or [])
 
     def opened() -> Run:

@@ -1,4 +1,4 @@
-"""`interleave`: all commands, and the one place where errors become messages and exit codes.
+"""`interleave`: all commands, and the place where errors become messages and exit codes.
 
 Exit codes: 0 done · 1 ended short · 2 bad input or configuration · 3 a backend or agent failed
 (resumable) · 130 interrupted (resumable).
@@ -7,6 +7,7 @@ Exit codes: 0 done · 1 ended short · 2 bad input or configuration · 3 a backe
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import traceback
 from functools import cache
@@ -15,7 +16,15 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from interleave.cli.lazy_group import Row, lazy_command, lazy_group, plugged_in
-from interleave.cli.streams import print_error, say, tolerate_closed_streams
+from interleave.cli.old_spellings import rewrite
+from interleave.cli.streams import (
+    error_stream,
+    own_verbosity,
+    print_error,
+    say,
+    tolerate_closed_streams,
+    with_options,
+)
 from interleave.errors import (
     BackendError,
     InterleaveError,
@@ -29,25 +38,29 @@ from interleave.version import __version__
 
 DONE, SHORT, BAD_INPUT, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
+DOCUMENTS = "Make documents"
 COMMANDS = {
-    "generate": lazy_command("interleave.cli.generate:generate", "Answer a request with text and images."),
-    "plan": lazy_command("interleave.cli.plan:plan", "Plan a request and draw nothing."),
-    "resume": lazy_command(
-        "interleave.cli.resume:resume", "Continue a run, or redraw, choose, undo, branch."
+    "generate": lazy_command(
+        "interleave.cli.generate:generate", "Answer a request with text and images.", DOCUMENTS
     ),
-    "show": lazy_command("interleave.cli.show:show", "Show a run: its steps and the path of its document."),
+    "plan": lazy_command("interleave.cli.plan:plan", "Plan a request without drawing.", DOCUMENTS),
+    "resume": lazy_command("interleave.cli.resume:resume", "Continue a run.", DOCUMENTS),
+    "edit": lazy_command(
+        "interleave.cli.edit:app", "Redraw, choose, undo, branch or approve in a run.", DOCUMENTS
+    ),
+    "show": lazy_command(
+        "interleave.cli.show:show", "Show the steps of a run and the path of its document.", DOCUMENTS
+    ),
     "export": lazy_command(
-        "interleave.cli.export:export", "Write a run's document as PDF, EPUB, HTML, PPTX…"
+        "interleave.cli.export:export", "Write a document as PDF, EPUB, HTML, PPTX or ZIP.", DOCUMENTS
     ),
-    "prompts": lazy_command("interleave.cli.prompts:app", "The prompt packs for planner and critic."),
 }
-"""The lines fit in a terminal of 80 columns."""
 BROUGHT_BY = {
     "local": ("torch", "transformers", "diffusers", "accelerate", "peft", "safetensors", "tokenizers"),
     "train": ("trl", "datasets"),
     "robots": ("av", "pyarrow"),
 }
-"""Packages that commands import without asking first, by the extra that installs them."""
+"""Packages that commands import unchecked, by the extra that installs them."""
 
 
 def _rows() -> dict[str, Row]:
@@ -61,7 +74,6 @@ app = typer.Typer(
     cls=lazy_group(_rows),
     help="Answer a request with text and images, using any image generator: plan, draw, judge, redraw.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -80,9 +92,9 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(error_stream())
     handler.setFormatter(RedactingFormatter("%(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    logging.basicConfig(handlers=[handler])
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -92,19 +104,23 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command and return its exit code; an error is printed on stderr in one or two lines."""
-    if "--follow" in arguments:  # it only prints: when its reader is gone, it must end
+    """Run a command and return its exit code. An error is one or two lines on stderr."""
+    if "--follow" in arguments:  # it only prints, so it must end when its reader is gone
         return _run(arguments)
     try:
         with tolerate_closed_streams():
             return _run(arguments)
     except OSError as error:
-        say(f"interleave: cannot write to standard output ({error.strerror})")
+        say(f"interleave: cannot write to standard output ({error.strerror})", error=True)
         return FAILED
 
 
+@own_verbosity()
 def _run(arguments: list[str]) -> int:
     try:
+        arguments, hints = rewrite(arguments)
+        for hint in hints if {"-q", "--quiet"}.isdisjoint(arguments) else ():
+            say(f"interleave: {hint}")
         return int(root_command()(args=arguments, prog_name="interleave", standalone_mode=False) or DONE)
     except InterleaveError as error:
         return _complain(error, _code_of(error), arguments)
@@ -123,12 +139,12 @@ def _run(arguments: list[str]) -> int:
 
 @cache
 def root_command() -> Any:
-    """The root command, built once per process."""
+    """Return the root command, built once per process."""
     return typer.main.get_command(app)
 
 
 def _missing(error: ModuleNotFoundError) -> MissingDependency | None:
-    """The error with the command that installs the package; None for a package that no extra brings."""
+    """Return an error with the command that installs the package; `None` if no extra installs it."""
     package = (error.name or "").partition(".")[0]
     extra = next((extra for extra, packages in BROUGHT_BY.items() if package in packages), None)
     if extra is None:
@@ -146,14 +162,15 @@ def _code_of(error: InterleaveError) -> int:
 
 
 def _complain(error: Exception, code: int, arguments: list[str]) -> int:
-    """Say what went wrong, for people and, where JSON is asked for, for programs."""
+    """Print an error on stderr and, if JSON is asked for, as JSON. Return the exit code."""
     from interleave.runs.event_lines import UNEXPECTED, report_of
 
     report = report_of(error)
+    report = report.model_copy(update={"message": with_options(report.message)})
     if "--debug" in arguments:
-        print(redacted(traceback.format_exc(), message=True), end="", file=sys.stderr)
+        print(redacted(traceback.format_exc(), message=True), end="", file=error_stream())
     unexpected = f"{type(error).__name__}: {error} (add --debug to see where)"
-    say(f"interleave: {unexpected if report.kind == UNEXPECTED else report.message}")
+    say(f"interleave: {unexpected if report.kind == UNEXPECTED else report.message}", error=True)
     print_error(report, code, arguments, sys.stdout)
     return code
 
@@ -161,7 +178,7 @@ def _complain(error: Exception, code: int, arguments: list[str]) -> int:
 def _interrupted(arguments: list[str]) -> int:
     from interleave.runs.event_lines import ErrorReport
 
-    say("interleave: interrupted")
+    say("interleave: interrupted", error=True)
     report = ErrorReport(kind="interrupted", message="interrupted", advice="run the same command again")
     print_error(report, INTERRUPTED, arguments, sys.stdout)
     return INTERRUPTED
@@ -170,15 +187,16 @@ def _interrupted(arguments: list[str]) -> int:
 def _usage(error: Exception, arguments: list[str]) -> int:
     from interleave.runs.event_lines import ErrorReport
 
-    command = getattr(getattr(error, "ctx", None), "command_path", "interleave")
+    command = getattr(getattr(error, "ctx", None), "command_path", "interleave").replace("{RUN}", "RUN")
     message = str(error.format_message())  # type: ignore[attr-defined]
+    message = re.sub(r"Input should be ([^,]*)(, unable to parse.*)?", r"it must be \1", message)
     if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
         print(message, file=sys.stderr)
         return BAD_INPUT
     if "unexpected extra argument" in message and command in ("interleave generate", "interleave plan"):
         message += ": put the request in quotes"
     stop = "" if message.endswith(("?", ".", "!")) else "."
-    say(f"interleave: {message}{stop} See '{command} --help'")
+    say(f"interleave: {message}{stop} See '{command} --help'", error=True)
     report = ErrorReport(kind="usage_error", message=message, advice=f"see '{command} --help'")
     print_error(report, BAD_INPUT, arguments, sys.stdout)
     return BAD_INPUT

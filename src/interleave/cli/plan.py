@@ -1,4 +1,4 @@
-"""`interleave plan`: the plan alone, to read, edit and draw later."""
+"""`interleave plan`: only the plan, to read, edit and draw later."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def plan(
     dry_run: options.DryRun = False,
     json_output: options.Json = False,
 ) -> int:
-    """Plan a request and draw nothing; save it with --json, edit it, draw it with generate --plan FILE."""
+    """Plan a request without drawing. Save the plan with --json and draw it with generate --plan FILE."""
     from interleave.api import plan as make_plan
     from interleave.text import visible
 

@@ -1,4 +1,4 @@
-"""The progress of a run on stderr: a live line on a terminal, plain lines elsewhere."""
+"""Progress of a run on stderr: a live line on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STYLES = {Outcome.ACCEPTED: "green", Outcome.REJECTED: "red", Outcome.UNREADABLE
 
 
 class Progress(Protocol):
-    """Shows the events of a run."""
+    """A display of the events of a run."""
 
     def say(self, message: str) -> None: ...
     def show(self, event: Event) -> None: ...
@@ -33,7 +33,7 @@ class Progress(Protocol):
 
 
 def make_progress() -> Progress:
-    """The live display on a terminal, plain lines otherwise."""
+    """Return the live display on a terminal, plain lines otherwise."""
     console = make_console()
     return LiveProgress(console) if console.is_terminal else PlainProgress(console)
 
@@ -79,7 +79,7 @@ class LiveProgress:
         self.status: Status | None = None
         self.steps: tuple[PlanStep, ...] = ()
         self.marks: defaultdict[int, list[Outcome]] = defaultdict(list)
-        """By step: several may be under way at once."""
+        """By step: several steps may be in progress."""
 
     def say(self, message: str) -> None:
         self._live(Text(visible(message)))
@@ -104,7 +104,7 @@ class LiveProgress:
                     self._live(self._line(self._step(step.number + 1), "drawing…"))
 
     def drawing(self, slot: Slot, done: int, total: int) -> None:
-        """Show the denoising step of an image; called from the thread that draws it."""
+        """Show the denoising step of an image. Called from the generator's thread."""
         if self.steps and slot.step and done < total:
             self._live(
                 self._line(self._step(slot.step), f"drawing attempt {slot.attempt}: {done} of {total}…")

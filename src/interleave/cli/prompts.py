@@ -1,4 +1,4 @@
-"""`interleave prompts`: the prompt packs for planner and critic."""
+"""`interleave models prompts`: list, show and import prompt packs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(
-    help="The prompt packs for planner and critic.", no_args_is_help=True, rich_markup_mode=None
+prompt_packs = typer.Typer(
+    help="List, show and import prompt packs.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
-@app.command("list")
+@prompt_packs.command("list")
 def list_packs() -> int:
     """List the installed prompt packs."""
     from interleave.agents.prompts import describe_packs
@@ -22,10 +22,10 @@ def list_packs() -> int:
     return 0
 
 
-@app.command("show")
+@prompt_packs.command("show")
 def show_pack(
-    pack: Annotated[str, typer.Argument(metavar="PACK")] = "default",
-    prompt: Annotated[str | None, typer.Argument(metavar="PROMPT")] = None,
+    pack: Annotated[str, typer.Argument(metavar="PACK", help="A prompt pack.")] = "default",
+    prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", help="One prompt.")] = None,
 ) -> int:
     """Print the prompts of a pack, or one prompt."""
     from interleave.agents.prompts import load_pack
@@ -42,22 +42,22 @@ def show_pack(
     return 0
 
 
-@app.command("import")
+@prompt_packs.command("import")
 def import_checkout(
-    checkout: Annotated[Path, typer.Argument(metavar="CHECKOUT")],
+    checkout: Annotated[Path, typer.Argument(metavar="CHECKOUT", help="A checkout of the reference.")],
     name: Annotated[str, typer.Option(metavar="NAME", help="The name of the new pack.")] = "reference",
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite a pack of that name.")] = False,
     critic: Annotated[
         str,
         typer.Option(
             metavar="demo|ueval|rl",
-            help="The critic's prompt with the line breaks of the demo, the benchmark or the RL training.",
+            help="Take the critic's prompt from the demo, the benchmark or the RL training.",
         ),
     ] = "demo",
 ) -> int:
-    """Read the prompts of the released checkpoints from your own checkout of the reference repository.
+    """Import the prompts of the released checkpoints from a checkout of the reference repository.
 
-    Its files are parsed, never executed. The pack is yours alone: those prompts have no licence.
+    Its files are parsed, never executed. Do not share the pack: those prompts have no licence.
     """
     from interleave.agents.prompts.import_checkout import import_pack
 

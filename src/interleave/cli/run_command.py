@@ -1,4 +1,4 @@
-"""One run: progress on stderr, signals, the result on stdout, the exit code."""
+"""Carry out one run: progress on stderr, signals, the result on stdout, the exit code."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Output:
-    """What a command prints on standard output: a path, one JSON object, or a line for every event."""
+    """Form of the result on standard output: a path, one JSON object, or a line for every event."""
 
     json: bool = False
     events: bool = False
 
     def __post_init__(self) -> None:
         if self.json and self.events:
-            raise ConfigurationError("--json and --json-events exclude each other: the last event has it all")
+            raise ConfigurationError("--json and --json-events cannot be combined: use one")
 
 
 @interrupt_on_terminate()
 def run_and_report(
     open_run: Callable[[], Run], *, output: Output, open_document: bool, fail_on_forced: bool
 ) -> int:
-    """Open a run, run it to its end and print the result; returns the exit code."""
+    """Open a run, carry it out and print the result. Return the exit code."""
     from interleave.backends.protocols import listening
     from interleave.cli.progress import make_progress
     from interleave.runs.event_lines import summarize
@@ -82,7 +82,7 @@ def run_and_report(
 
 
 def _with_cost_note(run: Run, show: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Print what a paid run may cost: now if its steps are known, otherwise once they are planned."""
+    """Print the possible cost of a paid run: now if its steps are known, otherwise once they are planned."""
     from interleave.events import Planned
     from interleave.runs.models import cost_note, images_asked_for, images_planned
 
@@ -115,7 +115,7 @@ async def _run(run: Run, show: Callable[..., None]) -> RunResult:
 
 
 def cancel_on_terminate() -> None:
-    """Treat SIGTERM and SIGHUP like Ctrl-C: cancel the current task, which keeps everything done so far."""
+    """Treat SIGTERM and SIGHUP like Ctrl-C: cancel the current task. Everything done so far is kept."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     terminals = open_terminals()
 
@@ -142,16 +142,16 @@ def _report(result: RunResult, output: Output, open_document: bool, fail_on_forc
         f"{count(images, 'image')} drawn, {record.seconds:.1f} s"
     )
     if result.error is not None:
-        say(f"interleave: {result.error}")
+        say(f"interleave: {result.error}", error=True)
     if record.status in ("failed", "short"):
         say(f"Continue with: {resume_command(result.folder, record.config, record.step_generators)}")
         if record.can_be_undone:
             say(way_back(result.folder, record.config))
     plan = result.folder / PLAN_NAME
     if record.status == "held":
-        command = resume_command(result.folder, record.config)
+        command = resume_command(result.folder, record.config, action="approve")
         edited = f"{command} --plan {shlex.quote(str(plan))}"
-        say(f"Draw the plan as it is: {command} --approve; or edit it, then: {edited}")
+        say(f"Draw the plan: {command}. Or edit it first, then: {edited}")
     if output.json:
         print(as_json(summarize(record, result.folder)))
     elif not output.events and record.status in ("done", "short"):

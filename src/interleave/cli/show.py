@@ -1,4 +1,4 @@
-"""`interleave show`: what a run folder holds."""
+"""`interleave show`: show a run folder, or a folder of many runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 FOLLOW_SECONDS = 0.2
 
-Follow = Annotated[
-    bool, typer.Option("--follow", help="Keep printing what a running run does until it ends.")
-]
+Follow = Annotated[bool, typer.Option("--follow", help="Print the events of a running run until it ends.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Write document.md beside the images.")]
 
 
@@ -35,7 +33,7 @@ def show(
 ) -> int:
     """Show a run: its steps on standard error, the path of its document on standard output.
 
-    For a folder of many runs: how many have ended and how many have not, the errors, and the path of the
+    For a folder of many runs: the number of finished and unfinished runs, the errors, and the path of the
     gallery.
     """
     from interleave.batches.batch import CONFIG_NAME
@@ -44,7 +42,7 @@ def show(
     from interleave.runs.record import lost_lines, read_record
 
     if json_output and markdown:
-        raise ConfigurationError("--json and --markdown exclude each other: choose one")
+        raise ConfigurationError("--json and --markdown cannot be combined: use one")
     if (run / CONFIG_NAME).exists():
         if markdown or follow:
             option = "--markdown" if markdown else "--follow"
@@ -71,7 +69,7 @@ def _print_path(path: Path, open_it: bool) -> None:
 
 
 def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
-    """Show a folder of many runs: how many have ended, and the errors."""
+    """Show a folder of many runs: counts and errors."""
     from interleave.batches.batch import summarize_batch
     from interleave.batches.status import read_batch_status
     from interleave.cli.batch_command import REASON_CHARACTERS
@@ -81,9 +79,7 @@ def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
 
     gallery = folder / GALLERY
     if open_gallery and not gallery.exists():
-        raise ConfigurationError(
-            f"{folder} has no gallery to open: the command that made it writes one with --gallery"
-        )
+        raise ConfigurationError(f"{folder} has no gallery to open: run its command again with --gallery")
     status = read_batch_status(folder)
     summary, others = status.summary, status.others
     if json_output:
@@ -105,7 +101,7 @@ def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
 
 
 def _follow(run: Path) -> RunRecord:
-    """Print the entries of the journal as they are written; reading takes no lock."""
+    """Print the entries of the journal as they are written. Reading takes no lock."""
     from interleave.runs.journal import Ended, JournalReader, is_being_written
     from interleave.runs.record import read_record
 
@@ -125,7 +121,7 @@ def _follow(run: Path) -> RunRecord:
 
 
 def describe_entry(entry: Entry) -> Iterator[str]:
-    """The lines that `--follow` prints for an entry of the journal; many entries have none."""
+    """Yield the lines that `--follow` prints for an entry of the journal; many entries have none."""
     from interleave.runs import journal
     from interleave.text import count, one_line
     from interleave.types import Outcome
@@ -164,7 +160,7 @@ def describe_entry(entry: Entry) -> Iterator[str]:
 
 
 def _document(run: Path, record: RunRecord, markdown: bool) -> Path | None:
-    """The document, written if it is missing or older than its run; None if it cannot be written."""
+    """Return the document, written if missing or older than its run; `None` if it cannot be written."""
     from interleave.errors import StorageError
     from interleave.render.html import write_document
     from interleave.render.markdown import write_markdown
@@ -180,7 +176,7 @@ def _document(run: Path, record: RunRecord, markdown: bool) -> Path | None:
 
 
 def _is_up_to_date(run: Path) -> bool:
-    """Whether a run's document was written after its last entry, not before it was continued and killed."""
+    """Return whether the document was written after the last entry of the journal."""
     from interleave.runs.record import is_current, read_stored
 
     stored = read_stored(run)
@@ -188,7 +184,7 @@ def _is_up_to_date(run: Path) -> bool:
 
 
 def _not_written(run: Path, record: RunRecord, markdown: bool, error: Exception) -> Path | None:
-    """Say what there is instead of a new document; returns the old one, if any."""
+    """Report that the document cannot be written; return the old one, if any."""
     from interleave.render.markdown import FILE_NAME as MARKDOWN_NAME
     from interleave.render.markdown import render_markdown
     from interleave.runs.folder import DOCUMENT_NAME

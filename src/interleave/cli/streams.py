@@ -1,28 +1,34 @@
-"""Standard streams that may be closed while a command runs, consoles on them, and signals that end it.
+"""Standard streams that may be closed while a command runs, consoles, and signals that end a command.
 
-A command goes on when its output is no longer read, because its results are on disk. A line that cannot be
-written is dropped, and the exit code says how the work ended.
+A command continues if its output is no longer read, because its results are on disk. Lines that cannot be
+written are dropped. The exit code reports how the work ended.
 """
 
 from __future__ import annotations
 
+import atexit
 import errno
 import json
 import logging
 import math
 import os
 import re
+import shlex
+import shutil
 import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from tempfile import NamedTemporaryFile
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import typer
 
+from interleave.errors import InputError
+from interleave.files import STANDARD_INPUT
 from interleave.redaction import redacted
 from interleave.text import count, one_line, storable, visible
 
@@ -35,12 +41,20 @@ if TYPE_CHECKING:
 
 
 READER_GONE = frozenset({errno.EPIPE, errno.EIO, errno.ESHUTDOWN})
-"""The other end of a pipe, or the terminal, is gone."""
+"""Errors of a closed pipe or terminal."""
 SECONDS_BETWEEN_RETRY_MESSAGES = 120.0
 RETRY_LOGGER = "interleave.backends.retries"
 KIND_CHARACTERS = 300
 MOST_KINDS = 8
 OTHER_KINDS = "other retries"
+_PARAMETERS = """
+allow chapter_steps choose critic drift_control generator hold_plan identity layout max_attempts
+max_calls max_cost max_seconds max_steps out paper plan planner profile prompts redraw
+reference_sheets retry_failed seed skip_bad sources
+"""
+_VALUE = r"\[[^\]]*\]|[^\s\[)]*[^\s\[),.;:]|"
+_PARAMETER = re.compile(rf"(?<![\w?&'\"-])({'|'.join(_PARAMETERS.split())})=({_VALUE})")
+"""A parameter of the Python API in an error message, with its value if it has one."""
 
 
 class TolerantStream:
@@ -49,7 +63,7 @@ class TolerantStream:
     def __init__(self, stream: TextIO, *, carries_result: bool) -> None:
         self._stream = stream
         self._carries_result = carries_result
-        """Whether the result goes there: then a full disk is an error, and only a closed pipe is not."""
+        """Whether the stream carries the result: then a full disk is an error, and a closed pipe is not."""
 
     def write(self, text: str) -> int:
         try:
@@ -83,7 +97,7 @@ class TolerantStream:
 
 @contextmanager
 def tolerate_closed_streams() -> Iterator[None]:
-    """While the block runs, a closed standard output or error does not end the command."""
+    """Keep the command running if standard output or error is closed."""
     before = sys.stdout, sys.stderr
     with ExitStack() as opened:
         # Opened first: otherwise a journal could get the file descriptor of a closed standard stream.
@@ -101,10 +115,10 @@ def tolerate_closed_streams() -> Iterator[None]:
 
 
 class CollapseFilter(logging.Filter):
-    """Passes the first of messages that are alike at once, and counts the others.
+    """Passes the first of similar messages, and counts the others.
 
-    Messages are alike if they differ in numbers only. Of each kind one line more is passed every `seconds`,
-    with the number of those left out; kinds beyond the first few are counted together.
+    Messages are similar if they differ only in numbers. Each kind passes one line every `seconds`, with the
+    number of lines left out. Kinds beyond the first few are counted together.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -127,7 +141,7 @@ class CollapseFilter(logging.Filter):
         return True
 
     def left_out(self) -> Iterator[str]:
-        """What is still to be said: how many lines of each kind were not shown."""
+        """Yield a line per kind with the number of lines not shown."""
         for kind, number in self._left_out.items():
             yield f"{count(number, 'line')} like this not shown: {self._examples[kind]}"
 
@@ -138,7 +152,7 @@ class CollapseFilter(logging.Filter):
 
 @contextmanager
 def collapse_retry_messages() -> Iterator[None]:
-    """While the block runs, of retries that are alike only the first is logged, and how many followed."""
+    """Collapse repeated retry messages into one line with a count."""
     logger, collapse = logging.getLogger(RETRY_LOGGER), CollapseFilter(SECONDS_BETWEEN_RETRY_MESSAGES)
     logger.addFilter(collapse)
     try:
@@ -149,13 +163,78 @@ def collapse_retry_messages() -> Iterator[None]:
             logger.warning("%s", line)
 
 
-def say(message: str) -> None:
-    """Print one line on stderr."""
-    print(" ".join(visible(redacted(message, message=True)).split()), file=sys.stderr)
+class _Muted:
+    """Standard error under `-q`: it discards everything but errors."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.unmuted = stream
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.unmuted, name)
+
+
+def be_quiet(wanted: bool) -> None:
+    """Discard progress, hints and warnings until the command ends."""
+    if wanted:
+        sys.stderr = cast(TextIO, _Muted(sys.stderr))
+        logging.getLogger().setLevel(logging.ERROR)
+
+
+def be_verbose(wanted: bool) -> None:
+    """Log at level INFO until the command ends."""
+    if wanted:
+        logging.getLogger().setLevel(logging.INFO)
+
+
+def error_stream() -> TextIO:
+    """Return standard error, also under `-q`."""
+    return cast(TextIO, getattr(sys.stderr, "unmuted", sys.stderr))
+
+
+@contextmanager
+def own_verbosity() -> Iterator[None]:
+    """Undo `-v` and `-q` when the block ends."""
+    before, level = sys.stderr, logging.getLogger().level
+    try:
+        yield
+    finally:
+        sys.stderr = before
+        logging.getLogger().setLevel(level)
+
+
+def say(message: str, *, error: bool = False) -> None:
+    """Print one line on stderr, with options for the parameters that it names; under `-q` only errors."""
+    line = " ".join(visible(redacted(with_options(message), message=True)).split())
+    print(line, file=error_stream() if error else sys.stderr)
+
+
+def with_options(message: str) -> str:
+    """Replace the parameters of the Python API that a message names by options: `out=` by `--out`."""
+    return _PARAMETER.sub(lambda found: _option(found[1], found[2]), message)
+
+
+def _option(name: str, value: str) -> str:
+    option = "--" + name.replace("_", "-")
+    if value.startswith("["):
+        return " ".join(f"{option} {shlex.quote(each)}" for each in re.findall("'([^']*)'", value))
+    return option if value in ("", "True") else f"{option} {value}"
+
+
+def spool_stdin() -> None:
+    """Copy standard input to a temporary file, which is read wherever a command reads the file '-'."""
+    if sys.stdin is None:
+        raise InputError("standard input ('-') is closed")
+    with NamedTemporaryFile(prefix="stdin-", delete=False) as file:
+        atexit.register(os.unlink, file.name)
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    STANDARD_INPUT["-"] = file.name
 
 
 def make_console(*, stderr: bool = True, width: int | None = None) -> Console:
-    """A console that prints brackets, emoji codes and numbers as they are, also in the cells of tables.
+    """Return a console that prints brackets, emoji codes and numbers literally, also in tables.
 
     Requests, paths, model names and `pip install "…[api]"` have brackets that rich would take for markup.
     """
@@ -165,7 +244,7 @@ def make_console(*, stderr: bool = True, width: int | None = None) -> Console:
 
 
 def text_column(text: str) -> TextColumn:
-    """A column of a progress bar: these read markup whatever the console says."""
+    """Return a column of a progress bar without markup, which columns read regardless of the console."""
     from rich.progress import TextColumn
 
     return TextColumn(text, markup=False)
@@ -173,9 +252,9 @@ def text_column(text: str) -> TextColumn:
 
 @contextmanager
 def interrupt_on_terminate() -> Iterator[None]:
-    """Raise `KeyboardInterrupt` for SIGTERM and SIGHUP where no event loop does, as while models load.
+    """Raise `KeyboardInterrupt` for SIGTERM and SIGHUP outside event loops, such as while models load.
 
-    It leaves the block as `typer.Abort`: typer turns the other into an exit code, and nothing is said.
+    It leaves the block as `typer.Abort`, since typer turns `KeyboardInterrupt` into a silent exit code.
     """
     terminals, received = open_terminals(), list[int]()
 
@@ -199,18 +278,18 @@ def interrupt_on_terminate() -> Iterator[None]:
 
 
 def stop_signals() -> list[signal.Signals]:
-    """SIGTERM, and SIGHUP unless it is ignored, as under nohup."""
+    """Return SIGTERM, and SIGHUP unless it is ignored, as under nohup."""
     known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows: one
     return [each for each in known if signal.getsignal(each) != signal.SIG_IGN]
 
 
 def open_terminals() -> list[int]:
-    """Which of standard output and error are terminals."""
+    """Return which of standard output and error are terminals."""
     return [number for number in (1, 2) if os.isatty(number)]
 
 
 def redirect_closed(terminals: list[int]) -> None:
-    """Redirect the streams of a closed terminal to the null device, since writing to them would fail."""
+    """Redirect the streams of a closed terminal to the null device, as writing to them fails."""
     closed = [number for number in terminals if not os.isatty(number)]
     if closed:
         null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
@@ -224,13 +303,13 @@ STATUS_OF_CODE = {1: "short", 2: "refused", 3: "failed", 130: "interrupted"}
 
 
 def as_json(value: Value | dict[str, Any]) -> str:
-    """One line of JSON; a path that is not valid Unicode can be read back from it."""
+    """Return one line of JSON, from which paths that are not valid Unicode can be read back."""
     plain = value if isinstance(value, dict) else value.model_dump(mode="json")
     return storable(json.dumps(plain, ensure_ascii=False))
 
 
 class EventPrinter:
-    """Prints event lines as they happen; runs of a batch may report theirs from several threads."""
+    """Prints event lines immediately; runs of a batch may print from several threads."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

@@ -1,4 +1,4 @@
-"""Configuration: spec strings, profiles, and what a run is made with."""
+"""Configuration: spec strings, profiles and the configuration of a run."""
 
 from interleave.lazy_names import lazy_names
 

@@ -1,4 +1,4 @@
-"""What rooms may use of `interleave.config`, as `config` of `interleave.plugin`."""
+"""Names of `interleave.config` for rooms, as `config` of `interleave.plugin`."""
 
 from interleave.config.run_config import DEFAULT_CHOICE as DEFAULT_CHOICE
 from interleave.config.profiles import (
@@ -10,11 +10,11 @@ from interleave.config.profiles import (
 )
 from interleave.config.run_config import (
     MOST_ATTEMPTS as MOST_ATTEMPTS,
-    NO_REMEDIES as NO_REMEDIES,
+    NO_DRIFT_CONTROL as NO_DRIFT_CONTROL,
     PackConfig as PackConfig,
-    Remedies as Remedies,
+    DriftControl as DriftControl,
     SourceRule as SourceRule,
-    written_remedies as written_remedies,
+    format_drift_control as format_drift_control,
 )
 from interleave.config.specs import without_tuning as without_tuning
 from interleave.config.run_config import best_attempt as best_attempt

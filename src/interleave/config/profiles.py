@@ -1,4 +1,4 @@
-"""Profiles: named choices of models, prompts and rules, as TOML files.
+"""Profiles: named sets of models, prompts and rules, as TOML files.
 
 # interleave generate "…" --profile dry-run
 prompts = "default"
@@ -16,7 +16,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, ValidationError, model_validator
 
 from interleave import entry_points
 from interleave.config.run_config import DEFAULT_CHOICE, Choice, SourceRule
@@ -31,7 +31,7 @@ DRY_RUN_PROFILE = "dry-run"
 
 
 class RoleTable(Value):
-    """One model in a profile; other keys are options of its backend."""
+    """One model of a profile. Other keys are options of its backend."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -53,17 +53,17 @@ class RoleTable(Value):
         spec = Spec(
             base.name, self.model or base.model, self.base_url or base.base_url, base.options | options
         )
-        # A run records its models as spec strings: what a spec string cannot say must not be used.
+        # A run records its models as spec strings, so values that a spec string cannot express are refused.
         if (self.spec is None or spec != base) and parse_spec(str(spec)) != spec:
             raise ConfigurationError(
-                f"[{role}] of a profile: as a spec this is {str(spec)!r}, which says something else; "
+                f"[{role}] of a profile: the spec {str(spec)!r} would be parsed differently: "
                 "a backend or model cannot contain '?' or an address (write a whole spec as spec = …)"
             )
         return spec
 
 
 class Profile(Value):
-    """A named choice of models, prompts and rules."""
+    """A named set of models, prompts and rules."""
 
     description: str = ""
     prompts: str = "default"
@@ -75,17 +75,17 @@ class Profile(Value):
     sources: SourceRule = SourceRule.PREVIOUS
     choose: Choice = DEFAULT_CHOICE
     chapter_steps: int | None = Field(default=None, ge=1, le=1000)
-    """The most steps of a chapter, where the plan is written in chapters."""
-    remedies: str = ""
-    """What is done against drift, as `--remedies` takes it."""
-    sheets: bool = False
-    """Whether assets that are described, and have no image, are drawn first."""
+    """Maximum steps per chapter, if the plan is written in chapters."""
+    remedies: str = Field(default="", validation_alias=AliasChoices("drift_control", "remedies"))
+    """Drift control, such as `keep,anchor=5`. Written as `drift_control` or `remedies`."""
+    sheets: bool = Field(default=False, validation_alias=AliasChoices("reference_sheets", "sheets"))
+    """Whether to draw reference sheets. Written as `reference_sheets` or `sheets`."""
     identity: str = ""
-    """What says whether assets are still themselves, as `--identity` takes it."""
+    """Model that measures the identity of assets."""
 
 
 def config_folder() -> Path | None:
-    """The folder of a user's own profiles and prompt packs; None without a home.
+    """Return the folder of a user's profiles and prompt packs. `None` if the user has no home folder.
 
     It is `$INTERLEAVE_CONFIG`, else `interleave` in the configuration folder of the platform.
     """
@@ -100,18 +100,18 @@ def config_folder() -> Path | None:
 
 
 def default_profile() -> str:
-    """The profile where none is named: `$INTERLEAVE_PROFILE`, else the miniature."""
+    """Return the default profile: `$INTERLEAVE_PROFILE`, else `mini`."""
     return os.environ.get("INTERLEAVE_PROFILE") or DEFAULT_PROFILE
 
 
 def load_profile(name: str | None = None) -> Profile:
-    """The profile of this name, or in this `.toml` file."""
+    """Return the profile with this name or in this `.toml` file."""
     name = name or default_profile()
     path = Path(name) if name.endswith(".toml") else profile_files().get(name)
     if path is None and name == DEFAULT_PROFILE:
         raise MissingDependency(
-            f"the default profile {name!r} is that of the miniature, which is not installed here: choose "
-            "other models with --profile, or go to a clone. Install it with: pip install . ./mini"
+            f"the default profile {name!r} needs the miniature, which is not installed: choose "
+            "another profile with profile=NAME, or go to a clone. Install it with: pip install . ./mini"
         )
     if path is None:
         raise ConfigurationError(f"no profile named {name!r}. {did_you_mean(name, profile_files())}")
@@ -119,7 +119,7 @@ def load_profile(name: str | None = None) -> Profile:
 
 
 def profile_files() -> dict[str, Path]:
-    """Profile names and their files; a user's profile hides a shipped one of the same name."""
+    """Return profile names and their files. A user's profile hides a shipped one of the same name."""
     own = config_folder()
     folders = [*entry_points.folders("profiles"), SHIPPED, *([own / "profiles"] if own else [])]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
@@ -148,6 +148,6 @@ def _read(path: Path) -> Profile:
         )  # a typo explains the rest
         key = ".".join(str(place) for place in first["loc"])
         if first["type"] == "extra_forbidden":
-            hint = did_you_mean(key, Profile.model_fields)
+            hint = did_you_mean(key, (*Profile.model_fields, "drift_control", "reference_sheets"))
             raise ConfigurationError(f"the profile {str(path)!r} has no key {key!r}. {hint}") from None
         raise ConfigurationError(f"the profile {str(path)!r}: {key}: {first['msg'].lower()}") from None

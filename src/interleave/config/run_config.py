@@ -1,4 +1,4 @@
-"""What a run is made with: the models, the prompts, the rules and the limits."""
+"""Configuration of a run: models, prompts, rules and limits."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ Judgeable = TypeVar("Judgeable", bound=HasVerdict)
 
 
 class Policy(Protocol):
-    """The attempt that counts, of the one that counted so far and the next one."""
+    """Function that returns the attempt to show: the best so far or the latest."""
 
     def __call__(self, best: Judgeable | None, latest: Judgeable) -> Judgeable: ...
 
 
 def best_attempt(best: Judgeable | None, latest: Judgeable) -> Judgeable:
-    """The accepted one; else the one with the higher confidence; else the latest."""
+    """Return the accepted attempt, else the one with the higher confidence, else the latest."""
     if best is None or _accepted(latest):
         return latest
     before, now = _confidence(best), _confidence(latest)
@@ -50,9 +50,9 @@ def best_attempt(best: Judgeable | None, latest: Judgeable) -> Judgeable:
 
 
 def first_unless_better(best: Judgeable | None, latest: Judgeable, *, margin: float = MARGIN) -> Judgeable:
-    """The first, unless a later one is accepted with a confidence that is higher by the margin.
+    """Return the first attempt, unless a later one is accepted with a confidence higher by `margin`.
 
-    Where the critic gives no confidence, its acceptance is enough.
+    If the critic gives no confidence, its acceptance is enough.
     """
     if best is None:
         return latest
@@ -62,7 +62,7 @@ def first_unless_better(best: Judgeable | None, latest: Judgeable, *, margin: fl
 
 
 def last_attempt(best: Judgeable | None, latest: Judgeable) -> Judgeable:
-    """The latest, whatever the critic says."""
+    """Return the latest attempt, whatever the verdicts."""
     return latest
 
 
@@ -75,10 +75,10 @@ POLICIES: Mapping[str, Callable[..., Any]] = {
 
 @cache
 def policy_named(text: str) -> Policy:
-    """The policy of a name with options; raises `ValueError` for one that does not exist."""
+    """Return the policy of a name with options. Raises `ValueError` for an unknown name or option."""
     name, _, query = text.partition("?")
     if name not in POLICIES:
-        raise ValueError(f"no way to choose is named {name!r}. {did_you_mean(name, POLICIES)}")
+        raise ValueError(f"no policy {name!r}. {did_you_mean(name, POLICIES)}")
     policy = POLICIES[name]
     known = [each for each in signature(policy).parameters if each not in ("best", "latest")]
     options: dict[str, float] = {}
@@ -91,7 +91,7 @@ def policy_named(text: str) -> Policy:
 
 
 def checked_choice(text: str) -> str:
-    """The name itself, where it names a policy."""
+    """Return `text` if it names a policy, else raise `ValueError`."""
     policy_named(text)
     return text
 
@@ -115,130 +115,130 @@ def _confidence(attempt: HasVerdict) -> float | None:
 
 
 OBJECT = "object:"
-"""How a run names a model that was given as a Python object: no spec can name it."""
+"""Prefix of a model that was given as a Python object, which no spec can name."""
 MOST_ATTEMPTS = 100
-"""How often a step may be drawn."""
+"""Maximum attempts per step."""
 DEFAULT_CONCURRENCY = 64
-"""How many of many runs are under way at the same time."""
+"""Default number of runs of a batch that run concurrently."""
 
 
 Choice = Annotated[str, AfterValidator(checked_choice)]
-"""The name of the policy that says which attempt of a step counts."""
+"""Name of the policy that selects the attempt to show."""
 
 
 class SourceRule(StrEnum):
-    """Which images a step starts from when its plan does not say."""
+    """Images that a step starts from if its plan does not name them."""
 
     PREVIOUS = "previous"
     """The image before it."""
     HISTORY = "history"
-    """All images so far, the user's first; the latest ones when the generator cannot take all."""
+    """All images so far, the user's first. Only the latest if the generator takes fewer."""
 
 
-class Remedies(Value):
-    """What is done against drift and contradictions; nothing by default, as in the paper."""
+class DriftControl(Value):
+    """Measures against drift and contradictions. All are off by default, as in the paper."""
 
     keep: bool = False
-    """Whether what a step has not changed is taken from the image that it starts from."""
+    """Whether to copy unchanged areas from the image that a step starts from."""
     align: bool = False
-    """Whether brightness and tint are aligned to that image."""
+    """Whether to align brightness and tint to that image."""
     anchor_every: int | None = Field(default=None, ge=1, le=10_000)
-    """Every so many steps an image is drawn from the description of its whole scene."""
+    """Number of steps after which an image is drawn from the description of its whole scene."""
     rollbacks: int = Field(default=0, ge=0, le=100)
-    """How often a run may go back to an earlier step, where one stays refused."""
+    """Maximum returns to an earlier step after a step stays rejected."""
     drift_limit: float | None = Field(default=None, gt=0, le=255)
-    """A step whose unchanged part has moved by more levels of 255 counts as refused, for rollbacks."""
+    """Drift of the unchanged area, in levels of 255, above which a step counts as rejected for rollbacks."""
     audits: int = Field(default=0, ge=0, le=10)
-    """How often the whole document is looked at, and the steps redone that contradict the others."""
+    """Maximum audits of the whole document. Each redraws the steps that contradict the others."""
 
     @property
     def need_scenes(self) -> bool:
-        """Whether they work with the whole scene of a step, which a planner then has to write."""
+        """Whether the planner must describe the whole scene of each step."""
         return self.anchor_every is not None or self.audits > 0 or self.drift_limit is not None
 
     @property
     def decides_under_way(self) -> bool:
-        """Whether a run may go back before all steps are drawn."""
+        """Whether a run may return to earlier steps before all steps are drawn."""
         return self.rollbacks > 0 or self.drift_limit is not None
 
     def re_anchors(self, place: int) -> bool:
-        """Whether the image at this place of a chain, from 1, is drawn from its whole description."""
+        """Return whether the image at this place of a chain, from 1, is drawn from its scene."""
         return self.anchor_every is not None and place > 1 and (place - 1) % self.anchor_every == 0
 
 
-NO_REMEDIES = Remedies()
-_REMEDY_NUMBERS = {
+NO_DRIFT_CONTROL = DriftControl()
+_NUMBERS = {
     "anchor": ("anchor_every", int),
     "rollback": ("rollbacks", int),
     "drift": ("drift_limit", float),
     "audit": ("audits", int),
 }
-_REMEDY_SWITCHES = ("keep", "align")
+_SWITCHES = ("keep", "align")
 
 
-def parse_remedies(text: str) -> Remedies:
-    """Remedies from their names, such as `keep,anchor=5,rollback=2`; `none` is none."""
+def parse_drift_control(text: str) -> DriftControl:
+    """Parse drift control such as `keep,anchor=5,rollback=2`. `none` and an empty text turn it off."""
     found: dict[str, Any] = {}
     for piece in filter(None, (each.strip() for each in text.split(","))):
         name, _, number = piece.partition("=")
-        if name in _REMEDY_SWITCHES and not number:
+        if name in _SWITCHES and not number:
             found[name] = True
-        elif name in _REMEDY_NUMBERS and number:
-            field, kind = _REMEDY_NUMBERS[name]
+        elif name in _NUMBERS and number:
+            field, kind = _NUMBERS[name]
             try:
                 found[field] = kind(number)
             except ValueError:
-                raise ConfigurationError(f"--remedies {text}: {piece!r} needs a number") from None
-        elif name in _REMEDY_NUMBERS:
-            raise ConfigurationError(f"--remedies {text}: {name} needs a number, such as {name}=2")
+                raise ConfigurationError(f"drift_control={text}: {piece!r} needs a number") from None
+        elif name in _NUMBERS:
+            raise ConfigurationError(f"drift_control={text}: {name} needs a number, such as {name}=2")
         elif piece != "none":
-            known = (*_REMEDY_SWITCHES, *_REMEDY_NUMBERS, "none")
-            raise ConfigurationError(f"no remedy is named {name!r}. {did_you_mean(name, known)}")
+            known = (*_SWITCHES, *_NUMBERS, "none")
+            raise ConfigurationError(f"no drift control {piece!r}. {did_you_mean(name, known)}")
     try:
-        return Remedies(**found)
+        return DriftControl(**found)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ConfigurationError(f"--remedies {text}: {first['loc'][0]}: {first['msg'].lower()}") from None
+        raise ConfigurationError(f"drift_control={text}: {first['loc'][0]}: {first['msg'].lower()}") from None
 
 
-def written_remedies(remedies: Remedies) -> str:
-    """Remedies as `parse_remedies` reads them."""
-    values = remedies.model_dump(exclude_defaults=True)
-    numbers = {field: name for name, (field, _) in _REMEDY_NUMBERS.items()}
+def format_drift_control(drift_control: DriftControl) -> str:
+    """Return the text that `parse_drift_control` reads."""
+    values = drift_control.model_dump(exclude_defaults=True)
+    numbers = {field: name for name, (field, _) in _NUMBERS.items()}
     said = [f"{numbers[name]}={value}" if name in numbers else name for name, value in values.items()]
     return ",".join(said) or "none"
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What decides how a run comes out, besides its models and prompts."""
+    """Settings that determine the result of a run, besides its models and prompts."""
 
     max_attempts: int = 5
     seed: int = 0
     sources: SourceRule = SourceRule.PREVIOUS
     choose: str = DEFAULT_CHOICE
-    """The policy that says which attempt of a step counts."""
+    """Policy that selects the attempt to show."""
     anchor_every: int | None = None
-    """Every so many steps an image is drawn from the description of its whole scene."""
+    """Number of steps after which an image is drawn from the description of its whole scene."""
     in_line: bool = False
-    """Whether steps that hang together are drawn one after another, because the run may go back."""
+    """Whether dependent steps are drawn strictly in order, because the run may return to an earlier one."""
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
             raise ConfigurationError("max_attempts must be at least 1: a step is drawn before it is judged")
 
     def better_of(self, best: Judgeable | None, latest: Judgeable) -> Judgeable:
-        """Of the attempt that counted so far and the latest one, the one that counts."""
+        """Return the attempt to show: the best so far or the latest."""
         return policy_named(self.choose)(best, latest)
 
 
 class RoleConfig(Value):
-    """The model that plays one role."""
+    """The model of one role."""
 
     spec: str
-    """A spec string; for a Python object, `object:` and the name of its class."""
+    """Spec string. For a Python object, `object:` and the name of its class."""
     note: str | None = None
-    """What a reader of the document must be told about it."""
+    """Note about the model for readers of the document."""
 
     @classmethod
     def of_object(cls, model: object) -> RoleConfig:
@@ -254,22 +254,22 @@ class RoleConfig(Value):
 
     @property
     def shown(self) -> str:
-        """Its name for readers: the spec, or the class of an object."""
+        """Display name: the spec, or the class of an object."""
         return self.object_name if self.is_object else self.spec
 
     @property
     def parsed(self) -> Spec:
-        """The spec as a value; raises for a model that was given as an object."""
+        """The parsed spec. Raises for a model that was given as an object."""
         return parse_spec(self.spec)
 
     @property
     def identity(self) -> str:
-        """The spec without the options that only change how fast it goes."""
+        """The spec without options that only affect speed."""
         return self.spec if self.is_object else str(without_tuning(self.parsed))
 
 
 class PackConfig(Value):
-    """The prompt pack that the models were asked with."""
+    """Prompt pack of a run."""
 
     name: str
     version: str
@@ -277,7 +277,7 @@ class PackConfig(Value):
 
 
 class RunConfig(Value):
-    """Everything that decides how a run comes out. A folder is continued only with an equal one."""
+    """Everything that determines the result of a run. A folder is continued only with an equal one."""
 
     planner: RoleConfig
     critic: RoleConfig
@@ -289,15 +289,17 @@ class RunConfig(Value):
     sources: SourceRule = SourceRule.PREVIOUS
     choose: Choice = DEFAULT_CHOICE
     chapter_steps: int | None = Field(default=None, ge=1, le=1000, exclude_if=lambda value: value is None)
-    """The most steps of a chapter, where the plan is written in chapters."""
+    """Maximum steps per chapter, if the plan is written in chapters."""
     plan: Plan | None = None
-    """The plan, where the user gave it and no planner is asked."""
-    remedies: Remedies = Field(default=NO_REMEDIES, exclude_if=lambda value: value == NO_REMEDIES)
-    """Written only where there are any, so that earlier versions can read all other runs."""
+    """Plan given by the user. No planner is asked then."""
+    remedies: DriftControl = Field(
+        default=NO_DRIFT_CONTROL, exclude_if=lambda value: value == NO_DRIFT_CONTROL
+    )
+    """Drift control. Omitted if off, so that earlier versions can read the run."""
     sheets: bool = Field(default=False, exclude_if=lambda value: not value)
-    """Whether assets that are described, and have no image, are drawn first."""
+    """Whether to draw a reference sheet first for each asset that has a description and no image."""
     identity: str | None = WRITTEN_IF_GIVEN
-    """The model that says whether assets are still themselves; None: their colours do."""
+    """Model that measures the identity of assets. `None`: compare their colours."""
 
     @property
     def rules(self) -> Rules:
@@ -312,18 +314,18 @@ class RunConfig(Value):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What readers must be told about the models, without repeats."""
+        """Notes about the models for readers, without duplicates."""
         return tuple(dict.fromkeys(role.note for role in self.asked.values() if role.note))
 
     @property
     def asked(self) -> dict[str, RoleConfig]:
-        """Who works in the run, by role; no planner where the plan is given."""
+        """Models of the run by role, without a planner if the plan is given."""
         planner = {} if self.plan else {"planner": self.planner}
         return {**planner, "critic": self.critic, "generator": self.generator}
 
 
 class Limits(Value):
-    """When to stop early. Limits end a run; they do not change how it would have come out."""
+    """Limits that end a run early. They do not change its content up to that point."""
 
     max_calls: int | None = Field(default=None, ge=1)
     max_seconds: float | None = Field(default=None, gt=0)
@@ -332,7 +334,7 @@ class Limits(Value):
 
 
 def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
-    """What differs between two configurations, for an error message; tuning options do not count."""
+    """Return the differences between two configurations for an error message, ignoring tuning options."""
     left, right = _deciding(ours), _deciding(theirs)
     names = dict.fromkeys([*left, *right])
     return [
@@ -344,13 +346,13 @@ def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
 
 def _contrast(name: str, ours: Any, theirs: Any) -> str:
     here, there = _brief(ours), _brief(theirs)
-    return f"{name} is {there} there and {here} here" if here != there else f"{name} is not the same"
+    return f"{name} is {there} there and {here} here" if here != there else f"{name} differs"
 
 
 def _deciding(config: RunConfig) -> dict[str, Any]:
     values = config.model_dump(mode="json")
     for role in ("planner", "critic", "generator"):
-        values[role] = {"spec": getattr(config, role).identity}  # its note follows from this
+        values[role] = {"spec": getattr(config, role).identity}  # the note follows from the spec
     return values
 
 

@@ -1,9 +1,9 @@
-"""Spec strings: ``name[:model][@base_url][?key=value&…]``, one line that names a backend and its options.
+"""Spec strings: ``name[:model][@base_url][?key=value&…]`` names a backend and its options.
 
 solid?delay=0.2                        a backend with an option
 scripted:./replies.jsonl               a model that starts with / or . is a local path
 openai:qwen3-vl@http://host:8000/v1    a model behind a server
-http://host:8011,http://host:8012      servers of the `http` backend, whose name may be left out
+http://host:8011,http://host:8012      servers of the `http` backend, whose name may be omitted
 
 Option values may be percent-encoded; a ``+`` is a plus.
 """
@@ -26,7 +26,7 @@ _BASE_URL = re.compile(r"@(?=https?://)", re.IGNORECASE)
 _SERVER = re.compile(r"https?://", re.IGNORECASE)
 _BARE_HOST = re.compile(r"@(?:|localhost\b.*|[\w.-]+:\d+(?:/.*)?)\Z", re.DOTALL)
 _READABLE = "/:,@+"
-"""What an option value shows as it is; the rest is percent-encoded."""
+"""Characters of an option value that are not percent-encoded."""
 
 
 @dataclass(frozen=True)
@@ -52,34 +52,34 @@ class Spec:
 
 
 class BackendOptions(Value):
-    """The options that every backend takes, and that are kept for it; each adds its own."""
+    """Options of every backend, which the core enforces. Each backend adds its own."""
 
     concurrency: int | None = Field(default=None, ge=1, le=100_000)
-    """How many calls may be in flight at once."""
+    """Maximum concurrent calls."""
     timeout: float | None = Field(default=None, gt=0, le=86_400)
-    """Seconds for one try; time in a queue does not count where it is known."""
+    """Seconds for one try. Known queueing time does not count."""
 
 
 class CriticOptions(Value):
-    """The options that every vision-language model takes as a critic."""
+    """Options of every vision-language model used as a critic."""
 
     strict: float | None = Field(default=None, ge=0, le=1)
-    """The probability of "this image is right" from which on an image is accepted; None: what the critic
-    says counts."""
+    """Probability of "this image is right" from which on an image is accepted. `None`: use the critic's
+    own judgement."""
 
 
 TUNING = frozenset({*BackendOptions.model_fields, "key", "port", "probe"})
-"""Options that change how fast a run goes, not how it comes out."""
+"""Options that affect the speed of a run, not its result."""
 
 
 def without_tuning(spec: Spec) -> Spec:
-    """The spec with only the options that decide how a run comes out."""
+    """Return the spec with only the options that affect the result of a run."""
     return replace(spec, options={key: value for key, value in spec.options.items() if key not in TUNING})
 
 
 @lru_cache(maxsize=1024)
 def parse_spec(text: str) -> Spec:
-    """Read a spec string, each once; raises `ConfigurationError` that says which piece is wrong."""
+    """Return the parsed spec string. Raises `ConfigurationError` that names the wrong part."""
     if problem := unusable(unquote(text)):
         raise ConfigurationError(f"the spec {_shown(text)} cannot be used: {problem}")
     address, has_options, query = text.strip().partition("?")
@@ -103,10 +103,10 @@ def _check_model(model: str, text: str) -> None:
         raise ConfigurationError(
             f"the spec {_shown(text)} has a ':' but no model after it: name one, or drop the ':'"
         )
-    # Read as part of the model's name, such an address would send the request to another server.
+    # As part of the model's name, such an address would send the request to another server.
     if not model.startswith(("/", ".")) and _BARE_HOST.search(model):
         raise ConfigurationError(
-            f"what follows {text.partition('@')[0] + '@'!r} is not an address: write e.g. @http://host:8000/v1"
+            f"no address after {text.partition('@')[0] + '@'!r}: write e.g. @http://host:8000/v1"
         )
 
 
@@ -124,17 +124,17 @@ def _parse_options(query: str, text: str) -> dict[str, str]:
 
 
 def _checked_urls(urls: str, text: str) -> str:
-    """The addresses, joined by commas; each must be valid, and none may carry a password."""
+    """Return the addresses, joined by commas. Raises for an invalid one or one with a password."""
     checked = [url.strip() for url in urls.split(",")]
     for url in checked:
         if "@" in url:
             raise ConfigurationError(
-                f"an address in {_shown(text)} carries a user name or password: "
+                f"an address in {_shown(text)} contains a user name or password: "
                 "keys come from the environment, never from a spec"
             )
         if not _is_address(url):
             raise ConfigurationError(
-                f"an address in {_shown(text)} is not one: write e.g. http://host:8000/v1"
+                f"an address in {_shown(text)} is invalid: write e.g. http://host:8000/v1"
             )
     return ",".join(checked)
 
@@ -148,7 +148,7 @@ def _is_address(url: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    """A spec as error messages show it: without what may be a password."""
+    """Return the spec for error messages, without a possible password."""
     start, end = text.find("//") + 2, text.rfind("@")
     return repr(f"{text[:start]}…{text[end:]}" if 2 <= start <= end else text)
 

@@ -1,1 +1,1 @@
-"""What is installed, which backends there are, and whether a backend keeps its contract."""
+"""List of backends, contract checks for them, and checks of the installation."""

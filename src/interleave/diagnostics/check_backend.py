@@ -1,4 +1,4 @@
-"""`interleave backends check`: the contract checks, run on a backend or on all models of a profile."""
+"""`interleave models check`: the contract checks, run on a backend or on all models of a profile."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TINY_REQUEST = "How a frog grows up, in two pictures"
 
 
 def check_backend(spec: str, role: str | None, *, quick: bool, json_output: bool) -> int:
-    """Check the backend of a spec and print the results; returns the exit code."""
+    """Check the backend of a spec and print the results; return the exit code."""
     role = role or _role_of(spec)
     results = run_checks(spec, role, quick=quick, show=not json_output)
     if json_output:
@@ -49,7 +49,7 @@ def check_backend(spec: str, role: str | None, *, quick: bool, json_output: bool
 
 
 def check_profile(name: str, *, tiny: bool, quick: bool, json_output: bool) -> int:
-    """Check every model of a profile; with `tiny`, tiny models in their place, and one whole run."""
+    """Check every model of a profile; with `tiny`, check tiny models instead, and one complete run."""
     profile = config.load_profile(name)
     specs = {role: getattr(profile, role).as_spec(role) for role in PROFILE_ROLES}
     with TemporaryDirectory(prefix="interleave-") as folder:
@@ -70,16 +70,16 @@ def check_profile(name: str, *, tiny: bool, quick: bool, json_output: bool) -> i
             )
         )
     elif loop:
-        print(f"loop: {loop['status']}, {count(loop['pictures'], 'image')} drawn, {loop['seconds']:.1f} s")
+        print(f"loop: {loop['status']}, {count(loop['pictures'], 'image')}, {loop['seconds']:.1f} s")
     return code
 
 
 def run_checks(spec: str, role: str, *, quick: bool, show: bool) -> list[Result]:
-    """Load the backend of a spec and run the checks of its role on it."""
+    """Load the backend of a spec and run the checks of its role."""
     if role not in ROLES:
         raise ConfigurationError(f"--role {role!r} is not one of {', '.join(ROLES)}")
     if backends.is_agent(spec) and role != "generator":
-        raise ConfigurationError(f"{spec!r} is a program, not a model: there is nothing to check")
+        raise ConfigurationError(f"{spec!r} is a program, not a model, and has no checks")
     asked = backends.shared_options(spec)
     backend: object
     if role == "generator":
@@ -97,12 +97,12 @@ def run_checks(spec: str, role: str, *, quick: bool, show: bool) -> list[Result]
 def _say_price(backend: object) -> None:
     price = getattr(getattr(backend, "capabilities", None), "price_per_image", None)
     if price:
-        say(f"every image of this check costs about ${price:.3f}; --quick draws fewer")
+        say(f"every image of this check costs about ${price:.3f}; --quick generates fewer")
 
 
 async def _results(backend: object, known: Known, quick: bool) -> list[Result]:
     total = len(checks_for(known.role, quick=quick))
-    say(f"trying {count(total, 'promise')} of a {known.role}…")
+    say(f"running {count(total, 'check')} of the {known.role}…")
     results: list[Result] = []
     async for result in examine(backend, known, quick=quick):
         results.append(result)
@@ -111,7 +111,7 @@ async def _results(backend: object, known: Known, quick: bool) -> list[Result]:
 
 
 def _role_of(spec: str) -> str:
-    """The role of a backend that can have only one."""
+    """Return the role of a backend that can have only one."""
     name = parse_spec(spec).name
     draws, answers = (
         backends.find_backend(name, "generator"),
@@ -119,7 +119,7 @@ def _role_of(spec: str) -> str:
     )
     if draws and answers:
         raise ConfigurationError(
-            f"{name!r} can draw and can answer: say which is meant with --role generator or --role planner"
+            f"{name!r} is both a generator and a model: choose with --role generator or --role planner"
         )
     return "planner" if answers else "generator"
 
@@ -135,7 +135,7 @@ def _table(results: list[Result]) -> Table:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("", "promise", "seconds", "what happened"):
+    for heading in ("", "check", "seconds", "reason"):
         table.add_column(heading, overflow="fold", justify="right" if heading == "seconds" else "left")
     for result in results:
         mark, style = MARKS[result.status]
@@ -149,7 +149,7 @@ def _table(results: list[Result]) -> Table:
 
 
 def _summary(spec: str, role: str, results: list[Result]) -> dict[str, object]:
-    """The results for `--json`."""
+    """Return the results for `--json`."""
     return {
         "spec": spec,
         "role": role,
@@ -159,14 +159,14 @@ def _summary(spec: str, role: str, results: list[Result]) -> dict[str, object]:
 
 
 def _exit_code(results: list[Result]) -> int:
-    """0 when all checks pass, 1 when one fails, 3 when the backend cannot be reached."""
+    """Return 0 if all checks pass, 1 if one fails, 3 if the backend cannot be reached."""
     if any(result.unreachable for result in results):
         return 3
     return 1 if any(result.status == "failed" for result in results) else 0
 
 
 def _tiny_specs(specs: dict[str, Spec], folder: Path) -> dict[str, Spec]:
-    """Specs of tiny models of the same classes, built below a folder; fakes stay as they are."""
+    """Build tiny models of the same classes below a folder; return their specs. Fakes stay unchanged."""
     return {role: _tiny_spec(spec, role, folder) for role, spec in specs.items()}
 
 
@@ -178,17 +178,17 @@ def _tiny_spec(spec: Spec, role: str, folder: Path) -> Spec:
         )
     if row is not None and row.tiny:
         built: Spec = pkgutil.resolve_name(row.tiny)(spec, role, folder)
-        say(f"{role}: a toy of {spec.model or spec.name}")
+        say(f"{role}: a tiny {spec.model or spec.name}")
         return built
     if spec.name in FAKES:
         return spec
     raise ConfigurationError(
-        f"no toy can be built of the {role} {str(spec)!r}: only of models in this process"
+        f"no tiny model can be built of the {role} {str(spec)!r}: --tiny needs a model in this process"
     )
 
 
 def _run_loop(specs: dict[str, Spec], prompts: str, folder: Path) -> dict[str, Any]:
-    """Answer one request with these models, as `interleave generate --json` does."""
+    """Run one request with these models, like `interleave generate --json`."""
     planner, critic, generator = (str(specs[role]) for role in PROFILE_ROLES)
     out = io.StringIO()
     with redirect_stdout(out):

@@ -1,10 +1,10 @@
-"""The commands of this room: listed before they are imported."""
+"""The commands of this package, listed without importing them."""
 
 from interleave.plugin import lazy_command
 
-BACKENDS = lazy_command(
-    "interleave.diagnostics.backends:app", "List the models that a spec can name; check one."
+MODELS = lazy_command(
+    "interleave.diagnostics.models:app", "List and check models and prompt packs.", "Models"
 )
 DOCTOR = lazy_command(
-    "interleave.diagnostics.doctor:doctor", "What is installed, what is missing, how to get it."
+    "interleave.diagnostics.doctor:doctor", "Check the installation and suggest what to install.", "Models"
 )

@@ -1,4 +1,4 @@
-"""`interleave doctor`: what is installed here, what is missing, and the command that installs it."""
+"""`interleave doctor`: the installed and missing parts, and the commands that install them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from interleave.plugin import backends, config, entry_points, locks, options, re
 
 DISTRIBUTION = "interleavethinker"
 DEVELOPERS = {"dev", "docs", "strict"}
-"""Extras for work on this project: no user needs them."""
+"""Extras for developers of this project."""
 PURPOSES = {
     "api": "OpenAI, Gemini, ComfyUI, HTTP services",
-    "local": "models in this process, the miniature's too",
+    "local": "models in this process, including the miniature's",
     "postgres": "jobs on many machines",
     "ray": "collecting and serving on a Ray cluster",
     "robots": "LeRobot data sets and their videos",
@@ -32,7 +32,7 @@ PURPOSES = {
     "studio": "the studio in the browser; PDF and PPTX",
     "train": "SFT and GRPO",
 }
-"""What each extra is for."""
+"""The purpose of each extra."""
 LEAST_FREE_GIB = 5
 PROGRAMS = {
     "chromium": (
@@ -57,7 +57,7 @@ class Finding:
     status: Status
     detail: str = ""
     fix: str = ""
-    """The command, or what to do, where something is missing."""
+    """The command or the instruction that fixes a problem."""
 
 
 def doctor(
@@ -81,7 +81,7 @@ def doctor(
 
 
 def examine(profile: str | None = None) -> Iterator[Finding]:
-    """Everything that a command may need."""
+    """Yield findings about everything that a command may need."""
     yield from _models(profile)
     yield from _extras()
     yield from _keys()
@@ -103,11 +103,11 @@ def _machine() -> dict[str, Any]:
 
 
 def _models(name: str | None) -> Iterator[Finding]:
-    """Whether the models of a profile can be loaded, without loading them."""
+    """Yield whether the models of a profile can be loaded, without loading them."""
     try:
         profile = config.load_profile(name or config.default_profile())
     except InterleaveError as error:
-        if name is not None:  # what a user asks for and there is not, is an error of the command
+        if name is not None:  # a missing profile that the user named is an error
             raise
         yield _problem("models", f"profile {config.default_profile()}", error)
         return
@@ -122,28 +122,28 @@ def _models(name: str | None) -> Iterator[Finding]:
 
 
 def _problem(group: str, name: str, error: InterleaveError) -> Finding:
-    """What an error says; the command it gives is the fix."""
+    """Return an error as a finding; the command in its message is the fix."""
     said, _, command = str(error).partition("Install it with: ")
     status: Status = "missing" if isinstance(error, MissingDependency) else "warning"
     return Finding(group, name, status, said.strip(), command.partition(" (or ")[0])
 
 
 def _downloaded(role: str, spec: Any) -> Finding:
-    """Whether the weights of a model from the Hub are on this disk."""
+    """Return whether the weights of a model from the Hub are on this disk."""
     model = spec.model or ""
-    shown = f"{spec.name}:{model}".rstrip(":") + (" at an address of its own" if spec.base_url else "")
+    shown = f"{spec.name}:{model}".rstrip(":") + (" at a custom address" if spec.base_url else "")
     if spec.name not in ("transformers", "diffusers") or model.startswith(("/", ".")):
         return Finding("models", role, "ok", shown)
     cache = os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME", "~/.cache/huggingface"), "hub")
     if Path(cache, "models--" + model.replace("/", "--"), "snapshots").expanduser().is_dir():
         return Finding("models", role, "ok", f"{shown}, on this disk")
     return Finding(
-        "models", role, "missing", f"{shown}: loaded from the Hub at first use", f"hf download {model}"
+        "models", role, "missing", f"{shown}: downloaded from the Hub at first use", f"hf download {model}"
     )
 
 
 def _extras() -> Iterator[Finding]:
-    """The extras of this distribution: what each lacks."""
+    """Yield the extras of this distribution, with the missing packages of each."""
     from packaging.requirements import Requirement
 
     try:
@@ -165,13 +165,13 @@ def _extras() -> Iterator[Finding]:
 
 
 def _belongs(need: Any, extra: str) -> bool:
-    """Whether a requirement comes with this extra, and not without it."""
+    """Return whether a requirement comes only with this extra."""
     marker = need.marker
     return marker is not None and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
 
 
 def _lacking(need: Any, needs: list[Any]) -> list[str]:
-    """What is not installed of a requirement, or too old; an extra that names another is looked into."""
+    """Return the missing or outdated packages of a requirement, following extras that name others."""
     if need.name == DISTRIBUTION:
         return [
             each
@@ -192,7 +192,7 @@ def _lacking(need: Any, needs: list[Any]) -> list[str]:
 
 
 def _keys() -> Iterator[Finding]:
-    """Whether the key of each service is set; its value is never read further."""
+    """Yield whether the key of each service is set, without its value."""
     users: dict[str, list[str]] = {}
     for kind in backends.GROUPS:
         for name, info in backends.known_backends(kind).items():
@@ -210,7 +210,7 @@ def _keys() -> Iterator[Finding]:
 
 
 def _plugins() -> Iterator[Finding]:
-    """What other packages add, and whether it can be imported."""
+    """Yield the plugins of other packages, and whether they can be imported."""
     for group, points in sorted(entry_points.everything().items()):
         for name, point in points.items():
             package = entry_points.package_of(point)
@@ -229,7 +229,7 @@ def _plugins() -> Iterator[Finding]:
 def _gpus() -> Iterator[Finding]:
     try:
         import torch
-    except Exception as error:  # a build for another machine raises whatever it likes
+    except Exception as error:  # a build for another machine may raise any type
         yield Finding(
             "gpu",
             "torch",
@@ -247,7 +247,7 @@ def _gpus() -> Iterator[Finding]:
     if torch.backends.mps.is_available():
         yield Finding("gpu", "mps", "ok", "Apple GPU")
     elif not torch.cuda.device_count():
-        yield Finding("gpu", "gpu", "missing", "the miniature and remote models need none")
+        yield Finding("gpu", "gpu", "missing", "not needed for the miniature and remote models")
 
 
 def _disk() -> Iterator[Finding]:
@@ -255,7 +255,7 @@ def _disk() -> Iterator[Finding]:
     detail = f"{free:.0f} GiB free for runs in the current folder"
     if not os.access(Path.cwd(), os.W_OK):
         yield Finding(
-            "disk", "runs", "warning", "the current folder cannot be written to", "choose one with --out"
+            "disk", "runs", "warning", "the current folder is not writable", "choose one with --out"
         )
     else:
         yield Finding("disk", "runs", "ok" if free >= LEAST_FREE_GIB else "warning", detail)
@@ -274,9 +274,7 @@ def _fonts() -> Finding:
     count = sum(1 for _ in render.font_files())
     if count:
         return Finding("fonts", "fonts", "ok", f"{count} files, for PDF")
-    return Finding(
-        "fonts", "fonts", "missing", "PDFs use the reader's own font", "apt-get install fonts-dejavu"
-    )
+    return Finding("fonts", "fonts", "missing", "PDFs use the viewer's font", "apt-get install fonts-dejavu")
 
 
 def _lines(findings: list[Finding]) -> Iterator[str]:
@@ -293,7 +291,7 @@ def _lines(findings: list[Finding]) -> Iterator[str]:
 
 
 def _anonymous(text: str) -> str:
-    """The report without keys, addresses and the name of the user."""
+    """Return the report without keys, addresses and the user's name."""
     redaction.keep_environment_secret()
     with suppress(RuntimeError):  # no home
         text = text.replace(str(Path.home()), "~")

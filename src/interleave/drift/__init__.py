@@ -1,4 +1,4 @@
-"""What chained edits lose, measured and held against: masks, compositing, colour alignment, anchors."""
+"""Drift of chained edits: measures, and control by masks, compositing, colour alignment and anchors."""
 
 from interleave.lazy_names import lazy_names
 

@@ -1,6 +1,6 @@
-"""What rooms may use of `interleave.drift`, as `drift` of `interleave.plugin`."""
+"""Names of `interleave.drift` for rooms, as `drift` of `interleave.plugin`."""
 
-from interleave.drift.control import improved as improved
+from interleave.drift.control import apply_drift_control as apply_drift_control
 from interleave.drift.measures import (
     StepDrift as StepDrift,
     difference as difference,

@@ -1,8 +1,8 @@
-"""Remedies against drift that need no call, around any generator; and models that measure identities.
+"""Drift control that needs no model call, for any generator; and models that measure identities.
 
-What an edit was not asked to change comes from the source. `keep_unchanged` puts the changed part into the
-source image. `align_colours` leaves the drawn image and corrects its low frequencies (brightness, tint,
-gradients) by what the unchanged part says about them.
+Areas that an edit does not change come from the source. `keep_unchanged` pastes the changed area into the
+source image. `align_colours` keeps the generated image and corrects its low frequencies (brightness, tint,
+gradients) to match the source in the unchanged area.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from PIL import Image
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageGenerator, ImageRequest
 from interleave.backends.registry import find_backend
-from interleave.config.run_config import Remedies
+from interleave.config.run_config import DriftControl
 from interleave.config.specs import Spec, parse_spec
 from interleave.drift.measures import NamedMeasure, Pixels, as_image, as_pixels, changed_mask, weights
 from interleave.errors import ConfigurationError
 
 
-def improved(remedies: Remedies, before: Image.Image, drawn: Image.Image) -> Image.Image:
-    """A drawn image after the remedies; `before` is the image that it was to change."""
-    if remedies.align:
+def apply_drift_control(control: DriftControl, before: Image.Image, drawn: Image.Image) -> Image.Image:
+    """Return the generated image after drift control. `before` is the image that it edits."""
+    if control.align:
         drawn = align_colours(before, drawn)
-    return keep_unchanged(before, drawn) if remedies.keep else drawn
+    return keep_unchanged(before, drawn) if control.keep else drawn
 
 
-class RemediedGenerator:
-    """A generator whose edits get the remedies."""
+class DriftControlledGenerator:
+    """A generator with drift control for its edits."""
 
-    def __init__(self, generator: ImageGenerator, remedies: Remedies) -> None:
+    def __init__(self, generator: ImageGenerator, control: DriftControl) -> None:
         self.generator = generator
-        self.remedies = remedies
+        self.control = control
 
     @property
     def capabilities(self) -> GeneratorCapabilities:
@@ -45,22 +45,26 @@ class RemediedGenerator:
     async def generate(self, request: ImageRequest) -> Image.Image:
         drawn = await self.generator.generate(request)
         sources: Sequence[Image.Image] = request.sources if request.changes_last else ()
-        return await asyncio.to_thread(improved, self.remedies, sources[-1], drawn) if sources else drawn
+        return (
+            await asyncio.to_thread(apply_drift_control, self.control, sources[-1], drawn)
+            if sources
+            else drawn
+        )
 
 
-def with_remedies(generator: ImageGenerator, remedies: Remedies) -> ImageGenerator:
-    """The generator itself where there is nothing to do."""
-    return RemediedGenerator(generator, remedies) if remedies.keep or remedies.align else generator
+def with_drift_control(generator: ImageGenerator, control: DriftControl) -> ImageGenerator:
+    """Return the generator with drift control, or the generator itself if none is needed."""
+    return DriftControlledGenerator(generator, control) if control.keep or control.align else generator
 
 
 MOST_CHANGED = 0.6
-"""Where more of the image has changed, the edit was about the whole of it: nothing is kept."""
+"""Share of changed pixels above which an edit concerns the whole image and nothing is kept."""
 LOW = 1 / 10
-"""The radius of what counts as a low frequency, as a share of the shorter side."""
+"""Blur radius for low frequencies, as a share of the shorter side."""
 
 
 def keep_unchanged(source: Image.Image, drawn: Image.Image) -> Image.Image:
-    """The drawn image where it has changed, and the source everywhere else."""
+    """Return the generated image in changed areas and the source everywhere else."""
     changed = _changed(source, drawn)
     if changed is None:
         return drawn
@@ -68,9 +72,9 @@ def keep_unchanged(source: Image.Image, drawn: Image.Image) -> Image.Image:
 
 
 def align_colours(source: Image.Image, drawn: Image.Image) -> Image.Image:
-    """The drawn image, its low frequencies corrected to those of the source where nothing has changed.
+    """Return the generated image with the low frequencies of the source in unchanged areas.
 
-    Near a change, where the source says nothing, the correction of the surroundings is used.
+    Changed areas, where the source gives no information, get the correction of their surroundings.
     """
     changed = _changed(source, drawn)
     if changed is None:
@@ -82,7 +86,7 @@ def align_colours(source: Image.Image, drawn: Image.Image) -> Image.Image:
 
 
 def _changed(source: Image.Image, drawn: Image.Image) -> Pixels | None:
-    """How much each pixel has changed; None where the images cannot be compared, or little is left."""
+    """Return how much each pixel has changed. `None` if sizes differ or most of the image has changed."""
     if source.size != drawn.size:
         return None
     changed = weights(changed_mask(source, drawn))
@@ -90,7 +94,7 @@ def _changed(source: Image.Image, drawn: Image.Image) -> Pixels | None:
 
 
 def _low(values: Pixels) -> Pixels:
-    """The low frequencies of signed values, by three box blurs in a row: close to a Gaussian one."""
+    """Return the low frequencies of signed values, by three box blurs, which approximate a Gaussian blur."""
     radius = max(1, round(LOW * min(values.shape[:2])))
     for axis in (0, 1):
         for _ in range(3):
@@ -99,7 +103,7 @@ def _low(values: Pixels) -> Pixels:
 
 
 def _box(values: Pixels, radius: int, axis: int) -> Pixels:
-    """The mean over a window along one axis; the image is mirrored at its edges."""
+    """Return the mean over a window along one axis. The image is mirrored at its edges."""
     around = [(0, 0)] * values.ndim
     around[axis] = (radius + 1, radius)
     sums = np.cumsum(np.pad(values, around, mode="symmetric"), axis=axis, dtype=np.float64)
@@ -110,11 +114,11 @@ def _box(values: Pixels, radius: int, axis: int) -> Pixels:
 
 
 COLOURS = "colours"
-"""The name of the measure that is built in."""
+"""Name of the built-in measure."""
 
 
 def checked_identity(text: str | None) -> str | None:
-    """The spec of a model for identities, checked but not loaded; None for the colours."""
+    """Return the spec of an identity model, checked but not loaded. `None` for the built-in measure."""
     if not text or text == COLOURS:
         return None
     spec = parse_spec(text)
@@ -124,7 +128,7 @@ def checked_identity(text: str | None) -> str | None:
 
 @lru_cache(maxsize=4)
 def identity_model(text: str) -> NamedMeasure:
-    """The measure of a spec, loaded once for all runs of a process."""
+    """Return the measure of a spec, loaded once per process."""
     spec = parse_spec(text)
     measure: NamedMeasure = _measure_of(spec)(spec)
     return measure

@@ -1,4 +1,4 @@
-"""Drift of a step, from its images alone: cheap enough for every step of every run."""
+"""Drift of a step, measured from its images. It is cheap enough for every step of every run."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from pydantic import Field
 from interleave.types import WRITTEN_IF_GIVEN, Value
 
 Pixels = NDArray[Any]
-"""Colours as floating-point numbers of 0 to 255, or weights of 0 to 1."""
+"""Colours as floats from 0 to 255, or weights from 0 to 1."""
 
 UNIT = 256
-"""Lengths below are for a shorter side of so many pixels, and grow with it."""
+"""Length of the shorter side in pixels for which the lengths below hold. They scale with it."""
 NOTICEABLE = 20.0
-"""A difference of so many levels of 255, in any colour, counts as a change."""
+"""Difference in levels of 255, in any colour, that counts as a change."""
 MOST_SHIFT = 12.0
-"""A shift of all colours by more levels is no drift: the edit was about the whole image."""
+"""Largest shift of all colours, in levels of 255, that counts as drift and not as an edit."""
 SMOOTHED = 1.2
-"""Differences are smoothed by this radius first, so that noise and fine texture do not count."""
+"""Radius by which differences are smoothed first, so that noise and fine texture do not count."""
 SPECK = 3
-"""Changes narrower than this are taken for noise."""
+"""Width below which a change counts as noise."""
 GROWN = 7
-"""By how much a change is grown: its outline differs less than its middle does."""
+"""Margin added to a change, because its outline differs less than its middle."""
 SOFT = 2.0
-"""The radius of the soft edge."""
+"""Radius of the soft edge."""
 
 
 def as_pixels(image: Image.Image) -> Pixels:
@@ -40,9 +40,9 @@ def as_image(pixels: Pixels) -> Image.Image:
 
 
 def changed_mask(before: Image.Image, after: Image.Image) -> Image.Image:
-    """White where the edit has changed something, with a soft edge; both images have one size.
+    """Return a mask that is white in changed areas, with a soft edge. Both images have the same size.
 
-    A small shift of all colours alike is no change: it is drift, which the remedies undo.
+    A small uniform shift of all colours is drift, not a change.
     """
     scale = min(before.size) / UNIT
     difference = as_pixels(after) - as_pixels(before)
@@ -60,39 +60,38 @@ def changed_mask(before: Image.Image, after: Image.Image) -> Image.Image:
 
 
 def weights(mask: Image.Image) -> Pixels:
-    """How much each pixel has changed, 0 to 1, with an axis for the colours."""
+    """Return how much each pixel has changed, 0 to 1, with an axis for the colours."""
     return (np.asarray(mask, dtype=np.float32) / 255)[..., None]
 
 
 def _grown(mask: Image.Image, radius: int) -> Image.Image:
-    """The white part, larger by a radius; by means along each axis, which take no longer for a large one."""
+    """Return the white area grown by a radius. Box blurs take the same time for any radius."""
     for along in ((radius, 0), (0, radius)):
         mask = mask.filter(ImageFilter.BoxBlur(along)).point(lambda level: 255 if level else 0)
     return mask
 
 
 def _shrunk(mask: Image.Image, radius: int) -> Image.Image:
-    """The white part, smaller by a radius."""
+    """Return the white area shrunk by a radius."""
     return ImageOps.invert(_grown(ImageOps.invert(mask), radius))
 
 
 WINDOWED_SIDE = 96
-"""Images are compared at this size."""
+"""Side in pixels at which images are compared."""
 LEVELS = 6
-"""Levels of each colour that are told apart."""
+"""Levels per colour channel."""
 WINDOWS = (1 / 4, 1 / 3, 1 / 2, 1)
-"""The sizes of windows, as shares of the image."""
+"""Window sizes, as shares of the image."""
 BACKGROUND = 40.0
-"""A pixel of the reference within so many levels of its border's colour is background."""
+"""Distance from the border's colour, in levels of 255, within which a reference pixel is background."""
 LEAST_FOREGROUND = 0.02
 
 
 def identity(reference: Image.Image, image: Image.Image) -> float:
-    """How much of the colours of an asset is found together somewhere in an image: 0 to 1.
+    """Return the share of an asset's colours that one window of the image contains: 0 to 1.
 
-    Cheap, and blind to shape. The colours of the reference image's foreground are looked for in windows of
-    the image, at a few sizes. A character whose scarf has turned from red to blue loses as much as the
-    scarf makes up of it.
+    The measure is cheap and ignores shape. It searches windows of several sizes for the colours of the
+    reference image's foreground. A scarf that turns from red to blue lowers it by the scarf's share.
     """
     wanted = _foreground(
         as_pixels(reference.convert("RGB").resize((WINDOWED_SIDE, WINDOWED_SIDE), Image.Resampling.BOX))
@@ -109,14 +108,14 @@ def identity(reference: Image.Image, image: Image.Image) -> float:
 
 
 def _overlap(wanted: NDArray[np.float64], window: NDArray[np.int64]) -> float:
-    """The shared part of two colour distributions; of the window only colours that the asset has count."""
+    """Return the overlap of two colour distributions, ignoring window colours that the asset lacks."""
     own = window * (wanted > 0)
     total = own.sum()
     return float(np.minimum(wanted, own / total).sum()) if total else 0.0
 
 
 def _foreground(pixels: Pixels) -> NDArray[np.float64]:
-    """The distribution of colours that are not those of the border."""
+    """Return the distribution of colours other than the border's."""
     border = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
     away = np.abs(pixels - np.median(border, axis=0)).max(axis=2) > BACKGROUND
     chosen = _bins(pixels)[away] if away.mean() >= LEAST_FOREGROUND else _bins(pixels).ravel()
@@ -132,11 +131,11 @@ def _bins(pixels: Pixels) -> NDArray[np.int64]:
 
 
 SIDE = 256
-"""Images are measured at this size of the longer side: drift is not about the finest detail."""
+"""Longer side in pixels at which images are measured, because fine detail does not matter."""
 
 
 class NamedMeasure(Protocol):
-    """Says how much an asset resembles its reference image, 0 to 1."""
+    """Measure of how much an asset resembles its reference image, 0 to 1."""
 
     name: str
 
@@ -144,20 +143,20 @@ class NamedMeasure(Protocol):
 
 
 class StepDrift(Value):
-    """How far a step's image has moved from where it should have stayed."""
+    """Drift of a step's image in the area that it should have kept."""
 
     changed: float = Field(ge=0, le=1)
-    """The share of the image that the step has changed."""
+    """Share of the image that the step has changed."""
     outside: float = Field(ge=0, le=255)
-    """The mean difference in the rest, which should have stayed, in levels of 255."""
+    """Mean difference in the unchanged area, in levels of 255."""
     likeness: float = Field(ge=-1, le=1)
-    """The structural similarity of the rest to what it was: 1 is the same."""
+    """Structural similarity of the unchanged area before and after: 1 is identical."""
     from_start: float | None = Field(default=None, ge=0, le=255)
-    """The difference of tint and brightness from the first image of the document, in levels of 255."""
+    """Difference of tint and brightness from the first image of the document, in levels of 255."""
     identity: dict[str, float] = Field(default_factory=dict)
-    """How much each asset of the step resembles its reference image, 0 to 1."""
+    """Resemblance of each asset of the step to its reference image, 0 to 1."""
     identity_by: str | None = WRITTEN_IF_GIVEN
-    """The model that said so; None: their colours did."""
+    """Model that measured `identity`. `None`: the built-in colour measure."""
 
 
 def step_drift(
@@ -167,9 +166,9 @@ def step_drift(
     references: Mapping[str, Image.Image] | None = None,
     measure: NamedMeasure | None = None,
 ) -> StepDrift:
-    """The drift of an image from the one that it was to change; None: it was drawn anew.
+    """Return the drift of `after` from the image that it edits. `before` is `None` for a new image.
 
-    Identities are measured by colours, or by the model of a `measure`, which sees the image at full size.
+    Identities are measured by colours, or by `measure`, which receives the image at full size.
     """
     whole, after = after, small(after)
     found = {
@@ -195,7 +194,7 @@ def step_drift(
 
 
 def small(image: Image.Image) -> Image.Image:
-    """The image at the size at which it is measured."""
+    """Return the image scaled to the size at which it is measured."""
     if max(image.size) <= SIDE:
         return image
     scale = SIDE / max(image.size)
@@ -204,13 +203,13 @@ def small(image: Image.Image) -> Image.Image:
 
 
 def difference(one: Image.Image, other: Image.Image) -> float:
-    """The mean difference of two images, in levels of 255."""
+    """Return the mean difference of two images, in levels of 255."""
     one = small(one)
     return float(np.abs(as_pixels(one) - as_pixels(_same_size(other, one))).mean())
 
 
 def tint_difference(one: Image.Image, other: Image.Image) -> float:
-    """The difference of two images at a size of 4 × 4: of tint, brightness and gradients alone."""
+    """Return the difference of two images at 4 × 4 pixels: only tint, brightness and gradients."""
     tiny = (as_pixels(each.resize((4, 4), Image.Resampling.BOX)) for each in (one, other))
     return float(np.abs(next(tiny) - next(tiny)).mean())
 
@@ -225,12 +224,12 @@ def _mean(values: Pixels, weight: Pixels, empty: float = 0.0) -> float:
 
 
 WINDOW = 3
-"""The structural similarity of a pixel is that of the window of this radius around it."""
+"""Radius of the window for the structural similarity of a pixel."""
 _C1, _C2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 
 
 def _similarity(one: Pixels, other: Pixels) -> Pixels:
-    """The structural similarity (SSIM) of the grey values at every pixel."""
+    """Return the structural similarity (SSIM) of the grey values at every pixel."""
     a, b = one.mean(axis=2), other.mean(axis=2)
     mean_a, mean_b = _window(a), _window(b)
     var_a, var_b = _window(a * a) - mean_a**2, _window(b * b) - mean_b**2
@@ -241,7 +240,7 @@ def _similarity(one: Pixels, other: Pixels) -> Pixels:
 
 
 def _window(values: Pixels) -> Pixels:
-    """The mean of the window around every pixel; the image is mirrored at its edges."""
+    """Return the mean of the window around every pixel. The image is mirrored at its edges."""
     size = 2 * WINDOW + 1
     padded = np.pad(values.astype(np.float64), ((WINDOW + 1, WINDOW), (WINDOW + 1, WINDOW)), mode="symmetric")
     sums = padded.cumsum(axis=0).cumsum(axis=1)

@@ -1,1 +1,1 @@
-"""What the backends that run models in this process share: devices, checkpoints, batching, decoding."""
+"""Backends that run models in this process, and their devices, checkpoints, batching and decoding."""

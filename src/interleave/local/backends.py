@@ -1,4 +1,4 @@
-"""The rows of this room's backends, named by the entry points in `pyproject.toml`; light to import."""
+"""Registry rows of this room's backends, named by the entry points in `pyproject.toml`; cheap to import."""
 
 from __future__ import annotations
 

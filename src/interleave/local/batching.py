@@ -1,18 +1,18 @@
-"""Calls of many trajectories, computed as few batches by one thread per device.
+"""Batching: calls of many trajectories, computed in few batches by one thread per device.
 
 A model in this process blocks, and a GPU does one thing at a time. So every device has one thread, the
-executor that all models on it share, and every model has a queue of calls. When the thread comes to a queue,
-it takes the oldest call and with it those behind it that can be computed in the same batch. The deadline of a
-call stands still while it is in the queue. A call that is cancelled there is never computed; one that is
-cancelled while it is computed is marked, so that the model can stop early.
+executor shared by all its models, and every model has a queue of calls. When the thread serves a queue, it
+takes the oldest call and all others that fit into the same batch. The deadline of a call does not run while
+it is queued. A call cancelled in the queue is never computed. A call cancelled during computation is marked,
+so that the model can stop early.
 
 Decoding many replies takes hardly longer than decoding one, while every image takes as long as the first.
-So a queue of prompts can have low priority: it defers to the other queues of its device until its own batch
-is full or its oldest call has waited long enough.
+So a queue of prompts can have low priority: it defers to the other queues of its device until its batch is
+full or its oldest call has waited long enough.
 
-Batching decides how fast calls are computed, never which succeed: where a batch fails, its calls are computed
-one by one, and only those that fail alone are failures. A batch that runs out of memory is halved, and so are
-later ones, so that a batch size chosen for a large device needs no change for a small one.
+Batching changes the speed of calls, never their success. If a batch fails, its calls are computed one by one,
+and only calls that fail alone are failures. A batch that runs out of memory is halved, and so are later ones,
+so a batch size chosen for a large device also works on a small one.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ Input = TypeVar("Input")
 Result = TypeVar("Result")
 
 BATCH_WAIT_SECONDS = 0.01
-"""How long a batch that is not full waits for another call: callers just answered call again within it."""
+"""Wait of an incomplete batch for another call: callers that just got a result call again within it."""
 MAX_BATCH_WAIT_SECONDS = 0.6
 MAX_DEFER_SECONDS = 60.0
-"""How long a call of low priority waits at most for the other queues: longer than 32 large images take."""
+"""Maximum wait of a low-priority call for the other queues: longer than 32 large images take."""
 
 _QUEUES: WeakKeyDictionary[ThreadPoolExecutor, WeakSet[BatchQueue[Any, Any]]] = WeakKeyDictionary()
 """The queues of every executor."""
@@ -69,7 +69,7 @@ class QueuedCall(Generic[Input, Result]):
 
 
 class BatchQueue(Generic[Input, Result]):
-    """The calls that wait for one model."""
+    """The queued calls of one model."""
 
     def __init__(
         self,
@@ -82,18 +82,18 @@ class BatchQueue(Generic[Input, Result]):
         low_priority: bool = False,
         wait_share: float = 0.0,
     ) -> None:
-        """`run` computes a batch and returns results in order; inputs of an equal `batch_key` share a batch.
+        """`run` computes a batch and returns results in order; inputs with equal `batch_key` share a batch.
 
-        `free_memory` is called in the executor after `run` has failed. A queue of `low_priority` defers to
-        those without while its batch is not full. After a batch of several calls, the next one waits longer
-        for more of them, for a share `wait_share` of the time the last batch took: the callers just answered
-        may still be saving an image, and a further batch would take as long again.
+        `free_memory` is called in the executor after `run` has failed. A `low_priority` queue defers to the
+        others while its batch is incomplete. After a batch of several calls, the next one waits longer for
+        more calls, for the fraction `wait_share` of the last batch's time: the previous callers may still be
+        saving an image, and an extra batch would take as long again.
         """
         self._run = run
         self._executor = executor
         self.max_batch = max_batch
         self._memory_limit = sys.maxsize
-        """Larger batches have run out of memory."""
+        """The largest batch size that has not run out of memory."""
         self._batch_key = batch_key
         self._free_model_memory = free_memory
         self._waiting: list[QueuedCall[Input, Result]] = []
@@ -107,17 +107,17 @@ class BatchQueue(Generic[Input, Result]):
 
     @property
     def batch_limit(self) -> int:
-        """How many calls are computed together at most."""
+        """Maximum calls per batch."""
         return min(self.max_batch, self._memory_limit)
 
     async def submit(self, value: Input) -> Result:
-        """The result of a call; raises what the model raised for it."""
+        """Return the result of a call, or raise the model's exception."""
         call: QueuedCall[Input, Result] = QueuedCall(value)
         with self._lock:
             self._waiting.append(call)
         self._executor.submit(self._run_next_batch)
         try:
-            with backends.waiting():  # for the calls before it, however many
+            with backends.waiting():  # for any number of earlier calls
                 await asyncio.wrap_future(call.started)
             return await asyncio.wrap_future(call.future)
         except asyncio.CancelledError:
@@ -129,7 +129,7 @@ class BatchQueue(Generic[Input, Result]):
             raise
 
     def _run_next_batch(self) -> None:
-        """Compute one batch; does nothing where an earlier batch took the call this was scheduled for."""
+        """Compute one batch; do nothing if an earlier batch took the call this was scheduled for."""
         if not self._should_defer():
             self._wait_for_full_batch()
         if self._should_defer():
@@ -146,11 +146,11 @@ class BatchQueue(Generic[Input, Result]):
         concurrent = len(batch) > 1 or bool(self._waiting)
         wait = self._wait_share * (time.monotonic() - started) if concurrent else 0.0
         self._batch_wait = min(max(BATCH_WAIT_SECONDS, wait), MAX_BATCH_WAIT_SECONDS)
-        if self._waiting and self._low_priority:  # their runs may have been deferred into this one
+        if self._waiting and self._low_priority:  # their runs may have been merged into this one
             self._defer()
 
     def _wait_for_full_batch(self) -> None:
-        """Return when the batch is full, no call has come for a while, or other queues go first."""
+        """Wait until the batch is full, no call has come for a while, or other queues go first."""
         seen, last = 0, time.monotonic()
         while self.batch_limit > 1 and 0 < len(self._waiting) < self.batch_limit and not self._should_defer():
             now = time.monotonic()
@@ -169,7 +169,7 @@ class BatchQueue(Generic[Input, Result]):
         return any(other._waiting for other in _queues_of(self._executor) if not other._low_priority)
 
     def _defer(self) -> None:
-        """Schedule one batch behind everything that the executor has to do now."""
+        """Schedule one batch after the executor's current work."""
         if not self._deferred:
             self._deferred = True
             self._executor.submit(self._run_deferred_batch)
@@ -188,7 +188,7 @@ class BatchQueue(Generic[Input, Result]):
             return batch
 
     def _compute(self, batch: Sequence[QueuedCall[Input, Result]], *, freed: bool = False) -> None:
-        """Run a batch, and split it where it fails; `freed`: the device's models have freed memory for it."""
+        """Run a batch and split it if it fails; `freed`: the device's models have freed memory for it."""
         batch = [call for call in batch if not call.cancelled]
         error = self._try(batch) if batch else None
         if error is None:
@@ -206,7 +206,7 @@ class BatchQueue(Generic[Input, Result]):
             size = min(size, self.batch_limit)
 
     def _try(self, batch: Sequence[QueuedCall[Input, Result]]) -> BaseException | None:
-        """Run a batch; returns its error, cleared of the tensors that its frames refer to."""
+        """Run a batch; return its error, cleared of the tensors that its frames refer to."""
         try:
             self._set_results(batch, self._run(batch))
         except BaseException as error:
@@ -215,15 +215,15 @@ class BatchQueue(Generic[Input, Result]):
         return None
 
     def _halve(self, calls: int) -> int:
-        """The batch size to use after `calls` at once have run out of memory."""
+        """Return the batch size to use after a batch of `calls` has run out of memory."""
         half = (calls + 1) // 2
         if calls > 1 and half < self.batch_limit:
-            log.warning("%d calls at once need more memory than there is: from here on %d", calls, half)
+            log.warning("a batch of %d calls ran out of memory: using batches of %d from now on", calls, half)
             self._memory_limit = half
         return min(half, self.batch_limit)
 
     def _free_memory(self) -> None:
-        """Free the memory that the model holds only to be faster."""
+        """Free the memory that the model uses only for speed."""
         try:
             self._free_model_memory()
         except Exception as error:  # a broken device: its calls must get the error of their batch
@@ -234,7 +234,7 @@ class BatchQueue(Generic[Input, Result]):
         batch: Sequence[QueuedCall[Input, Result]], results: Sequence[Result | Exception]
     ) -> None:
         if len(results) != len(batch):
-            raise RuntimeError(f"a batch of {len(batch)} brought {len(results)} results")
+            raise RuntimeError(f"a batch of {len(batch)} returned {len(results)} results")
         for call, result in zip(batch, results, strict=True):
             if isinstance(result, Exception):  # only this call of the batch has failed
                 call.future.set_exception(result)
@@ -249,9 +249,9 @@ def _queues_of(executor: ThreadPoolExecutor) -> list[BatchQueue[Any, Any]]:
 
 @cache
 def device_executor(device: str) -> ThreadPoolExecutor:
-    """The one thread in which everything on this device is computed.
+    """Return the single thread that computes everything on this device.
 
-    One thread for all models of a device keeps them from competing for it, and CUDA graphs, which belong to
-    the thread that captured them, stay usable.
+    With one thread, the models of a device do not compete for it, and CUDA graphs, which belong to the thread
+    that captured them, stay usable.
     """
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"interleave-{device}")

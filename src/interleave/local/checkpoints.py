@@ -1,7 +1,7 @@
 """Model folders: found on disk or on the Hub, and checked before anything in them is loaded.
 
-Only safetensors are read, because a pickle can run any code. Code that comes with a model is refused unless
-the user allows it. A file that is truncated, missing or of another model is named, with what to do.
+Only safetensors are read, because a pickle can run any code. Code that comes with a model is rejected unless
+the user allows it. The error for a file that is truncated, missing or of another model names it and the fix.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ LIBRARIES = {"diffusers", "transformers"}
 SETTINGS_FILES = ["*.json", "*.txt", "*.jinja", "*.model"]
 MODEL_FILES = [*SETTINGS_FILES, "*.safetensors"]
 MAX_HEADER_BYTES = 100_000_000
-"""The limit of the safetensors format itself."""
+"""The limit of the safetensors format."""
 MAX_JSON_BYTES = 100_000_000
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a checkpoint comes from, as the user wrote it."""
+    """The source of a checkpoint, as the user wrote it."""
 
     model: str
     revision: str | None = None
@@ -41,7 +41,7 @@ class Source:
 
     @property
     def repair(self) -> str:
-        """What to do about a broken file."""
+        """The fix for a broken file."""
         if self.is_path:
             return "copy it again"
         revision = f" --revision {self.revision}" if self.revision else ""
@@ -49,24 +49,24 @@ class Source:
 
 
 def find_model(source: Source) -> Path:
-    """The folder of a transformers model; downloaded from the Hub where it is not on disk."""
+    """Return the folder of a transformers model, downloaded from the Hub if it is not on disk."""
     return _local(source, "config.json") or _from_hub(source, MODEL_FILES, nested=False)
 
 
 def find_settings(source: Source) -> Path:
-    """The folder of a transformers model for its configuration and processor: weights are not downloaded."""
+    """Return the folder of a transformers model with its configuration and processor, without its weights."""
     return _local(source, "config.json") or _from_hub(source, SETTINGS_FILES, nested=False)
 
 
 def find_adapter(source: Source) -> Path:
-    """The folder of a LoRA adapter."""
+    """Return the folder of a LoRA adapter."""
     return _local(source, "adapter_config.json") or _from_hub(source, MODEL_FILES, nested=False)
 
 
 def find_pipeline(source: Source, without_weights: Collection[str] = ()) -> Path:
-    """The folder of a diffusers pipeline; only its parts are downloaded, not other copies of the weights.
+    """Return the folder of a diffusers pipeline; only its parts are downloaded, no other copies of weights.
 
-    Of the parts named in `without_weights`, whose weights come from elsewhere, only the settings are needed.
+    For the parts in `without_weights`, whose weights have another source, only the settings are downloaded.
     """
     folder, index = pipeline_index(source)
     if source.is_path:
@@ -86,13 +86,13 @@ def find_pipeline(source: Source, without_weights: Collection[str] = ()) -> Path
 
 
 def pipeline_index(source: Source) -> tuple[Path, dict[str, Any]]:
-    """The folder and the index of a pipeline, without its parts."""
+    """Return the folder and the index of a pipeline, without its parts."""
     folder = _local(source, "model_index.json") or _from_hub(source, ["model_index.json"], nested=False)
     return folder, read_json(folder / "model_index.json", source)
 
 
 def find_weights(source: Source) -> Path:
-    """One file of weights, such as a LoRA: a path, `ORG/NAME`, or `ORG/NAME/FILE.safetensors`."""
+    """Return one file of weights, such as a LoRA: a path, `ORG/NAME`, or `ORG/NAME/FILE.safetensors`."""
     if source.is_path:
         path = Path(source.model).expanduser()
         if path.is_file():
@@ -112,7 +112,7 @@ def find_weights(source: Source) -> Path:
         _refuse_pickles(folder)
     listed = ", ".join(path.name for path in found) or "no .safetensors file"
     raise ConfigurationError(
-        f"which weights of {source.model!r} are meant? There is {listed}: "
+        f"{source.model!r} does not name one weight file, and has {listed}: "
         f"name one, e.g. {source.model}/FILE.safetensors"
     )
 
@@ -154,7 +154,7 @@ def _from_hub(source: Source, patterns: Sequence[str], *, nested: bool) -> Path:
         raise ConfigurationError(f"the model {source.model!r} has no revision {source.revision!r}") from None
     except errors.RepositoryNotFoundError:
         raise ConfigurationError(
-            f"there is no model {source.model!r} on the Hub, or it is private: check its name, set HF_TOKEN"
+            f"the model {source.model!r} is not on the Hub, or is private: check its name, or set HF_TOKEN"
         ) from None
     except (errors.HfHubHTTPError, OSError) as error:
         raise ConfigurationError(
@@ -167,25 +167,25 @@ def _from_hub(source: Source, patterns: Sequence[str], *, nested: bool) -> Path:
 def _not_on_disk(source: Source) -> str:
     if Path(source.model).is_dir():
         return (
-            f"{source.model!r} names a model of the Hub; for the folder of that name write './{source.model}'"
+            f"{source.model!r} names a model on the Hub; for the folder of that name write './{source.model}'"
         )
     revision = f" --revision {source.revision}" if source.revision else ""
     return (
         f"the model {source.model!r} is not on this disk, and the Hub cannot be reached. "
-        f"Where there is a network, run: hf download {source.model}{revision} "
+        f"With a network connection, run: hf download {source.model}{revision} "
         "(with HF_TOKEN set, if its licence must be accepted)"
     )
 
 
 def check_model(folder: Path, source: Source, *, trust_remote_code: bool) -> None:
-    """Refuse what is unsafe or broken in a model's folder."""
+    """Reject unsafe or broken files in a model's folder."""
     if not trust_remote_code:
         _refuse_code(folder)
     _check_weights(folder, source)
 
 
 def check_settings(folder: Path, source: Source) -> bool:
-    """Refuse what is unsafe or broken in a folder; returns whether its weights are there too."""
+    """Reject unsafe or broken files in a folder; return whether it has weights."""
     if any(folder.glob("*.safetensors")) or any(folder.glob("*.bin")):
         check_model(folder, source, trust_remote_code=False)
         return True
@@ -196,12 +196,12 @@ def check_settings(folder: Path, source: Source) -> bool:
 def check_pipeline(
     folder: Path, source: Source, *, trust_remote_code: bool, without_weights: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Refuse what is unsafe or broken in a pipeline's folder; returns its index."""
+    """Reject unsafe or broken files in a pipeline's folder; return its index."""
     path = folder / "model_index.json"
     index = read_json(path, source)
     own_pipeline = not isinstance(index.get("_class_name"), str) or "custom_pipeline" in index
     if own_pipeline and not trust_remote_code:
-        raise _brings_code(path, "a pipeline of its own")
+        raise _brings_code(path, "a custom pipeline")
     own = own_code_of(index.get("_class_name"))
     for name, value in index.items():
         if name.startswith("_") or not isinstance(value, list) or value[0] is None:
@@ -212,7 +212,7 @@ def check_pipeline(
         part = folder / name
         if not part.is_dir():
             raise ConfigurationError(
-                f"{path} names a part {name!r}, and there is no folder {part}: {source.repair}"
+                f"{path} names a part {name!r}, but the folder {part} does not exist: {source.repair}"
             )
         if not trust_remote_code:
             _refuse_code(part)
@@ -222,7 +222,7 @@ def check_pipeline(
 
 
 def check_weights_file(path: Path, source: Source) -> None:
-    """Refuse a file of weights that is not a complete safetensors file."""
+    """Reject a weight file that is not a complete safetensors file."""
     if path.suffix != ".safetensors":
         raise _pickle(path)
     read_header(path, source)
@@ -231,13 +231,13 @@ def check_weights_file(path: Path, source: Source) -> None:
 def refuse_bad_fit(
     folder: Path, info: Mapping[str, Any], source: Source, *, optional: Collection[str] = ()
 ) -> None:
-    """Refuse weights of another model: with other shapes, or with tensors missing that are not `optional`."""
+    """Reject weights of another model: with other shapes, or without tensors that are not `optional`."""
     mismatched = sorted(info.get("mismatched_keys") or (), key=str)
     if mismatched:
         name, found, wanted = mismatched[0][:3]
         where = _file_with(folder, str(name), source)
         raise ConfigurationError(
-            f"{where} does not fit its config.json: {name!r} has the shape {_shape(found)} there, and the "
+            f"{where} does not fit its config.json: {name!r} has the shape {_shape(found)}, but the "
             f"model needs {_shape(wanted)}. It belongs to another model: {source.repair}"
         )
     missing = sorted(set(info.get("missing_keys") or ()) - set(optional))
@@ -251,7 +251,7 @@ def refuse_bad_fit(
 
 
 def read_json(path: Path, source: Source) -> dict[str, Any]:
-    """A JSON object from a model folder."""
+    """Read a JSON object from a model folder."""
     try:
         if path.stat().st_size > MAX_JSON_BYTES:
             raise ConfigurationError(f"{path} is too large for a file of its kind")
@@ -264,7 +264,7 @@ def read_json(path: Path, source: Source) -> dict[str, Any]:
 
 
 def read_header(path: Path, source: Source) -> dict[str, Any]:
-    """The names, shapes and offsets of the tensors in a safetensors file, checked against its length."""
+    """Read the names, shapes and offsets of a safetensors file, checked against its length."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -283,7 +283,7 @@ def read_header(path: Path, source: Source) -> dict[str, Any]:
             f"{path} is not a safetensors file ({_first_line(error)}): {source.repair}"
         ) from None
     if size != end:
-        kind = "cut off" if size < end else "longer than it says"
+        kind = "truncated" if size < end else "longer than its header says"
         raise ConfigurationError(f"{path} is {kind}: {size:,} bytes of {end:,}. {source.repair.capitalize()}")
     return tensors
 
@@ -292,7 +292,7 @@ def _check_weights(folder: Path, source: Source) -> None:
     files = weight_files(folder, source)
     if not files:
         _refuse_pickles(folder)
-        raise ConfigurationError(f"there are no weights (*.safetensors) in {folder}: {source.repair}")
+        raise ConfigurationError(f"{folder} has no weights (*.safetensors): {source.repair}")
     for path in files:
         if not path.is_file():
             raise ConfigurationError(f"{path} is missing: {source.repair}")
@@ -300,7 +300,7 @@ def _check_weights(folder: Path, source: Source) -> None:
 
 
 def weight_files(folder: Path, source: Source) -> list[Path]:
-    """The files that an index names, or all there are."""
+    """Return the weight files named by the folder's index, or all of them without an index."""
     for index in sorted(folder.glob("*.safetensors.index.json")):
         shards = read_json(index, source).get("weight_map")
         if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
@@ -313,7 +313,7 @@ def weight_files(folder: Path, source: Source) -> list[Path]:
 
 
 def _file_with(folder: Path, tensor: str, source: Source) -> Path:
-    """The file that holds a tensor; the folder, where the library has renamed the tensor."""
+    """Return the file that holds a tensor, or the folder if the library has renamed the tensor."""
     for path in weight_files(folder, source):
         if any(
             name == tensor or name.endswith(f".{tensor}") or tensor.endswith(f".{name}")
@@ -331,7 +331,7 @@ def _has_weights(folder: Path) -> bool:
 def _refuse_code(folder: Path) -> None:
     for path in sorted(folder.glob("*.json")):
         if path.name.endswith("config.json") and b'"auto_map"' in path.read_bytes():
-            raise _brings_code(path, "code of its own ('auto_map')")
+            raise _brings_code(path, "its own code ('auto_map')")
 
 
 def _refuse_pickles(folder: Path) -> None:
@@ -343,14 +343,14 @@ def _refuse_pickles(folder: Path) -> None:
 def _pickle(path: Path) -> ConfigurationError:
     return ConfigurationError(
         f"{path} is not a safetensors file, and other formats can run any code when they are opened: "
-        "convert it to safetensors on a machine you can lose, or use another checkpoint"
+        "convert it to safetensors on an isolated machine, or use another checkpoint"
     )
 
 
 def _brings_code(path: Path, what: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{path} wants to run {what}, which could do anything on this machine: read that code, "
-        "and if you trust it add ?trust_remote_code=true"
+        f"{path} requires {what}, which could do anything on this machine: review that code, "
+        "and add ?trust_remote_code=true if you trust it"
     )
 
 

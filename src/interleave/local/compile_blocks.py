@@ -1,8 +1,8 @@
-"""The repeated blocks of a pipeline, compiled once it has drawn enough images for compiling to pay.
+"""Compile the repeated blocks of a pipeline after it has generated enough images for that to pay off.
 
-Compiling an image model takes many seconds, and saves a fraction of one per image: a loss for one document,
-a gain for a hundred, and how many there will be is not known in advance. So the first images are drawn
-uncompiled; a process that has drawn many will probably draw as many again.
+Compiling an image model takes many seconds and saves a fraction of a second per image: a loss for one
+document, a gain for a hundred, and the number is not known in advance. So the first images are generated
+uncompiled; a process that has generated many will probably generate as many more.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 COMPILE_AFTER = 64
-"""Images. With FLUX.2-klein-9B on an H200 compiling takes 17 s for single images and 14 s for batches,
-and saves 0.2 to 0.3 s per image: 50 to 90 images make up for one of the two."""
+"""Images before compiling. With FLUX.2-klein-9B on an H200, compiling takes 17 s for single images and 14 s
+for batches, and saves 0.2 to 0.3 s per image: each pays off after 50 to 90 images."""
 LARGE = 1_000_000_000
-"""Weights of a model that is worth compiling."""
+"""Minimum number of weights of a model worth compiling."""
 
 
 def is_large(model: torch.nn.Module) -> bool:
-    """Whether compiling can pay: a small model draws faster than it compiles."""
+    """Return whether compiling can pay off: a small model generates images faster than it compiles."""
     tensors = (*model.parameters(), *model.buffers())  # weights in float8 are buffers
     return bool(sum(each.numel() for each in tensors) >= LARGE)
 
 
 def has_blocks(denoiser: Any) -> bool:
-    """Whether a denoiser repeats blocks, so that compiling one compiles them all."""
+    """Return whether a denoiser repeats blocks, so that compiling one compiles them all."""
     return bool(getattr(denoiser, "_repeated_blocks", None))
 
 
 def denoiser_of(pipeline: Any) -> Any | None:
-    """The transformer or U-Net of a pipeline, which does most of the work."""
+    """Return the transformer or U-Net of a pipeline, which does most of the work."""
     return getattr(pipeline, "transformer", None) or getattr(pipeline, "unet", None)
 
 
 def compile_blocks(pipeline: Any) -> None:
-    """Compile the repeated blocks: nearly all of the gain, in a fraction of the time the whole model takes.
+    """Compile the repeated blocks: nearly all of the gain, in a fraction of the time of the whole model.
 
-    Shapes are dynamic, for images of all sizes with and without sources: that is as fast, and every static
+    Shapes are dynamic, for images of all sizes with and without sources. That is as fast, and every static
     shape would take as long to compile as the first.
     """
     denoiser = denoiser_of(pipeline)
@@ -65,7 +65,7 @@ def uncompile(pipeline: Any) -> None:
 
 
 class CompileLater:
-    """Counts the images that a pipeline draws, and compiles it after `COMPILE_AFTER` of them."""
+    """Counts a pipeline's images, and compiles it after `COMPILE_AFTER` of them."""
 
     def __init__(self, pipeline: Any) -> None:
         self.pipeline = pipeline
@@ -74,9 +74,9 @@ class CompileLater:
         self._given_up = False
 
     def draw(self, images: int, work: Callable[[], Result]) -> Result:
-        """Call `work`, which draws this many images; without the compiled blocks where the compiler fails.
+        """Call `work`, which generates this many images; without compiled blocks if the compiler fails.
 
-        A shape is compiled when it is first drawn, so one may fail long after others have succeeded.
+        A shape is compiled when it is first used, so one may fail long after others have succeeded.
         """
         self._drawn += images
         if self._drawn >= COMPILE_AFTER and not (self._compiled or self._given_up):
@@ -98,13 +98,13 @@ class CompileLater:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        log.warning("images are drawn as before, the model cannot be compiled: %s", str(error)[:300])
+        log.warning("the model cannot be compiled, continuing uncompiled: %s", str(error)[:300])
         uncompile(self.pipeline)
         self._compiled, self._given_up = False, True
 
 
 def _is_compiler_error(error: Exception) -> bool:
-    """Whether an error comes from the compiler, or from a tool that it needs and this machine lacks."""
+    """Return whether an error comes from the compiler, or from a missing tool that it needs."""
     return any(
         type(each).__module__.startswith(("torch._dynamo", "torch._inductor", "triton"))
         or isinstance(each, ImportError | OSError | SubprocessError)

@@ -1,9 +1,9 @@
 """Replies of a vision-language model to a batch of prompts.
 
-A plain decode step of an 8B model spends nine tenths of its time launching kernels. Models that
-`qwen3_vl.cuda_graph_decode` supports are decoded by CUDA graphs. For others on CUDA the KV cache has a fixed
-size and the decode step is compiled; such caches are kept and reused, because a compiled step is bound to the
-memory that it was captured with.
+A plain decode step of an 8B model spends nine tenths of its time launching kernels. Models supported by
+`qwen3_vl.cuda_graph_decode` are decoded with CUDA graphs. For others on CUDA, the KV cache has a fixed size
+and the decode step is compiled. Such caches are reused, because a compiled step is bound to the memory that
+it was captured with.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CACHE_LENGTH_MULTIPLE = 4096
-"""Lengths of static KV caches are multiples of this, so that few, mostly one, are ever compiled for."""
+"""Lengths of static KV caches are multiples of this, so that few lengths, mostly one, are compiled."""
 MAX_CACHES = 2
 RECOMPILE_LIMIT = 64
 INCOMPLETE_CHARACTER = "\ufffd"
-"""What a tokenizer decodes the first bytes of a character to while its last bytes are still to come."""
+"""The decoded text of a character's first bytes before its last bytes."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,15 @@ class CompletionRequest:
     adapter: str | None = None
     max_pixels: int | None = None
     static: bool = False
-    """Whether to decode in a KV cache of fixed size,"""
+    """Whether to decode with a KV cache of fixed size."""
     compiled: bool = False
-    """and with a compiled step."""
+    """Whether to decode with a compiled step."""
     reuse: bool = False
-    """Whether what was read of a prompt before may be used for one that begins alike."""
+    """Whether the prefill of a prompt may be reused for another with the same prefix."""
 
     @property
     def batch_key(self) -> tuple[object, ...]:
-        """Requests with an equal key can be decoded in one batch."""
+        """A key that is equal for requests that can share a batch."""
         return (
             self.adapter,
             self.temperature,
@@ -80,14 +80,14 @@ class CompletionRequest:
 
 @dataclass(frozen=True)
 class PromptBatch:
-    """Requests as the model takes them."""
+    """Requests as model inputs."""
 
     requests: Sequence[CompletionRequest]
     inputs: dict[str, Tensor]
     lengths: list[int]
     """Tokens of every prompt."""
     token_budgets: list[int]
-    """How many tokens every reply may have; 0 or fewer where the prompt fills the context."""
+    """Token limit of every reply; 0 or less if the prompt fills the context."""
 
 
 Decoded = tuple[list[list[int]], list[list[float]] | None]
@@ -95,7 +95,7 @@ Decoded = tuple[list[list[int]], list[list[float]] | None]
 
 
 class Decoder:
-    """Prefills and decodes for one loaded model. Must be used by one thread at a time."""
+    """Prefill and decoding for one loaded model. Only one thread may use it at a time."""
 
     def __init__(self, model: Any, processor: Any) -> None:
         self.model = model
@@ -113,7 +113,7 @@ class Decoder:
 
     @property
     def has_graph_decoder(self) -> bool:
-        """Whether greedy requests with a static KV cache are decoded by CUDA graphs."""
+        """Whether greedy requests with a static KV cache are decoded with CUDA graphs."""
         return self._graph_decoder is not None
 
     def free_memory(self) -> None:
@@ -127,7 +127,7 @@ class Decoder:
         requests: Sequence[CompletionRequest],
         cancelled: Callable[[int], bool] = lambda row: False,
     ) -> list[Reply | BackendError]:
-        """The replies, in order; a cancelled row may end early, one whose prompt is too long is an error."""
+        """Return the replies in order; a cancelled row may end early, and a prompt too long is an error."""
         batch = self._prompt_batch(requests)
         with torch.inference_mode():
             ids, probs = self._graph_decode(batch, cancelled) or self._library_generate(batch, cancelled)
@@ -147,7 +147,7 @@ class Decoder:
         return PromptBatch(requests, inputs, lengths, budgets)
 
     def _graph_decode(self, batch: PromptBatch, cancelled: Callable[[int], bool]) -> Decoded | None:
-        """Decode by CUDA graphs; None where the tokens are not sure to be those of `generate`."""
+        """Decode with CUDA graphs; return None if the tokens may differ from those of `generate`."""
         first = batch.requests[0]
         greedy = first.temperature <= 0 and is_greedy(self.model.generation_config)
         adapted = getattr(self.model, "_hf_peft_config_loaded", False)
@@ -167,9 +167,7 @@ class Decoder:
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise
-            log.warning(
-                "replies are decoded without CUDA graphs, because a step cannot be captured: %s", error
-            )
+            log.warning("decoding without CUDA graphs, because a step cannot be captured: %s", error)
             self._graph_decoder = None
             return None
         return [reply.ids for reply in replies], [reply.probs for reply in replies]
@@ -194,7 +192,7 @@ class Decoder:
         return generated[:, prompt:].tolist(), recorder.probs(generated) if recorder else None
 
     def inputs_of(self, conversations: Sequence[tuple[Message, ...]]) -> dict[str, Tensor]:
-        """What the model is given for these messages, padded on the left."""
+        """Return the model inputs for these messages, padded on the left."""
         return self._inputs([CompletionRequest(messages, 1) for messages in conversations])
 
     def _inputs(self, requests: Sequence[CompletionRequest]) -> dict[str, Tensor]:
@@ -207,7 +205,7 @@ class Decoder:
             processor_kwargs={"padding": True, "padding_side": "left"},
         )
         inputs.pop("token_type_ids", None)
-        # BatchFeature moves every tensor, and changes the dtype of floating-point ones only
+        # BatchFeature moves every tensor, but changes the dtype of floating-point ones only
         return dict(inputs.to(self.model.device, dtype=self.model.dtype))
 
     def _conversation(self, request: CompletionRequest) -> list[dict[str, Any]]:
@@ -222,14 +220,14 @@ class Decoder:
         return {"type": "image", "image": downscaled(part.image, request.max_pixels)}
 
     def _token_budget(self, request: CompletionRequest, prompt_length: int) -> int:
-        """How many tokens the reply may have; 0 or fewer where the prompt fills the context."""
+        """Return the token limit of the reply; 0 or less if the prompt fills the context."""
         wanted = request.max_tokens
         return wanted if self.context is None else min(wanted, self.context - prompt_length)
 
     def _too_long(self, length: int) -> BackendError:
         return BackendError(
-            f"the question has {length:,} tokens, and the model reads at most {self.context:,}: "
-            "shorten it, show fewer images, or smaller ones with ?max_pixels=",
+            f"the prompt has {length:,} tokens, and the model reads at most {self.context:,}: "
+            "shorten it, use fewer images, or smaller ones with ?max_pixels=",
             kind=Failure.INVALID,
         )
 
@@ -237,7 +235,7 @@ class Decoder:
         config = copy.deepcopy(self.model.generation_config)
         config.max_new_tokens = tokens
         config.max_length = None
-        config.do_sample = False  # `_RowSampler` samples, where that is wanted
+        config.do_sample = False  # `_RowSampler` samples if requested
         config.temperature = config.top_p = config.top_k = config.min_p = None
         config.eos_token_id = sorted(self.eos_ids)
         if config.pad_token_id is None:
@@ -248,7 +246,7 @@ class Decoder:
         return config
 
     def _static_cache(self, request: CompletionRequest, rows: int, length: int) -> dict[str, Any]:
-        """The argument of `generate` for a KV cache of fixed size, where the request wants one."""
+        """Return the argument of `generate` for a KV cache of fixed size, if requested."""
         if not request.static:
             return {}
         from transformers import StaticCache
@@ -291,7 +289,7 @@ class Decoder:
 
 
 class _ProbabilityRecorder:
-    """A logits processor that changes nothing and keeps the probability of each chosen token."""
+    """A logits processor that only records the probability of each chosen token."""
 
     def __init__(self, prompt: int) -> None:
         self._prompt = prompt
@@ -304,14 +302,14 @@ class _ProbabilityRecorder:
         return scores
 
     def probs(self, generated: Tensor) -> list[list[float]]:
-        """The probabilities of all tokens after the prompt."""
+        """Return the probabilities of all tokens after the prompt."""
         steps = generated.shape[1] - self._prompt
         if len(self._chosen) < steps:
             self._record(generated[:, self._prompt + len(self._chosen)])
         return [[float(each) for each in row] for row in torch.stack(self._chosen[:steps], dim=1).tolist()]
 
     def _record(self, ids: Tensor) -> None:
-        """Keep what the last step gave for the tokens it chose."""
+        """Record the last step's probabilities of the chosen tokens."""
         if self._last is not None:
             self._chosen.append(
                 self._last.gather(1, ids[:, None].to(self._last.device)).squeeze(1).clamp(max=1.0)
@@ -320,10 +318,10 @@ class _ProbabilityRecorder:
 
 
 class _RowSampler:
-    """A logits processor that leaves one token to choose from in each row, drawn by the row's own generator.
+    """A logits processor that samples one token per row with the row's generator and masks all others.
 
-    So a row with a seed gets the same tokens whatever else is in its batch, which the library's sampling by
-    the global generator does not give. Where no row has a seed, all are drawn at once, which is faster.
+    So a row with a seed gets the same tokens in any batch, unlike with the library's sampling by the global
+    generator. If no row has a seed, all rows are sampled together, which is faster.
     """
 
     def __init__(self, requests: Sequence[CompletionRequest], device: torch.device) -> None:
@@ -333,15 +331,16 @@ class _RowSampler:
             TopPLogitsWarper,
         )
 
-        first = requests[0]  # the others of a batch are decoded alike
+        first = requests[0]  # all requests of a batch have the same settings
         self._warpers: list[Any] = [TemperatureLogitsWarper(float(first.temperature))]
         if first.top_k is not None:
             self._warpers.append(TopKLogitsWarper(first.top_k))
         if first.top_p is not None and first.top_p < 1:
             self._warpers.append(TopPLogitsWarper(first.top_p))
         seeded = any(request.seed is not None for request in requests)
-        drawn_alone = requests if seeded else requests[:1]
-        self._generators = [_generator(request.seed, device) for request in drawn_alone]
+        self._generators = [
+            _generator(request.seed, device) for request in (requests if seeded else requests[:1])
+        ]
         self._seeded = seeded
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -367,7 +366,7 @@ def _generator(seed: int | None, device: torch.device) -> torch.Generator:
 
 
 class _RowLimits:
-    """A stopping criterion that ends rows that are cancelled or have used up their token budget."""
+    """A stopping criterion for rows that are cancelled or have used up their token budget."""
 
     def __init__(self, prompt: int, token_budgets: Sequence[int], cancelled: Callable[[int], bool]) -> None:
         self._prompt = prompt
@@ -381,15 +380,15 @@ class _RowLimits:
         state = tuple(
             generated >= budget or self._cancelled(row) for row, budget in enumerate(self._token_budgets)
         )
-        if self._tensor is None or state != self._state:  # a new tensor only when something has changed
+        if self._tensor is None or state != self._state:  # create a tensor only after a change
             self._state, self._tensor = state, torch.tensor(state, device=input_ids.device)
         return self._tensor
 
 
 def detokenize(tokenizer: Any, ids: Sequence[int]) -> list[str]:
-    """The text that each token adds; a character of several tokens comes with the last of them."""
+    """Return the text that each token adds; a character of several tokens belongs to the last of them."""
     texts: list[str] = []
-    start = done = 0  # where decoding begins without a cut character, and how many tokens have their text
+    start = done = 0  # the last character boundary, and the number of tokens with a text
     for end in range(1, len(ids) + 1):
         before = _decode(tokenizer, ids[start:done])
         now = _decode(tokenizer, ids[start:end])
@@ -406,7 +405,7 @@ def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
 
 
 def escape_special_tokens(text: str, special_tokens: Sequence[str]) -> str:
-    """Text in which nothing is taken for a special token of the model, whatever a user typed."""
+    """Escape special tokens of the model in a user's text."""
     for token in special_tokens:
         if token in text:
             text = text.replace(token, f"{token[0]}\u200b{token[1:]}")
@@ -414,7 +413,7 @@ def escape_special_tokens(text: str, special_tokens: Sequence[str]) -> str:
 
 
 def downscaled(image: Image, max_pixels: int | None) -> Image:
-    """The image with at most this many pixels."""
+    """Return the image scaled down to at most `max_pixels`."""
     if max_pixels is None or image.width * image.height <= max_pixels:
         return image
     from PIL import Image as pillow
@@ -429,7 +428,7 @@ def _image_count(request: CompletionRequest) -> int:
 
 
 def _padded(requests: Sequence[CompletionRequest]) -> list[CompletionRequest]:
-    """A batch of 1, 2, 4, 8…, padded with its last request, so that few sizes are compiled for."""
+    """Pad a batch to 1, 2, 4, 8… with its last request, so that few sizes are compiled."""
     size = 1 << (len(requests) - 1).bit_length()
     return [*requests, *[requests[-1]] * (size - len(requests))]
 
@@ -444,12 +443,12 @@ def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
 
 
 def prepare_cuda_graphs() -> None:
-    """Set up, in this thread, what torch needs to capture the graphs of a compiled step.
+    """Create, in this thread, the state that torch needs to capture the graphs of a compiled step.
 
-    Torch does that only in the thread that imports the module. Older releases (2.11 is one) also pass the two
-    objects to C++ without taking a reference: when that thread ends they are released once too often, and the
-    interpreter crashes while it shuts down. The missing reference is taken here; where torch takes its own,
-    two empty dictionaries live a little longer.
+    Torch does that only in the thread that imports the module. Older releases, such as 2.11, also pass the
+    two objects to C++ without taking a reference. When that thread ends they are released once too often, and
+    the interpreter crashes at shutdown. The missing reference is taken here. If torch takes its own, two
+    empty dictionaries live a little longer.
     """
     first = "torch._inductor.cudagraph_trees" not in sys.modules
     import torch._inductor.cudagraph_trees as trees
@@ -469,5 +468,5 @@ def _compile_config() -> Any:
     if hasattr(dynamo, "recompile_limit"):
         dynamo.recompile_limit = max(dynamo.recompile_limit, RECOMPILE_LIMIT)
     config = CompileConfig(dynamic=False)
-    config._compile_all_devices = True  # where a user asks for it, also on a CPU
+    config._compile_all_devices = True  # also on a CPU, if a user requests it
     return config

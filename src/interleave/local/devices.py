@@ -1,4 +1,4 @@
-"""The device and dtype of a model, its memory, and the kernels of CPUs."""
+"""Device and dtype of a model, device memory, and CPU kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interleave.local.options import Quantization
 
 
 def choose_device(wanted: str) -> torch.device:
-    """The device that a spec names; refuses one that does not exist."""
+    """Return the device named by a spec; raise `ConfigurationError` if it does not exist."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
     if wanted.startswith("cuda"):
@@ -23,16 +23,16 @@ def choose_device(wanted: str) -> torch.device:
         index = int(wanted.partition(":")[2] or 0)
         if index >= count:
             raise ConfigurationError(
-                f"the device {wanted!r} is not there ({count} CUDA devices are): use ?device=cpu or another"
+                f"the device {wanted!r} does not exist ({count} CUDA devices found): try ?device=cpu"
             )
         return torch.device("cuda", index)
     if wanted == "mps" and not _has_mps():
-        raise ConfigurationError("the device 'mps' is not there: use ?device=cpu")
+        raise ConfigurationError("the device 'mps' does not exist: use ?device=cpu")
     return torch.device(wanted)
 
 
 def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:
-    """The dtype of the weights."""
+    """Return the dtype of the weights."""
     if wanted == "auto":
         return torch.float32 if device.type == "cpu" else torch.bfloat16
     dtypes = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -40,28 +40,28 @@ def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:
 
 
 def check_quantization(wanted: Quantization, device: torch.device) -> None:
-    """Refuse quantized weights without the device or the package they need."""
+    """Reject a quantization whose device or package is missing."""
     if wanted == "none":
         return
     if wanted == "fp8":
         if not supports_float8(device):
             raise ConfigurationError(
-                "?quantization=fp8 needs a GPU that multiplies float8 numbers (NVIDIA Ada, Hopper or later), "
-                f"and this {device.type!r} device does not: leave it out"
+                "?quantization=fp8 needs a GPU with float8 products (NVIDIA Ada, Hopper or later), "
+                f"and this is a {device.type!r} device: omit it"
             )
         return
     if device.type != "cuda":
         raise ConfigurationError(
-            f"?quantization={wanted} needs a CUDA device, and this is {device.type!r}: leave it out"
+            f"?quantization={wanted} needs a CUDA device, and this is {device.type!r}: omit it"
         )
     if importlib.util.find_spec("bitsandbytes") is None:
         raise ConfigurationError(
-            f"?quantization={wanted} needs a package. Install it with: pip install bitsandbytes"
+            f"?quantization={wanted} needs the package 'bitsandbytes': pip install bitsandbytes"
         )
 
 
 def release_memory(device: torch.device) -> None:
-    """Return memory that is no longer used to the device."""
+    """Release unused memory to the device."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -73,10 +73,10 @@ def _has_mps() -> bool:
 
 @contextmanager
 def kernels_for(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
-    """Turn oneDNN off where it has no kernels for this dtype on this CPU.
+    """Turn oneDNN off if it has no kernels for this dtype on this CPU.
 
-    Torch would find that out at the first product, warn, and turn oneDNN off for all models of the process
-    from there on. The setting is the process's, but all models on a CPU are computed in one thread.
+    Otherwise torch would warn at the first product and turn oneDNN off for all models of the process. The
+    setting is global, but all models on a CPU run in one thread.
     """
     if onednn_supports(dtype, device):
         yield
@@ -90,7 +90,7 @@ def kernels_for(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
 
 
 def onednn_supports(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether oneDNN has kernels for this dtype; only bfloat16 needs special instructions."""
+    """Return whether oneDNN has kernels for this dtype; only bfloat16 needs special instructions."""
     if device.type != "cpu" or dtype != torch.bfloat16 or not torch.backends.mkldnn.is_available():
         return True
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -1,4 +1,4 @@
-"""`diffusers:ORG/NAME`: an image model in this process. `families.py` has what differs between pipelines."""
+"""`diffusers:ORG/NAME`: an image model in this process. `families.py` has one row per pipeline family."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ MASK_OF_REQUEST = "request"
 LEAST_SIDE, MOST_SIDE = 64, 4096
 SIDES = range(LEAST_SIDE, MOST_SIDE + 1, SIDE_MULTIPLE)
 GPU_BATCH = 4
-"""Images per batch on a GPU by default. A CPU gains nothing, and single images are repeatable."""
+"""Default images per batch on a GPU. A CPU gains nothing, and single images are reproducible."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What every image is drawn with."""
+    """Settings of every image."""
 
     steps: int
     guidance: float
@@ -82,8 +82,8 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """One image to draw, with its sources as the pipeline accepts them."""
+class GenerationTask:
+    """One image to generate, with its sources prepared for the pipeline."""
 
     request: ImageRequest
     sources: tuple[Image, ...]
@@ -106,25 +106,25 @@ class DiffusersGenerator:
         steps: int | None = Field(default=None, ge=1, le=1000)
         guidance: float | None = Field(default=None, ge=0, le=100)
         image_guidance: float | None = Field(default=None, ge=0, le=100)
-        """How strongly OmniGen and OmniGen2 follow their sources."""
+        """Guidance by the sources, for OmniGen and OmniGen2."""
         size: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
-        """Width and height at once."""
+        """Both width and height."""
         width: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
         height: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
         shape: Literal["fixed", "source"] = "fixed"
-        """Whether an edit has the usual size, or as many pixels with the aspect ratio of its first source."""
+        """Whether an edit has the fixed size, or as many pixels in the aspect ratio of its first source."""
         negative_prompt: str | None = None
         prompt_tokens: int | None = Field(default=None, ge=8, le=65_536)
-        """How many tokens of a prompt are read."""
+        """Maximum prompt tokens that are read."""
         mask: str | None = None
-        """For FLUX.1 Fill: an image that is white where it redraws; `request` if every request has one."""
+        """For FLUX.1 Fill: an image with the area to redraw in white; `request` if every request has one."""
         transformer: str | None = None
-        """The transformer's weights in one file, e.g. in float8: a file, ORG/NAME or ORG/NAME/FILE."""
+        """The transformer's weights as a single file, e.g. in float8: a file, ORG/NAME or ORG/NAME/FILE."""
         lora: str | None = None
         """LoRA weights: a file, a folder, ORG/NAME or ORG/NAME/FILE.safetensors."""
         lora_scale: float = Field(default=1.0, ge=-10, le=10)
         offload: Offload = "none"
-        """`model` keeps only the active part on the GPU, `sequential` only the active layer: slower."""
+        """`model` keeps only the active part on the GPU, `sequential` only the active layer; both slower."""
 
     def __init__(
         self,
@@ -134,10 +134,7 @@ class DiffusersGenerator:
         pipeline: Any = None,
         settings: CallSettings = CallSettings(),
     ) -> None:
-        """`pipeline` is the one that the spec names, if it is in memory already, with its `settings`.
-
-        Otherwise both are read from the model's folder.
-        """
+        """Use `pipeline` and its `settings` if given, else read both from the spec's model folder."""
         if spec.base_url or not spec.model:
             raise ConfigurationError(
                 f"{str(spec)!r}: name a model, as in 'diffusers:black-forest-labs/FLUX.2-klein-4B' or "
@@ -164,7 +161,7 @@ class DiffusersGenerator:
             lightning, where=spec.model if folder is None else str(folder.path / SETTINGS_FILE)
         )
         batch = options.batch or (1 if self.device.type == "cpu" else GPU_BATCH)
-        self.queue: BatchQueue[Drawing, Image] = BatchQueue(
+        self.queue: BatchQueue[GenerationTask, Image] = BatchQueue(
             self._run,
             executor=device_executor(str(self.device)),
             max_batch=1 if self.family.batches == "nothing" else batch,
@@ -195,7 +192,7 @@ class DiffusersGenerator:
             mask = on_canvas(as_mask(request.mask), size)
         elif mask is not None:
             mask = on_canvas(mask, size)
-        drawing = Drawing(
+        task = GenerationTask(
             request,
             sources,
             size,
@@ -206,7 +203,7 @@ class DiffusersGenerator:
             ),
             mask=mask,
         )
-        return await self.queue.submit(drawing)
+        return await self.queue.submit(task)
 
     def _size(self, request: ImageRequest) -> tuple[int, int]:
         if request.settings.size is not None:
@@ -219,13 +216,13 @@ class DiffusersGenerator:
         return size_like(like, self.settings.size, multiple=self.family.side_multiple, sizes=sizes)
 
     def _request_settings(self) -> tuple[str, ...]:
-        """The settings that a request may name: those that change an image of this pipeline."""
+        """Return the settings that a request may name: those that change an image of this pipeline."""
         distilled = bool(self.pipeline.config.get("is_distilled"))  # it ignores guidance
         guided = self.family.guidance_parameter is not None and not distilled
         takes = {
             "steps": True,
             "guidance": guided,
-            "size": True,  # sources of pipelines that have no size are put on a canvas of it
+            "size": True,  # for pipelines without a size, sources are put on a canvas of this size
             "negative_prompt": guided and self.family.negative_prompt is not None,
         }
         return tuple(name for name, taken in takes.items() if taken)
@@ -236,12 +233,12 @@ class DiffusersGenerator:
                 f"the generator takes at most {self.settings.max_sources} sources, not {len(request.sources)}"
             )
         if not request.sources and not self.family.text_to_image:
-            raise BackendError("this generator only changes images, and was given none to start from")
+            raise BackendError("this generator only edits: the request needs a source image")
         backends.check_extras(request, self.capabilities)
         if request.mask is not None and request.mask.size != request.sources[0].size:
             raise BackendError(
                 f"the mask is {request.mask.width}×{request.mask.height}, and its image "
-                f"{request.sources[0].width}×{request.sources[0].height}: they must have one size"
+                f"{request.sources[0].width}×{request.sources[0].height}: they must have the same size"
             )
         size = request.settings.size
         if size is not None and not all(side in SIDES for side in size):
@@ -255,66 +252,60 @@ class DiffusersGenerator:
         if self.family.takes_mask or not self.family.takes_size:
             return on_canvas(source, size)  # the result has the size of the source
         if self.options.shape == "source" and is_changed:
-            return on_canvas(source, size)  # a pipeline would crop a side that it cannot take
+            return on_canvas(source, size)  # a pipeline would crop an unsupported side
         return source
 
-    def _check_prompt_length(self, drawing: Drawing) -> Drawing:
-        """Warn where the end of a prompt will not be read; truncate it where the pipeline would fail."""
+    def _check_prompt_length(self, task: GenerationTask) -> GenerationTask:
+        """Warn if the end of a prompt will not be read; truncate it if the pipeline would fail."""
         if self.settings.prompt_tokens is None:
-            return drawing
+            return task
         tokenizer = getattr(self.pipeline, self.family.tokenizer)
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
-        ids = tokenizer(drawing.request.prompt, truncation=False, verbose=False).input_ids
+        ids = tokenizer(task.request.prompt, truncation=False, verbose=False).input_ids
         limit = self.settings.prompt_tokens - (
             _template_tokens(tokenizer) if self.family.chat_template else 0
         )
         if len(ids) <= limit:
-            return drawing
-        log.warning(
-            "the prompt has %d tokens, and the generator reads the first %d: shorten it", len(ids), limit
-        )
+            return task
+        log.warning("the prompt has %d tokens, and the generator reads only %d: shorten it", len(ids), limit)
         if not self.family.truncate_prompts:
-            return drawing
+            return task
         kept = str(tokenizer.decode(ids[:limit], skip_special_tokens=True))
-        return replace(drawing, request=replace(drawing.request, prompt=kept))
+        return replace(task, request=replace(task.request, prompt=kept))
 
-    def _batch_key(self, drawing: Drawing) -> object:
-        """Drawings with an equal key can share a batch."""
-        if drawing.sources and self.family.batches != "everything":
-            return id(drawing)
-        alike = (drawing.size, drawing.steps, drawing.guidance, drawing.negative_prompt)
-        return (*alike, tuple(source.size for source in drawing.sources))
+    def _batch_key(self, task: GenerationTask) -> object:
+        """Return a key that is equal for tasks that can share a batch."""
+        if task.sources and self.family.batches != "everything":
+            return id(task)
+        alike = (task.size, task.steps, task.guidance, task.negative_prompt)
+        return (*alike, tuple(source.size for source in task.sources))
 
-    def _run(self, batch: Sequence[QueuedCall[Drawing, Image]]) -> list[Image]:
-        # In the device's thread, because a tokenizer must not be used by two threads at once.
-        drawings = [self._check_prompt_length(call.input) for call in batch]
+    def _run(self, batch: Sequence[QueuedCall[GenerationTask, Image]]) -> list[Image]:
+        # In the device's thread, because two threads must not use a tokenizer concurrently.
+        tasks = [self._check_prompt_length(call.input) for call in batch]
 
         def after_step(pipeline: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
             if all(call.cancelled for call in batch):
                 raise _AllCancelled
-            for drawing in drawings:
-                backends.report(drawing.request.slot, step + 1, drawing.steps)
+            for task in tasks:
+                backends.report(task.request.slot, step + 1, task.steps)
             return tensors
 
         try:
             with as_backend_error("the generator", len(batch), let_through=_AllCancelled):
-                drawn = self._draw(drawings, after_step)
-                return [
-                    _as_image(*pair) for pair in zip(drawn, (each.size for each in drawings), strict=True)
-                ]
+                pixels = self._draw(tasks, after_step)
+                return [_as_image(*pair) for pair in zip(pixels, (each.size for each in tasks), strict=True)]
         except _AllCancelled:
             self._free_memory()
-            return [
-                images.white_canvas(drawing.size) for drawing in drawings
-            ]  # cancelled calls drop their results
+            return [images.white_canvas(task.size) for task in tasks]  # dropped by the cancelled calls
 
-    def _draw(self, drawings: Sequence[Drawing], after_step: Any) -> Any:
+    def _draw(self, tasks: Sequence[GenerationTask], after_step: Any) -> Any:
         def work() -> Any:
-            noise = self._global_noise(drawings[0].request.seed)
+            noise = self._global_noise(tasks[0].request.seed)
             with kernels_for(self.pipeline.dtype, self.device), noise:
-                return self.pipeline(**self._arguments(drawings, after_step)).images
+                return self.pipeline(**self._arguments(tasks, after_step)).images
 
-        return work() if self.compiling is None else self.compiling.draw(len(drawings), work)
+        return work() if self.compiling is None else self.compiling.draw(len(tasks), work)
 
     @contextmanager
     def _global_noise(self, seed: int) -> Iterator[None]:
@@ -326,22 +317,22 @@ class DiffusersGenerator:
             torch.manual_seed(seed)
             yield
 
-    def _arguments(self, drawings: Sequence[Drawing], after_step: Any) -> dict[str, Any]:
-        first, settings, family = drawings[0], self.settings, self.family
+    def _arguments(self, tasks: Sequence[GenerationTask], after_step: Any) -> dict[str, Any]:
+        first, settings, family = tasks[0], self.settings, self.family
         arguments: dict[str, Any] = {
             **family.extra_arguments,
             **settings.extra_arguments,
-            "prompt": [_prompt_with_marks(drawing, family) for drawing in drawings],
+            "prompt": [_prompt_with_marks(task, family) for task in tasks],
             "num_inference_steps": first.steps,
             # on the CPU, so that a seed gives the same noise on every device
-            "generator": [torch.Generator().manual_seed(drawing.request.seed) for drawing in drawings],
-            "output_type": "pt",  # converted to bytes on the device, where that takes no time
+            "generator": [torch.Generator().manual_seed(task.request.seed) for task in tasks],
+            "output_type": "pt",  # converting to bytes is fastest on the device
         }
         if family.guidance_parameter:
             arguments[family.guidance_parameter] = first.guidance
         negative = first.negative_prompt
         if negative is not None:
-            arguments["negative_prompt"] = [negative] * len(drawings)
+            arguments["negative_prompt"] = [negative] * len(tasks)
         if family.takes_size:
             arguments["width"], arguments["height"] = first.size
         if family.prompt_tokens_parameter and settings.prompt_tokens:
@@ -350,28 +341,28 @@ class DiffusersGenerator:
             arguments[family.image_guidance_parameter] = settings.image_guidance
         if "callback_on_step_end" in self._parameters:
             arguments["callback_on_step_end"] = after_step
-        if "step_func" in self._parameters:  # what OmniGen2 calls it
+        if "step_func" in self._parameters:  # OmniGen2's name for it
             arguments["step_func"] = lambda step, total: after_step(self.pipeline, step, None, {})
-        if "max_pixels" in self._parameters:  # larger images would be drawn smaller and scaled up
+        if "max_pixels" in self._parameters:  # larger images would be generated smaller and scaled up
             arguments["max_pixels"] = max(first.size[0] * first.size[1], family.side**2)
         if "max_area" in self._parameters:  # Kontext resizes to the sizes it was trained with
-            as_it_is = all(source.size == first.size for source in first.sources)  # else it would be zoomed
-            resized = min(first.size) >= 672 and not (first.sources and as_it_is)
+            same_size = all(source.size == first.size for source in first.sources)  # else it would zoom
+            resized = min(first.size) >= 672 and not (first.sources and same_size)
             arguments |= {"max_area": first.size[0] * first.size[1], "_auto_resize": resized}
         if first.mask is not None:
             arguments["mask_image"] = first.mask
         if first.sources:
-            arguments[family.source_parameter] = self._sources(drawings)
-        if len(drawings) == 1 and family.batches == "nothing":
+            arguments[family.source_parameter] = self._sources(tasks)
+        if len(tasks) == 1 and family.batches == "nothing":
             arguments["prompt"] = arguments["prompt"][0]
             arguments["generator"] = arguments["generator"][0]
             if negative is not None:
                 arguments["negative_prompt"] = negative
         return arguments
 
-    def _sources(self, drawings: Sequence[Drawing]) -> Any:
-        all_sources = [source for drawing in drawings for source in drawing.sources]
-        single = self.family.max_sources == 1 and len(drawings) == 1
+    def _sources(self, tasks: Sequence[GenerationTask]) -> Any:
+        all_sources = [source for task in tasks for source in task.sources]
+        single = self.family.max_sources == 1 and len(tasks) == 1
         return all_sources[0] if single else all_sources
 
     def _load(self, folder: PipelineFolder) -> Any:
@@ -384,15 +375,15 @@ class DiffusersGenerator:
         )
 
     def _prepare_pipeline(self, lightning: Lightning | None, *, where: str) -> None:
-        """Check and patch a loaded pipeline, and move it to its device; `where` names its settings."""
+        """Check and patch a loaded pipeline, and move it to its device; errors name `where`."""
         self._parameters = inspect.signature(type(self.pipeline).__call__).parameters
         for name in self.settings.extra_arguments:
             if name not in self._parameters:
-                raise ConfigurationError(f"{where}: {type(self.pipeline).__name__} takes no {name!r}")
+                raise ConfigurationError(f"{where}: {type(self.pipeline).__name__} has no parameter {name!r}")
         self._refuse_options()
         if self.options.lora and self.options.transformer and self.options.quantization == "fp8":
             raise ConfigurationError(
-                "a LoRA cannot be added to weights in float8 of a file: leave out ?lora= or ?transformer="
+                "a LoRA cannot be added to a transformer file in float8: omit ?lora= or ?transformer="
             )
         if self.options.lora:
             add_lora(self.pipeline, Source(self.options.lora), self.options.lora_scale)
@@ -404,35 +395,35 @@ class DiffusersGenerator:
         if self.options.quantization == "fp8":
             self._use_float8()
         move_to_device(self.pipeline, self.device, self.options.offload)
-        if self._compiles_at_once():
+        if self._compiles_immediately():
             compile_blocks(self.pipeline)
         self.compiling = CompileLater(self.pipeline) if self._may_compile_later() else None
 
     def _use_float8(self) -> None:
         denoiser = denoiser_of(self.pipeline)
         if denoiser is not None and has_float8(denoiser):
-            return  # from its file, whose other layers were left as they are on purpose
-        if self.options.lora:  # a rounded layer takes no adapter
+            return  # from its file, which deliberately leaves the other layers unrounded
+        if self.options.lora:  # a rounded layer cannot take an adapter
             fuse_lora(self.pipeline)
         if denoiser is None or not use_float8(denoiser, self.device):
             raise ConfigurationError(
-                f"{type(self.pipeline).__name__} has no layers for float8: leave out ?quantization=fp8"
+                f"{type(self.pipeline).__name__} has no layers for float8: omit ?quantization=fp8"
             )
 
-    def _compiles_at_once(self) -> bool:
-        """Where it is asked for, and in float8: rounding costs more than it saves until it is compiled."""
+    def _compiles_immediately(self) -> bool:
+        """Return whether to compile now: on request, or in float8, which is slower until it is compiled."""
         rounds = self.options.quantization == "fp8" and self.device.type == "cuda"
         return rounds if self.options.compile is None else self.options.compile
 
     def _may_compile_later(self) -> bool:
-        """Never with ?batch=1, which promises the same bits however many images have been drawn."""
+        """Return whether to compile later; never with ?batch=1, which guarantees the same bits every time."""
         options, denoiser = self.options, denoiser_of(self.pipeline)
         plain = options.compile is None and options.quantization == "none" and options.offload == "none"
         worth_it = has_blocks(denoiser) and is_large(denoiser)
         return plain and options.batch != 1 and self.device.type == "cuda" and worth_it
 
     def _refuse_options(self) -> None:
-        """Refuse options that the pipeline has no parameter for, rather than ignore them."""
+        """Reject options for which the pipeline has no parameter, instead of ignoring them."""
         taken = {
             "guidance": self.family.guidance_parameter,
             "image_guidance": None if self.settings.image_guidance is None else "its own",
@@ -442,17 +433,17 @@ class DiffusersGenerator:
         for option, parameter in taken.items():
             if parameter is None and getattr(self.options, option) is not None:
                 raise ConfigurationError(
-                    f"{type(self.pipeline).__name__} has no such setting: leave out ?{option}="
+                    f"{type(self.pipeline).__name__} does not support {option!r}: omit ?{option}="
                 )
 
     def _read_mask(self) -> Image | None:
         if self.family.takes_mask and not self.options.mask:
             raise ConfigurationError(
-                "this generator redraws an image where a mask is white: name a mask with ?mask=PATH.png, "
-                f"or write ?mask={MASK_OF_REQUEST} where every request has its own"
+                "this generator redraws the white area of a mask: name a mask with ?mask=PATH.png, "
+                f"or use ?mask={MASK_OF_REQUEST} if every request has its own"
             )
         if self.options.mask and not self.family.takes_mask:
-            raise ConfigurationError(f"?mask= is for FLUX.1 Fill, and this is {self.family.summary!r}")
+            raise ConfigurationError(f"?mask= is only for FLUX.1 Fill, and this is {self.family.summary!r}")
         if self.options.mask in (None, MASK_OF_REQUEST):
             return None
         return as_mask(read_image(self.options.mask))
@@ -469,7 +460,7 @@ def resolve_settings(
     folder: CallSettings,
     lightning: Lightning | None,
 ) -> Settings:
-    """The first value set by the spec, a Lightning LoRA, the folder, the model's row, or its family."""
+    """Resolve each setting by spec, Lightning LoRA, folder, model row and family, in this order."""
     advice = family.advice(model)
     return Settings(
         steps=_first_set(
@@ -504,33 +495,33 @@ def resolve_settings(
 
 
 def _first_set(*values: Any) -> Any:
-    """The first value that is not None."""
+    """Return the first value that is not None."""
     return next((value for value in values if value is not None), None)
 
 
 def _template_tokens(tokenizer: Any) -> int:
-    """How many tokens the chat template puts around a prompt."""
+    """Return the number of tokens that the chat template adds to a prompt."""
     empty = tokenizer.apply_chat_template(
         [{"role": "user", "content": ""}], tokenize=False, add_generation_prompt=True, enable_thinking=False
     )
     return len(tokenizer(empty).input_ids)
 
 
-def _prompt_with_marks(drawing: Drawing, family: Family) -> str:
+def _prompt_with_marks(task: GenerationTask, family: Family) -> str:
     if not family.source_mark:
-        return drawing.request.prompt
-    marks = [family.source_mark.format(number) for number in range(1, len(drawing.sources) + 1)]
-    return " ".join([*marks, drawing.request.prompt])
+        return task.request.prompt
+    marks = [family.source_mark.format(number) for number in range(1, len(task.sources) + 1)]
+    return " ".join([*marks, task.request.prompt])
 
 
 def _as_image(pixels: Any, size: tuple[int, int]) -> Image:
-    """An image from floats between 0 and 1; refuses NaN and infinity."""
+    """Return an image from floats between 0 and 1; raise `BackendError` for NaN and infinity."""
     from PIL import Image as pillow
 
     precise = pixels.float()
     if not torch.isfinite(precise).all():
         raise BackendError("the generator computed NaN or infinity: try ?dtype=bfloat16 or ?dtype=float32")
     levels = (precise * 255).round().clamp(0, 255).to(torch.uint8)
-    # put in order on the device: Pillow takes long to do it
+    # reordered on the device, because Pillow is slow at it
     image = pillow.fromarray(levels.permute(1, 2, 0).contiguous().cpu().numpy())
     return image if image.size == size else image.resize(size, pillow.Resampling.LANCZOS)

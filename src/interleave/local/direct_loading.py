@@ -1,4 +1,4 @@
-"""Models whose weights are read straight to their device, checked as the libraries check them."""
+"""Models whose weights are read straight to their device, with the checks of the libraries."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from interleave.local.checkpoints import Source, read_json, weight_files
 from interleave.local.weight_files import read_tensors
 
 SCALES = (".weight_scale_inv", ".weight_scale")
-"""Of weights in float8: one for a square block, or for a row."""
+"""Suffixes of the scales of float8 weights: one per square block, or per row."""
 BLOCK_SIDE = 128
 Loaded = tuple[Any, Mapping[str, Any]]
-"""A model, and what did not fit: missing and mismatched tensors, as the libraries tell it."""
+"""A model, and its missing and mismatched tensors in the libraries' format."""
 
 
 def load_language_model(
     kind: Any, folder: Path, source: Source, device: torch.device, **options: Any
 ) -> Loaded:
-    """A model of transformers; `options` are those of its `from_pretrained`."""
+    """Load a transformers model; `options` are those of its `from_pretrained`."""
     from transformers import AutoConfig, GenerationConfig
 
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
     tensors = read_tensors(weight_files(folder, source), source, device)
     if is_rounded(folder, source):
         tensors = _with_scales(tensors, options["dtype"])
-        del config.quantization_config  # what the library would do for it is done
+        del config.quantization_config  # already applied here
     generation = (
         GenerationConfig.from_pretrained(folder) if (folder / "generation_config.json").is_file() else None
     )
@@ -47,13 +47,13 @@ def load_language_model(
 
 
 def is_rounded(folder: Path, source: Source) -> bool:
-    """Whether a language model is published in float8, with scales beside its weights."""
+    """Return whether a language model is published in float8, with scales for its weights."""
     about = read_json(folder / "config.json", source).get("quantization_config")
     return isinstance(about, dict) and about.get("quant_method") in ("fp8", "compressed-tensors")
 
 
 def _with_scales(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
-    """The weights of such a model in another dtype: each times the scale of its row, or of its block."""
+    """Convert the weights of such a model to `dtype`, multiplied by the scales of their rows or blocks."""
     scales = {
         name.removesuffix(suffix): tensor
         for name, tensor in tensors.items()
@@ -78,7 +78,7 @@ def _scaled(weight: Tensor, scale: Tensor | None) -> Tensor:
 
 
 def class_of(auto: Any, folder: Path) -> Any:
-    """The class that an auto class of transformers picks for a folder."""
+    """Return the class that an auto class of transformers picks for a folder."""
     from transformers import AutoConfig
 
     return auto._model_mapping[type(AutoConfig.from_pretrained(folder, local_files_only=True))]
@@ -87,7 +87,7 @@ def class_of(auto: Any, folder: Path) -> Any:
 def load_image_part(
     kind: Any, folder: Path, source: Source, device: torch.device, dtype: torch.dtype
 ) -> Loaded:
-    """A part of a pipeline of diffusers."""
+    """Load a part of a diffusers pipeline."""
     tensors = read_tensors(weight_files(folder, source), source, device)
     state = {name: each.to(dtype) if each.is_floating_point() else each for name, each in tensors.items()}
     model = empty_model(kind, folder)
@@ -96,7 +96,7 @@ def load_image_part(
 
 
 def may_load_directly(kind: Any) -> bool:
-    """Whether a part of diffusers needs nothing done to its weights but a change of dtype."""
+    """Return whether the weights of a diffusers part need only a change of dtype."""
     from diffusers import ModelMixin
 
     plain = kind._keep_in_fp32_modules is None
@@ -104,7 +104,7 @@ def may_load_directly(kind: Any) -> bool:
 
 
 def empty_model(kind: Any, folder: Path) -> Any:
-    """A part of diffusers as its folder configures it, with no memory behind its weights yet."""
+    """Return a diffusers part with its folder's configuration and no memory for its weights yet."""
     from accelerate import init_empty_weights
 
     with init_empty_weights():
@@ -112,7 +112,7 @@ def empty_model(kind: Any, folder: Path) -> Any:
 
 
 def fill(model: Any, state: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Make tensors the weights of an empty model; returns what does not fit, where anything does not."""
+    """Set the weights of an empty model if all fit; return the mismatched and missing tensors."""
     wanted = model.state_dict()
     mismatched = [
         (name, state[name].shape, tensor.shape)

@@ -1,7 +1,7 @@
-"""Whether an asset is still itself, by the embeddings of a vision model such as DINOv2 or CLIP.
+"""Identity of an asset by the embeddings of a vision model such as DINOv2 or CLIP.
 
-The image is cut into windows, and the one nearest to the reference counts: an asset is often only a part of
-an image. Unlike the colours, embeddings see shapes; they need a model, and a call of it for every asset.
+The image is cut into windows, and the window nearest to the reference counts, because an asset is often only
+a part of an image. Unlike colours, embeddings capture shapes, but they cost a model call for every asset.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import torch
 
 SIDE = 3
-"""Windows of half the image's size, in so many rows and columns, besides the whole."""
+"""Rows and columns of windows, each half the image's size."""
 REFERENCES = 256
-"""Embeddings of reference images that are kept."""
+"""Maximum number of cached reference embeddings."""
 
 
 class Options(Value):
@@ -30,7 +30,7 @@ class Options(Value):
 
 
 class EmbeddingIdentity:
-    """The likeness of an asset to its reference image, by a model's embeddings; 0 to 1."""
+    """Similarity of an asset to its reference image, by a model's embeddings; 0 to 1."""
 
     def __init__(self, spec: Spec) -> None:
         options = self.check(spec)
@@ -41,11 +41,11 @@ class EmbeddingIdentity:
 
     @staticmethod
     def check(spec: Spec) -> Options:
-        """The options of a spec; raises `ConfigurationError` for one that names no such model."""
+        """Return the options of a spec; raise `ConfigurationError` if it names no model."""
         if not spec.model or spec.base_url:
             raise ConfigurationError(
-                "identity is measured by a model such as 'transformers:facebook/dinov2-small', not by "
-                f"{str(spec)!r}"
+                f"{str(spec)!r} does not name an identity model: write e.g. "
+                "'transformers:facebook/dinov2-small'"
             )
         try:
             return Options.model_validate(spec.options)
@@ -75,7 +75,7 @@ class EmbeddingIdentity:
         except (OSError, ValueError, ImportError) as error:
             said = str(error).strip().splitlines()[0]
             raise ConfigurationError(
-                f"{self.name!r} is no vision model that gives embeddings ({said})"
+                f"{self.name!r} is not a vision model with embeddings ({said})"
             ) from None
         self.model: Any = model.to(self.device, torch.float32).eval()
 
@@ -95,7 +95,7 @@ class EmbeddingIdentity:
         return known
 
     def _embed(self, images: list[Image.Image]) -> torch.Tensor:
-        """One vector of length 1 for each image."""
+        """Return one vector of length 1 for each image."""
         import torch
 
         inputs = self.processor(images=images, return_tensors="pt")["pixel_values"].to(self.device)
@@ -105,7 +105,7 @@ class EmbeddingIdentity:
 
 
 def _features(model: Any, pixels: torch.Tensor) -> Any:
-    """The embedding of every image: what a model of texts and images compares, else its summary token."""
+    """Return the embedding of every image: a text-image model's image features, else its summary token."""
     if hasattr(model, "get_image_features"):
         found = model.get_image_features(pixel_values=pixels)
     else:
@@ -115,7 +115,7 @@ def _features(model: Any, pixels: torch.Tensor) -> Any:
 
 
 def windows(image: Image.Image) -> list[Image.Image]:
-    """The whole image, and overlapping windows of half its size."""
+    """Return the whole image, and overlapping windows of half its size."""
     image = image.convert("RGB")
     width, height = max(1, image.width // 2), max(1, image.height // 2)
     found = [image]

@@ -1,7 +1,7 @@
-"""The diffusers pipelines we know how to call: one row per family. Adding one is adding a row.
+"""The supported diffusers pipelines, one row per family. To support another one, add a row.
 
-A row has the parameter names of the pipeline's `__call__` and the settings its authors recommend; everything
-else (batches, seeds, sizes, masks, progress) is the same for all families and is in `diffusers.py`.
+A row has the parameter names of the pipeline's `__call__` and the settings its authors recommend. Everything
+else (batches, seeds, sizes, masks, progress) is the same for all families, in `diffusers_generator.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from interleave.plugin import did_you_mean
 
 @dataclass(frozen=True)
 class Advice:
-    """Recommended settings of one model, where they differ from its family's."""
+    """Recommended settings of one model that differ from its family's."""
 
     steps: int | None = None
     guidance: float | None = None
@@ -26,50 +26,50 @@ class Advice:
 
 @dataclass(frozen=True)
 class OwnCode:
-    """The classes of a pipeline that is not a part of diffusers, in a package that its authors publish.
+    """The classes of a pipeline outside diffusers, in a package that its authors publish.
 
-    They take the place of the code that lies beside the weights, which is never run.
+    They replace the code next to the weights, which is never run.
     """
 
     package: str
     pipeline: str
-    """Its class, as `package.module:Class`."""
+    """The pipeline class as `package.module:Class`."""
     parts: Mapping[str, str]
-    """The classes of its parts that neither diffusers nor transformers has."""
+    """The classes of parts that are neither in diffusers nor in transformers."""
     install: str
 
 
 @dataclass(frozen=True)
 class Family:
-    """How the pipelines of one class are called."""
+    """The calling convention of one pipeline class."""
 
     summary: str
     models: Mapping[str, Advice]
-    """Models of this family on the Hub, as examples and for their own recommended settings."""
+    """Models of this family on the Hub, with their recommended settings."""
     steps: int
     guidance: float
     side: int = 1024
-    """Width and height of an image, unless the model folder or the spec says otherwise."""
+    """Default width and height, which the model folder or the spec may override."""
     guidance_parameter: str | None = "guidance_scale"
-    """None where the pipeline has no such parameter."""
+    """None if the pipeline has no such parameter."""
     max_sources: int = 0
     source_parameter: str = "image"
     source_mark: str | None = None
-    """The placeholder of a source in the prompt, where the pipeline needs one; {} is its number."""
+    """The placeholder of a source in the prompt, if the pipeline needs one; {} is its number."""
     text_to_image: bool = True
     starts_on_white: bool = False
     """Whether it can only edit, so that an image without a source starts from a white canvas."""
     side_multiple: int = 16
-    """Where a size is chosen from an image, sides are multiples of this: others are cropped or shifted."""
+    """Sizes derived from an image have sides that are multiples of this; others are cropped or shifted."""
     sizes: tuple[tuple[int, int], ...] = ()
-    """The sizes it was trained with, where its pipeline scales sources to one of them."""
+    """The trained sizes, if the pipeline scales sources to one of them."""
     takes_size: bool = True
     takes_mask: bool = False
-    """Whether it redraws only where a mask is white."""
+    """Whether it redraws only the white area of a mask."""
     batches: Literal["nothing", "text", "everything"] = "nothing"
-    """What can share a batch: nothing, images from text, or edits of different sources as well."""
+    """The requests that can share a batch: none, images from text, or also edits of different sources."""
     prompt_tokens: int | None = 512
-    """How many tokens of a prompt are read; None where there is no such limit."""
+    """Maximum prompt tokens that are read; None if unlimited."""
     prompt_tokens_parameter: str | None = "max_sequence_length"
     chat_template: bool = False
     """Whether the pipeline puts a prompt into its tokenizer's chat template, whose tokens count as well."""
@@ -77,25 +77,25 @@ class Family:
     truncate_prompts: bool = False
     """Whether a prompt that is too long must be truncated before it is passed on."""
     negative_prompt: str | None = None
-    """The recommended negative prompt; None where the pipeline takes none."""
+    """The recommended negative prompt; None if the pipeline takes none."""
     image_guidance: float | None = None
-    """How strongly it follows its sources, where that is a setting of its own."""
+    """Guidance by the sources, if that is a separate setting."""
     image_guidance_parameter: str = "image_guidance_scale"
     extra_arguments: Mapping[str, object] = field(default_factory=dict)
     """Further arguments of every call."""
     global_noise: bool = False
-    """Whether it takes some of its noise from torch's global generator, which must then be seeded."""
+    """Whether some of its noise comes from torch's global generator, which must then be seeded."""
     own_code: OwnCode | None = None
 
     def advice(self, model: str) -> Advice:
         return self.models.get(model, Advice())
 
     def require_code(self) -> None:
-        """Raise `MissingDependency` where its own code is needed and not installed."""
+        """Raise `MissingDependency` if its package is needed and not installed."""
         own = self.own_code
         if own is not None and importlib.util.find_spec(own.package) is None:
             raise MissingDependency(
-                f"{self.summary.partition(':')[0]} is not a part of diffusers, and its own package "
+                f"{self.summary.partition(':')[0]} is not part of diffusers, and its package "
                 f"{own.package!r} is not installed: {own.install}"
             )
 
@@ -108,7 +108,7 @@ KONTEXT_SIZES = (*_KONTEXT_HALF, (1024, 1024), *((high, wide) for wide, high in 
 
 FAMILIES: dict[str, Family] = {
     "Flux2KleinPipeline": Family(
-        "FLUX.2 klein: draws and edits in 4 steps",
+        "FLUX.2 klein: generates and edits in 4 steps",
         {
             "black-forest-labs/FLUX.2-klein-9B": Advice(),
             "black-forest-labs/FLUX.2-klein-4B": Advice(),
@@ -123,7 +123,7 @@ FAMILIES: dict[str, Family] = {
         chat_template=True,
     ),
     "Flux2KleinKVPipeline": Family(
-        "FLUX.2 klein KV: reads its sources in the first of 4 steps, and keeps their keys and values",
+        "FLUX.2 klein KV: reads its sources in the first of 4 steps, and caches their keys and values",
         {"black-forest-labs/FLUX.2-klein-9b-kv": Advice()},
         steps=4,
         guidance=1.0,
@@ -134,7 +134,7 @@ FAMILIES: dict[str, Family] = {
         chat_template=True,
     ),
     "Flux2Pipeline": Family(
-        "FLUX.2: draws and edits, up to ten sources",
+        "FLUX.2: generates and edits, up to ten sources",
         {"black-forest-labs/FLUX.2-dev": Advice()},
         steps=50,
         guidance=4.0,
@@ -143,7 +143,7 @@ FAMILIES: dict[str, Family] = {
         batches="everything",
     ),
     "QwenImagePipeline": Family(
-        "Qwen-Image: draws from text",
+        "Qwen-Image: generates from text",
         {"Qwen/Qwen-Image": Advice(), "Qwen/Qwen-Image-2512": Advice()},
         steps=50,
         guidance=4.0,
@@ -175,7 +175,7 @@ FAMILIES: dict[str, Family] = {
         starts_on_white=True,
     ),
     "FluxPipeline": Family(
-        "FLUX.1: draws from text (dev, Krea, schnell)",
+        "FLUX.1: generates from text (dev, Krea, schnell)",
         {
             "black-forest-labs/FLUX.1-Krea-dev": Advice(guidance=4.5),
             "black-forest-labs/FLUX.1-dev": Advice(),
@@ -187,7 +187,7 @@ FAMILIES: dict[str, Family] = {
         tokenizer="tokenizer_2",
     ),
     "FluxKontextPipeline": Family(
-        "FLUX.1 Kontext: draws, and edits one source",
+        "FLUX.1 Kontext: generates, and edits one source",
         {"black-forest-labs/FLUX.1-Kontext-dev": Advice()},
         steps=28,
         guidance=2.5,
@@ -197,7 +197,7 @@ FAMILIES: dict[str, Family] = {
         tokenizer="tokenizer_2",
     ),
     "FluxFillPipeline": Family(
-        "FLUX.1 Fill: redraws a source where a mask is white",
+        "FLUX.1 Fill: redraws the white area of a mask in a source",
         {"black-forest-labs/FLUX.1-Fill-dev": Advice()},
         steps=50,
         guidance=30.0,
@@ -207,13 +207,13 @@ FAMILIES: dict[str, Family] = {
         tokenizer="tokenizer_2",
     ),
     "LongCatImagePipeline": Family(
-        "LongCat-Image: draws from text",
+        "LongCat-Image: generates from text",
         {"meituan-longcat/LongCat-Image": Advice()},
         steps=50,
         guidance=4.5,
         negative_prompt="",
         prompt_tokens_parameter=None,
-        # A rewritten prompt would not be the one that the critic sees and may refine.
+        # The critic must see, and may refine, the prompt that is used.
         extra_arguments={"enable_prompt_rewrite": False},
     ),
     "LongCatImageEditPipeline": Family(
@@ -226,10 +226,10 @@ FAMILIES: dict[str, Family] = {
         starts_on_white=True,
         takes_size=False,
         prompt_tokens_parameter=None,
-        truncate_prompts=True,  # diffusers 0.42 fails on a prompt that is too long
+        truncate_prompts=True,  # diffusers 0.42 fails on a longer prompt
     ),
     "OmniGenPipeline": Family(
-        "OmniGen: draws, and edits up to three sources",
+        "OmniGen: generates, and edits up to three sources",
         {"Shitao/OmniGen-v1-diffusers": Advice()},
         steps=50,
         guidance=2.5,
@@ -242,7 +242,7 @@ FAMILIES: dict[str, Family] = {
         image_guidance_parameter="img_guidance_scale",
     ),
     "OmniGen2Pipeline": Family(
-        "OmniGen2: draws, and edits up to three sources",
+        "OmniGen2: generates, and edits up to three sources",
         {"OmniGen2/OmniGen2": Advice()},
         steps=50,
         guidance=5.0,
@@ -273,37 +273,36 @@ FAMILIES: dict[str, Family] = {
 
 
 def family_of(pipeline: str) -> Family:
-    """The row of a pipeline class; the error for an unknown one says what to do."""
+    """Return the row of a pipeline class; raise `ConfigurationError` with the fix if it is unknown."""
     if pipeline not in FAMILIES:
         raise ConfigurationError(
-            f"the pipeline {pipeline!r} is not known. {did_you_mean(pipeline, FAMILIES)} To add it, write a "
-            "row for it in interleave/local/families.py "
-            "(docs/tutorial/add-a-generator.md shows one)"
+            f"unknown pipeline {pipeline!r}. {did_you_mean(pipeline, FAMILIES)} To support it, add a "
+            "row in interleave/local/families.py (see docs/tutorial/add-a-generator.md)"
         )
     return FAMILIES[pipeline]
 
 
 def own_code_of(pipeline: object) -> OwnCode | None:
-    """The classes of a pipeline that is not a part of diffusers."""
+    """Return the classes of a pipeline outside diffusers; None for others."""
     row = FAMILIES.get(pipeline) if isinstance(pipeline, str) else None
     return row.own_code if row else None
 
 
 def pipeline_of(model: str) -> str | None:
-    """The pipeline class of a model that a row names."""
+    """Return the pipeline class of a model named in a row; None for others."""
     return next((name for name, family in FAMILIES.items() if model in family.models), None)
 
 
 @dataclass(frozen=True)
 class Lightning:
-    """Settings of the Lightning LoRAs of Qwen-Image: few steps, no guidance, a schedule of fixed shift."""
+    """Settings of Qwen-Image's Lightning LoRAs: few steps, no guidance, a schedule with a fixed shift."""
 
     steps: int
     guidance: float = 1.0
 
     @classmethod
     def named(cls, lora: str) -> Lightning | None:
-        """The settings that the name of a LoRA implies; None for other LoRAs."""
+        """Return the settings that the name of a LoRA implies; None for other LoRAs."""
         name = lora.lower()
         if "lightning" not in name:
             return None

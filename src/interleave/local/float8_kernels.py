@@ -1,4 +1,4 @@
-"""A Triton kernel that rounds rows to float8 in one pass over memory, where torch takes eight."""
+"""A Triton kernel that rounds rows to float8 in one pass over memory; torch takes eight."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _round_row(rows, rounded, scales, width, least, LARGEST: tl.constexpr, COLUM
 
 
 def round_rows(rows: Tensor, dtype: torch.dtype, least: float) -> tuple[Tensor, Tensor]:
-    """Rows in a dtype of 8 bits, and the scale of each."""
+    """Round rows to an 8-bit dtype; return them and their scales."""
     rows = rows.contiguous()
     height, width = rows.shape
     rounded = torch.empty_like(rows, dtype=dtype)

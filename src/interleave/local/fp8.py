@@ -1,10 +1,10 @@
 """Matrix products in float8, with one scale per row.
 
-An H200 multiplies float8 numbers twice as fast as bfloat16 ones, which is most of the time of an image model,
-and reads them twice as fast, which is all of the time of a decode. Weights are rounded once; the rows of
-activations when they are multiplied, each by its own largest number, so that no calibration is needed. Sums
-are kept in float32. What is small and sensitive (modulation, embeddings, norms, the last layer) stays in its
-own precision.
+An H200 multiplies float8 numbers twice as fast as bfloat16, which is most of the time of an image model, and
+reads them twice as fast, which is all of the time of a decode step. Weights are rounded once. Rows of
+activations are rounded when they are multiplied, scaled by their largest number, so no calibration is needed.
+Sums are in float32. Small, sensitive layers (modulation, embeddings, norms, the last layer) keep their
+precision.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEAST_SCALE = 1e-12
 SIDE_MULTIPLE = 16
 """Both sides of a float8 matrix must be multiples of this."""
 SENSITIVE = ("mod", "norm")
-"""Layers with such a word in their name set the scale of everything after them, and have a single row."""
+"""Layers with such a word in their name scale everything after them, and have a single row."""
 
 
 class Float8Linear(nn.Module):  # type: ignore[misc]
@@ -33,7 +33,7 @@ class Float8Linear(nn.Module):  # type: ignore[misc]
     bias: Tensor | None
 
     def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None) -> None:
-        """`weight` is of float8, and its row times `scale` the row of the original."""
+        """`weight` is in float8; its rows times `scale` are the original rows."""
         super().__init__()
         self.register_buffer("weight", weight)
         self.register_buffer("scale", scale.view(1, -1))
@@ -41,7 +41,7 @@ class Float8Linear(nn.Module):  # type: ignore[misc]
 
     @classmethod
     def of(cls, linear: nn.Linear, device: torch.device) -> Float8Linear:
-        """A layer rounded to float8; computed on a device, and left where it was."""
+        """Return a layer rounded to float8 on `device`; the result stays on the layer's device."""
         home = linear.weight.device
         rounded, scale = to_float8(linear.weight.detach().to(device))
         bias = None if linear.bias is None else linear.bias.detach()
@@ -53,7 +53,7 @@ class Float8Linear(nn.Module):  # type: ignore[misc]
 
 
 def float8_product(states: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
-    """States times a matrix of float8, whose rows have scales; the states are rounded on the way."""
+    """Round states to float8 and multiply them by a float8 matrix with row scales."""
     rows, row_scale = to_float8(states.reshape(-1, states.shape[-1]))
     product = torch._scaled_mm(
         rows,
@@ -67,7 +67,7 @@ def float8_product(states: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
 
 
 def to_float8(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows rounded to float8, and the scale that each is to be multiplied by."""
+    """Return rows rounded to float8, and the scale of each."""
     if rows.is_cuda and rows.ndim == 2 and not torch.compiler.is_compiling() and _has_triton():
         from interleave.local.float8_kernels import round_rows
 
@@ -83,7 +83,7 @@ def _has_triton() -> bool:
 
 
 def use_float8(model: Any, device: torch.device) -> int:
-    """Round the linear layers in the repeated blocks of a model; returns how many are of float8 then."""
+    """Round the linear layers in a model's repeated blocks; return the number of float8 layers."""
     for block in repeated_blocks(model):
         for name, module in list(block.named_modules()):
             if type(module) is nn.Linear and can_be_float8(name, module.weight):
@@ -92,9 +92,9 @@ def use_float8(model: Any, device: torch.device) -> int:
 
 
 def round_language_model(model: Any) -> int:
-    """Round the linear layers in the decoder of a vision-language model; returns how many are of float8.
+    """Round the linear layers in a vision-language model's decoder; return the number of float8 layers.
 
-    The vision tower is a small part of the work, and the output layer decides between tokens: both stay.
+    The vision tower is little work, and the output layer decides between tokens, so both stay unrounded.
     """
     language = getattr(getattr(model, "model", None), "language_model", None)
     for layer in getattr(language, "layers", ()):
@@ -105,24 +105,24 @@ def round_language_model(model: Any) -> int:
 
 
 def has_float8(model: nn.Module) -> int:
-    """How many layers of a model are of float8."""
+    """Return the number of float8 layers of a model."""
     return sum(isinstance(module, Float8Linear) for module in model.modules())
 
 
 def repeated_blocks(model: Any) -> list[nn.Module]:
-    """The blocks that do nearly all of the work of an image model."""
+    """Return the blocks that do nearly all the work of an image model."""
     classes = getattr(model, "_repeated_blocks", None) or ()
     return [module for module in model.modules() if type(module).__name__ in classes]
 
 
 def can_be_float8(name: str, weight: Tensor) -> bool:
-    """Whether a layer's product can and should be computed in float8."""
+    """Return whether a layer's product can and should be computed in float8."""
     divides = all(side % SIDE_MULTIPLE == 0 for side in weight.shape)
     return divides and not any(word in part for word in SENSITIVE for part in name.split("."))
 
 
 def supports_float8(device: torch.device) -> bool:
-    """Whether a device multiplies float8 matrices; a CPU does, slowly."""
+    """Return whether a device multiplies float8 matrices; a CPU does, slowly."""
     if device.type == "cuda":
         return bool(torch.cuda.get_device_capability(device) >= (8, 9))
     return str(device.type) == "cpu"

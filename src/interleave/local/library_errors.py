@@ -1,4 +1,4 @@
-"""Errors of the libraries, as errors of this package."""
+"""Conversion of the libraries' errors to errors of this package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interleave.plugin import errors
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a device has run out of memory, in torch or in a library that allocates by itself."""
+    """Return whether a device has run out of memory, in torch or in a library with its own allocator."""
     message = str(error)
     return (
         isinstance(error, torch.OutOfMemoryError) or "out of memory" in message or "ALLOC_FAILED" in message
@@ -21,7 +21,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def clear_frames(error: BaseException) -> None:
-    """Drop the local variables, tensors among them, of the frames in an error's tracebacks."""
+    """Drop the local variables, including tensors, of the frames in an error's tracebacks."""
     for each in errors.causes(error):
         traceback.clear_frames(each.__traceback__)
 
@@ -35,10 +35,10 @@ def as_backend_error(
         yield
     except (InterleaveError, let_through):
         raise
-    except Exception as error:  # the libraries raise anything at all
+    except Exception as error:  # the libraries raise any type
         if is_out_of_memory(error):
             raise errors.OutOfMemory(
-                f"{what} ran out of memory{f' with {batch} calls at once' if batch > 1 else ''}: "
+                f"{what} ran out of memory{f' with a batch of {batch} calls' if batch > 1 else ''}: "
                 "use a smaller ?batch= or image size, ?quantization=, or (diffusers) ?offload=model"
             ) from None
         raise BackendError(f"{what} failed: {_summary(error)}") from error
@@ -54,7 +54,7 @@ def as_configuration_error(what: str) -> Iterator[None]:
     except Exception as error:
         if is_out_of_memory(error):
             raise ConfigurationError(
-                f"{what}: there is not enough memory on the device. "
+                f"{what}: the device has too little memory. "
                 "Use ?quantization=, ?device=, or (diffusers) ?offload=model"
             ) from None
         raise ConfigurationError(f"{what}: {_summary(error)}") from error

@@ -1,4 +1,4 @@
-"""Looks for the pipeline of a spec without loading it: no weights are read, and torch is not imported."""
+"""Find the pipeline of a spec without loading it: no weights are read, and torch is not imported."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from interleave.plugin import Spec
 
 
 def look_for_pipeline(spec: Spec) -> None:
-    """Raise `ConfigurationError` where the model is neither on disk nor on the Hub, or cannot be used.
+    """Raise `ConfigurationError` if the model is neither on disk nor on the Hub, or cannot be used.
 
-    Of a model on the Hub only the index is fetched; a folder is checked as it is before it is loaded.
+    From the Hub only the index is fetched. A folder gets the same checks as before loading.
     """
     if not spec.model:
         raise ConfigurationError(f"{str(spec)!r} names no model")

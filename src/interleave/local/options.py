@@ -1,4 +1,4 @@
-"""The options that all models in this process share."""
+"""Options shared by all models in this process."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pydantic import Field
 from interleave.plugin import BackendOptions
 
 Quantization = Literal["none", "fp8", "8bit", "4bit"]
-"""`fp8`: products in float8, where a GPU has them; `8bit`, `4bit`: weights, with bitsandbytes."""
+"""`fp8`: matrix products in float8, if the GPU supports it; `8bit`, `4bit`: weights, with bitsandbytes."""
 
 
 class LocalOptions(BackendOptions):
     """Options of a model that runs in this process."""
 
     device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")
-    """`cpu`, `mps`, `cuda` or `cuda:1`; `auto` takes a GPU where there is one."""
+    """`cpu`, `mps`, `cuda` or `cuda:1`; `auto` uses a GPU if there is one."""
     dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
-    """`auto`: bfloat16 on a GPU, float32 on a CPU, where half precision is many times slower."""
+    """`auto`: bfloat16 on a GPU, float32 on a CPU, which is many times slower in half precision."""
     revision: str | None = None
     """A branch, tag or commit on the Hub."""
     batch: int | None = Field(default=None, ge=1, le=1024)
-    """How many calls are computed together at most."""
+    """Maximum calls per batch."""
     compile: bool | None = None
-    """Whether to compile the model: some time at the start, faster afterwards. Unset: where that pays."""
+    """Whether to compile the model: slower to start, faster afterwards. Unset: if that is worthwhile."""
     trust_remote_code: bool = False
-    """Whether code that comes with the model may be run."""
+    """Whether code that comes with the model may run."""

@@ -1,8 +1,8 @@
-"""Source images as a diffusers pipeline takes them: scaled, padded, and stacked for batches.
+"""Source images for a diffusers pipeline: scaled, padded, and stacked for batches.
 
-FLUX.2 pipelines condition every prompt of a batch on all the sources they are given. `stack_sources` gives
-each prompt its own; the sources of all prompts must have the same sizes. They are encoded together, and moved
-to the device as uint8, and their latents are kept: every attempt at a step has the same source.
+FLUX.2 pipelines condition every prompt of a batch on all sources. `stack_sources` gives each prompt its own
+sources; those of all prompts must have the same sizes. They are moved to the device as uint8 and encoded
+together. Their latents are cached, because every attempt at a step has the same source.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ Size = tuple[int, int]
 MIN_SIDE = 64
 MAX_RATIO = 8
 SIDE_MULTIPLE = 16
-"""Sides are multiples of this: pipelines round others down, and an image must have the size asked for."""
+"""Sides are multiples of this: pipelines round others down, and an image must have the requested size."""
 MOST_ROUNDINGS = 20
-"""The rounding of a size settles after a few turns."""
+"""Maximum iterations; the rounding of a size converges after a few."""
 MOST_KEPT = 64
-"""Sources whose latents are kept: a megabyte each, for an image of 1024×1024."""
+"""Maximum sources with cached latents: a megabyte each, for an image of 1024×1024."""
 PLAIN_SETTINGS = {"do_normalize": True, "do_binarize": False, "do_convert_grayscale": False}
 """Settings under which an image processor only maps an image's bytes to floats from -1 to 1."""
 
 
 def usable_source(image: Image) -> Image:
-    """The image as every pipeline accepts it: a tiny one is enlarged, a strip gets white margins."""
+    """Return the image in a size that every pipeline accepts: enlarge a tiny one, add margins to a strip."""
     image = image if image.mode == "RGB" else image.convert("RGB")
     least = min(image.size)
     if least < MIN_SIDE:
         scale = MIN_SIDE / least
-        # The long side of a strip is capped: its margins would make the canvas far too large.
+        # The long side of a strip is limited, because its margins would make the canvas far too large.
         longest = MIN_SIDE * MAX_RATIO * 2
         size = [max(1, min(math.ceil(side * scale), longest)) for side in image.size]
         image = image.resize((size[0], size[1]), pillow.Resampling.BICUBIC)
@@ -51,12 +51,12 @@ def usable_source(image: Image) -> Image:
 
 
 def as_mask(image: Image) -> Image:
-    """A mask as pipelines take it: grey levels, in RGB."""
+    """Return a mask as pipelines expect it: grey levels in RGB."""
     return image.convert("L").convert("RGB")
 
 
 def on_canvas(image: Image, size: tuple[int, int], *, enlarge: bool = True) -> Image:
-    """The whole image, centred on a white canvas of this size."""
+    """Return the whole image, centred on a white canvas of this size."""
     if image.size == size:
         return image
     if enlarge:
@@ -69,10 +69,10 @@ def on_canvas(image: Image, size: tuple[int, int], *, enlarge: bool = True) -> I
 def size_like(
     image: Image, size: tuple[int, int], *, multiple: int = SIDE_MULTIPLE, sizes: Sequence[Size] = ()
 ) -> Size:
-    """A size of about as many pixels as `size`, with the aspect ratio of an image.
+    """Return a size with about as many pixels as `size` and the aspect ratio of an image.
 
-    It is one that keeps itself: an image of this size gets the same size again, so that no step of a chain
-    of edits is scaled. `sizes` are those that a model was trained with; without, sides are multiples.
+    The size is a fixed point: an image of this size gets the same size, so a chain of edits is not rescaled.
+    `sizes` are a model's trained sizes; without them, sides are multiples of `multiple`.
     """
     if sizes:
         return min(
@@ -94,11 +94,11 @@ def _rounded(size: Size, area: int, multiple: int) -> Size:
 
 
 class KeptLatents:
-    """Latents of sources by their pixels, those unused for longest dropped first."""
+    """An LRU cache of source latents, keyed by pixels."""
 
     def __init__(self) -> None:
         self.found = 0
-        """How often some were used."""
+        """Number of cache hits."""
         self._kept: OrderedDict[bytes, Any] = OrderedDict()
 
     def clear(self) -> None:
@@ -118,7 +118,7 @@ class KeptLatents:
 
 
 def stack_sources(pipeline: Any) -> None:
-    """Patch a pipeline to take the sources of all prompts in one list, those of the first prompt first."""
+    """Patch a pipeline to take the sources of all prompts in one list, ordered by prompt."""
     pipeline.prepare_image_latents = MethodType(_prepare_image_latents, pipeline)
     pipeline.kept_latents = KeptLatents()
     processor = pipeline.image_processor
@@ -129,7 +129,7 @@ def stack_sources(pipeline: Any) -> None:
 def _prepare_image_latents(
     pipeline: Any, images: list[Any], batch_size: int, generator: Any, device: Any, dtype: Any
 ) -> tuple[Any, Any]:
-    """Latents and position ids of the sources, those of each prompt in its own row."""
+    """Return latents and position ids of the sources, one row per prompt."""
     if batch_size == 1:
         return _latents_alone(pipeline, images, generator, device, dtype)
     per_prompt = len(images) // batch_size
@@ -142,7 +142,7 @@ def _prepare_image_latents(
 def _latents_alone(
     pipeline: Any, images: list[Any], generator: Any, device: Any, dtype: Any
 ) -> tuple[Any, Any]:
-    """The library's own latents; apart from those of batches, which differ in their last digits."""
+    """Return the library's latents, cached apart from those of batches, which differ in their last digits."""
     kept, key = pipeline.kept_latents, _digest(images, "alone")
     found = kept.get(key)
     if found is None:
@@ -156,7 +156,7 @@ def _latents_alone(
 
 
 def _encoded(pipeline: Any, images: list[Any], device: Any, dtype: Any) -> Tensor:
-    """The latents of some sources, of which those that were not kept are encoded together."""
+    """Return the latents of sources; those not cached are encoded together."""
     kept = pipeline.kept_latents
     keys = [_digest([image], "together") for image in images]
     found = {key: kept.get(key) for key in keys}
@@ -172,7 +172,7 @@ def _encoded(pipeline: Any, images: list[Any], device: Any, dtype: Any) -> Tenso
 
 
 def _digest(images: list[Any], how: str) -> bytes:
-    """Names images by their pixels."""
+    """Return a digest of the pixels of images."""
     digest = hashlib.sha256(how.encode())
     for image in images:
         plain = image.cpu().contiguous()
@@ -182,7 +182,7 @@ def _digest(images: list[Any], how: str) -> bytes:
 
 
 def _preprocess(processor: Any, image: Any, height: Any = None, width: Any = None, **options: Any) -> Any:
-    """An image of the right size as uint8; any other as the library does it."""
+    """Return an image of the right size as uint8; preprocess any other with the library."""
     from PIL.Image import Image
 
     if not isinstance(image, Image) or image.mode != "RGB" or image.size != (width, height):

@@ -1,4 +1,4 @@
-"""A diffusers pipeline and its call settings, loaded part by part so that every error names a file."""
+"""Loading of a diffusers pipeline and its call settings, part by part, so that every error names a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from interleave.plugin import Value, first_problem
 
 Offload = Literal["none", "model", "sequential"]
 SETTINGS_FILE = "interleave.json"
-"""The call settings in the folder of a pipeline."""
+"""The file with the call settings in a pipeline's folder."""
 QWEN_PROCESSORS = {"Qwen2VLProcessor": "qwen2_vl", "Qwen2_5_VLProcessor": "qwen2_5_vl"}
 
 
@@ -47,15 +47,15 @@ class PipelineFolder:
     path: Path
     source: Source
     index: dict[str, Any]
-    """Its model_index.json."""
+    """The content of its model_index.json."""
     transformer: Source | None = None
-    """The file with the weights of its transformer, where those are not in the folder."""
+    """The file with the transformer's weights, if they are not in the folder."""
 
     @classmethod
     def find(
         cls, source: Source, trust_remote_code: bool, transformer: Source | None = None
     ) -> PipelineFolder:
-        """Find the folder of a pipeline; refuses what is unsafe or broken in it."""
+        """Find the folder of a pipeline; reject unsafe or broken files in it."""
         elsewhere = ("transformer",) if transformer else ()
         path = find_pipeline(source, elsewhere)
         index = check_pipeline(path, source, trust_remote_code=trust_remote_code, without_weights=elsewhere)
@@ -77,11 +77,11 @@ class CallSettings(Value):
     text_encoder_out_layers: tuple[int, ...] | None = Field(default=None, min_length=1)
     """The text encoder layers whose hidden states go to the transformer."""
     max_sources: int | None = Field(default=None, ge=0, le=16)
-    """How many source images the model was trained with."""
+    """The number of source images in training."""
 
 
 def read_settings(folder: Path) -> CallSettings:
-    """The settings in a model folder; all unset where it has no such file."""
+    """Read the settings of a model folder; all unset if it has no such file."""
     path = folder / SETTINGS_FILE
     try:
         return CallSettings.model_validate_json(path.read_bytes())
@@ -107,7 +107,7 @@ def load_pipeline(
     trust_remote_code: bool,
     device: torch.device | None = None,
 ) -> Any:
-    """The pipeline of a folder, its weights read straight to a device where one is given."""
+    """Load the pipeline of a folder; read its weights straight to `device` if given."""
     import diffusers
 
     own = own_code_of(folder.class_name)
@@ -139,7 +139,7 @@ def load_pipeline(
 def move_to_device(pipeline: Any, device: torch.device, offload: Offload) -> None:
     """Move a pipeline to its device; with offload, parts are moved there only while they compute."""
     if offload != "none" and device.type == "cpu":
-        raise ConfigurationError(f"?offload={offload} saves memory of a GPU, and this is a CPU: leave it out")
+        raise ConfigurationError(f"?offload={offload} needs a GPU, and this is a CPU: omit it")
     with as_configuration_error("the generator does not fit on its device"):
         if offload == "model":
             pipeline.enable_model_cpu_offload(device=device)
@@ -150,11 +150,11 @@ def move_to_device(pipeline: Any, device: torch.device, offload: Offload) -> Non
 
 
 def add_lora(pipeline: Any, source: Source, scale: float) -> Path:
-    """Load LoRA weights into a pipeline; refuses a file that changes nothing in it."""
+    """Load LoRA weights into a pipeline; raise `ConfigurationError` if they fit no layer."""
     path = find_weights(source)
     check_weights_file(path, source)
     if not hasattr(pipeline, "load_lora_weights"):
-        raise ConfigurationError(f"{type(pipeline).__name__} takes no LoRA: leave out ?lora={source.model}")
+        raise ConfigurationError(f"{type(pipeline).__name__} supports no LoRA: omit ?lora={source.model}")
     with quiet_diffusers(), as_configuration_error(f"the LoRA {path} does not fit {type(pipeline).__name__}"):
         pipeline.load_lora_weights(str(path.parent), weight_name=path.name, adapter_name="lora")
         if not any("lora" in names for names in pipeline.get_list_adapters().values()):
@@ -166,14 +166,14 @@ def add_lora(pipeline: Any, source: Source, scale: float) -> Path:
 
 
 def fuse_lora(pipeline: Any) -> None:
-    """Add the LoRA that was loaded to the weights themselves, at its scale."""
+    """Merge the loaded LoRA into the weights at its scale."""
     with quiet_diffusers():
         pipeline.fuse_lora(adapter_names=["lora"])
         pipeline.unload_lora_weights()
 
 
 def use_lightning_schedule(pipeline: Any) -> None:
-    """Set the schedule that the Lightning LoRAs were distilled with: exponential, with a fixed shift of 3."""
+    """Set the schedule of the Lightning LoRAs' distillation: exponential, with a fixed shift of 3."""
     import math
 
     from diffusers import FlowMatchEulerDiscreteScheduler
@@ -190,7 +190,7 @@ def use_lightning_schedule(pipeline: Any) -> None:
 
 
 def own_class(named: str) -> Any:
-    """A class of a pipeline's own package, whose warnings about kernels that it lacks are for its authors."""
+    """Import a class of a pipeline's package without the package's warnings about missing kernels."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pkgutil.resolve_name(named)
@@ -205,7 +205,7 @@ def _load_part(
     own: OwnCode | None,
     device: torch.device | None,
 ) -> Any | None:
-    """A part with weights, or a processor without torchvision; None for what the pipeline loads by itself."""
+    """Load a part with weights, or a processor without torchvision; None for parts the pipeline loads."""
     folder, source = pipeline.path / name, pipeline.source
     library, kind = named[0], named[1]
     if kind in QWEN_PROCESSORS and not has_torchvision():
@@ -246,7 +246,7 @@ def _load_part(
                 dtype=dtype,
                 use_safetensors=True,
                 local_files_only=True,
-                ignore_mismatched_sizes=True,  # they are refused below, with the file named
+                ignore_mismatched_sizes=True,  # rejected below, naming the file
                 output_loading_info=True,
                 **_quantization_config(library, folder.name, quantization, dtype),
             )
@@ -256,7 +256,7 @@ def _load_part(
 
 
 def _is_direct(part: Any, library: str, own: OwnCode | None, device: torch.device | None) -> bool:
-    """Whether a part's weights are read straight to a device: on a GPU, and where it is known to be safe."""
+    """Return whether a part's weights are read straight to a device: on a GPU, if known to be safe."""
     if device is None or device.type != "cuda" or own is not None:
         return False
     return library == "transformers" or may_load_directly(part)
@@ -272,7 +272,7 @@ def _has_weights(part: type) -> bool:
 def _quantization_config(
     library: str, name: str, quantization: Quantization, dtype: torch.dtype
 ) -> dict[str, Any]:
-    """What bitsandbytes does to transformer and text encoder; the VAE, of a few hundred megabytes, stays."""
+    """Return the bitsandbytes options of transformer and text encoder; the small VAE is not quantized."""
     if quantization in ("none", "fp8") or not name.startswith(("transformer", "text_encoder")):
         return {}
     if library == "diffusers":

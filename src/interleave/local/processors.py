@@ -1,7 +1,7 @@
-"""Processors, which turn messages and images into tensors, also where torchvision is not installed.
+"""Processors, which turn messages and images into tensors, with and without torchvision.
 
-The processors of the Qwen-VL models require a video processor, which requires torchvision. We show models no
-videos, so where that is missing the same processor is built without one.
+The processors of the Qwen-VL models require a video processor, which requires torchvision. Models get no
+videos here, so without torchvision the same processor is built without a video processor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PROCESSOR_CLASSES = {
     "qwen2_5_vl": "Qwen2_5_VLProcessor",
     "qwen2_vl": "Qwen2VLProcessor",
 }
-"""By the model type in a config.json."""
+"""Processor class by the model type in a config.json."""
 VISION_TOKENS = {
     "image_token": "<|image_pad|>",
     "video_token": "<|video_pad|>",
@@ -28,7 +28,7 @@ VISION_TOKENS = {
 
 
 def load_processor(folder: Path, model_type: str, *, trust_remote_code: bool = False) -> Any:
-    """The processor in a model folder."""
+    """Load the processor of a model folder."""
     from transformers import AutoProcessor
 
     if model_type in PROCESSOR_CLASSES and not (has_torchvision() and _has_video_config(folder)):
@@ -45,7 +45,7 @@ def load_processor(folder: Path, model_type: str, *, trust_remote_code: bool = F
 
 
 def load_without_videos(folder: Path, model_type: str) -> Any:
-    """The processor of a Qwen-VL model, for text and images."""
+    """Load the processor of a Qwen-VL model for text and images."""
     from transformers import AutoTokenizer
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
@@ -55,14 +55,14 @@ def load_without_videos(folder: Path, model_type: str) -> Any:
 
 
 def image_text_processor(model_type: str, tokenizer: Any, image_processor: Any) -> Any:
-    """A processor of the model's own class for text and images, without videos."""
+    """Return a processor of the model's class for text and images, without videos."""
     import transformers
     from transformers.processing_utils import ProcessorMixin
 
     base = getattr(transformers, PROCESSOR_CLASSES[model_type])
 
     class ImageTextProcessor(base):  # type: ignore[misc, valid-type]
-        # The parts of a processor are the arguments of its __init__: without one for videos, no such part.
+        # The arguments of __init__ define the parts of a processor, so this one has no video processor.
         def __init__(
             self, image_processor: Any = None, tokenizer: Any = None, chat_template: Any = None
         ) -> None:
@@ -71,14 +71,14 @@ def image_text_processor(model_type: str, tokenizer: Any, image_processor: Any) 
                 setattr(self, f"{name}_id", tokenizer.convert_tokens_to_ids(token))
             ProcessorMixin.__init__(self, image_processor, tokenizer, chat_template=chat_template)
 
-    # What it saves names the original class, which can load it.
+    # A saved processor names the original class, which can load it.
     ImageTextProcessor.__name__ = base.__name__
     ImageTextProcessor.__module__ = base.__module__
     return ImageTextProcessor(image_processor, tokenizer, tokenizer.chat_template)
 
 
 def _has_video_config(folder: Path) -> bool:
-    """Whether a folder configures a video processor; one that was saved without it is loaded without it."""
+    """Return whether a folder configures a video processor."""
     if (folder / "video_preprocessor_config.json").is_file():
         return True
     config = folder / "processor_config.json"

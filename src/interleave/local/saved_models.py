@@ -1,11 +1,11 @@
-"""The files of a saved model that other programs and other releases of transformers look for.
+"""Files of a saved model that other programs and other releases of transformers require.
 
-transformers 5 saves a processor as one `processor_config.json`, and ours of a Qwen-VL model has no part for
-videos. Stock `AutoProcessor` (also in LLaMA-Factory, ms-swift, verl and vLLM) refuses such a folder: it wants
-a video processor, though no video is ever shown. transformers 4.57 looks for the parts in files of their own,
-and reads the special tokens of transformers 5, a list under `extra_special_tokens`, as a table; the
-frequencies of rotary positions it looks for under `rope_theta` and `rope_scaling` instead of
-`rope_parameters`. Each release reads what is written here; what a folder already has is left alone.
+transformers 5 saves a processor as one `processor_config.json`, and this package's Qwen-VL processor has no
+part for videos. Stock `AutoProcessor` (also in LLaMA-Factory, ms-swift, verl and vLLM) rejects such a folder,
+because it requires a video processor. transformers 4.57 expects each part in a separate file, and reads the
+special tokens of transformers 5, a list under `extra_special_tokens`, as a table. It expects the rotary
+frequencies under `rope_theta` and `rope_scaling` instead of `rope_parameters`. Every release can read the
+files written here. Existing files are not changed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ VIDEO_PROCESSORS = {
     "Qwen2_5_VLProcessor": "Qwen2VLVideoProcessor",
     "Qwen2VLProcessor": "Qwen2VLVideoProcessor",
 }
-"""By the class of the whole processor."""
+"""Video processor class by processor class."""
 SHARED_WITH_IMAGES = ("image_mean", "image_std", "merge_size", "patch_size", "temporal_patch_size")
-"""Settings that decide tokens: frames of a video are cut as images are."""
+"""Settings that determine tokens: video frames are cut like images."""
 TOKENS, OLD_TOKENS = "extra_special_tokens", "additional_special_tokens"
 
 
 def make_loadable(folder: Path, base: Path | None = None) -> None:
-    """Write the files that a folder lacks; the settings for videos come from `base` where it has them."""
+    """Write the missing files of a folder; the video settings come from `base` if it has any."""
     processor = _read(folder / PROCESSOR)
     name = str(processor.get("processor_class", ""))
     images = processor.get("image_processor") or _read(folder / IMAGES)
@@ -55,7 +55,7 @@ def _like_images(images: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _name_tokens_for_all(path: Path) -> None:
-    """Name special tokens in the one way that transformers 4 and 5 both read."""
+    """Rename special tokens to the key that both transformers 4 and 5 read."""
     settings = _read(path)
     tokens = settings.get(TOKENS)
     if isinstance(tokens, list):
@@ -64,7 +64,7 @@ def _name_tokens_for_all(path: Path) -> None:
 
 
 def _name_positions_for_all(path: Path) -> None:
-    """Name the settings of rotary positions as transformers 4 does too, beside their new name."""
+    """Add the rotary settings under their transformers 4 names."""
     settings = _read(path)
     text = settings.get("text_config", settings)
     rope = text.get("rope_parameters")

@@ -1,4 +1,4 @@
-"""Turns off the libraries' progress bars and notices while they load: stderr is for our own progress."""
+"""Turn off the libraries' progress bars and notices while they load: stderr is for our progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def quiet_diffusers() -> Iterator[None]:
-    """The same for diffusers, and for transformers, which it uses."""
+    """Turn them off for diffusers and for transformers, which it uses."""
     from diffusers.utils import logging as library_log
 
     level = library_log.get_verbosity()

@@ -1,4 +1,4 @@
-"""Byte-level BPE, trained on some text: every string can be encoded, and similar text takes few tokens."""
+"""Train a byte-level BPE: it encodes every string, and text like its training text in few tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def byte_level_bpe(texts: Iterable[str], *, words: str, vocabulary: int) -> Any:
-    """A `Tokenizer` of at most `vocabulary` tokens; `words` is the pattern that splits a text first."""
+    """Return a `Tokenizer` with at most `vocabulary` tokens; `words` is the regex that splits texts first."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())

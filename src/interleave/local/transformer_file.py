@@ -1,8 +1,8 @@
-"""A transformer whose weights lie in one file, as image models are published in float8.
+"""A transformer whose weights are in a single file, as image models are published in float8.
 
-Two layouts are read: the names of diffusers, and for FLUX.2 those of its authors. A layer in float8 has a
-scale beside its weight, one for all or one per row, named `weight_scale` or `scale_weight`; without one its
-numbers are the weights themselves. Scales for activations are left out: ours are computed for every row.
+Two naming schemes are supported: that of diffusers, and for FLUX.2 that of its authors. A float8 layer has a
+scale, one in total or one per row, named `weight_scale` or `scale_weight`; without one its numbers are the
+weights themselves. Activation scales are ignored, because they are computed for every row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PREFIXES = ("model.diffusion_model.", "diffusion_model.")
 SCALES = (".weight_scale", ".scale_weight")
 IGNORED = (".input_scale", ".scale_input", ".comfy_quant", "scaled_fp8")
 FLUX2_BLOCKS = "double_blocks."
-"""What names of FLUX.2's authors begin with."""
+"""The prefix of names by FLUX.2's authors."""
 
 Tensors = dict[str, Tensor]
 
@@ -32,9 +32,9 @@ Tensors = dict[str, Tensor]
 def load_transformer_file(
     kind: Any, folder: Path, source: Source, *, dtype: torch.dtype, device: torch.device, float8: bool
 ) -> Any:
-    """A transformer with the configuration of a folder and the weights of a file.
+    """Load a transformer with the configuration of a folder and the weights of a file.
 
-    `float8`: layers that are of float8 in the file stay so; otherwise all are converted to the dtype.
+    With `float8`, layers in float8 stay in float8; otherwise all are converted to `dtype`.
     """
     path = find_weights(source)
     check_weights_file(path, source)
@@ -59,7 +59,7 @@ def load_transformer_file(
 
 
 def read_weights(path: Path, source: Source, device: torch.device) -> tuple[Tensors, Tensors]:
-    """The weights in a file by the names of diffusers, and the scales of their rows where they have any."""
+    """Read the weights of a file under diffusers' names, and the scales of their rows, if any."""
     read = read_tensors([path], source, device)
     found = {_without_prefix(name): tensor for name, tensor in read.items()}
     scales: Tensors = {}
@@ -73,7 +73,7 @@ def read_weights(path: Path, source: Source, device: torch.device) -> tuple[Tens
     rows = {name: _by_row(path, name, weights.get(name), scale) for name, scale in scales.items()}
     if not any(name.startswith(FLUX2_BLOCKS) for name in weights):
         return weights, rows
-    # What the conversion does to the rows of a weight, it does to their scales as well.
+    # The conversion rearranges the scales like the rows of their weights.
     converted = _as_diffusers(weights)
     nothing = {name: tensor.new_empty(len(tensor), 0) for name, tensor in weights.items()}
     like_weights = _as_diffusers({**nothing, **rows})
@@ -89,14 +89,14 @@ def _as_diffusers(tensors: Mapping[str, Tensor]) -> Tensors:
 def _by_row(path: Path, name: str, weight: Tensor | None, scale: Tensor) -> Tensor:
     if weight is None or weight.ndim != 2 or scale.numel() not in (1, len(weight)):
         raise ConfigurationError(
-            f"{path} has a scale for {name!r} that is neither one for all nor one for each row: "
-            "only files in float8 with such scales are read"
+            f"{path} has an unsupported scale for {name!r}: only float8 files with one scale in total or one "
+            "per row can be read"
         )
     return scale.float().flatten().expand(len(weight)).clone()
 
 
 def _make_room(model: Any, weights: Mapping[str, Tensor]) -> None:
-    """Put layers of float8 where the file has weights for them."""
+    """Replace layers by float8 layers if the file has float8 weights for them."""
     names = {module: name for name, module in model.named_modules()}
     for block in repeated_blocks(model):
         for inner, module in list(block.named_modules()):

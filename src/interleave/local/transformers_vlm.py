@@ -1,7 +1,7 @@
 """`transformers:ORG/NAME`: a vision-language model in this process, any `AutoModelForImageTextToText`.
 
-Two specs that name the same weights share them: a planner and a critic with the same base are one loaded
-model with two adapters (`?adapter=`), and their calls are batched in one queue.
+Specs that name the same weights share them: a planner and a critic with the same base are one loaded model
+with two adapters (`?adapter=`), and their calls are batched in one queue.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from interleave.local.silence import quiet
 from interleave.plugin import Spec, backends
 
 TRAINED_PIXELS = 1024 * 1024
-"""The image size that the planner and critic checkpoints were trained with; larger ones are scaled down."""
+"""The image size in the training of the planner and critic checkpoints; larger images are scaled down."""
 DEFAULT_BATCH, GRAPH_DECODE_BATCH = 8, 32
-"""Prompts per batch. By CUDA graphs, decoding 32 replies takes less than twice as long as decoding one."""
+"""Prompts per batch. With CUDA graphs, decoding 32 replies takes less than twice as long as decoding one."""
 WAIT_SHARE, WAIT_SHARE_ON_CPU = 0.2, 0.05
-"""How long the next batch waits for concurrent callers, as a share of the time the last one took."""
+"""Wait of the next batch for concurrent callers, as a fraction of the last batch's time."""
 
 _LOADED: WeakValueDictionary[tuple[object, ...], LoadedModel] = WeakValueDictionary()
 _LOADING = threading.Lock()
@@ -73,13 +73,13 @@ class TransformersVlm:
         max_pixels: int | None = Field(default=TRAINED_PIXELS, ge=1024)
         """Images with more pixels are scaled down to this."""
         cache: Literal["auto", "dynamic", "static"] = "auto"
-        """Whether the KV cache has a fixed size; `auto`: where that makes decoding faster."""
+        """Whether the KV cache has a fixed size; `auto`: if that makes decoding faster."""
         reuse: bool | None = None
-        """Whether what was read of a question is kept for others that begin alike; by default not with
-        ?batch=1, where a call gives the same bits whatever came before it."""
+        """Whether to cache prompt prefixes for later prompts; by default not with ?batch=1, which guarantees
+        the same bits for a call regardless of earlier calls."""
 
     def __init__(self, *, spec: Spec, options: Options, loaded: LoadedModel | None = None) -> None:
-        """`loaded` is the model that the spec names, if it is in memory already; otherwise it is loaded."""
+        """Use the model `loaded` if given, else load the spec's model."""
         if spec.base_url or not spec.model:
             raise ConfigurationError(
                 f"{str(spec)!r}: name a model, as in 'transformers:Qwen/Qwen3-VL-8B-Instruct' or "
@@ -87,7 +87,7 @@ class TransformersVlm:
             )
         if options.adapter and options.quantization == "fp8":
             raise ConfigurationError(
-                "a LoRA adapter cannot be added to weights in float8: leave out one of the two"
+                "a LoRA adapter cannot be added to weights in float8: omit ?adapter= or ?quantization=fp8"
             )
         self.options = options
         self.loaded = loaded or load_shared(Source(spec.model, options.revision), options)
@@ -109,7 +109,7 @@ class TransformersVlm:
         self.capabilities = VlmCapabilities(
             token_probabilities=True,
             knows_its_price=True,
-            # In larger batches, numbers differ in their last digits.
+            # In larger batches, results differ in their last digits.
             repeatable=options.batch == 1 and (not options.temperature or options.seed is not None),
             concurrency=options.concurrency or self.loaded.batch_for(options),
         )
@@ -136,7 +136,7 @@ class TransformersVlm:
 
 
 def load_shared(source: Source, options: TransformersVlm.Options) -> LoadedModel:
-    """The model of a source, loaded once for all backends that use it with the same settings."""
+    """Return the model of a source, loaded once for all backends that use it with the same settings."""
     device = choose_device(options.device)
     dtype = choose_dtype(options.dtype, device)
     check_quantization(options.quantization, device)
@@ -157,7 +157,7 @@ def load_shared(source: Source, options: TransformersVlm.Options) -> LoadedModel
 
 
 class LoadedModel:
-    """Weights on a device, and the queue of calls to them."""
+    """Weights on a device, and the queue of their calls."""
 
     def __init__(self, model: Any, processor: Any) -> None:
         batch_vision(model)
@@ -176,17 +176,17 @@ class LoadedModel:
         )
 
     def batch_for(self, options: TransformersVlm.Options) -> int:
-        """The batch size of a spec, or the default for this model and device."""
+        """Return the batch size of a spec, or the default for this model and device."""
         graphs = self.device.type == "cuda" and self.decoder.has_graph_decoder and not options.adapter
         return options.batch or (GRAPH_DECODE_BATCH if graphs else DEFAULT_BATCH)
 
     def allow_batch(self, size: int) -> None:
-        """Raise the batch size of the queue to this; never lower it, since backends share the queue."""
+        """Raise the batch size of the queue to `size`; never lower it, because backends share the queue."""
         with _LOADING:
             self.queue.max_batch = max(self.queue.max_batch, size)
 
     def add_adapter(self, source: Source) -> str:
-        """Load a LoRA adapter beside the others; returns the name that selects it."""
+        """Load another LoRA adapter; return its name."""
         folder = find_adapter(source)
         name = f"adapter_{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"
         if name not in self.adapters:
@@ -196,7 +196,7 @@ class LoadedModel:
         return name
 
     def warm_up(self, request: CompletionRequest) -> None:
-        """Compile before the first call, whose deadline does not allow for it."""
+        """Compile before the first call, whose deadline leaves no time for it."""
         self.executor.submit(self._warm_up, request).result()
 
     def _warm_up(self, request: CompletionRequest) -> None:
@@ -207,7 +207,7 @@ class LoadedModel:
 
         wait_until_compiled()
         self._select_adapter(request.adapter)
-        if self.queue.max_batch > 1:  # several rows are compiled for apart from one
+        if self.queue.max_batch > 1:  # one row and several rows are compiled separately
             self.decoder.complete([request, request], lambda row: True)
         self.decoder.complete([request], cancelled)
 
@@ -246,7 +246,7 @@ class LoadedModel:
 
 
 def load_model(folder: Path, source: Source, options: TransformersVlm.Options) -> LoadedModel:
-    """The model in a checked folder, on its device."""
+    """Check a folder and load its model on its device."""
     check_model(folder, source, trust_remote_code=options.trust_remote_code)
     model_type = str(read_json(folder / "config.json", source).get("model_type"))
     if _reads_directly(options) and options.compile is not False and can_compile_ahead(model_type):
@@ -258,7 +258,7 @@ def load_model(folder: Path, source: Source, options: TransformersVlm.Options) -
 
 
 def _compile_ahead(folder: Path, options: TransformersVlm.Options) -> None:
-    """Begin to compile the decode step, where the model is one that is compiled."""
+    """Start to compile the decode step if the model will be compiled."""
     from transformers import AutoConfig
 
     with quiet(), as_configuration_error(f"the model in {folder} cannot be loaded"):
@@ -270,7 +270,7 @@ def _compile_ahead(folder: Path, options: TransformersVlm.Options) -> None:
 
 
 def _reads_directly(options: TransformersVlm.Options) -> bool:
-    """Whether weights are read straight to the device."""
+    """Return whether weights are read straight to the device."""
     cuda = choose_device(options.device).type == "cuda"
     return cuda and options.quantization in ("none", "fp8") and not options.trust_remote_code
 
@@ -296,14 +296,12 @@ def _load_weights(folder: Path, source: Source, options: TransformersVlm.Options
                 trust_remote_code=options.trust_remote_code,
                 use_safetensors=True,
                 local_files_only=True,
-                ignore_mismatched_sizes=True,  # they are refused below, with the file named
+                ignore_mismatched_sizes=True,  # rejected below, naming the file
                 output_loading_info=True,
             )
     refuse_bad_fit(folder, info, source)
     if options.quantization == "fp8" and not round_language_model(model):
-        raise ConfigurationError(
-            f"{type(model).__name__} has no layers for float8: leave out ?quantization=fp8"
-        )
+        raise ConfigurationError(f"{type(model).__name__} has no layers for float8: omit ?quantization=fp8")
     return model.eval()
 
 

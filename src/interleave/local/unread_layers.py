@@ -1,7 +1,7 @@
-"""Drops the layers of a text encoder whose states a pipeline does not use.
+"""Drop the layers of a text encoder whose states a pipeline does not use.
 
-FLUX.2 klein takes the states of three layers in the middle of its text encoder, a whole language model. The
-layers after them and the output layer take time and gigabytes, and what they compute is thrown away.
+FLUX.2 klein uses the states of three middle layers of its text encoder, a full language model. The later
+layers and the output layer take time and gigabytes, and their results are discarded.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ LAYERS = "text_encoder_out_layers"
 
 
 def drop_unread_layers(pipeline: Any, read: Sequence[int] | None) -> int:
-    """Drop what comes after the last layer that is read; returns how many layers were dropped.
+    """Drop the layers after the last one that is read; return the number of dropped layers.
 
-    `read` numbers them as the pipeline does; without, they are the pipeline's own.
+    `read` has the pipeline's layer numbers; None means the pipeline's default.
     """
     encoder: Any = getattr(pipeline, "text_encoder", None)
     if type(encoder).__name__ != "Qwen3ForCausalLM" or LAYERS not in _parameters(pipeline):
         return 0
     last = max(read or _parameters(pipeline)[LAYERS].default)
     layers = encoder.model.layers
-    kept = min(last + 1, len(layers))  # one more, because the states of the last one are normalized
+    kept = min(last + 1, len(layers))  # one more, because the states of the last layer are normalized
     dropped = len(layers) - kept
     encoder.model.layers = layers[:kept]
     encoder.config.num_hidden_layers = kept

@@ -1,8 +1,8 @@
-"""Weights read from safetensors files straight to a device, by several threads.
+"""Read weights from safetensors files straight to a device, with several threads.
 
-The libraries copy a tensor at a time out of a mapped file, in memory that the GPU cannot read by itself: a
-few gigabytes a second. Here each thread reads parts of a file into memory that the GPU can read, while the
-part before is on its way to the device.
+The libraries copy one tensor at a time from a mapped file, in memory that the GPU cannot read directly, at a
+few gigabytes per second. Here each thread reads parts of a file into pinned memory while the previous part is
+copied to the device.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DTYPES = {
 
 @dataclass(frozen=True)
 class Part:
-    """Some bytes of a file, and where they go."""
+    """Some bytes of a file, and their destination."""
 
     path: Path
     offset: int
@@ -50,7 +50,7 @@ class Part:
 
 
 def read_tensors(paths: Iterable[Path], source: Source, device: torch.device) -> dict[str, Tensor]:
-    """The tensors of safetensors files, on a device."""
+    """Read the tensors of safetensors files to a device."""
     tensors: dict[str, Tensor] = {}
     parts: SimpleQueue[Part] = SimpleQueue()
     for path in paths:
@@ -69,7 +69,7 @@ def read_tensors(paths: Iterable[Path], source: Source, device: torch.device) ->
 
 def _empty(path: Path, name: str, entry: dict[str, Any], device: torch.device) -> Tensor:
     if entry["dtype"] not in DTYPES:
-        raise ConfigurationError(f"{path}: {name!r} is of the type {entry['dtype']}, which is not read here")
+        raise ConfigurationError(f"{path}: {name!r} has the unsupported type {entry['dtype']}")
     made = torch.empty(entry["shape"], dtype=DTYPES[entry["dtype"]], device=device)
     first, last = entry["data_offsets"]
     if made.nbytes != last - first:
@@ -84,10 +84,10 @@ def _parts(path: Path, offset: int, tensor: Tensor) -> Iterator[Part]:
 
 
 def _read(parts: SimpleQueue[Part], device: torch.device) -> None:
-    """Read parts until none are left; while one is copied to the device, the next is read."""
+    """Read all parts; while one is copied to the device, the next is read."""
     on_gpu = device.type == "cuda"
     stream = torch.cuda.Stream(device) if on_gpu else None
-    if stream is not None:  # what the memory was used for before must be over
+    if stream is not None:  # earlier uses of the memory must have ended
         stream.wait_stream(torch.cuda.default_stream(device))
     buffers = [torch.empty(PART_BYTES, dtype=torch.uint8, pin_memory=on_gpu) for _ in range(2)]
     copied: list[Any] = [None, None]
@@ -130,5 +130,5 @@ def _fill(buffer: Tensor, file: int, part: Part) -> None:
     while done < len(view):
         count = os.preadv(file, [view[done:]], part.offset + done)
         if count == 0:
-            raise ConfigurationError(f"{part.path} ends too early: it was changed while it was read")
+            raise ConfigurationError(f"{part.path} ends too early: it changed while it was read")
         done += count

@@ -1,1 +1,1 @@
-"""Models behind an address: OpenAI, Gemini, ComfyUI, plain image APIs, and our own generator servers."""
+"""Remote models: OpenAI, Gemini, ComfyUI, plain image APIs, and InterleaveThinker's generator servers."""

@@ -1,4 +1,4 @@
-"""The rows of this room's backends, named by the entry points in `pyproject.toml`; light to import."""
+"""Registry rows of this room's backends, named by the entry points in `pyproject.toml`; cheap to import."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _row = partial(BackendInfo, extra="api", light=True, asks="interleave.remote.per
 
 OPENAI_IMAGES = _row(
     "interleave.remote.openai_images:OpenAIImagesGenerator",
-    "OpenAI's image models, and servers that speak their wire: SGLang-Diffusion, vLLM-Omni",
+    "OpenAI's image models, and compatible servers: SGLang-Diffusion, vLLM-Omni",
     needs=("openai", "httpx2"),
     key="OPENAI_API_KEY",
 )
@@ -22,17 +22,17 @@ GEMINI_IMAGES = _row(
 )
 HTTP = _row(
     "interleave.remote.http_generator:HttpGenerator",
-    "services that speak /edit and /generate: http://host:8011[,http://…] or http:./FILE",
+    "services with the /edit and /generate API: http://host:8011[,http://…] or http:./FILE",
     needs=("httpx2",),
 )
 JSON = _row(
     "interleave.remote.json_api:JsonApiGenerator",
-    "a plain image API that a file describes: json:./FILE.toml@http://host:9000, json:automatic1111",
+    "a plain image API described by a file: json:./FILE.toml@http://host:9000, json:automatic1111",
     needs=("httpx2",),
 )
 COMFYUI = _row(
     "interleave.remote.comfyui:ComfyUIGenerator",
-    "a workflow of your own on a ComfyUI server: comfyui:WORKFLOW.json@http://host:8188",
+    "your workflow on a ComfyUI server: comfyui:WORKFLOW.json@http://host:8188",
     needs=("httpx2",),
 )
 OPENAI = _row(

@@ -1,11 +1,11 @@
-"""`comfyui:WORKFLOW.json@http://HOST:8188`: a workflow of your own on a ComfyUI server.
+"""`comfyui:WORKFLOW.json@http://HOST:8188`: your workflow on a ComfyUI server.
 
-Export the workflow with *Export (API)*. For each image the sources are uploaded, and the prompt, the seed
-and the file names are written into a copy of the workflow; that is queued and polled, and its image is
-fetched. In most workflows the inputs for them are found automatically; options name them in the others.
+Export the workflow with *Export (API)*. For each image, the backend uploads the sources and writes the
+prompt, the seed and the file names into a copy of the workflow. It queues the copy, polls it and fetches the
+image. Most workflows need no options: their inputs are found automatically.
 
-ComfyUI draws one image at a time. The time that a workflow waits in its queue does not count against the
-timeout, and a server that is being restarted is waited for.
+ComfyUI generates one image at a time. The time in its queue does not count against the timeout, and calls
+wait for a server that is restarting.
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ log = logging.getLogger(__name__)
 
 OPEN_SECONDS = 10.0
 CLOSE_SECONDS = 0.1
-"""A finished image does not wait for a server that is slow to say goodbye."""
+"""A finished image does not wait for a server that closes slowly."""
 MAX_MESSAGE_BYTES = 16_000_000
-"""Previews of the image come on the same websocket; they are dropped."""
+"""Large enough for image previews, which arrive on the same websocket and are dropped."""
 MAX_STEPS = 100_000
 
 
 @asynccontextmanager
-async def following(url: str, client: str, key: Key | None, slot: Slot) -> AsyncGenerator[None]:
-    """Report the progress of the workflows that this client queues, if anybody listens.
+async def reporting_progress(url: str, client: str, key: Key | None, slot: Slot) -> AsyncGenerator[None]:
+    """Report the progress of the workflows that this client queues, if there are listeners.
 
-    ComfyUI sends the events of a workflow to the client that queued it: `progress` has the steps that a
-    sampler has done. It is only for showing: an image never fails because its progress cannot be followed.
+    ComfyUI sends the events of a workflow to the client that queued it: `progress` has the finished steps of
+    a sampler. Progress is display only: a failed progress connection never fails an image.
     """
     if not backends.has_listeners():
         yield
@@ -83,7 +83,7 @@ async def following(url: str, client: str, key: Key | None, slot: Slot) -> Async
 
 
 _SOCKET_LOG = logging.getLogger(f"{__name__}.socket")
-_SOCKET_LOG.setLevel(logging.INFO)  # at DEBUG it writes every header, the key among them
+_SOCKET_LOG.setLevel(logging.INFO)  # DEBUG logs every header, including the key
 
 
 async def _follow(url: str, client: str, key: Key | None, slot: Slot) -> None:
@@ -91,7 +91,7 @@ async def _follow(url: str, client: str, key: Key | None, slot: Slot) -> None:
         from websockets.asyncio.client import connect
         from websockets.exceptions import WebSocketException
     except ImportError:
-        log.debug("progress of ComfyUI needs the package 'websockets'")
+        log.debug("ComfyUI progress needs the package 'websockets'")
         return
     address = f"ws{url.removeprefix('http')}/ws?clientId={client}"
     headers = {key.header: key.header_value()} if key else {}
@@ -110,11 +110,11 @@ async def _follow(url: str, client: str, key: Key | None, slot: Slot) -> None:
                 if isinstance(message, str) and (steps := _steps_of(message)) is not None:
                     backends.report(slot, *steps)
     except (OSError, TimeoutError, WebSocketException) as error:
-        log.debug("progress of ComfyUI cannot be followed: %s", type(error).__name__)
+        log.debug("ComfyUI progress is unavailable: %s", type(error).__name__)
 
 
 def _steps_of(message: str) -> tuple[int, int] | None:
-    """The steps done and their total; None for another event."""
+    """Return the finished and the total steps of a `progress` event; None for other events."""
     event: Any = None
     with suppress(ValueError, RecursionError):
         event = json.loads(message)
@@ -130,9 +130,9 @@ def _steps_of(message: str) -> tuple[int, int] | None:
 FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.1, 2.0
 CANCEL_SECONDS = 5.0
 PROBE_SECONDS = 2.0
-"""Between two looks at a server that is away."""
+"""Longest interval between probes of a server that is down."""
 CONCURRENCY = 2
-"""One image is drawn while the sources of the next are uploaded; more would only wait in the queue."""
+"""One image is generated while the sources of the next are uploaded; more would only wait in the queue."""
 
 
 class ComfyUIGenerator:
@@ -140,7 +140,7 @@ class ComfyUIGenerator:
 
     class Options(RemoteOptions):
         text: str | None = None
-        """The workflow for images drawn from text alone, where the main one edits."""
+        """The workflow for images from text alone, if the main one edits."""
         prompt: str | None = Field(default=None, pattern=r"^[^.]+\.[^.]+$")
         """NODE.INPUT that holds the prompt, e.g. 6.text."""
         seed: str | None = Field(default=None, pattern=r"^[^.]+\.[^.]+$")
@@ -155,7 +155,7 @@ class ComfyUIGenerator:
     def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model or not spec.base_url:
             raise ConfigurationError(
-                f"{str(spec)!r}: write comfyui:WORKFLOW.json@http://host:8188, the workflow saved in API form"
+                f"{str(spec)!r}: write comfyui:WORKFLOW.json@http://host:8188, with a workflow in API format"
             )
         self.options = options
         places = {"prompt": options.prompt, "seed": options.seed}
@@ -164,7 +164,7 @@ class ComfyUIGenerator:
         text = read_workflow(options.text, places, ()) if options.text else None
         if text is not None and not main.loaders:
             raise ConfigurationError(
-                f"{spec.model!r} loads no image, so it draws from text itself: drop text={options.text}"
+                f"{spec.model!r} loads no image, so it works from text alone: drop text={options.text}"
             )
         self.edit = main if main.loaders else None
         self.text = text if main.loaders else main
@@ -209,11 +209,11 @@ class ComfyUIGenerator:
         names = [await self._upload(http, source) for source in request.sources]
         graph = workflow.filled(request.prompt, request.seed, names)
         client = uuid.uuid4().hex
-        async with following(self.url, client, self.key, request.slot):
+        async with reporting_progress(self.url, client, self.key, request.slot):
             queued = json_of(await http.post("/prompt", json={"prompt": graph, "client_id": client}))
             job = label(queued.get("prompt_id"), "prompt_id", self.where)
             if job is None:
-                raise bad_reply(self.where, "it queued the workflow without giving its id")
+                raise bad_reply(self.where, "it queued the workflow without returning its id")
             async with self._cancel_if_abandoned(http, job):
                 outputs = await self._outputs(http, job)
         return await self._fetch(http, outputs)
@@ -228,12 +228,12 @@ class ComfyUIGenerator:
         folder = optional(reply.get("subfolder"), str, "subfolder", self.where)
         taken_as = optional(reply.get("name"), str, "name", self.where)
         if not taken_as:
-            raise bad_reply(self.where, "it accepted an image without giving its name")
+            raise bad_reply(self.where, "it accepted an image without returning its name")
         return f"{folder}/{taken_as}" if folder else taken_as
 
     async def _outputs(self, http: httpx2.AsyncClient, job: str) -> dict[str, Any]:
-        """Poll until the workflow is done, and return its outputs; raises if it failed or was lost."""
-        with backends.waiting():  # behind other workflows, its own and those of others
+        """Poll until the workflow is done, and return its outputs; raise if it failed or was lost."""
+        with backends.waiting():  # behind other workflows of this and other clients
             pauses = _pauses()
             while await self._is_queued(http, job, "queue_pending"):
                 await asyncio.sleep(next(pauses))
@@ -270,7 +270,7 @@ class ComfyUIGenerator:
         messages = [each for each in listed if isinstance(each, list) and each]
         if any(each[0] == "execution_interrupted" for each in messages):
             raise BackendError(
-                f"{self.where}: the workflow was cancelled there, in its window or by another program"
+                f"{self.where}: the workflow was cancelled on the server, in its UI or by another program"
             )
         errors = [each[1] for each in messages if each[0] == "execution_error" and each[1:]]
         reasons = [each.get("exception_message") for each in errors if isinstance(each, dict)]
@@ -283,7 +283,7 @@ class ComfyUIGenerator:
         nodes = [self.options.output] if self.options.output else list(outputs)
         made = [optional(outputs.get(node), dict, "output", self.where) or {} for node in nodes]
         images = [
-            expect(image, dict, "picture", self.where)
+            expect(image, dict, "image", self.where)
             for each in made
             for image in optional(each.get("images"), list, "images", self.where) or []
         ]
@@ -302,11 +302,11 @@ class ComfyUIGenerator:
             raise bad_reply(
                 self.where,
                 f"its image {place['filename']!r} is gone: were its output files deleted? "
-                "It is asked to forget its earlier results",
+                "Its result cache has been cleared for the next attempt",
             ) from None
 
     async def _forget_results(self, http: httpx2.AsyncClient) -> None:
-        """Empty ComfyUI's cache: for an equal workflow it names a file again instead of drawing it."""
+        """Clear ComfyUI's cache, which returns the old file name for an equal workflow."""
         body = {"free_memory": True, "unload_models": False}
         with suppress(BackendError):
             await http.post("/free", json=body, extensions=EXPECT_ANYTHING)

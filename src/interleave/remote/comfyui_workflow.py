@@ -1,9 +1,8 @@
-"""A ComfyUI workflow in API form, and its inputs for the prompt, the seed and the sources.
+"""A ComfyUI workflow in API format, and its inputs for the prompt, the seed and the sources.
 
-The prompt replaces `{{prompt}}` in a text, or else the text that a sampler or guider is linked to by its
-`positive` input, or by what its class calls that; the seed goes into every number called `seed` or
-`noise_seed`, or into the number that such an input is linked to; sources go into the `LoadImage` nodes, in
-the order of their numbers.
+The prompt replaces `{{prompt}}` in a text, or else the text linked to the `positive` input of a sampler or
+guider, whatever its class calls that input. The seed goes into every number called `seed` or `noise_seed`,
+or into the number linked to such an input. Sources go into the `LoadImage` nodes in numeric order.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ PROMPT = "{{prompt}}"
 SEED_INPUTS = ("seed", "noise_seed")
 LOADER = "LoadImage"
 POSITIVE_INPUTS = ("positive", "cond1", "conditioning")
-"""What samplers and guiders call the prompt: DualCFGGuider says `cond1`, BasicGuider `conditioning`. Nodes
-that pass a negative prompt on have a `conditioning` too, so it counts only where the others are missing."""
+"""Names of the prompt input: `cond1` in DualCFGGuider, `conditioning` in BasicGuider. Nodes that forward a
+negative prompt have a `conditioning` too, so it counts only if the others are missing."""
 NEGATIVE_INPUTS = ("negative", "cond2")
 NUMBER_INPUTS = ("value", "seed", "noise_seed", "int", "number")
 TEXT_INPUTS = ("text", "prompt", "string", "value", "clip_l", "t5xxl")
@@ -36,7 +35,7 @@ Graph = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Workflow:
-    """A workflow, and the inputs that are filled in."""
+    """A workflow and its inputs for prompt, seed and sources."""
 
     graph: Graph
     prompts: tuple[Input, ...]
@@ -44,7 +43,7 @@ class Workflow:
     loaders: tuple[str, ...]
 
     def filled(self, prompt: str, seed: int, names: Sequence[str]) -> Graph:
-        """A copy with these values filled in; with fewer images than loaders the last one is repeated."""
+        """Return a copy with these values; the last image is repeated for any remaining loaders."""
         graph = copy.deepcopy(self.graph)
         for node, name in self.prompts:
             held = graph[node]["inputs"].get(name)
@@ -58,13 +57,13 @@ class Workflow:
 
 
 def read_workflow(path: str, places: Mapping[str, str | None], loaders: tuple[str, ...] | None) -> Workflow:
-    """The workflow in a file; `loaders` None means all its `LoadImage` nodes."""
+    """Read a workflow from a file; `loaders=None` means all its `LoadImage` nodes."""
     graph = _read(path)
     prompts = _chosen(graph, places.get("prompt"), path) or _placeholders(graph) or _positive_texts(graph)
     if not prompts:
         raise ConfigurationError(
-            f"the workflow {path!r} has no place for a prompt: write {PROMPT} into its text, "
-            "or name the place with ?prompt=NODE.INPUT"
+            f"the workflow {path!r} has no prompt input: write {PROMPT} into its text, "
+            "or name the input with ?prompt=NODE.INPUT"
         )
     if loaders is None:
         loaders = tuple(sorted(_of_class(graph, LOADER), key=_by_number))
@@ -76,8 +75,8 @@ def read_workflow(path: str, places: Mapping[str, str | None], loaders: tuple[st
     seeds = _chosen(graph, places.get("seed"), path) or tuple(_seed_places(graph))
     if not seeds and (linked := _linked_seeds(graph)):
         log.warning(
-            "the seed %s of the workflow %r comes from another node, where no number was found: its images "
-            "are not repeatable. Name the place with ?seed=NODE.INPUT",
+            "the seed %s of the workflow %r is linked to a node without a number: its images are not "
+            "reproducible. Name the input with ?seed=NODE.INPUT",
             linked[0],
             path,
         )
@@ -93,7 +92,7 @@ def _read(path: str) -> Graph:
         raise ConfigurationError(f"the workflow {path!r} cannot be read ({files.why(error)})") from None
     if isinstance(value, dict) and "nodes" in value and "links" in value:
         raise ConfigurationError(
-            f"the workflow {path!r} is saved for the editor: save it again with 'Export (API)'"
+            f"the workflow {path!r} is in the editor's format: save it again with 'Export (API)'"
         )
     in_api_form = (
         isinstance(value, dict)
@@ -104,7 +103,7 @@ def _read(path: str) -> Graph:
         )
     )
     if not in_api_form:
-        raise ConfigurationError(f"{path!r} is not a ComfyUI workflow in API form: use 'Export (API)'")
+        raise ConfigurationError(f"{path!r} is not a ComfyUI workflow in API format: use 'Export (API)'")
     return dict(value)
 
 
@@ -114,7 +113,7 @@ def _chosen(graph: Graph, place: str | None, path: str) -> tuple[Input, ...]:
     node, _, name = place.partition(".")
     if node not in graph or name not in graph[node]["inputs"]:
         raise ConfigurationError(
-            f"the workflow {path!r} has no place {place!r}. Its nodes: {_node_list(graph)}"
+            f"the workflow {path!r} has no input {place!r}. Its nodes: {_node_list(graph)}"
         )
     return ((node, name),)
 
@@ -129,7 +128,7 @@ def _placeholders(graph: Graph) -> tuple[Input, ...]:
 
 
 def _positive_texts(graph: Graph) -> tuple[Input, ...]:
-    """The texts that the positive inputs of samplers and guiders are linked to."""
+    """Return the texts linked to the positive inputs of samplers and guiders."""
     for name in POSITIVE_INPUTS:
         seen: set[str] = set()  # shared, so that no node is visited for two samplers
         starts = [content["inputs"].get(name) for content in graph.values()]
@@ -140,7 +139,7 @@ def _positive_texts(graph: Graph) -> tuple[Input, ...]:
 
 
 def _linked_texts(graph: Graph, start: str, seen: set[str]) -> Iterator[Input]:
-    """The texts that a node is linked to; every node is visited once, so cycles are no problem."""
+    """Yield the texts linked to a node; every node is visited once, so cycles are harmless."""
     pending = [start]
     while pending:
         node = pending.pop()
@@ -159,7 +158,7 @@ def _linked_texts(graph: Graph, start: str, seen: set[str]) -> Iterator[Input]:
 
 
 def _seed_places(graph: Graph) -> Iterator[Input]:
-    """The seeds of a workflow, each once: several samplers may be linked to one number."""
+    """Yield the seed inputs of a workflow, each once, because several samplers may share one number."""
     places = dict[Input, None]()
     for node in graph:
         for name in SEED_INPUTS:
@@ -178,7 +177,7 @@ def _linked_seeds(graph: Graph) -> list[str]:
 
 
 def _number_place(graph: Graph, node: str, name: str) -> Input | None:
-    """The input that holds the number: this one, or the one that it is linked to."""
+    """Return the input that holds the number: this one, or one linked to it."""
     for _ in range(len(graph) + 1):  # links may form a cycle
         value = graph[node]["inputs"].get(name)
         if isinstance(value, int):

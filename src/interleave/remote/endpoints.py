@@ -1,14 +1,14 @@
-"""Load balancing over several servers: each call goes to the one expected to finish it first.
+"""Load balancing over several servers: each call goes to the server expected to finish it first.
 
 That is the server with the least work: its calls in flight times its recent seconds per call.
 
-A server that cannot be reached, or fails twice in a row, is taken out of rotation; its `/health` is polled,
-soon at first and then every few seconds, and it returns when that succeeds. While all servers are down, calls
-wait for the first to recover, unless none has ever answered: then the addresses are probably wrong, and calls
-fail at once. One that says that it is busy, or is far slower than the others, rests for a while.
+A server that cannot be reached, or fails twice in a row, is taken out of rotation. Its `/health` is polled,
+quickly at first and then every few seconds, and it returns when that succeeds. While all servers are down,
+calls wait for the first to recover. If none has ever responded, the addresses are probably wrong, and calls
+fail immediately. A server that is busy, or far slower than the others, is paused for a while.
 
-The addresses may come from a file, which is read again when it changes. A server that is no longer in it ends
-the calls that it has, and gets no more.
+The addresses may come from a file, which is read again when it changes. A server removed from it finishes
+its calls in flight and gets no more.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ log = logging.getLogger(__name__)
 _NOT_IN_AN_ADDRESS = re.compile(r"[\s\x00-\x1f\x7f@]")
 
 MAX_FAILURES = 2
-"""In a row; a server that cannot be reached is taken out at once."""
+"""Consecutive failures before a server is taken out; an unreachable one is taken out immediately."""
 FIRST_PROBE_SECONDS = 0.2
-"""Before the first look at a server that was taken out: most often only a connection was lost. The pause
-doubles with every look, and with every time that it is taken out before a call has succeeded."""
+"""Delay before the first probe of a server that was taken out: usually only a connection was lost. It
+doubles with every probe, and with every time the server is taken out before a call has succeeded."""
 HEALTH_SECONDS = 10.0
 LOOK_SECONDS = 1.0
-"""How often a file of addresses is looked at, and only when there are calls."""
+"""Minimum time between two checks of an address file, made only when there are calls."""
 BUSY_SECONDS = 1.0
-"""How long a busy server rests that does not say how long."""
+"""Pause of a busy server that sends no retry delay."""
 SLOW_TIMES = 5.0
-"""A server that takes so many times as long as the others rests, where at least two of them are known."""
+"""A server slower than the median of the others by this factor is paused, if at least two are measured."""
 LONGEST_REST_SECONDS = 600.0
 ESTIMATE_SECONDS = 30.0
-"""How long `seconds_per_call` is used for a server that gets no calls."""
+"""Lifetime of `seconds_per_call` for a server that gets no calls."""
 NOT_SERVER_FAILURES = {Failure.INVALID, Failure.REFUSED, Failure.DENIED, Failure.NO_IMAGE, Failure.BUSY}
-"""Failures that do not mean that the server is unhealthy."""
+"""Failures of a healthy server."""
 
 
 @dataclass(eq=False)
@@ -67,22 +67,22 @@ class Endpoint:
     url: str
     in_flight: int = 0
     failures: int = 0
-    """In a row."""
+    """Consecutive failures."""
     down: bool = False
     times_down: int = 0
-    """Since the last call that succeeded."""
+    """Times taken out since the last call that succeeded."""
     has_answered: bool = False
     last_used: int = 0
     seconds_per_call: float | None = None
-    """A moving average without time in the queue; None if it is unknown or out of date."""
+    """Moving average without queue time; None if unknown or out of date."""
     last_ended: float = 0.0
     rests_until: float = 0.0
-    """It gets calls before only where all others rest too."""
+    """Until then it gets calls only if all others are paused too."""
     slow_times: int = 0
-    """How often in a row it rested for being slow."""
+    """Consecutive pauses for being slow."""
 
     def record(self, seconds: float, among: int) -> None:
-        """Update the moving average with one call; `among` is how many were in flight."""
+        """Update the moving average with one call; `among` is the number of calls in flight."""
         latest = seconds / among
         self.seconds_per_call = (
             latest
@@ -98,7 +98,7 @@ class Endpoint:
 
 
 class EndpointPool:
-    """The servers, and the choice of one for every call."""
+    """A pool of servers that chooses one for every call."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class EndpointPool:
             async with asyncio.timeout(wait_seconds):
                 endpoint = await self._choose()
         except TimeoutError:
-            raise unreachable(self.label, f"none came back within {wait_seconds:g} s") from None
+            raise unreachable(self.label, f"none recovered within {wait_seconds:g} s") from None
         endpoint.in_flight += 1
         started, among = time.monotonic(), endpoint.in_flight
         try:
@@ -147,7 +147,7 @@ class EndpointPool:
             self._follow_file()
         while not (ready := [each for each in self.endpoints if not each.down]):
             if not any(each.has_answered for each in self.endpoints):
-                # No server has ever answered: try one, so that the error says why, rather than wait.
+                # No server has ever answered: try one instead of waiting, so that the error says why.
                 ready = self.endpoints
                 break
             await self._wait_for_recovery()
@@ -165,13 +165,13 @@ class EndpointPool:
         return chosen
 
     def _follow_file(self) -> None:
-        """Take the servers that are in the file now; those that stay keep what is known about them."""
+        """Replace the servers by those now in the file; servers that remain keep their state."""
         urls = self.file.changed() if self.file is not None else None
         if urls is None:
             return
         known = {each.url: each for each in self.endpoints}
         added, gone = [url for url in urls if url not in known], known.keys() - set(urls)
-        log.warning("the servers have changed: %d more, %d fewer, now %d", len(added), len(gone), len(urls))
+        log.warning("the servers changed: %d added, %d removed, now %d", len(added), len(gone), len(urls))
         self.endpoints = [known.get(url) or Endpoint(url) for url in urls]
         for url in gone:
             if (probe := self._probing.pop(known[url], None)) is not None:
@@ -193,7 +193,7 @@ class EndpointPool:
         endpoint.slow_times += 1
         endpoint.rests_until, endpoint.seconds_per_call = time.monotonic() + rest, None
         log.warning(
-            "%s takes %.1f s a call, the others %.1f s: it rests for %.0f s",
+            "%s takes %.1f s per call, the others %.1f s: paused for %.0f s",
             endpoint.url,
             taken,
             median(known),
@@ -202,7 +202,7 @@ class EndpointPool:
 
     async def _wait_for_recovery(self) -> None:
         if self._recovered is None:
-            log.warning("none of %s answers; waiting for one to come back", self.label)
+            log.warning("none of %s responds; waiting for one to recover", self.label)
             self._recovered = asyncio.Event()
         await self._recovered.wait()
 
@@ -213,7 +213,7 @@ class EndpointPool:
     def _record_failure(self, endpoint: Endpoint, error: BackendError) -> None:
         if error.kind in NOT_SERVER_FAILURES:
             endpoint.has_answered = True
-            if error.kind == Failure.BUSY:  # full, or about to stop: another one may have room
+            if error.kind == Failure.BUSY:  # full or stopping: another server may have capacity
                 endpoint.rests_until = time.monotonic() + min(
                     error.retry_after or BUSY_SECONDS, LONGEST_REST_SECONDS
                 )
@@ -224,7 +224,7 @@ class EndpointPool:
             endpoint.down = True
             endpoint.times_down += 1
             if len(self.endpoints) > 1:
-                log.warning("%s is taken out: %s", endpoint.url, error)
+                log.warning("%s is taken out of rotation: %s", endpoint.url, error)
             self._probing[endpoint] = asyncio.create_task(self._probe(endpoint))
 
     async def _probe(self, endpoint: Endpoint) -> None:
@@ -240,7 +240,7 @@ class EndpointPool:
         endpoint.down, endpoint.failures = False, 0
         self._probing.pop(endpoint, None)
         if len(self.endpoints) > 1 or self._recovered is not None:
-            log.warning("%s is back", endpoint.url)
+            log.warning("%s is back in rotation", endpoint.url)
         if self._recovered is not None:
             self._recovered.set()
             self._recovered = None
@@ -257,7 +257,7 @@ class EndpointPool:
 
 
 class EndpointFile:
-    """A file of addresses that is read again when it has changed."""
+    """An address file that is read again when it changes."""
 
     def __init__(self, path: Path, port: int) -> None:
         self.path = path
@@ -270,7 +270,7 @@ class EndpointFile:
         return str(self.path)
 
     def changed(self) -> list[str] | None:
-        """The addresses, where they may be others than before; a file that cannot be read changes nothing."""
+        """Return the addresses if the file has changed; None if it has not, or cannot be read."""
         if time.monotonic() - self._looked < LOOK_SECONDS:
             return None
         self._looked = time.monotonic()
@@ -280,7 +280,7 @@ class EndpointFile:
             urls = read_endpoints(self.path, self.port, may_be_empty=True)
         except ConfigurationError as error:
             if str(error) != self._problem:
-                log.warning("%s; the servers stay as they are", error)
+                log.warning("%s; the servers stay unchanged", error)
             self._problem = str(error)
             return None
         self._stamp, self._problem = stamp, ""
@@ -295,14 +295,14 @@ class EndpointFile:
 
 
 def read_endpoints(path: Path, port: int, *, may_be_empty: bool = False) -> list[str]:
-    """The servers in a file: one address, host or host:port per line; `#` starts a comment."""
+    """Read servers from a file: one address, host or host:port per line; `#` starts a comment."""
     try:
         lines = read_text(path).splitlines()
     except FileNotFoundError:
-        raise ConfigurationError(f"the file of endpoints {str(path)!r} does not exist") from None
+        raise ConfigurationError(f"the endpoint file {str(path)!r} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
-            f"the file of endpoints {str(path)!r} cannot be read ({files.why(error)})"
+            f"the endpoint file {str(path)!r} cannot be read ({files.why(error)})"
         ) from None
     urls = []
     for number, line in enumerate(lines, 1):
@@ -310,7 +310,7 @@ def read_endpoints(path: Path, port: int, *, may_be_empty: bool = False) -> list
         if address:
             urls.append(_url(address, port, f"{path}:{number}"))
     if not urls and not may_be_empty:
-        raise ConfigurationError(f"the file of endpoints {str(path)!r} names none: write one a line")
+        raise ConfigurationError(f"the endpoint file {str(path)!r} names no server: write one per line")
     return list(dict.fromkeys(urls))
 
 
@@ -337,7 +337,7 @@ Recognize = Callable[[Any], str | None]
 
 
 def _from_openapi(found: Any) -> str | None:
-    """What a description of an API says, as FastAPI serves it."""
+    """Recognize a server by its OpenAPI description, as FastAPI serves it."""
     paths = found.get("paths") if isinstance(found, dict) else None
     if not isinstance(paths, dict):
         return None
@@ -346,7 +346,7 @@ def _from_openapi(found: Any) -> str | None:
     if "/predictions" in paths:
         return "a Cog container: use json:cog@{url}"
     if any(path.endswith("/images/generations") for path in paths):
-        return "a server of OpenAI's Images API: use openai-images:MODEL@{url}/v1"
+        return "a server with OpenAI's Images API: use openai-images:MODEL@{url}/v1"
     posts = [path for path, calls in paths.items() if isinstance(calls, dict) and "post" in calls]
     if not posts:
         return None
@@ -365,7 +365,7 @@ def _openai(found: Any) -> str | None:
         return None
     named = next((each["id"] for each in listed if isinstance(each, dict) and each.get("id")), "MODEL")
     model = shorten(one_line(str(named), 60))
-    return f"a server of OpenAI's API: use openai-images:{model}@{{url}}/v1 if its model draws"
+    return f"a server with OpenAI's API: use openai-images:{model}@{{url}}/v1 if its model generates images"
 
 
 def _gradio(found: Any) -> str | None:
@@ -382,10 +382,10 @@ KINDS: tuple[tuple[str, Recognize], ...] = (
 
 
 @asynccontextmanager
-async def naming_what_is_there(http: httpx2.AsyncClient, url: str) -> AsyncGenerator[None]:
-    """Add to a 404 or 405 what answers at this address, and what to use instead.
+async def identifying_server(http: httpx2.AsyncClient, url: str) -> AsyncGenerator[None]:
+    """Add to a 404 or 405 what kind of server responds, and which spec to use instead.
 
-    A few harmless addresses of well-known servers are asked for that.
+    The kind is found with a few harmless GET requests.
     """
     try:
         yield
@@ -393,16 +393,16 @@ async def naming_what_is_there(http: httpx2.AsyncClient, url: str) -> AsyncGener
         if error.status not in (404, 405):
             raise
         found = await kind_of_server(http)
-        told = found.replace("{url}", url) if found else f"nothing we know; {DESCRIBE.replace('{url}', url)}"
+        kind = (found or f"of an unknown kind: {DESCRIBE}").replace("{url}", url)
         raise BackendError(
-            f"{url} answered {error.status}: it does not take this request. There is {told}",
+            f"{url} answered {error.status}: it does not accept this request. The server is {kind}",
             kind=error.kind,
             status=error.status,
         ) from None
 
 
 async def kind_of_server(http: httpx2.AsyncClient) -> str | None:
-    """What answers there, and what to use; `{url}` stands for its address. None if it cannot be told."""
+    """Return the kind of server and the spec to use, with `{url}` for its address; None if unknown."""
     for path, recognize in KINDS:
         body = await _body_of(http, path)
         try:
@@ -415,7 +415,7 @@ async def kind_of_server(http: httpx2.AsyncClient) -> str | None:
     if title is None:
         return None
     name = shorten(html.unescape(title[1].decode("utf-8", "replace")))
-    return f"a web page, {name!r}; if it has an API, {DESCRIBE}"
+    return f"a web page, {name!r}: if it has an API, {DESCRIBE}"
 
 
 async def _body_of(http: httpx2.AsyncClient, path: str) -> bytes:

@@ -1,7 +1,7 @@
 """`gemini:MODEL` as generator: Nano Banana and Nano Banana Pro, through google-genai.
 
-These models draw as part of a chat reply. A reply may have no image, which is an error of its own and is
-retried, and there are no seeds, so the same request gives another image every time.
+These models generate images as part of a chat reply. A reply without an image is a separate, retried error.
+There are no seeds, so the same request gives a different image every time.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class GeminiGenerator:
 
     class Options(RemoteOptions):
         api_version: str = GEMINI_VERSION
-        """The version in the address; proxies may know another one."""
+        """The version in the address; a proxy may need another one."""
         aspect_ratio: str = Field(default="1:1", pattern=r"^\d{1,2}:\d{1,2}$")
         size: Literal["1K", "2K", "4K"] = "1K"
         price: float | None = Field(default=None, ge=0)
@@ -74,7 +74,7 @@ class GeminiGenerator:
         known = IMAGE_MODELS.get(family(spec.model), UNKNOWN_MODEL)
         if options.size not in known.sizes:
             raise ConfigurationError(
-                f"size {options.size!r}: {spec.model} draws only {', '.join(known.sizes)}"
+                f"size {options.size!r}: {spec.model} supports only {', '.join(known.sizes)}"
             )
         self.sends_size = len(known.sizes) > 1
         base_url = (spec.base_url or GEMINI_URL).rstrip("/")
@@ -124,12 +124,12 @@ class GeminiGenerator:
         )
 
     def _image(self, answer: dict[str, Any]) -> str:
-        """The last image that is not part of the reasoning; raises `BackendError` if there is none."""
+        """Return the last image outside the reasoning; raise `BackendError` if the reply has none."""
         candidate = first_candidate(answer, self.where)
         parts = [part for part in parts_of(candidate, self.where) if not part.get("thought")]
         inline = (optional(part.get("inlineData"), dict, "inlineData", self.where) for part in parts)
-        drawn = [optional(each.get("data"), str, "data", self.where) for each in inline if each]
-        if found := [data for data in drawn if data]:
+        encoded = [optional(each.get("data"), str, "data", self.where) for each in inline if each]
+        if found := [data for data in encoded if data]:
             return found[-1].translate(_STANDARD_BASE64)
         reason, said = finish_reason_of(candidate, self.where), text_of(parts, self.where)
         if reason in BLOCKED_REASONS:

@@ -58,16 +58,16 @@ class GeminiVlm:
 
     class Options(RemoteOptions, backends.SamplingOptions):
         api_version: str = GEMINI_VERSION
-        """The version in the address; proxies may know another one."""
+        """The version in the address; a proxy may need another one."""
         max_tokens: int | None = Field(default=None, ge=16, le=1_000_000)
-        """The most tokens of a reply, reasoning included, instead of 4096."""
+        """Maximum tokens of a reply, including reasoning; the default is 4096."""
         thinking: Literal["minimal", "low", "medium", "high"] | None = None
         """The thinking level of a Gemini 3 model."""
         thinking_budget: int | None = Field(default=None, ge=-1, le=100_000)
-        """The most reasoning tokens of a Gemini 2.5 model; 0 for none, -1 for no limit."""
+        """Maximum reasoning tokens of a Gemini 2.5 model; 0 for none, -1 for no limit."""
         json_schema: bool | None = None
-        """Whether to constrain replies to the JSON schema of the answer; unset: only after a reply that could
-        not be read."""
+        """Whether to constrain replies to the JSON schema of the answer; unset: only after an unreadable
+        reply."""
         price_in: float | None = Field(default=None, ge=0)
         price_out: float | None = Field(default=None, ge=0)
         """US dollars per million tokens, instead of the table's."""
@@ -148,11 +148,11 @@ class GeminiVlm:
         if reason in BLOCKED_REASONS:
             return Reply(text, "content_filter", *self._usage_and_cost(answer))
         if not text and reason not in _FINISH_REASONS:
-            raise bad_reply(self.where, f"it holds no text and ended with {reason}")
+            raise bad_reply(self.where, f"it has no text and ended with {reason}")
         return Reply(text, _FINISH_REASONS.get(reason, reason.lower()), *self._usage_and_cost(answer))
 
     def _usage_and_cost(self, answer: dict[str, Any]) -> tuple[dict[str, int], float | None]:
-        """The token counts and their cost; counts that cannot be right are dropped."""
+        """Return the token counts and their cost; implausible counts are dropped."""
         metadata = answer.get("usageMetadata")
         names = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
         counts = (
@@ -175,13 +175,13 @@ class GeminiVlm:
 
 
 def response_json(response: genai.GenerateContentResponse, where: str) -> dict[str, Any]:
-    """The response as plain JSON: the SDK is told not to parse it."""
+    """Return the response as plain JSON; `should_return_http_response` keeps the SDK from parsing it."""
     raw = response.sdk_http_response
     return parse_object(((raw.body if raw else None) or "").encode(), where)
 
 
 def first_candidate(answer: dict[str, Any], where: str) -> dict[str, Any]:
-    """The first candidate; raises `BackendError` if the prompt was blocked or there is none."""
+    """Return the first candidate; raise `BackendError` if it is missing or the prompt was blocked."""
     feedback = optional(answer.get("promptFeedback"), dict, "promptFeedback", where) or {}
     if blocked := label(feedback.get("blockReason"), "blockReason", where):
         raise refused(where, f"the prompt was blocked ({blocked})")
@@ -199,7 +199,7 @@ def parts_of(candidate: dict[str, Any], where: str) -> list[dict[str, Any]]:
 
 
 def text_of(parts: Sequence[dict[str, Any]], where: str, *, thought: bool = False) -> str:
-    """The text of the parts, or with `thought` that of the reasoning."""
+    """Return the text of the parts, or the reasoning if `thought`."""
     texts = [part.get("text") for part in parts if bool(part.get("thought")) is thought]
     return "".join(optional(text, str, "text", where) or "" for text in texts)
 

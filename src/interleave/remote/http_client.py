@@ -1,8 +1,8 @@
 """The HTTP client of all remote backends; the SDKs of OpenAI and Google use it too.
 
-It connects to no other server than its own, adds the key, keeps one deadline from the first byte sent to the
-last one read, follows no redirects, keeps no cookies, refuses compressed and oversized responses, and turns
-every failure into an error of `http_errors.py`. An SDK therefore only ever sees successful responses.
+It connects to one server only, adds the key, applies one deadline from the first byte sent to the last byte
+read, follows no redirects, keeps no cookies, rejects compressed and oversized responses, and turns every
+failure into an error of `http_errors.py`. An SDK therefore only sees successful responses.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ MAX_CONNECTIONS = 256
 KEEP_ALIVE_SECONDS = 4.0
 """Less than the 5 s after which many servers close an idle connection."""
 MAX_CHUNKS = 200_000
-"""Per response: reading one byte at a time would cost far more than sending it."""
-EXPECT_IMAGE = {"expects": "picture", "max_bytes": IMAGE_BYTES}
+"""Limit per response: reading single bytes costs far more than sending them."""
+EXPECT_IMAGE = {"expects": "image", "max_bytes": IMAGE_BYTES}
 """The `extensions` of a request whose response is an image instead of JSON."""
 EXPECT_ANYTHING = {"expects": "anything", "max_bytes": ERROR_BYTES}
 HEALTH_CHECK = {"max_bytes": ERROR_BYTES}
@@ -101,7 +101,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         """Refuse a request to another server, which must not get the key."""
         if (origin := origin_of(str(request.url))) != self.origin:
             raise BackendError(
-                f"{self.where}: a request to {origin} is not sent, because that is another server",
+                f"{self.where}: the request to {origin} was not sent, because that is another server",
                 kind=Failure.INVALID,
             )
 
@@ -116,8 +116,8 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request and return the head of its response.
 
-        A server may close an idle connection just as it is reused; the request is then sent once more on a
-        new one.
+        A server may close an idle connection while it is reused. The request is then sent once more on a
+        new connection.
         """
         transport, opened = self.inner.of(request.url), False
 
@@ -136,7 +136,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
     async def _read(self, request: httpx2.Request, response: httpx2.Response) -> bytes:
         coding = response.headers.get("content-encoding", "identity")
         if coding.lower() != "identity":
-            raise http_errors.bad_reply(self.where, f"it is compressed ({coding}), which was not asked for")
+            raise http_errors.bad_reply(self.where, f"it is compressed ({coding}), which was not requested")
         if not isinstance(response.stream, httpx2.AsyncByteStream):
             raise http_errors.bad_reply(self.where, "it cannot be read")
         good = 200 <= response.status_code < 300
@@ -149,12 +149,12 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
                 continue
             if not good:
                 break  # only the beginning of an error is shown
-            size = f"{limit:,} bytes" if len(body) > limit else f"{MAX_CHUNKS:,} pieces"
+            size = f"{limit:,} bytes" if len(body) > limit else f"{MAX_CHUNKS:,} chunks"
             raise http_errors.bad_reply(self.where, f"it is larger than {size}", permanent=True)
         return bytes(body)
 
     def _checked(self, request: httpx2.Request, response: httpx2.Response, body: bytes) -> httpx2.Response:
-        """The response as SDKs see it: without headers except its type, so that no cookie is kept."""
+        """Return the response with its content type as the only header, so that SDKs keep no cookie."""
         status, content_type = response.status_code, response.headers.get("content-type", "no type")
         if not 200 <= status < 300:
             raise http_errors.status_error(self.where, status, dict(response.headers), body, key=self.key)
@@ -188,7 +188,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
 
 
 class _Transports:
-    """Direct connections, and those through the proxy of the environment where that is trusted."""
+    """Direct connections, and connections through the environment's proxy if it is trusted."""
 
     def __init__(self, mounts: dict[str, httpx2.AsyncHTTPTransport]) -> None:
         self.direct = _transport(None)
@@ -213,7 +213,7 @@ def _transport(proxy: str | None) -> httpx2.AsyncHTTPTransport:
 
 @cache
 def ssl_context() -> ssl.SSLContext:
-    """The certificate authorities of the system, or of SSL_CERT_FILE; loaded once, since that is slow."""
+    """Load the certificate authorities of the system or of SSL_CERT_FILE, once, because that is slow."""
     return httpx2.create_ssl_context()
 
 
@@ -227,8 +227,8 @@ def _transports(trust_proxies: bool) -> _Transports:
 def open_client(
     where: str, *, base_url: str, seconds: float, key: Key | None = None, max_bytes: int = IMAGE_BYTES
 ) -> httpx2.AsyncClient:
-    """An HTTP client for one server, with a `CheckedTransport`."""
-    # An https request through a proxy is encrypted; a plain one would show it the key and the images.
+    """Return an HTTP client for one server, with a `CheckedTransport`."""
+    # An https request through a proxy is encrypted; a plain one would expose the key and the images.
     trust_proxies = base_url.lower().startswith("https:") and not _bypasses_proxy(base_url)
     transport = CheckedTransport(
         where,
@@ -248,10 +248,10 @@ def _bypasses_proxy(url: str) -> bool:
 
 
 class PerLoop(Generic[Client]):
-    """One client for every event loop that uses it, closed when that loop ends.
+    """One client per event loop, closed when the loop ends.
 
-    A connection belongs to the loop it was opened in, and a backend may be used in several. asyncio closes
-    the open async generators of a loop when the loop ends, so such a generator closes the HTTP client.
+    A connection belongs to the loop it was opened in, and a backend may be used in several loops. asyncio
+    closes the open async generators of a loop when it ends, so such a generator closes the HTTP client.
     """
 
     def __init__(
@@ -273,7 +273,7 @@ class PerLoop(Generic[Client]):
 
 
 _CLOSERS: dict[httpx2.AsyncClient, AsyncGenerator[None]] = {}
-"""The generators that close open clients; one that is garbage-collected early would not be awaited."""
+"""The generators that close open clients; a generator that is garbage-collected early is not awaited."""
 
 
 async def _close_with_loop(http: httpx2.AsyncClient, forget: Callable[[], object]) -> AsyncGenerator[None]:
@@ -287,7 +287,7 @@ async def _close_with_loop(http: httpx2.AsyncClient, forget: Callable[[], object
 
 @contextmanager
 def as_backend_errors(where: str) -> Iterator[None]:
-    """Turn what an SDK raises into the `BackendError` that caused it, or into a `bad_reply`."""
+    """Turn an SDK's exception into the `BackendError` that caused it, or into a `bad_reply`."""
     try:
         yield
     except BackendError:
@@ -310,12 +310,12 @@ def openai_clients(
     max_bytes: int,
     api_version: str | None = None,
 ) -> PerLoop[AsyncOpenAI]:
-    """OpenAI's client; with an `api_version` it speaks to Azure."""
+    """Return OpenAI's client; `api_version` selects Azure."""
 
     def wrap(http: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncOpenAI, Omit
 
-        # The SDK would send the organization and project in the environment to every server.
+        # The SDK would send the organization and project from the environment to every server.
         ids = ("OpenAI-Organization", "OpenAI-Project")
         return AsyncOpenAI(
             api_key=PLACEHOLDER,
@@ -334,17 +334,17 @@ def openai_clients(
 def gemini_clients(
     where: str, *, base_url: str, key: Key | None, seconds: float, max_bytes: int, api_version: str
 ) -> PerLoop[genai.Client]:
-    """Google's client for the Gemini API."""
+    """Return Google's client for the Gemini API."""
 
     def wrap(http: httpx2.AsyncClient) -> genai.Client:
         import httpx2
         from google import genai
         from google.genai.types import HttpOptions
 
-        # The SDK insists on a synchronous client as well, which is never used.
+        # The SDK also requires a synchronous client, which is never used.
         unused = httpx2.Client(verify=ssl_context(), trust_env=False)
-        # The version is always said: the default is that of the SDK or of the environment, and proxies that
-        # speak this API may know only one.
+        # The version is always sent: the SDK or the environment sets the default, and a proxy with this API
+        # may support only one version.
         options = HttpOptions(
             base_url=base_url, api_version=api_version, httpx_async_client=http, httpx_client=unused
         )

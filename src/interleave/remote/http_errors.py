@@ -1,6 +1,6 @@
-"""Responses: how much of one is read, its fields, and failures as `BackendError`s.
+"""Responses: size limits, field access, and failures as `BackendError`s.
 
-The only place that interprets status codes.
+This is the only place that interprets status codes.
 
 | failure                                   | kind         | retried     |
 |-------------------------------------------|--------------|-------------|
@@ -13,13 +13,13 @@ The only place that interprets status codes.
 | other 4xx, a redirect                     | invalid      | no          |
 | 4xx of a content filter                   | refused      | no          |
 | other 5xx                                 | failed       | yes         |
-| not JSON, wrong fields, no image in it  | bad_reply    | yes         |
+| not JSON, wrong fields, no image in it    | bad_reply    | yes         |
 | too many bytes or JSON values             | bad_reply    | no          |
 
 A response that is cheap to send must not be expensive to read. Parsing JSON takes time and memory in
-proportion to the number of its values, so these are estimated from its commas and brackets first. Fields are
-read from plain JSON values: the SDKs' own models build an object for every value, of which a server can send
-any number, and let wrong types through to wherever they are used first.
+proportion to the number of its values, so that number is first estimated from commas and brackets. Fields
+are read from plain JSON values. The SDKs' models would build an object for every value, of which a server
+can send any number, and would pass wrong types through to their first use.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 
 CHAT_BYTES = 8_000_000
-"""A chat completion with the log-probabilities of about fifty thousand tokens."""
+"""Enough for a chat completion with the log-probabilities of about fifty thousand tokens."""
 STATUS_BYTES = 16_000_000
-"""The state of a server, such as all workflows in the queue of ComfyUI."""
+"""Enough for the state of a server, such as all workflows in ComfyUI's queue."""
 IMAGE_BYTES = 64_000_000
-"""A base64 PNG of 16 megapixels is at most this large."""
+"""The largest size of a base64 PNG of 16 megapixels."""
 ERROR_BYTES = 1_000_000
-"""Of an error, only the beginning is shown."""
+"""Limit for an error response, of which only the beginning is shown."""
 MAX_JSON_VALUES = 1_000_000
-"""In one response; the log-probabilities of fifty thousand tokens have about half as many."""
+"""Limit per response; the log-probabilities of fifty thousand tokens have about half as many values."""
 
 
 class UnreadableJson(ValueError):
@@ -57,11 +57,11 @@ class UnreadableJson(ValueError):
     def __init__(self, problem: str, *, permanent: bool = False) -> None:
         super().__init__(problem)
         self.permanent = permanent
-        """Whether a retry would probably fail in the same way."""
+        """Whether a retry would probably fail the same way."""
 
 
 def parse_json(body: bytes, *, max_values: int = MAX_JSON_VALUES) -> Any:
-    """The JSON value of a body; raises `UnreadableJson` if it is not JSON or has too many values."""
+    """Parse the JSON of a body; raise `UnreadableJson` if it is not JSON or has too many values."""
     if (values := 1 + sum(body.count(mark) for mark in (b",", b"[", b"{"))) > max_values:
         raise UnreadableJson(f"it has about {values:,} values, more than {max_values:,}", permanent=True)
     try:
@@ -113,10 +113,10 @@ ADVICE = {
 def status_error(
     where: str, status: int, headers: Mapping[str, str], body: bytes, *, key: Key | None
 ) -> BackendError:
-    """The error for a response with a status other than 2xx."""
+    """Return the error for a response with a status other than 2xx."""
     if 300 <= status < 400:
         return BackendError(
-            f"{where} answers with a redirect ({status}), which is never followed: write the final address",
+            f"{where} answered {status}, a redirect, which is never followed: use the final address",
             kind=Failure.INVALID,
         )
     fields = _error_fields(body)
@@ -144,10 +144,10 @@ def status_error(
 
 
 def bad_reply(where: str, problem: str, *, excerpt: str = "", permanent: bool = False) -> BackendError:
-    """A response that cannot be used; often the page of a proxy whose server is still starting."""
+    """Return the error for an unusable response, often the page of a proxy whose server is starting."""
     shown = shorten(excerpt)
     return BackendError(
-        f"{where} sent no usable answer: {shorten(problem)}" + (f" ({shown!r})" if shown else ""),
+        f"{where} sent an unusable response: {shorten(problem)}" + (f" ({shown!r})" if shown else ""),
         transient=not permanent,
         kind=Failure.BAD_REPLY,
     )
@@ -164,19 +164,19 @@ def unreachable(where: str, reason: str, *, permanent: bool = False) -> BackendE
 
 def timed_out(where: str, seconds: float) -> BackendError:
     return BackendError(
-        f"{where} gave no whole answer within {seconds:g} s{backends.TIMEOUT_ADVICE}",
+        f"{where} sent no complete response within {seconds:g} s{backends.TIMEOUT_ADVICE}",
         transient=True,
         kind=Failure.TIMEOUT,
     )
 
 
 def refused(where: str, reason: str) -> BackendError:
-    """The model declined to answer."""
+    """Return the error for a request that the model declined."""
     return BackendError(f"{where} refused the request: {shorten(reason)}", kind=Failure.REFUSED)
 
 
 def no_image(where: str, said: str) -> BackendError:
-    """The model answered with text only; on a retry most models draw."""
+    """Return the error for a response with text only; most models return an image on a retry."""
     words = shorten(said)
     return BackendError(
         f"{where} answered without an image" + (f": {words!r}" if words else ""),
@@ -186,7 +186,7 @@ def no_image(where: str, said: str) -> BackendError:
 
 
 def retry_after(headers: Mapping[str, str], fields: Mapping[str, Any] | None = None) -> float | None:
-    """The seconds that the server asks to wait; None if it does not say, or not sensibly."""
+    """Return the retry delay that the server requests in seconds; None if it is missing or invalid."""
     lower = {name.lower(): value for name, value in headers.items()}
     in_ms = _number(lower.get("retry-after-ms"))
     if in_ms is not None and in_ms >= 0:
@@ -216,7 +216,7 @@ def _seconds_until(date: str) -> float | None:
 
 
 def _codes(fields: Mapping[str, Any]) -> set[str]:
-    """The error codes in a response, from all fields that the various APIs use for them."""
+    """Return the error codes of a response, from all fields in which the various APIs put them."""
     details = fields.get("details")
     sources = [fields, *(details if isinstance(details, list) else [])]
     names = ("code", "type", "status", "reason")
@@ -233,7 +233,7 @@ def _google_delay(fields: Mapping[str, Any]) -> float | None:
 
 
 def _error_fields(body: bytes) -> dict[str, Any]:
-    """The fields of an error response of OpenAI, FastAPI or Google; of any other, its text as `message`."""
+    """Return the fields of an error of OpenAI, FastAPI or Google; for any other, its text as `message`."""
     raw = {"message": body[: 4 * EXCERPT_CHARACTERS].decode("utf-8", "replace")}
     try:
         value = parse_json(body, max_values=MAX_ERROR_VALUES)
@@ -251,7 +251,7 @@ def _error_fields(body: bytes) -> dict[str, Any]:
 
 
 def _node_errors(found: object) -> str:
-    """What ComfyUI says is wrong with the nodes of a workflow; its message only says that something is."""
+    """Return ComfyUI's errors for the nodes of a workflow; its message only says that there are some."""
     said = []
     for number, node in found.items() if isinstance(found, dict) else ():
         errors = node.get("errors") if isinstance(node, dict) else None
@@ -263,7 +263,7 @@ def _node_errors(found: object) -> str:
 
 
 def shorten(text: object) -> str:
-    """The beginning of a server's message, redacted and on one line."""
+    """Return the beginning of a server's message, redacted and on one line."""
     return one_line(
         redaction.redacted(str(text or "")[: 20 * EXCERPT_CHARACTERS], message=True), EXCERPT_CHARACTERS
     )
@@ -271,35 +271,35 @@ def shorten(text: object) -> str:
 
 def _denial(status: int, fields: Mapping[str, Any], key: Key | None) -> str:
     if key is not None:  # the message of such a response often repeats the key, so it is not shown
-        return f"the key in {key.variable} is not accepted, or may not do this"
+        return f"the key in {key.variable} was rejected, or lacks the permission for this request"
     advice = "name the environment variable that holds it with ?key=NAME"
     said = shorten(fields.get("message"))
     if status == 403 and said:  # a server may also refuse an address, a host or a country
-        return f"{said} (if it wants a key, {advice})"
-    return f"it wants a key: {advice}"
+        return f"{said} (if it requires a key, {advice})"
+    return f"it requires a key: {advice}"
 
 
 T = TypeVar("T", str, dict, list)  # type: ignore[type-arg]
 
 PARSED_JSON = "parsed_json"
-"""The key in the extensions of a response under which `CheckedTransport` puts its JSON object."""
+"""The response extension in which `CheckedTransport` stores the JSON object."""
 MAX_TOKEN_COUNT = 100_000_000
-"""More than any model reads or writes in one call: a larger count is ignored."""
+"""More than any model reads or writes in one call; a larger count is ignored."""
 MAX_LABEL_CHARACTERS = 64
 """Longer than any finish reason or id."""
 MAX_LISTED = 100
-"""Items in a list of choices; only one is asked for."""
+"""Maximum number of choices in a response; only one is requested."""
 _TYPE_NAMES = {str: "text", dict: "an object", list: "a list", type(None): "null", bool: "true or false"}
 
 
 def json_of(response: httpx2.Response) -> dict[str, Any]:
-    """The JSON object of a response."""
+    """Return the JSON object of a response."""
     parsed: dict[str, Any] = response.extensions[PARSED_JSON]
     return parsed
 
 
 def parse_object(body: bytes, where: str) -> dict[str, Any]:
-    """The JSON object in a body; raises `BackendError` for anything else."""
+    """Parse the JSON object of a body; raise `BackendError` for anything else."""
     try:
         return expect(parse_json(body), dict, "whole", where)
     except UnreadableJson as error:
@@ -307,29 +307,29 @@ def parse_object(body: bytes, where: str) -> dict[str, Any]:
 
 
 def expect(value: object, type_: type[T], what: str, where: str) -> T:
-    """The value, which must be of this type."""
+    """Return the value if it is of this type, else raise `BackendError`."""
     if isinstance(value, type_):
         return value
     raise bad_reply(where, f"its {what} is {_type_name(value)}, not {_TYPE_NAMES[type_]}")
 
 
 def optional(value: object, type_: type[T], what: str, where: str) -> T | None:
-    """The value, which must be of this type or None."""
+    """Return the value if it is of this type or None, else raise `BackendError`."""
     return None if value is None else expect(value, type_, what, where)
 
 
 def first_item(response: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
-    """The first object of a list in a response; raises `BackendError` if there is none."""
+    """Return the first object of a list in a response; raise `BackendError` if the list is empty."""
     listed = optional(response.get(name), list, name, where)
     if not listed:
-        raise bad_reply(where, f"it holds no {name}")
+        raise bad_reply(where, f"it has no {name}")
     if len(listed) > MAX_LISTED:
-        raise bad_reply(where, f"it holds {len(listed):,} {name}, and one was asked for", permanent=True)
+        raise bad_reply(where, f"it has {len(listed):,} {name}, and one was requested", permanent=True)
     return expect(listed[0], dict, f"first of {name}", where)
 
 
 def label(value: object, what: str, where: str) -> str | None:
-    """A short text such as a finish reason; None if there is none."""
+    """Return a short text such as a finish reason; None if it is missing or empty."""
     found = optional(value, str, what, where)
     if found is not None and len(found) > MAX_LABEL_CHARACTERS:
         raise bad_reply(where, f"its {what} has {len(found):,} characters")
@@ -337,17 +337,17 @@ def label(value: object, what: str, where: str) -> str | None:
 
 
 def token_count(value: object) -> int | None:
-    """A number of tokens; None for anything that cannot be one."""
+    """Return a token count; None if the value is not a plausible one."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= MAX_TOKEN_COUNT else None
 
 
 def usage_missing(where: str) -> BackendError:
-    """The error for a priced model that does not report its tokens; a retry would not help."""
+    """Return the error for a priced model that reports no token counts; a retry would not help."""
     return bad_reply(
         where,
-        "it does not say how many tokens it used, so its cost is unknown: leave price_in and price_out out, "
+        "it reports no token counts, so its cost is unknown: omit price_in and price_out, "
         "and limit the run with --max-calls",
         permanent=True,
     )

@@ -1,8 +1,8 @@
 """`http://HOST:PORT[,http://…]` and `http:FILE`: services with the `/edit` and `/generate` API.
 
-That is the API of the reference's services, of EditThinker's and of `interleave serve generator`. `/edit`
-takes a prompt, a seed and optionally an image; `/generate` draws from text alone. The services' own
-rewriting of prompts (`enhance_prompt`) is off by default: the critic must know the prompt that made an image.
+That is the API of the reference's services, of EditThinker and of `interleave serve generator`. `/edit`
+takes a prompt, a seed and optionally an image; `/generate` takes text alone. Prompt rewriting by the service
+(`enhance_prompt`) is off by default, because the critic must know the prompt of an image.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from interleave.plugin import Spec, backends
 from interleave.remote.endpoints import (
     EndpointFile,
     EndpointPool,
-    naming_what_is_there,
+    identifying_server,
     read_endpoints,
 )
 from interleave.remote.http_client import HEALTH_CHECK, PerLoop, as_backend_errors, open_client
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 REFERENCE_PORT = 8011
-"""The port of the reference's only finished service; for hosts in a file without a port."""
+"""The port of the reference's only finished service; the default for hosts in an endpoint file."""
 IN_FLIGHT_PER_ENDPOINT = 8
 SERVERS_IN_A_FILE = 64
-"""A file of servers may grow to so many before its calls are limited by the number that it began with."""
+"""The number of servers to which an endpoint file may grow before the concurrency limit holds it back."""
 WIRE_NAMES = {
     "steps": "num_inference_steps",
     "guidance": "guidance_scale",
@@ -44,26 +44,26 @@ WIRE_NAMES = {
 
 
 class HttpGenerator:
-    """Image services at one or several addresses."""
+    """An image generator behind one or several services."""
 
     class Options(RemoteOptions):
         wire: Literal["edit", "generate", "both"] = "edit"
-        """`edit`: only /edit. `generate`: only /generate, from text. `both`: by whether there is a source."""
+        """`edit`: only /edit. `generate`: only /generate. `both`: /edit for requests with a source."""
         text_to_image: bool = True
-        """Whether /edit draws without an image; false for services that only edit."""
+        """Whether /edit works without an image; false for services that only edit."""
         max_sources: int = Field(default=1, ge=1, le=64)
-        """The most sources of /edit; only `interleave serve generator` takes several."""
+        """Maximum sources of /edit; only `interleave serve generator` takes several."""
         seeds: bool = True
-        """Whether the service takes seeds; false sends none."""
+        """Whether to send seeds to the service."""
         steps: int | None = Field(default=None, ge=1, le=100)
         guidance: float | None = Field(default=None, ge=0, le=100)
         negative_prompt: str | None = None
         aspect_ratio: str | None = Field(default=None, pattern=r"^\d{1,2}:\d{1,2}$")
-        """Of /generate."""
+        """The aspect ratio sent to /generate."""
         enhance: bool = False
         """Whether the service may rewrite prompts; the critic does not see the rewritten ones."""
         port: int = Field(default=REFERENCE_PORT, ge=1, le=65535)
-        """For hosts in a file without a port."""
+        """The port of hosts in an endpoint file that name none."""
         probe: float = Field(default=5.0, gt=0, le=3600)
         """Seconds between health checks of a server that is down."""
         price: float | None = Field(default=None, ge=0)
@@ -74,7 +74,7 @@ class HttpGenerator:
         file = EndpointFile(Path(spec.model), options.port) if spec.model and not spec.base_url else None
         if options.aspect_ratio and options.wire == "edit":
             raise ConfigurationError(
-                f"{str(spec)!r}: /edit knows no aspect ratio; use wire=generate or wire=both"
+                f"{str(spec)!r}: /edit takes no aspect ratio; use wire=generate or wire=both"
             )
         self.options = options
         # With several servers, one that hangs must leave time to try another.
@@ -93,7 +93,7 @@ class HttpGenerator:
         )
         self.pool = EndpointPool(urls, self._is_healthy, probe_seconds=options.probe, file=file)
         self._clients: dict[str, PerLoop[httpx2.AsyncClient]] = {}
-        for url in urls:  # a key that is not set is said now; those of a file come as they are read
+        for url in urls:  # report a missing key now; servers added to a file are checked later
             self._client_of(url)
 
     async def generate(self, request: ImageRequest) -> Image:
@@ -107,11 +107,11 @@ class HttpGenerator:
     async def _post(self, url: str, path: str, body: dict[str, Any]) -> Image:
         http = self._client_of(url)()
         with as_backend_errors(url):
-            async with naming_what_is_there(http, url):
+            async with identifying_server(http, url):
                 reply = json_of(await http.post(path, json=body))
         where = f"{url}{path}"
         if reply.get("success") is False:
-            raise bad_reply(where, f"it says it failed: {_reason(reply.get('error'))}")
+            raise bad_reply(where, f"it reports a failure: {_reason(reply.get('error'))}")
         _refuse_mismatched_response(where, reply, body)
         encoded = reply.get("edited_image") or reply.get("image")
         return await asyncio.to_thread(image_from_base64, encoded, where=where)
@@ -132,7 +132,7 @@ class HttpGenerator:
         return body
 
     async def _is_healthy(self, url: str) -> bool:
-        """Whether a server reports that it is ready; one without /health counts as ready."""
+        """Return whether a server reports that it is ready; a server without /health counts as ready."""
         try:
             with as_backend_errors(url):
                 response = await self._client_of(url)().get("/health", extensions=HEALTH_CHECK)
@@ -158,7 +158,7 @@ def _reason(error: object) -> str:
 
 
 def _refuse_mismatched_response(where: str, reply: dict[str, Any], body: dict[str, Any]) -> None:
-    """Refuse a response to another request, as a faulty load balancer may send."""
+    """Reject a response to another request, which a faulty load balancer may send."""
     for name, ours in (("original_prompt", body["prompt"]), ("seed", body.get("seed"))):
         if ours is not None and reply.get(name) is not None and reply[name] != ours:
             raise bad_reply(where, f"it answers another request (its {name} is not ours)")

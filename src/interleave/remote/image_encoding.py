@@ -1,4 +1,4 @@
-"""Images in requests and responses: the sources are checked and encoded, the results decoded."""
+"""Images in requests and responses: check and encode sources, decode results."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_IMAGE_BYTES = 48_000_000
-"""What fits, as base64, into the largest response that is read."""
+"""The largest image that fits, as base64, into a response of `IMAGE_BYTES`."""
 SMALLEST_SIDE = 8
-"""No model draws less; some services send a single pixel instead of an error."""
+"""No model generates smaller images; some services send a single pixel instead of an error."""
 _DATA_URL = re.compile(r"\s{0,100}data:[\w/+.-]{0,100};base64,", re.IGNORECASE)
 
 
 def check_sources(where: str, request: ImageRequest, capabilities: GeneratorCapabilities) -> None:
-    """Refuse too many sources, or none where one is needed, before anything is sent."""
+    """Reject a request with too many sources, or without a required one, before anything is sent."""
     count = len(request.sources)
     if count > capabilities.max_sources:
         raise BackendError(
             f"{where} takes at most {capabilities.max_sources} sources, not {count}", kind=Failure.INVALID
         )
     if not count and not capabilities.text_to_image:
-        raise BackendError(f"{where} only edits: it needs an image to start from", kind=Failure.INVALID)
+        raise BackendError(f"{where} only edits: the request needs a source image", kind=Failure.INVALID)
 
 
 def png_base64(image: Image) -> str:
@@ -41,9 +41,9 @@ def data_url(image: Image) -> str:
 
 
 def image_from_base64(text: object, *, where: str) -> Image:
-    """The image in a response; raises `BackendError` for anything but a whole image of allowed size."""
+    """Decode the image of a response; raise `BackendError` unless it is complete and of an allowed size."""
     if not isinstance(text, str) or not text:
-        raise bad_reply(where, "there is no image in it")
+        raise bad_reply(where, "it has no image")
     try:
         found = _DATA_URL.match(text)
         data = base64.b64decode(text[found.end() if found else 0 :].strip(), validate=True)

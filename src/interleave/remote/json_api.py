@@ -1,26 +1,26 @@
 """`json:FILE.toml[@URL]` and `json:NAME[@URL]`: plain image APIs, described in a file instead of in code.
 
-A description says which fields take what, and where the image stands in an answer. `apis/` has those that
-ship with the product:
+A description lists the fields of a request and the field of the response that holds the image. `apis/` has
+the descriptions that ship with the product. An example:
 
     url = "http://127.0.0.1:9000"        the server; the spec may name another
     size = "512x512"                     for {width}, {height} and {size}
 
-    [text]                               drawing from text alone; left out where the API only edits
+    [text]                               image from text alone; omitted if the API only edits
     path = "/draw"
     body = {prompt = "{prompt}", seed = "{seed}"}
     image = "result.image"               keys and list indexes, joined by dots
 
-    [edit]                               drawing from images; left out where the API only draws from text
+    [edit]                               image from images; omitted if the API takes only text
     path = "/redraw"
     body = {prompt = "{prompt}", seed = "{seed}", image = "{source}"}
     image = "result.image"
 
-    [key]                                a key, from an environment variable into a header
+    [key]                                API key, from an environment variable into a header
     variable = "MY_TOKEN"
 
-Values in braces are filled in: {prompt}, {seed}, {width}, {height}, {size}, {source} (one image) and
-{sources} (a list of them). A value that is nothing else keeps its type, so that "{seed}" becomes a number.
+Names in braces are placeholders: {prompt}, {seed}, {width}, {height}, {size}, {source} (one image) and
+{sources} (a list of images). A field that is only a placeholder keeps the type of its value.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from pydantic import AliasChoices, Field, ValidationError, field_validator, mode
 
 from interleave import BackendError, ConfigurationError, Failure, GeneratorCapabilities, ImageRequest
 from interleave.plugin import Spec, Value, backends, did_you_mean, files, first_problem, images, read_text
-from interleave.remote.endpoints import EndpointPool, naming_what_is_there
+from interleave.remote.endpoints import EndpointPool, identifying_server
 from interleave.remote.http_client import (
     EXPECT_ANYTHING,
     EXPECT_IMAGE,
@@ -71,41 +71,41 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z_]+)\}")
 _KEPT_HEADERS = re.compile(
     r"authorization|cookie|key|token|secret|password|^host$|^content-|^connection$|^transfer-", re.IGNORECASE
 )
-"""Headers that carry a secret, which comes from the environment, or belong to the HTTP client."""
+"""Headers that a file may not set: those with secrets, which come from the environment, and the client's."""
 _HEADER_NAME, _HEADER_VALUE = re.compile(r"[A-Za-z0-9-]{1,100}"), re.compile(r"[\x20-\x7e]{0,1000}")
 
 
 class KeyDescription(Value):
-    """A key, and the header that it is sent in."""
+    """An API key and its header."""
 
     variable: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")
-    """The environment variable that holds it; never the key itself."""
+    """The environment variable that holds the key; never the key itself."""
     header: str = Field(default="Authorization", pattern=r"^[A-Za-z0-9-]{1,100}$")
     prefix: str = Field(default="Bearer ", pattern=r"^[\x20-\x7e]{0,100}$")
 
 
 class CallDescription(Value):
-    """One kind of call: its request, and the image in its answer."""
+    """One kind of call: its request, and the image in its response."""
 
     path: str = Field(pattern=r"^/([^/\s#][^\s#]*)?$")
     body: dict[str, Any]
-    """Its fields, with names in braces for what is filled in."""
+    """The fields of the request, with placeholders in braces."""
     send: Literal["json", "form"] = "json"
-    """As JSON, or as a form in which images are files."""
+    """The encoding of the request; in a form, images are files."""
     images: Literal["base64", "data_url"] = Field(
         "base64", validation_alias=AliasChoices("images", "pictures")
     )
-    """How images are written in JSON."""
+    """The encoding of images in JSON."""
     max_sources: int = Field(default=1, ge=1, le=MAX_SOURCES)
-    """The most images in {sources}."""
+    """Maximum images in {sources}."""
     answer: Literal["json", "image", "picture"] = "json"
-    """Whether the answer is JSON with an image in it, or the image itself."""
+    """Whether the response is JSON that contains an image, or the image itself."""
     image: str | tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("image", "picture"))
-    """Where the image stands in a JSON answer, e.g. images.0; the first of several places that has one."""
+    """The path of the image in a JSON response, e.g. images.0; of several paths, the first with a value."""
     fetch: bool = False
-    """Whether an address of the image stands there instead, on the same server."""
+    """Whether that field holds the image's address on the same server instead."""
     error: str = "error"
-    """Where a reason stands in an answer without an image."""
+    """The path of the reason in a response without an image."""
 
     @field_validator("body")
     @classmethod
@@ -113,20 +113,20 @@ class CallDescription(Value):
         try:
             json.dumps(body, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
-            raise ValueError("it has a value that JSON cannot hold, such as a date or inf") from None
+            raise ValueError("it has a value that JSON cannot represent, such as a date or inf") from None
         for name in _names_in(body):
             if name not in NAMES:
-                raise ValueError(f"no {{{name}}} can be filled in. {did_you_mean(name, NAMES)}")
+                raise ValueError(f"unknown placeholder {{{name}}}. {did_you_mean(name, NAMES)}")
         if "prompt" not in _names_in(body):
-            raise ValueError('no field takes the prompt: write "{prompt}" where it goes')
+            raise ValueError('no field takes the prompt: set one to "{prompt}"')
         return body
 
     @model_validator(mode="after")
     def answer_has_a_place(self) -> CallDescription:
         if self.answer == "json" and not self.image:
-            raise ValueError('say where the image stands: image = "images.0", or answer = "image"')
+            raise ValueError('the path of the image is missing: set image = "images.0", or answer = "image"')
         if self.send == "form" and any(isinstance(each, dict | list) for each in self.body.values()):
-            raise ValueError("a form has no lists or tables: its fields are texts and numbers")
+            raise ValueError("a form cannot hold lists or tables, only strings and numbers")
         return self
 
     @property
@@ -138,7 +138,7 @@ class CallDescription(Value):
         return set(_names_in(self.body))
 
     def filled(self, values: dict[str, Any]) -> dict[str, Any]:
-        """The body of a request."""
+        """Return the body of a request with these values."""
         body: dict[str, Any] = _filled(self.body, values)
         return body
 
@@ -158,14 +158,16 @@ class ApiDescription(Value):
         if self.text is None and self.edit is None:
             raise ValueError("it has neither [text] nor [edit]")
         if self.text is not None and self.text.names & {"source", "sources"}:
-            raise ValueError("[text] has no images: {source} and {sources} belong into [edit]")
+            raise ValueError("[text] takes no images: move {source} and {sources} to [edit]")
         if self.edit is not None and len(self.edit.names & {"source", "sources"}) != 1:
-            raise ValueError("[edit] needs one of {source} and {sources}, where its images go")
+            raise ValueError("[edit] needs exactly one of {source} and {sources}")
         for name, value in self.headers.items():
             if _KEPT_HEADERS.search(name):
-                raise ValueError(f"the header {name!r} is not set here; keys come from [key] variable = NAME")
+                raise ValueError(
+                    f"the header {name!r} cannot be set here; keys come from [key] variable = NAME"
+                )
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-                raise ValueError(f"{name!r} is not a header, or its value is not one")
+                raise ValueError(f"the header {name!r} has an invalid name or value")
         return self
 
     @property
@@ -184,18 +186,18 @@ def shipped_names() -> list[str]:
 
 
 def is_shipped(name: str) -> bool:
-    """Whether a name stands for a description that ships with the product, rather than for a file."""
+    """Return whether `name` is a description that ships with the product, rather than a file."""
     return name in shipped_names()
 
 
 def read_description(name: str) -> ApiDescription:
-    """The description of this name or in this file; raises `ConfigurationError` that says what is wrong."""
+    """Read the description with this name or in this file; raise `ConfigurationError` if it is invalid."""
     path = SHIPPED / f"{name}.toml" if is_shipped(name) else Path(name)
     try:
         return ApiDescription.model_validate(files.parse_toml(read_text(path)))
     except FileNotFoundError:
         raise ConfigurationError(
-            f"no file {name!r} describes an API: write one, or name one of those that are known: "
+            f"the API description {name!r} does not exist: write one, or use a shipped one: "
             f"{', '.join(shipped_names())}"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -207,7 +209,7 @@ def read_description(name: str) -> ApiDescription:
 
 
 def look_up(place: str, answer: Any) -> Any:
-    """What stands at a place of an answer; None if there is nothing."""
+    """Return the value at a path of a response; None if the path does not exist."""
     value = answer
     for piece in place.split("."):
         if isinstance(value, dict):
@@ -220,7 +222,7 @@ def look_up(place: str, answer: Any) -> Any:
 
 
 def contents(answer: dict[str, Any]) -> str:
-    """Which fields an answer has, with those of the objects in it."""
+    """List the fields of a response, including those of nested objects."""
     names = [
         f"{name}.{inner}" if isinstance(value, dict) and value else name
         for name, value in answer.items()
@@ -245,12 +247,12 @@ def _filled(value: Any, values: dict[str, Any]) -> Any:
     if not isinstance(value, str):
         return value
     whole = _PLACEHOLDER.fullmatch(value)
-    # In one pass, so that braces in a prompt stay as they are.
+    # In one pass, so that braces in a prompt stay unchanged.
     return values[whole[1]] if whole else _PLACEHOLDER.sub(lambda found: str(values[found[1]]), value)
 
 
 def size_values(size: str | None) -> dict[str, Any]:
-    """What {width}, {height} and {size} stand for."""
+    """Return the values of {width}, {height} and {size}."""
     if size is None:
         return {}
     width, height = (int(side) for side in size.split("x"))
@@ -262,22 +264,22 @@ def needs_size(calls: Sequence[CallDescription]) -> bool:
 
 
 PROBE_SECONDS = 5.0
-"""Between two looks at a server that is away."""
+"""Longest interval between probes of a server that is down."""
 
 
 class JsonApiGenerator:
-    """An image API that a file describes."""
+    """An image API described by a file."""
 
     class Options(RemoteOptions):
         size: str | None = Field(default=None, pattern=SIZE)
-        """What {width}, {height} and {size} stand for, instead of the file's."""
+        """The values of {width}, {height} and {size}, instead of the file's."""
         price: float | None = Field(default=None, ge=0)
         """US dollars per image."""
 
     def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model:
             raise ConfigurationError(
-                f"{str(spec)!r} names no description: write json:./FILE.toml@http://host:9000"
+                f"{str(spec)!r} names no API description: write json:./FILE.toml@http://host:9000"
             )
         self.api = read_description(spec.model)
         url = (spec.base_url or self.api.url or "").rstrip("/")
@@ -320,7 +322,7 @@ class JsonApiGenerator:
         sent = await asyncio.to_thread(self._request, call, request)
         async with self.pool.acquire(wait_seconds=self.seconds):
             with as_backend_errors(self.where):
-                async with naming_what_is_there(self._client(), self.url):
+                async with identifying_server(self._client(), self.url):
                     return await self._draw(call, sent)
 
     async def _draw(self, call: CallDescription, sent: dict[str, Any]) -> Image:
@@ -339,23 +341,23 @@ class JsonApiGenerator:
         return await asyncio.to_thread(image_from_bytes, data, where=self.where)
 
     def _image_in(self, call: CallDescription, answer: dict[str, Any]) -> str:
-        """What stands where the image should stand; raises with the server's reason where it gives one."""
+        """Return the value at the image's path; raise `BackendError` with the server's reason, if any."""
         found = next((each for place in call.places if isinstance(each := look_up(place, answer), str)), None)
         if found is None:
             if reason := look_up(call.error, answer):
-                raise bad_reply(self.where, f"it says it failed: {shorten(reason)}")
-            raise bad_reply(self.where, f"no image stands at {' or '.join(call.places)}; {contents(answer)}")
+                raise bad_reply(self.where, f"it reports a failure: {shorten(reason)}")
+            raise bad_reply(self.where, f"it has no image at {' or '.join(call.places)}; {contents(answer)}")
         if not call.fetch and found.startswith(("http://", "https://")):
             raise bad_reply(
                 self.where,
-                f"an address stands there instead of an image: if it is on the same server, "
+                f"it has an address instead of an image: if the address is on the same server, "
                 f"add fetch = true to {self.file}",
                 permanent=True,
             )
         return found
 
     def _request(self, call: CallDescription, request: ImageRequest) -> dict[str, Any]:
-        """The body of a request, as the HTTP client takes it."""
+        """Return the body of a request as arguments of the HTTP client."""
         values = {"prompt": request.prompt, "seed": request.seed, **size_values(self.size)}
         if call.send == "form":
             return _form(call, values, [images.encode_png(source) for source in request.sources])
@@ -364,7 +366,7 @@ class JsonApiGenerator:
         return {"json": call.filled({**values, "sources": encoded, "source": next(iter(encoded), None)})}
 
     async def _is_up(self, url: str) -> bool:
-        """Whether a server that was away answers again, whatever it says."""
+        """Return whether a server that was down responds again, with any status."""
         try:
             with as_backend_errors(self.where):
                 await self._client().get("/", extensions=EXPECT_ANYTHING)
@@ -374,7 +376,7 @@ class JsonApiGenerator:
 
 
 def _form(call: CallDescription, values: dict[str, Any], images: list[bytes]) -> dict[str, Any]:
-    """A form: images are files, several of them in fields of the same name."""
+    """Return a form with images as files; several images share one field name."""
     placed = {name: value for name, value in call.body.items() if value in ("{source}", "{sources}")}
     uploads = [
         (name, (f"source-{number}.png", image, "image/png"))

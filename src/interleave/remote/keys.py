@@ -1,8 +1,8 @@
-"""API keys: from the environment into one header, and nowhere else.
+"""API keys, which go from the environment into one header and nowhere else.
 
-`http_client.py` adds a key to a request when it is sent, and only if it goes to the key's own server. SDKs
-get a placeholder, so no client, log line, traceback or run folder ever holds the real key, and the messages
-of servers are redacted.
+`http_client.py` adds a key to a request when it sends it, and only if the request goes to the key's server.
+SDKs get a placeholder, so no client, log line, traceback or run folder ever holds the key. Messages of
+servers are redacted.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from interleave import ConfigurationError
 from interleave.plugin import redaction
 
 PLACEHOLDER = "kept-out-of-sight"
-"""The key that SDKs are given: they insist on one."""
+"""The key passed to SDKs, which require one."""
 
 OPENAI_URL = "https://api.openai.com/v1"
 GEMINI_URL = "https://generativelanguage.googleapis.com"
-"""The addresses of OpenAI's and Google's own services."""
+"""The addresses of OpenAI's and Google's services."""
 GEMINI_VERSION = "v1beta"
 """The version of Google's API that has its newest models."""
 
@@ -34,7 +34,7 @@ KEY_VARIABLES = {
     "services.ai.azure.com": "AZURE_OPENAI_API_KEY",
     "generativelanguage.googleapis.com": "GEMINI_API_KEY",
 }
-"""The variable that holds the key of a host; the key of one service is never sent to another."""
+"""The variable that holds each host's key; the key of one service is never sent to another."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Key:
 def key_for(
     url: str, chosen: str | None, *, header: str = "Authorization", prefix: str = "Bearer "
 ) -> Key | None:
-    """The key for an address: from the variable the user named, or the host's own; None if it has neither.
+    """Return the key for an address, from the variable `chosen` or the host's usual one, or None.
 
-    Raises `ConfigurationError` when the variable is not set, or the host's own key would go out unencrypted.
+    Raises `ConfigurationError` if the variable is not set, or if the host's key would be sent unencrypted.
     """
     variable = chosen or usual_variable(url)
     if variable is None:
@@ -69,14 +69,14 @@ def key_for(
         )
     if not re.fullmatch(r"[\x21-\x7e]+", secret):
         raise ConfigurationError(
-            f"what the environment variable {variable} holds cannot be a key: it has spaces or odd letters"
+            f"the environment variable {variable} holds no valid key: it has spaces or non-ASCII characters"
         )
     redaction.keep_secret(secret, variable)
     return Key(variable, SecretStr(secret), header, prefix)
 
 
 def usual_variable(url: str) -> str | None:
-    """The variable that holds the key of a well-known host, if the address is https at port 443."""
+    """Return the variable that holds the key of a well-known host, if the address is https at port 443."""
     parts = urlsplit(url)
     if parts.scheme.lower() != "https" or parts.port not in (None, 443):
         return None
@@ -97,11 +97,11 @@ def _variable_for_host(host: str) -> str | None:
 def _refuse_plain_text(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme.lower() == "http" and _variable_for_host(parts.hostname or ""):
-        raise ConfigurationError(f"{url!r} would send prompts and key unencrypted: write https://")
+        raise ConfigurationError(f"{url!r} would send the prompts and the key unencrypted: use https://")
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of an address: a key is sent to one origin only."""
+    """Return the scheme, host and port of an address; a key is sent to one origin only."""
     parts = urlsplit(url)
     scheme, host = parts.scheme.lower(), (parts.hostname or "").lower()
     shown = f"[{host}]" if ":" in host else host

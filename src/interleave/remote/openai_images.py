@@ -1,7 +1,7 @@
-"""`openai-images:MODEL[@BASE_URL]`: OpenAI's Images API, and the servers that offer it.
+"""`openai-images:MODEL[@BASE_URL]`: OpenAI's Images API, and compatible servers.
 
-Servers differ in how they use that API; `SERVERS` has one row for each. A request is JSON to
-`/images/generations` without a source, and a form to `/images/edits` with one or several.
+Servers differ in their use of that API; `SERVERS` has one row for each. Requests without a source are JSON
+for `/images/generations`. Requests with sources are a form for `/images/edits`.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ PRICED_PIXELS = 1024 * 1024
 
 @dataclass(frozen=True)
 class Server:
-    """How a server uses the Images API."""
+    """A server's use of the Images API."""
 
     max_sources: int
     seeds: bool
-    """Whether a seed makes its images repeatable."""
+    """Whether a seed makes images reproducible."""
     sends_response_format: bool
-    """Whether `response_format` is sent, for base64; OpenAI's own models refuse it."""
+    """Whether to request base64 with `response_format`; OpenAI's models reject it."""
     fields: frozenset[str]
-    """Our options that it supports; the others are refused here, because most servers ignore them."""
+    """The options that the server supports; others are rejected here, because most servers ignore them."""
     size: str = "1024x1024"
-    """The default size; it is always sent, because a server's own default may change."""
+    """The default size; always sent, because a server's default may change."""
 
 
 DIFFUSION_OPTIONS = frozenset({"steps", "guidance", "true_cfg", "negative_prompt"})
@@ -51,16 +51,16 @@ SERVERS = {
     "openai": Server(
         16, seeds=False, sends_response_format=False, fields=frozenset({"quality", "input_fidelity"})
     ),
-    # Without a response format, it answers with a path on its own disk.
+    # Without a response format, it returns a path on its disk.
     "sglang": Server(4, seeds=True, sends_response_format=True, fields=DIFFUSION_OPTIONS),
     # One model per server; errors are {"detail": …}; unknown fields are silently ignored.
     "vllm-omni": Server(4, seeds=True, sends_response_format=True, fields=DIFFUSION_OPTIONS),
-    # `interleave serve generator`: draws one size, and refuses others.
+    # `interleave serve generator` supports one size and rejects others.
     "interleave": Server(4, seeds=True, sends_response_format=True, fields=DIFFUSION_OPTIONS, size="auto"),
-    # Any other: nothing is assumed.
+    # Any other server.
     "other": Server(4, seeds=False, sends_response_format=True, fields=frozenset({"quality"})),
 }
-SIZE_ADVICE = "A spec may name the size: ?size=WxH or ?size=auto; for `interleave serve`, ?server=interleave"
+SIZE_ADVICE = "Set the size in the spec: ?size=WxH or ?size=auto; for `interleave serve`, ?server=interleave"
 WIRE_NAMES = {
     "steps": "num_inference_steps",
     "guidance": "guidance_scale",
@@ -75,7 +75,7 @@ class OpenAIImagesGenerator:
 
     class Options(RemoteOptions):
         server: Literal["openai", "sglang", "vllm-omni", "interleave", "other"] | None = None
-        """The kind of server; OpenAI's own models are recognized by their names."""
+        """The kind of server; OpenAI's models are recognized by name."""
         size: str | None = Field(default=None, pattern=r"^(auto|\d{2,4}x\d{2,4})$")
         quality: Literal["low", "medium", "high", "auto"] | None = None
         input_fidelity: Literal["low", "high"] | None = None
@@ -84,9 +84,9 @@ class OpenAIImagesGenerator:
         true_cfg: float | None = Field(default=None, ge=0, le=100)
         negative_prompt: str | None = None
         max_sources: int | None = Field(default=None, ge=0, le=64)
-        """The most sources of an edit, if that differs from the server's row."""
+        """Maximum sources of an edit, if it differs from the server's row."""
         text_to_image: bool = True
-        """Whether the model can draw from text alone; false for models that only edit."""
+        """Whether the model accepts text alone; false for models that only edit."""
         price: float | None = Field(default=None, ge=0)
         """US dollars per image, instead of the table's."""
         api_version: str | None = None
@@ -142,18 +142,18 @@ class OpenAIImagesGenerator:
                 raise BackendError(f"{error}. {SIZE_ADVICE}", kind=error.kind) from error
             if not self._asks_for_base64 or not _refuses_response_format(error):
                 raise
-            log.warning("%s; asking without response_format from here on", error)
+            log.warning("%s; sending requests without response_format from now on", error)
             self._asks_for_base64 = False
             encoded = await self._ask(request, sources)
         return await asyncio.to_thread(image_from_base64, encoded, where=self.where)
 
     async def _ask(self, request: ImageRequest, sources: list[tuple[str, bytes, str]]) -> object:
-        """The image, as base64."""
+        """Send a request and return the image as base64."""
         arguments = self._arguments(request)
         with as_backend_errors(self.where):
             calls = self._client().images.with_raw_response
             if sources:
-                # Sent as image[] for several images, as image for one: every server accepts both.
+                # `image[]` for several images, `image` for one: every server accepts both.
                 image: Any = sources if len(sources) > 1 else sources[0]
                 response = await calls.edit(image=image, **arguments)
             else:
@@ -184,12 +184,14 @@ class OpenAIImagesGenerator:
     def _image_field(self, answer: dict[str, Any]) -> object:
         first = first_item(answer, "data", self.where)
         if first.get("b64_json") is None and first.get("url"):
-            raise bad_reply(self.where, "it holds an address instead of an image, and nothing is fetched")
+            raise bad_reply(
+                self.where, "it has an address instead of an image, and addresses are not fetched"
+            )
         return first.get("b64_json")
 
 
 def _refuses_response_format(error: BackendError) -> bool:
-    """Whether a server refused a request for this field: proxies such as LiteLLM do for some models."""
+    """Return whether a server rejected `response_format`, as proxies like LiteLLM do for some models."""
     return error.kind is Failure.INVALID and "response_format" in str(error)
 
 
@@ -206,24 +208,24 @@ def _refuse_unknown_options(spec: Spec, options: OpenAIImagesGenerator.Options, 
     for option in ("quality", *WIRE_NAMES):
         if getattr(options, option) is not None and option not in server.fields:
             raise ConfigurationError(
-                f"the server {name!r} of {str(spec)!r} knows no {option!r}. "
-                f"It knows: {', '.join(sorted(server.fields))}. Another kind of server is named with ?server="
+                f"the server {name!r} of {str(spec)!r} does not support {option!r}. "
+                f"It supports: {', '.join(sorted(server.fields))}. Name another kind of server with ?server="
             )
 
 
 def _refuse_wrong_size(model: str, size: str) -> None:
     if size == "auto":
-        raise ConfigurationError(f"size {size!r}: images of a run need one size, e.g. {OPENAI_SIZES[0]}")
+        raise ConfigurationError(f"size {size!r}: a run needs a fixed image size, e.g. {OPENAI_SIZES[0]}")
     width, height = (int(side) for side in size.split("x"))
     if family(model) == "gpt-image-2":
         fits = not width % 16 and not height % 16 and width <= 3 * height and height <= 3 * width
         if not fits or width * height > 3840 * 2160:
             raise ConfigurationError(
-                f"size {size!r}: {model} draws sides that are multiples of 16, at most three to one, "
+                f"size {size!r}: {model} needs sides that are multiples of 16, a ratio of at most 3:1, "
                 "and at most 3840×2160 pixels"
             )
     elif "gpt-image" in model and size not in OPENAI_SIZES:
-        raise ConfigurationError(f"size {size!r}: {model} draws {', '.join(OPENAI_SIZES)}")
+        raise ConfigurationError(f"size {size!r}: {model} supports {', '.join(OPENAI_SIZES)}")
 
 
 def _price(model: str, base_url: str, options: OpenAIImagesGenerator.Options, size: str) -> float | None:

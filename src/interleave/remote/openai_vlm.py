@@ -1,9 +1,9 @@
 """`openai:MODEL[@BASE_URL]`: chat completions of OpenAI, Azure, vLLM, SGLang, Ollama, OpenRouter and so on.
 
 Servers differ in the name of the token limit, whether they accept a temperature, where they put the
-reasoning, and whether they give log-probabilities. These differences are options with sensible defaults; if a
-server refuses a request, its own message is shown. Several servers of the same model, joined by commas, share
-the calls.
+reasoning, and whether they return log-probabilities. These differences are options with sensible defaults. If
+a server rejects a request, the error shows its message. Several servers of the same model, joined by commas,
+share the calls.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from interleave.remote.prices import token_price, typical_price
 log = logging.getLogger(__name__)
 
 _REASONING_MODEL = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9])(?!.*chat)")
-"""OpenAI's reasoning models: reasoning counts towards their token limit, and they refuse a temperature."""
+"""OpenAI's reasoning models: reasoning counts towards their token limit, and they reject a temperature."""
 _FINISH_REASONS = {"eos": "stop", "end_turn": "stop", "max_tokens": "length"}
 """Other names for OpenAI's `stop` and `length`."""
 PROBE_SECONDS = 5.0
-"""Between looks at a server that is down, where there are others."""
+"""Longest interval between probes of a server that is down, if there are several servers."""
 MIN_LOGPROB, ROUNDING = -1e6, 1e-6
-"""The limits of a log-probability: by rounding it may be a little above 0."""
+"""The limits of a log-probability, which rounding may put slightly above 0."""
 
 
 class OpenAIVlm:
@@ -67,17 +67,17 @@ class OpenAIVlm:
         """Azure's, e.g. 2025-04-01-preview; the key then goes into Azure's header."""
         tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
         max_tokens: int | None = Field(default=None, ge=16, le=1_000_000)
-        """The most tokens of a reply, reasoning included, instead of 4096."""
+        """Maximum tokens of a reply, including reasoning; the default is 4096."""
         temperature: (
             Annotated[float, Field(ge=0, le=backends.MAX_TEMPERATURE)] | Literal["send", "omit"] | None
         ) = None  # type: ignore[assignment]
-        """Of the replies; or whether one is sent at all, which reasoning models refuse."""
+        """Temperature of the replies, or whether to send one; reasoning models reject it."""
         reasoning: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
         logprobs: bool = False
-        """Whether the server gives token probabilities, from which the critic's confidence is computed."""
+        """Whether the server returns token probabilities, from which the critic's confidence is computed."""
         json_schema: bool | None = None
-        """Whether to constrain replies to the JSON schema of the answer; unset: only after a reply that could
-        not be read, if the server can."""
+        """Whether to constrain replies to the JSON schema of the answer; unset: only after an unreadable
+        reply, if the server supports it."""
         detail: Literal["low", "high", "auto"] | None = None
         """The resolution at which OpenAI's models see images."""
         price_in: float | None = Field(default=None, ge=0)
@@ -97,7 +97,7 @@ class OpenAIVlm:
             raise ConfigurationError(f"{str(spec)!r}: OpenAI and Azure have no top_k: use top_p")
         self.where = f"openai:{spec.model} at {', '.join(urls)}"
         header, prefix = ("api-key", "") if options.api_version else ("Authorization", "Bearer ")
-        # The table has OpenAI's prices: a model of the same name elsewhere may cost anything.
+        # The table has OpenAI's prices; another provider's model of the same name may cost anything.
         priced_as = self.model if base_url == OPENAI_URL else ""
         self.price = token_price(priced_as, options.price_in, options.price_out)
         first = options.first_concurrency(base_url)
@@ -112,8 +112,8 @@ class OpenAIVlm:
             typical_price=typical_price(self.price),
         )
         self._takes_schemas = True
-        """Until it has refused one."""
-        # OpenAI and Azure refuse a schema with a bound on strings.
+        """False once the server has rejected a schema."""
+        # OpenAI and Azure reject a schema with a bound on strings.
         self._bounds_strings = usual_variable(base_url) is None
         # With several servers, one that hangs must leave time to try another.
         self.seconds = options.seconds(backends.VLM_DEADLINE_SECONDS * (1.0 if len(urls) == 1 else 0.4))
@@ -145,11 +145,11 @@ class OpenAIVlm:
         except BackendError as error:
             if error.kind is not Failure.INVALID or "response_format" not in arguments:
                 raise
-            # Many servers refuse a schema, in words of their own: whether it was that is seen without it.
+            # Servers word the rejection of a schema differently, so a retry without it shows the cause.
             without = {name: value for name, value in arguments.items() if name != "response_format"}
             reply = await self._send(without)
             self._takes_schemas = False
-            log.warning("%s; it cannot hold replies to a JSON schema, and is asked without", error)
+            log.warning("%s; the server supports no JSON schema: sending requests without it", error)
             return reply
 
     async def _send(self, arguments: dict[str, Any]) -> Reply:
@@ -164,7 +164,7 @@ class OpenAIVlm:
             return self._reply(json_of((await chats.create(**arguments)).http_response))
 
     async def _is_healthy(self, url: str) -> bool:
-        """Whether a server lists its models again; one that has no such list counts as ready."""
+        """Return whether a server lists its models again; a server without that list counts as ready."""
         try:
             with as_backend_errors(url):
                 await self._clients[url]().models.with_raw_response.list()
@@ -194,7 +194,7 @@ class OpenAIVlm:
         return arguments
 
     def _decoding(self, sampling: Sampling, *, reasons: bool) -> dict[str, Any]:
-        """The fields that decide how the reply is decoded; the server's own where none is sent."""
+        """Return the sampling fields of a request; the server's defaults apply to those not sent."""
         chosen = self.options.temperature
         omitted = reasons if chosen is None else chosen == "omit"
         said = self.options if omitted else sampling
@@ -207,7 +207,7 @@ class OpenAIVlm:
         return {name: value for name, value in fields.items() if value is not None}
 
     def _message(self, message: Message) -> dict[str, Any]:
-        if all(isinstance(part, Text) for part in message.parts):  # some servers take only plain text here
+        if all(isinstance(part, Text) for part in message.parts):  # some servers accept only plain text
             return {"role": message.role, "content": message.text}
         return {"role": message.role, "content": [self._part(part) for part in message.merged]}
 
@@ -227,15 +227,15 @@ class OpenAIVlm:
         if not text and refusal:
             text, reason = refusal, "content_filter"
         if not text and message.get("tool_calls"):
-            raise bad_reply(self.where, "it calls a tool, and none was offered")
+            raise bad_reply(self.where, "it calls a tool, but none was offered")
         if "".join(token.text for token in tokens) != text:
-            tokens = ()  # no confidence is better than that of another text
+            tokens = ()  # no confidence is better than the confidence of a different text
         text, tokens = _with_thinking(message, text, tokens)
         usage, cost = self._usage_and_cost(answer.get("usage"))
         return Reply(text, _FINISH_REASONS.get(reason, reason), usage, cost, tokens)
 
     def _usage_and_cost(self, usage_field: object) -> tuple[dict[str, int], float | None]:
-        """The token counts and their cost; counts that cannot be right are dropped."""
+        """Return the token counts and their cost; implausible counts are dropped."""
         counts = usage_field if isinstance(usage_field, dict) else {}
         details = counts.get("completion_tokens_details")
         thought = token_count(details.get("reasoning_tokens")) if isinstance(details, dict) else None
@@ -254,21 +254,21 @@ class OpenAIVlm:
 
 
 def _content_text(message: dict[str, Any], where: str) -> str:
-    """The text of a message, which some servers send in parts."""
+    """Return the text of a message, which some servers send in parts."""
     content = message.get("content")
     if not isinstance(content, list):
         return optional(content, str, "content", where) or ""
     parts = [expect(part, dict, "content's part", where) for part in content]
     texts = [optional(part.get("text"), str, "content's text", where) for part in parts]
     if parts and all(text is None for text in texts):
-        raise bad_reply(where, "its content holds no text")
+        raise bad_reply(where, "its content has no text")
     return "".join(text or "" for text in texts)
 
 
 def _with_thinking(
     message: dict[str, Any], text: str, tokens: tuple[backends.Token, ...]
 ) -> tuple[str, tuple[backends.Token, ...]]:
-    """The reply with the reasoning before it, from whichever field the server uses."""
+    """Prepend the reasoning to the reply, from whichever field the server uses."""
     thinking = message.get("reasoning_content") or message.get("reasoning")
     if not isinstance(thinking, str) or not thinking.strip() or "<think>" in text:
         return text, tokens
@@ -277,9 +277,9 @@ def _with_thinking(
 
 
 def _tokens(logprobs: object) -> Iterator[backends.Token]:
-    """The tokens of the reply; a character split over several tokens belongs to the last of them.
+    """Yield the tokens of the reply; a character split over several tokens belongs to the last of them.
 
-    They end at the first one that cannot be read; a reply that they do not spell gets no confidence.
+    Stops at the first unreadable token. A reply that the tokens do not spell gets no confidence.
     """
     listed = logprobs.get("content") if isinstance(logprobs, dict) else None
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -302,7 +302,7 @@ def _token_text(token: dict[str, Any], decoder: codecs.IncrementalDecoder) -> st
 
 
 def _probability(logprob: object) -> float | None:
-    """The probability of a token; None if the log-probability is out of range."""
+    """Return the probability of a token; None if the log-probability is out of range."""
     if isinstance(logprob, bool) or not isinstance(logprob, int | float):
         return None
     if not MIN_LOGPROB <= logprob <= ROUNDING:  # NaN is on neither side

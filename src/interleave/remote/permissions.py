@@ -1,8 +1,8 @@
-"""What a run folder may do with these backends only by its user's permission: see `--allow`.
+"""Permissions that a run folder needs from its user for these backends: see `--allow`.
 
-Without permission no key goes to an address, but for the usual key of a well-known service; no file of this
-machine goes to another one, and none says which servers are called or what goes to them; and no price is
-taken from a folder for a service that is paid with the usual key.
+Without permission, no key is sent to an address, except the usual key of a well-known service. No file of
+this machine is sent to another one or chooses the servers and the requests. No price is read from a folder
+for a service that is paid with its usual key.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from interleave.remote.json_api import is_shipped
 from interleave.remote.keys import GEMINI_URL, OPENAI_URL, origin_of, usual_variable
 
 DEFAULT_URLS = {"openai": OPENAI_URL, "openai-images": OPENAI_URL, "gemini": GEMINI_URL}
-"""The address of a backend whose spec names none."""
+"""The default address of each backend."""
 PRICES = ("price", "price_in", "price_out")
 
 Asked = Iterator[tuple[str, str]]
-"""The words for `--allow`, and what they mean."""
+"""Values for `--allow`, each with its meaning."""
 
 
 def asked_of(spec: Spec) -> Asked:
-    """What the spec of one of these backends asks for."""
+    """Yield the permissions that the spec of one of these backends needs."""
     urls = [url for url in (spec.base_url or DEFAULT_URLS.get(spec.name, "")).split(",") if url]
     yield from _keys(spec, urls)
     yield from _files(spec, urls)
@@ -44,10 +44,10 @@ def _keys(spec: Spec, urls: list[str]) -> Asked:
 
 def _files(spec: Spec, urls: list[str]) -> Asked:
     if spec.name == "http" and not urls and "key" not in spec.options:
-        yield (f"addresses@{spec.model}", f"take the lines of {spec.model!r} for servers")
+        yield (f"addresses@{spec.model}", f"call the servers listed in {spec.model!r}")
     if spec.name == "json" and spec.model and not is_shipped(spec.model):
         for url in urls:
-            meaning = f"send what {spec.model!r} says, and the key it names, to {origin_of(url)}"
+            meaning = f"send requests described by {spec.model!r}, and the key it names, to {origin_of(url)}"
             yield (f"{spec.model}@{origin_of(url)}", meaning)
         if not urls:
             meaning = f"call the server that {spec.model!r} names, with the key it names"
@@ -60,11 +60,11 @@ def _files(spec: Spec, urls: list[str]) -> Asked:
 
 
 def _prices(spec: Spec, urls: list[str]) -> Asked:
-    """A price of 0 in a folder would undo the limit that its user sets with --max-cost."""
-    told = "&".join(f"{name}={spec.options[name]}" for name in PRICES if name in spec.options)
-    for url in urls if told else ():
+    """Yield prices that need permission: a price of 0 in a folder would defeat the user's --max-cost."""
+    prices = "&".join(f"{name}={spec.options[name]}" for name in PRICES if name in spec.options)
+    for url in urls if prices else ():
         if usual_variable(url) is not None:
-            yield (f"{told}@{origin_of(url)}", f"count {told} as the price of {origin_of(url)}")
+            yield (f"{prices}@{origin_of(url)}", f"count {prices} as the price of {origin_of(url)}")
 
 
 def _is_this_machine(url: str) -> bool:

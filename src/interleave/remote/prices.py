@@ -1,6 +1,6 @@
 """List prices of services in US dollars, July 2026.
 
-A name in the tables includes its dated versions (`gpt-4o-2024-11-20`). For any other price use the spec:
+A name in the tables covers its dated versions (`gpt-4o-2024-11-20`). Set any other price in the spec:
 `?price=0.04` per image, `?price_in=…&price_out=…` per million tokens.
 """
 
@@ -22,7 +22,7 @@ class TokenPrice:
 
 
 TYPICAL_INPUT_TOKENS, TYPICAL_OUTPUT_TOKENS = 3_500, 500
-"""Of an ordinary call: instructions, two images, a paragraph of reasoning, a short answer."""
+"""The tokens of a typical call: instructions, two images, a paragraph of reasoning, a short answer."""
 
 TOKENS = {
     "gpt-4.1": TokenPrice(2.00, 8.00),
@@ -59,12 +59,12 @@ TOKENS = {
 class ImagePrice:
     """US dollars per image, by quality or size, and per source image."""
 
-    drawn: dict[str, float]
+    generated: dict[str, float]
     source: float
 
     def of(self, grade: str) -> float | None:
-        """The price of an image of this grade with one source: the most that an attempt costs."""
-        return round(self.drawn[grade] + self.source, 6) if grade in self.drawn else None
+        """Return the price of an image of this grade with one source, an upper bound for one attempt."""
+        return round(self.generated[grade] + self.source, 6) if grade in self.generated else None
 
 
 IMAGES = {
@@ -76,20 +76,20 @@ IMAGES = {
     "gemini-3-pro-image": ImagePrice({"1K": 0.134, "2K": 0.134, "4K": 0.24}, source=0.0011),
     "gemini-3.1-flash-image": ImagePrice({"1K": 0.0672, "2K": 0.101, "4K": 0.151}, source=0.0006),
 }
-"""OpenAI's are for 1024×1024 by quality, Google's by size; `source` is the price of one source."""
+"""OpenAI's prices are for 1024×1024 by quality, Google's by size; `source` is the price of one source."""
 
 _VERSION = re.compile(r"(-preview(-\d{2}-\d{4}|-\d{2}-\d{2})?|-latest|-\d{4}-\d{2}-\d{2}|-\d{3})\Z")
 
 
 def family(model: str) -> str:
-    """The name of a model without its date or release state."""
+    """Return the name of a model without its date or release state."""
     return _VERSION.sub("", model.rsplit("/", 1)[-1])
 
 
 def token_price(
     model: str, price_in: float | None = None, price_out: float | None = None
 ) -> TokenPrice | None:
-    """The user's price, or the table's; None if there is neither."""
+    """Return the user's price, else the table's; None if both are missing."""
     if price_in is not None or price_out is not None:
         return TokenPrice(price_in or 0.0, price_out or 0.0)
     return TOKENS.get(family(model))
@@ -102,6 +102,6 @@ def typical_price(price: TokenPrice | None) -> float | None:
 
 
 def image_price(model: str, grade: str) -> float | None:
-    """The table's price of one image with one source; None if it is not known."""
+    """Return the table's price of one image with one source; None if it is unknown."""
     known = IMAGES.get(family(model))
     return known.of(grade) if known else None

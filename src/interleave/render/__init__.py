@@ -1,4 +1,4 @@
-"""Documents from runs: HTML, Markdown, and a gallery of many."""
+"""Documents from runs: HTML, Markdown, and a gallery of a batch."""
 
 from interleave.lazy_names import lazy_names
 

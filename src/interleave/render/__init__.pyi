@@ -1,4 +1,4 @@
-"""What rooms may use of `interleave.render`, as `render` of `interleave.plugin`."""
+"""Public names of `interleave.render`, available as `interleave.plugin.render`."""
 
 from interleave.render.exports import (
     ExportOptions as ExportOptions,

@@ -1,6 +1,6 @@
-"""`index.html`: many runs on one page, each as a strip of thumbnails that links to its document.
+"""`index.html`: the runs of a batch on one page, each as a strip of thumbnails with a link to its document.
 
-A request that was refused before it became a run is listed with its reason, in its place among the others.
+A request that was refused before it became a run is listed in its place, with the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TITLE_CHARACTERS = 120
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """One image of a strip, and how many images are left out before it."""
+    """One image of a strip, and the number of images left out before it."""
 
     image: dict[str, Any]
     text: str
@@ -37,7 +37,7 @@ class Thumbnail:
 
 @dataclass(frozen=True)
 class Strip:
-    """One request: its title, its images and a link to its document; without a run, why there is none."""
+    """One request: its title, its images and a link to its document; without a run, the reason."""
 
     title: str
     facts: str
@@ -48,7 +48,7 @@ class Strip:
 
 
 def write_gallery(folder: Path, all_ended: Iterable[Ended], requests: Mapping[str, str]) -> Path:
-    """Write a document for every run that has ended, and one page with all requests; their texts by id."""
+    """Write a document for every ended run, and one page of all `requests`, given as texts by id."""
     strips: list[Strip] = []
     notes: dict[str, None] = {}
     for ended in all_ended:
@@ -71,12 +71,12 @@ def write_gallery(folder: Path, all_ended: Iterable[Ended], requests: Mapping[st
 
 
 def _record(run: Path) -> RunRecord | None:
-    """The record of a run; None for one that was refused before it had a step, or that cannot be read."""
+    """Return the record of a run, or `None` if it failed before its first step or cannot be read."""
     if not run.exists():
         return None
     try:
         record = read_record(run)
-    except RunError as error:  # the other pages are written nevertheless
+    except RunError as error:  # still write the other pages
         log.warning("%s", error)
         return None
     return record if record.steps or record.status != "failed" else None
@@ -105,7 +105,7 @@ def _facts(record: RunRecord) -> str:
 
 
 def _thumbnails(images: EmbeddedImages, drawn: list[StepRecord]) -> Iterator[Thumbnail]:
-    """The first and the last images; the first after a gap says how many are left out."""
+    """Yield the first and the last images; the first after a gap has the number left out."""
     half, left_out = IMAGES_IN_A_STRIP // 2, max(0, len(drawn) - IMAGES_IN_A_STRIP)
     kept = drawn[:half] + drawn[-half:] if left_out else drawn
     for place, step in enumerate(kept):
@@ -115,12 +115,12 @@ def _thumbnails(images: EmbeddedImages, drawn: list[StepRecord]) -> Iterator[Thu
 
 
 def _advice(ended: Ended) -> str:
-    """What to try next with a request that did not come to its end."""
+    """Return what to do about a request that did not finish."""
     if ended.status not in ("failed", "short"):
         return ""
     if ended.bad_request:
-        return "Reword it under a new id, or leave it out."
-    return "Run the same command with --retry-failed to try it again."
+        return "Reword it under a new id, or remove it."
+    return "Run the same command with --retry-failed."
 
 
 def _heading(strips: list[Strip]) -> str:

@@ -1,7 +1,7 @@
-"""`document.html`: a run as one self-contained page, to print or to study.
+"""`document.html`: a run as one self-contained page.
 
-The page has no script and loads nothing; everything a user or a model wrote goes through autoescaping.
-Images are embedded: those a reader sees at full size, those folded away as thumbnails with links.
+The page has no script and loads nothing. All text of users and models is autoescaped. Images are embedded:
+shown images at full size, those of other attempts as thumbnails with links.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def write_document(folder: Path, record: RunRecord) -> Path:
 
 
 def render_document(folder: Path, record: RunRecord) -> str:
-    """The page of a run."""
+    """Render the page of a run."""
     images = EmbeddedImages(ImageStore(folder))
     title = one_line(record.title, 120)
     return page_template("document.html.j2").render(
@@ -59,7 +59,7 @@ def render_document(folder: Path, record: RunRecord) -> str:
         assets=record.plan.assets if record.plan else (),
         worst_drift=max((step.drift.outside for step in record.steps if step.drift), default=0.0),
         rollbacks=[each for each in record.decisions if each.cause == "rollback"],
-        redrawn_anew=[each for each in record.decisions if each.cause == "drift"],
+        redrawn_from_scene=[each for each in record.decisions if each.cause == "drift"],
         prompt_changes=prompt_changes,
         folder=IMAGES_FOLDER,
     )
@@ -76,7 +76,7 @@ class EmbeddedImages:
         self.store = store
 
     def full(self, name: str) -> dict[str, Any] | None:
-        """The image at full size; None where its file is missing."""
+        """Return the image at full size, or `None` if its file is missing."""
         try:
             image = self.store.get(name)
         except RunError:
@@ -87,12 +87,12 @@ class EmbeddedImages:
         return _embedded(_webp(image, quality=92), "webp", image.size)
 
     def sizes(self, names: Iterable[str]) -> list[tuple[int, int]]:
-        """Width and height of those images that are there."""
+        """Return the width and height of the images that exist."""
         return [size for name in names if (size := self._size(name)) is not None]
 
     def _size(self, name: str) -> tuple[int, int] | None:
         try:
-            with Image.open(self.store.path(name)) as image:  # the header alone is read
+            with Image.open(self.store.path(name)) as image:  # reads only the header
                 return image.size
         except (OSError, ValueError, SyntaxError, RunError):
             return None
@@ -112,7 +112,7 @@ def _embedded(data: bytes, kind: str, size: tuple[int, int]) -> dict[str, Any]:
 
 
 def image_attributes(image: Mapping[str, Any]) -> Markup:
-    """The attributes of an `img`: where it is, how large, and whether its pixels are to be seen as such."""
+    """Return the attributes of an `img`: URL, size, and a class for pixel art."""
     kind = "pixels" if image["width"] <= PIXEL_ART_SIDE else ""
     return Markup('src="{}" width="{}" height="{}" class="{}"').format(
         image["url"], image["width"], image["height"], kind
@@ -126,7 +126,7 @@ def _webp(image: Image.Image, quality: int) -> bytes:
 
 
 def state_of(step: StepRecord) -> str:
-    """The state of a step as one word, for styles and tests."""
+    """Return the state of a step as one word, for styles and tests."""
     if step.plan.prompt is None:
         return "text"
     if step.forced:
@@ -137,29 +137,29 @@ def state_of(step: StepRecord) -> str:
 
 
 def by_hand_of(step: StepRecord) -> str:
-    """What was decided by hand about a step, as text for the page; empty where nothing was."""
+    """Describe the decision by hand about a step; empty if there is none."""
     match step.by_hand:
         case "redrawn":
             return "redrawn by hand"
         case "chosen":
             return "chosen by hand"
         case "kept":
-            return "kept by hand, although an image before it changed"
+            return "kept by hand although an earlier image changed"
     return ""
 
 
 def verdict_of(attempt: AttemptRecord) -> str:
-    """The verdict of an attempt, in words for readers."""
+    """Return the verdict of an attempt in words."""
     if attempt.verdict is None:
         return "not judged"
-    return {"accepted": "accepted", "rejected": "rejected", "unreadable": "not readable"}[
+    return {"accepted": "accepted", "rejected": "rejected", "unreadable": "unreadable"}[
         attempt.verdict.outcome
     ]
 
 
 @cache
 def page_template(name: str, *, package: str = "interleave.render") -> Template:
-    """A page template of a package, with autoescaping."""
+    """Return a page template of a package, with autoescaping."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -178,9 +178,9 @@ def page_template(name: str, *, package: str = "interleave.render") -> Template:
 
 
 PIXEL_ART_SIDE = 128
-"""Images up to this wide are enlarged pixel by pixel; smoothed, they would be a blur."""
+"""Widest image that is enlarged without smoothing, which would blur it."""
 SMALL_SIDE = 400
-"""Images up to this wide are enlarged a little; larger ones stand at their real size or below."""
+"""Widest image that is enlarged a little; larger ones are shown at their size or smaller."""
 
 
 @dataclass(frozen=True)
@@ -188,15 +188,15 @@ class Layout:
     """The grid of a document."""
 
     columns: int
-    """At most so many side by side; narrow windows have fewer."""
+    """Maximum number of columns; narrow windows have fewer."""
     tile: int
-    """The largest width of an image, in CSS pixels."""
+    """Maximum width of an image, in CSS pixels."""
     ratio: str
-    """Width to height of a cell without an image: that of the images around it."""
+    """Aspect ratio of a cell without an image: that of the other images."""
 
 
 def layout_of(sizes: Sequence[tuple[int, int]], steps: int) -> Layout:
-    """The grid for so many steps with images of these sizes."""
+    """Return the grid for `steps` steps with images of these sizes."""
     if not sizes:
         return Layout(1, 720, "auto")
     columns = 1 if steps == 1 else 2 if steps in (2, 4) else 3
@@ -206,7 +206,7 @@ def layout_of(sizes: Sequence[tuple[int, int]], steps: int) -> Layout:
 
 
 def enlarged(width: int, columns: int) -> int:
-    """The width at which an image still looks sharp."""
+    """Return the largest width at which an image still looks sharp."""
     if width <= PIXEL_ART_SIDE:
         return width * max(1, 384 // width)
     if width <= SMALL_SIDE:
@@ -214,11 +214,11 @@ def enlarged(width: int, columns: int) -> int:
     return width
 
 
-_WORK = re.compile(r"(The (?:plan|verdicts|pictures)) comes? (?=from )")
+_WORK = re.compile(r"(The (?:plan|verdicts|images|pictures)) comes? (?=from )")
 
 
 def merged_notes(notes: Iterable[str]) -> str:
-    """The notes of a run's models as one paragraph; what holds for several of them is said once."""
+    """Merge the notes about a run's models into one paragraph, without repeating equal statements."""
     by_statement: dict[str, list[str]] = {}
     for note in notes:
         work = _WORK.match(note)
@@ -239,7 +239,7 @@ def _sentence(work: list[str], statement: str) -> str:
 
 
 def forced_note(forced: int) -> str:
-    """How many steps show an image that the critic did not accept."""
+    """Describe the number of shown images that the critic did not accept; empty if there are none."""
     if not forced:
         return ""
     them = "it is" if forced == 1 else "they are"

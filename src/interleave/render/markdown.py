@@ -1,4 +1,4 @@
-"""`document.md`: a run as Markdown with links to its images, to edit further."""
+"""`document.md`: a run as editable Markdown with links to its images."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def write_markdown(folder: Path, record: RunRecord) -> Path:
 
 
 def render_markdown(record: RunRecord) -> str:
-    """The Markdown of a run; images are links into its `images` folder."""
+    """Render a run as Markdown; images are links into its `images` folder."""
     blocks = [f"# {_plain(one_line(record.title, 200))}"]
     blocks += [f"> {_plain(one_line(note, 1000))}" for note in record.notes]
     if record.status != "done":
         reason = _plain(one_line(record.reason, 300))
-        blocks.append(f"> This document is not complete ({record.status}). {reason}".rstrip())
+        blocks.append(f"> This document is incomplete ({record.status}). {reason}".rstrip())
     if len(record.request) > 1:
         for part in record.request:
             blocks.append(_image(part.image, "given") if part.image else _plain(part.text or ""))
@@ -61,12 +61,12 @@ def _image(name: str, description: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text escaped so that Markdown shows it as written: paragraphs and nothing else."""
+    """Escape text so that Markdown shows it unchanged, as paragraphs."""
     return "\n".join(_plain_line(line) for line in visible(text).replace("\r\n", "\n").split("\n"))
 
 
 def _plain_line(line: str) -> str:
-    """An escaped line without leading and trailing spaces, which would be markup."""
+    """Escape a line and strip leading and trailing spaces, which would be markup."""
     escaped = _MARKUP.sub(r"\\\1", line.strip(" \t"))
     start = _LINE_MARKUP.match(escaped)
     if start is None:

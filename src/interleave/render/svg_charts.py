@@ -1,7 +1,7 @@
 """Small charts as inline SVG: no script, no library, nothing to load.
 
 Colours come from the page's style sheet, so that a chart works on dark and light backgrounds. Every mark has
-a title, which browsers show and screen readers read.
+a title for tooltips and screen readers.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ TONES = ("a", "b", "c", "d")
 
 @dataclass(frozen=True)
 class Series:
-    """One series of numbers with a name."""
+    """A named series of numbers."""
 
     name: str
     values: Sequence[float]
     low: Sequence[float] = ()
     high: Sequence[float] = ()
-    """The quartiles, drawn as a shaded band."""
+    """Quartiles, drawn as a shaded band."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Points of two shares, joined by a line in their order."""
+    """Points of two shares, joined by a line in order."""
 
     name: str
     points: Sequence[tuple[float, float]]
     low: Sequence[float] = ()
     high: Sequence[float] = ()
-    """The interval of each point upwards, drawn as a bar."""
+    """Vertical interval of each point, drawn as a bar."""
 
 
 def bars(labels: Sequence[str], series: Sequence[Series], *, across: str, title: str) -> str:
-    """Vertical bars; the series of one label are stacked."""
+    """Draw vertical bars; the series of one label are stacked."""
     totals = [sum(one.values[place] for one in series) for place in range(len(labels))]
     top = nice_top(max(totals, default=0))
     step = (WIDTH - LEFT - RIGHT) / max(len(labels), 1)
@@ -65,7 +65,7 @@ def bars(labels: Sequence[str], series: Sequence[Series], *, across: str, title:
 
 
 def lines(labels: Sequence[str], series: Sequence[Series], *, top: float, across: str, title: str) -> str:
-    """A line for each series, with a shaded band if it has quartiles."""
+    """Draw a line for each series, with a shaded band if it has quartiles."""
     step = (WIDTH - LEFT - RIGHT) / max(len(labels), 1)
     xs = [LEFT + step * (place + 0.5) for place in range(len(labels))]
     marks = []
@@ -85,9 +85,9 @@ def lines(labels: Sequence[str], series: Sequence[Series], *, top: float, across
 
 
 def ranking(values: Mapping[str, float], *, title: str, of: Mapping[str, float] | None = None) -> str:
-    """Horizontal bars in the given order; `of` draws the possible maximum behind each.
+    """Draw horizontal bars in the given order; `of` draws the possible maximum behind each.
 
-    A label shows the last part of a name such as "art / lettering", and its title the whole.
+    A label shows the last part of a name such as "art / lettering"; its title shows the whole name.
     """
     top = max([*values.values(), *(of or {}).values()], default=0) or 1
     height = ROW * len(values) + 8
@@ -113,7 +113,7 @@ def ranking(values: Mapping[str, float], *, title: str, of: Mapping[str, float] 
 
 
 def square(curves: Sequence[Curve], *, across: str, up: str, title: str, diagonal: bool = False) -> str:
-    """Curves of shares from 0 to 1 on both axes, with the diagonal where that is what is aimed at."""
+    """Draw curves of shares from 0 to 1 on both axes, optionally with the diagonal as the target."""
     left, side = LEFT + 14, SQUARE - LEFT - 14 - RIGHT
     floor = TOP + side
 
@@ -162,7 +162,7 @@ def _curve(
 
 
 def as_file(svg: str) -> str:
-    """A chart as a file of its own: with its colours, on white."""
+    """Return a chart as a standalone file, with its colours on white."""
     opened, _, rest = svg.partition(">")
     return f'{opened} xmlns="http://www.w3.org/2000/svg"><style>{_FILE_STYLE}</style>{rest}'
 
@@ -183,7 +183,7 @@ def shortened(name: str, length: int = 30) -> str:
 
 
 def nice_top(value: float) -> float:
-    """The end of an axis: the next number whose quarters are round."""
+    """Return the end of an axis: the next number whose quarters are round."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

@@ -1,8 +1,8 @@
-"""A word diff of two prompts, in time that is linear in their length.
+"""A word diff of two prompts, in time linear in their length.
 
 Myers, "An O(ND) difference algorithm and its variations" (1986): N words and D changes cost at most N·D
-comparisons. D is bounded here, so a prompt that was rewritten is shown as removed and added as a whole, which
-is also easier to read.
+comparisons. D is bounded here, so a rewritten prompt is shown as removed and added as a whole, which is also
+easier to read.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 MOST_CHANGES = 128
-"""The most words removed and added; a larger difference is shown as one change."""
+"""Maximum number of words removed and added; a larger difference is shown as one change."""
 
 _WORDS = re.compile(r"\S+\s*|\s+")
 
 Pair = tuple[int, int]
-"""The positions of a common word in the two prompts."""
+"""Positions of a common word in the two prompts."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Change:
 
 
 def prompt_changes(before: str, after: str) -> list[Change]:
-    """The changes from one prompt to the next."""
+    """Return the changes from one prompt to the next."""
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     changes: list[Change] = []
     i = j = 0
@@ -45,7 +45,7 @@ def prompt_changes(before: str, after: str) -> list[Change]:
 
 
 def _kept(old: Sequence[str], new: Sequence[str]) -> Iterator[Pair]:
-    """The common words: the common start and end, and between them what Myers finds."""
+    """Yield the common words: the common start and end, and the ones that Myers finds between them."""
     shortest = min(len(old), len(new))
     head = next((place for place in range(shortest) if old[place] != new[place]), shortest)
     tail = next(
@@ -60,7 +60,7 @@ def _kept(old: Sequence[str], new: Sequence[str]) -> Iterator[Pair]:
 
 
 def common(a: Sequence[int], b: Sequence[int], most: int = MOST_CHANGES) -> list[Pair]:
-    """The longest common subsequence, as pairs of positions; empty where more than `most` items differ."""
+    """Return the longest common subsequence as pairs of positions; empty if more than `most` items differ."""
     furthest = {1: 0}
     rounds: list[dict[int, int]] = []
     for changed in range(min(most, len(a) + len(b)) + 1):
@@ -77,7 +77,7 @@ def common(a: Sequence[int], b: Sequence[int], most: int = MOST_CHANGES) -> list
 
 
 def _came_from(furthest: dict[int, int], diagonal: int, changed: int) -> int:
-    """The neighbouring diagonal that reaches furthest: an added item from above, a removed one from below."""
+    """Return the adjacent diagonal that reaches furthest: above for an added item, below for a removal."""
     if diagonal == -changed:
         return diagonal + 1
     if diagonal == changed or furthest[diagonal - 1] >= furthest[diagonal + 1]:
@@ -86,7 +86,7 @@ def _came_from(furthest: dict[int, int], diagonal: int, changed: int) -> int:
 
 
 def _pairs(rounds: Sequence[dict[int, int]], i: int, j: int) -> list[Pair]:
-    """The common items, found by backtracking from the end."""
+    """Return the common items by backtracking from the end."""
     found: list[Pair] = []
     for changed in range(len(rounds) - 1, -1, -1):
         furthest = rounds[changed]
@@ -101,7 +101,7 @@ def _pairs(rounds: Sequence[dict[int, int]], i: int, j: int) -> list[Pair]:
 
 
 def _ranges(kept: Iterator[Pair], end: Pair) -> Iterator[tuple[int, int, int]]:
-    """Adjacent pairs as ranges: start, end, and start in the new prompt; an empty range last."""
+    """Merge adjacent pairs into ranges: start, end, and start in the new prompt; an empty range last."""
     first = last = (0, 0)
     for pair in kept:
         if pair != last:

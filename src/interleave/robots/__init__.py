@@ -1,1 +1,1 @@
-"""Robots: from a goal to shown and checked sub-tasks, and from episodes to annotated data."""
+"""Robots: plan and check sub-tasks of a goal, and annotate recorded episodes."""

@@ -1,4 +1,4 @@
-"""Annotate many episodes at once; the same call goes on where an interrupted one was."""
+"""Annotate many episodes concurrently; an interrupted annotation resumes with the same call."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from interleave import InputError, ReplyError
 from interleave.robots.annotation_file import AnnotationWriter, EpisodeAnnotation
 from interleave.robots.annotator import Annotator
 from interleave.robots.lerobot.dataset import Camera, Dataset, Episode, frame_times
-from interleave.robots.lerobot.videos import Film
+from interleave.robots.lerobot.videos import Video
 from interleave.robots.replies import SheetSegment
-from interleave.robots.video_segments import Looking, annotate_film
+from interleave.robots.video_segments import FrameSampling, annotate_video
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -23,13 +23,13 @@ LONGEST_ERROR = 500
 
 
 @dataclass(frozen=True)
-class Annotating:
-    """What is annotated, by whom and how."""
+class AnnotationJob:
+    """The dataset, the annotator and its settings."""
 
     dataset: Dataset
     camera: Camera
     annotator: Annotator
-    looking: Looking
+    sampling: FrameSampling
 
     async def episodes(
         self,
@@ -39,13 +39,13 @@ class Annotating:
         concurrency: int = DEFAULT_CONCURRENCY,
         retry_failed: bool = False,
     ) -> AsyncGenerator[EpisodeAnnotation]:
-        """Annotate the episodes that are not done, and yield each when its line is on disk.
+        """Annotate the remaining episodes, and yield each when its line is on disk.
 
-        An episode that cannot be read or divided gets a line with the reason; a backend that fails ends all.
+        An episode that cannot be read or segmented gets a line with the reason. A backend error ends the job.
         """
-        left = [each for each in chosen if _is_left(writer.done.get(each.index), retry_failed)]
+        remaining = [each for each in chosen if _remains(writer.done.get(each.index), retry_failed)]
         running: set[asyncio.Task[EpisodeAnnotation]] = set()
-        waiting = iter(left)
+        waiting = iter(remaining)
         try:
             while True:
                 while len(running) < concurrency and (episode := next(waiting, None)) is not None:
@@ -61,27 +61,27 @@ class Annotating:
                 task.cancel()
 
     async def annotated(self, episode: Episode) -> EpisodeAnnotation:
-        """The annotation of one episode, or why there is none."""
+        """Annotate one episode; a failure is an annotation with an error."""
         counted = _Counted(self.annotator)
         made = EpisodeAnnotation(
             episode=episode.index, task=episode.task, frames=episode.length, fps=self.dataset.fps
         )
         try:
             await asyncio.to_thread(frame_times, self.dataset, episode)
-            film = Film(self.dataset, episode, self.camera)
-            segments = await annotate_film(counted, film, episode.task, self.looking)
+            video = Video(self.dataset, episode, self.camera)
+            segments = await annotate_video(counted, video, episode.task, self.sampling)
         except (InputError, ReplyError) as error:
             problem = str(error)[:LONGEST_ERROR]
             return made.model_copy(update={"calls": counted.calls, "error": problem})
         return made.model_copy(update={"calls": counted.calls, "segments": tuple(segments)})
 
 
-def _is_left(there: EpisodeAnnotation | None, retry_failed: bool) -> bool:
-    return there is None or (retry_failed and there.error is not None)
+def _remains(existing: EpisodeAnnotation | None, retry_failed: bool) -> bool:
+    return existing is None or (retry_failed and existing.error is not None)
 
 
 class _Counted:
-    """An annotator whose calls are counted."""
+    """An annotator that counts its calls."""
 
     def __init__(self, annotator: Annotator) -> None:
         self.annotator = annotator

@@ -1,7 +1,7 @@
-"""The side file of annotations: one line for each episode, appended as it is done and never changed.
+"""The annotation file, `annotations.jsonl`: one line per episode, appended when it is done.
 
-`annotations.jsonl` is also what makes an interrupted annotation go on: an episode with a line is done. A line
-that a crash has cut off is dropped. `annotate.json` beside it says what the annotations were made with.
+An interrupted annotation resumes from this file: an episode with a line is done. A line that a crash has
+truncated is dropped. `annotate.json` in the same folder has the settings of the annotations.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class EpisodeAnnotation(Value):
     fps: float = Field(gt=0)
     segments: tuple[Segment, ...] = ()
     calls: int = 0
-    """Of the annotator's model or rule."""
+    """Calls of the annotator."""
     error: str | None = None
-    """Why there are no sub-tasks."""
+    """The reason if the episode has no sub-tasks."""
 
 
 class AnnotateSettings(Value):
-    """What decides how annotations come out."""
+    """The settings that determine the annotations."""
 
     camera: str
     annotator: str
@@ -47,7 +47,7 @@ class AnnotateSettings(Value):
 
 
 class AnnotationFolder:
-    """Annotations in a folder; one writer at a time."""
+    """A folder of annotations with one writer at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -55,11 +55,11 @@ class AnnotationFolder:
 
     @contextmanager
     def writing(self, settings: AnnotateSettings) -> Iterator[AnnotationWriter]:
-        """Go on where the file ends; raises `RunError` where it was made with other settings."""
+        """Append to the file; raise `RunError` if it was written with other settings."""
         try:
             make_folder(self.folder)
         except OSError as error:
-            raise RunError(f"cannot write to {self.folder} ({error.strerror}): name another --out") from None
+            raise RunError(f"cannot write {self.folder} ({error.strerror}): choose another --out") from None
         with folder_lock(self.folder, LOCK_NAME):
             self._keep_settings(settings)
             done, whole = read_lines(self.path)
@@ -75,28 +75,28 @@ class AnnotationFolder:
             try:
                 there = AnnotateSettings.model_validate_json(files.read_from(path))
             except ValidationError:
-                raise RunError(f"{path} is damaged: name another --out") from None
+                raise RunError(f"{path} is damaged: choose another --out") from None
             if there != settings:
                 theirs, ours = there.model_dump(), settings.model_dump()
                 differs = next(key for key in theirs if theirs[key] != ours[key])
                 raise RunError(
                     f"{self.folder} was annotated with {differs} = {theirs[differs]!r}, not "
-                    f"{ours[differs]!r}: name another --out"
+                    f"{ours[differs]!r}: choose another --out"
                 )
         elif self.path.exists():
-            raise RunError(f"{self.folder} has annotations of unknown origin: name another --out")
+            raise RunError(f"{self.folder} has annotations of unknown origin: choose another --out")
         else:
             write_atomic(path, f"{settings.model_dump_json(indent=2)}\n".encode())
 
 
 class AnnotationWriter:
-    """Appends lines, each on disk before the next."""
+    """A writer that syncs each line to disk before the next."""
 
     def __init__(self, path: Path, whole: int, done: dict[int, EpisodeAnnotation]) -> None:
         self.path, self.done = path, done
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-            os.ftruncate(self._file, whole)  # what a crash has cut off
+            os.ftruncate(self._file, whole)  # drop a line that a crash has truncated
             os.lseek(self._file, 0, os.SEEK_END)
         except OSError as error:
             raise StorageError.at(path, error) from error
@@ -116,7 +116,7 @@ class AnnotationWriter:
 
 
 def read_lines(path: Path) -> tuple[dict[int, EpisodeAnnotation], int]:
-    """The annotations of a side file, the last of each episode, and how many bytes of it are whole."""
+    """Return the last annotation of each episode in a file, and the length of its complete lines in bytes."""
     data = files.read_from(path) if path.exists() else b""
     whole = data.rfind(b"\n") + 1
     found: dict[int, EpisodeAnnotation] = {}
@@ -124,13 +124,13 @@ def read_lines(path: Path) -> tuple[dict[int, EpisodeAnnotation], int]:
         try:
             annotation = EpisodeAnnotation.model_validate_json(line)
         except ValidationError:
-            raise InputError(f"{path}, line {number}: not an annotation of an episode") from None
+            raise InputError(f"{path}, line {number}: not an episode annotation") from None
         found[annotation.episode] = annotation
     return found, whole
 
 
 def read_annotations(path: Path) -> dict[int, EpisodeAnnotation]:
-    """The annotations in a side file, or in the folder of one; those with an error are left out."""
+    """Return the annotations without errors in an annotation file or its folder."""
     file = path / LINES_NAME if path.is_dir() else path
     if not file.is_file():
         raise InputError(f"{path} has no annotations: name {LINES_NAME} or its folder")

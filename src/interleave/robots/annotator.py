@@ -1,4 +1,4 @@
-"""Frames of a film → the sub-tasks in them; and the exact frame with which a sub-task begins."""
+"""Find the sub-tasks in the frames of a video, and the exact first frame of a sub-task."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Slots = dict[str, str | tuple[Part, ...]]
 
 
 class Annotator(Protocol):
-    """Finds sub-tasks in frames that are shown together. Frames are numbered from 1."""
+    """A finder of sub-tasks in a window of frames. Frames are numbered from 1."""
 
     async def segments(self, task: str, frames: Sequence[Image]) -> tuple[SheetSegment, ...]:
-        """The sub-tasks in these frames, in their order; the first begins with frame 1."""
+        """Return the sub-tasks in these frames in order; the first begins with frame 1."""
         ...
 
     async def boundary(self, earlier: str, later: str, frames: Sequence[Image]) -> int:
-        """The number of the frame with which the later of two sub-tasks begins, from 2."""
+        """Return the number of the first frame of the later of two sub-tasks, from 2."""
         ...
 
 
@@ -43,7 +43,7 @@ class VlmAnnotator:
         self.vlm = vlm
         self.pack = pack
         self.columns = columns
-        """Frames in a line of a contact sheet; None: every frame is an image of its own."""
+        """Frames per row of a contact sheet; None: every frame is a separate image."""
 
     async def segments(self, task: str, frames: Sequence[Image]) -> tuple[SheetSegment, ...]:
         slots: Slots = {

@@ -1,4 +1,4 @@
-"""Load what robots need of a profile: its critic as a check of sub-tasks, its planner as an annotator."""
+"""Load the models of a profile for robots: its critic as a sub-task check, its planner as an annotator."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from interleave.robots.annotator import Annotator, VlmAnnotator
 from interleave.robots.sub_task_check import SubTaskCheck, VlmSubTaskCheck, as_check
 
 PROMPTS = ("robot_check", "robot_segments", "robot_boundary")
-"""The prompts of a pack that are for robots."""
+"""A pack's prompts for robots."""
 FRAMES_ON_SHEETS = 60
-"""Frames that a model is shown at once, on contact sheets."""
+"""Frames per call on contact sheets."""
 COLUMNS = 5
 
 
 def load_check(*, profile: str | None = None, critic: Any = None, prompts: str | None = None) -> SubTaskCheck:
-    """A check of sub-tasks by a critic: that of a profile, or the one that is named or given."""
+    """Load a sub-task check by a critic: `critic`, a spec or an object, or that of a profile."""
     config, pack, chosen = _resolved(profile, critic, prompts)
     loaded = check_from(runs.load_agent(chosen.critic, config.critic, "critic"), pack)
     return loaded.with_calls_through(lambda vlm: RetriedVlm("the critic", vlm))
@@ -27,13 +27,13 @@ def load_check(*, profile: str | None = None, critic: Any = None, prompts: str |
 
 @dataclass(frozen=True)
 class LoadedAnnotator:
-    """An annotator, with what decides how its annotations come out."""
+    """An annotator and its settings."""
 
     annotator: Annotator
     spec: str
     prompts: str
-    at_once: int
-    """The frames that it is shown at once."""
+    window: int
+    """Frames per call."""
 
 
 def load_annotator(
@@ -41,9 +41,9 @@ def load_annotator(
     profile: str | None = None,
     annotator: Any = None,
     prompts: str | None = None,
-    at_once: int | None = None,
+    window: int | None = None,
 ) -> LoadedAnnotator:
-    """An annotator: the planner of a profile, or the model that is named or given."""
+    """Load an annotator: `annotator`, a spec or an object, or the planner of a profile."""
     config, pack, chosen = _resolved(profile, annotator, prompts)
     single = pack.description.single_frames
     loaded = annotator_from(
@@ -53,29 +53,29 @@ def load_annotator(
         loaded.with_calls_through(lambda vlm: RetriedVlm("the annotator", vlm)),
         config.planner.identity,
         f"{pack.name}/{pack.digest_of(PROMPTS)}",
-        at_once or single or FRAMES_ON_SHEETS,
+        window or single or FRAMES_ON_SHEETS,
     )
 
 
 def check_from(backend: Any, pack: PromptPack) -> LoadedAgent[SubTaskCheck]:
-    """A check of sub-tasks from a model, an object that checks by itself, or any object that judges."""
+    """Return a sub-task check from a model, an object with `check`, or a critic."""
     if not agents.is_prompted(backend):
         return LoadedAgent(as_check(backend))
     return agents.agent_from(backend, lambda vlm: VlmSubTaskCheck(vlm, pack))
 
 
 def annotator_from(backend: Any, pack: PromptPack, *, columns: int | None) -> LoadedAgent[Annotator]:
-    """An annotator from a vision-language model, or from an object that finds sub-tasks by itself."""
+    """Return an annotator from a vision-language model, or from an object with `segments`."""
     if not agents.is_prompted(backend) and not iscoroutinefunction(getattr(backend, "segments", None)):
         raise ConfigurationError(
             "the annotator must be a vision-language model, or an object with 'async def segments(…)' and "
-            f"'async def boundary(…)'; this is a {type(backend).__name__}"
+            f"'async def boundary(…)', not a {type(backend).__name__}"
         )
     return agents.agent_from(backend, lambda vlm: VlmAnnotator(vlm, pack, columns=columns))
 
 
 def _resolved(profile: str | None, agent: Any, prompts: str | None) -> tuple[Any, PromptPack, Any]:
-    """The configuration with one model in both roles, so that its words suit it whichever it plays."""
+    """Resolve a configuration with one model as planner and critic, so that its prompts fit both roles."""
     given = {"profile": profile, "planner": agent, "critic": agent, "prompts": prompts}
     chosen, _ = split_choices(given)
     config, pack = resolve(chosen)

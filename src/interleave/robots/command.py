@@ -13,29 +13,27 @@ from interleave.plugin import options
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from interleave.robots.annotate_dataset import Annotating
+    from interleave.robots.annotate_dataset import AnnotationJob
     from interleave.robots.annotation_file import AnnotationWriter, EpisodeAnnotation
     from interleave.robots.lerobot.dataset import Episode
 
-app = typer.Typer(help="Sub-tasks for robots: shown, checked, found in videos.", no_args_is_help=True)
+app = typer.Typer(help="Plan, check and annotate sub-tasks for robots.", no_args_is_help=True)
 
-Goal = Annotated[str, typer.Argument(metavar="GOAL", help="What the robot is to achieve.")]
-Scene = Annotated[
-    Path | None, typer.Option("--image", metavar="PATH", help="What the camera sees before it begins.")
-]
+Goal = Annotated[str, typer.Argument(metavar="GOAL", help="The goal of the robot.")]
+Scene = Annotated[Path | None, typer.Option("--image", metavar="PATH", help="The camera image at the start.")]
 DatasetFolder = Annotated[
     Path, typer.Argument(metavar="DATASET", help="The folder of a LeRobot dataset (v3).")
 ]
 CameraName = Annotated[
     str | None,
-    typer.Option("--camera", metavar="NAME", help="The camera to look through. [default: the first]"),
+    typer.Option("--camera", metavar="NAME", help="The camera to use. [default: the first]"),
 ]
 DEFAULT_SECONDS = 0.5
 
 
 @app.callback()
 def _robot() -> None:
-    """Sub-tasks for robots: shown, checked, found in videos."""
+    """Plan, check and annotate sub-tasks for robots."""
 
 
 @app.command()
@@ -55,9 +53,9 @@ def plan(
     open_document: options.Open = False,
     json_output: options.Json = False,
 ) -> int:
-    """Plan sub-tasks to a goal and draw the state after each; prints where the subgoals are.
+    """Plan sub-tasks for a goal and draw the state after each. Prints the path of the subgoals.
 
-    It is a run like any other, in --out; subgoals.json in it has the instructions and names the images.
+    The run folder --out also has subgoals.json, with the instructions and the names of the images.
     """
     from contextlib import redirect_stdout
     from io import StringIO
@@ -85,7 +83,7 @@ def plan(
         folders.append(run.folder)
         return run
 
-    with redirect_stdout(StringIO()):  # what is printed here is the subgoals
+    with redirect_stdout(StringIO()):  # the output is the subgoals
         code = run_and_report(opened, output=Output(), open_document=open_document, fail_on_forced=False)
     if code == 0:
         path = write_subgoals(folders[0])
@@ -97,14 +95,14 @@ def plan(
 def check(
     instruction: Annotated[
         str | None,
-        typer.Argument(metavar="SUB-TASK", help="What the robot was told; or name --run and --step."),
+        typer.Argument(metavar="SUB-TASK", help="The instruction of the robot. Or use --run and --step."),
     ] = None,
     before: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="What the camera saw before the sub-task.")
+        Path | None, typer.Option(metavar="PATH", help="The camera image before the sub-task.")
     ] = None,
-    after: Annotated[Path | None, typer.Option(metavar="PATH", help="What it sees now.")] = None,
+    after: Annotated[Path | None, typer.Option(metavar="PATH", help="The camera image now.")] = None,
     run: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="The run of a plan: the sub-task is one of its steps.")
+        Path | None, typer.Option(metavar="RUN", help="The run of a plan whose step is the sub-task.")
     ] = None,
     step: Annotated[int | None, typer.Option(min=1, help="With --run: the number of the sub-task.")] = None,
     profile: options.ProfileName = None,
@@ -112,10 +110,10 @@ def check(
     prompts: options.PackName = None,
     json_output: options.Json = False,
 ) -> int:
-    """Let the critic say whether a sub-task is done, and what to correct; exit code 1 when it is not.
+    """Judge whether a sub-task is done, and what to correct. Exits with 1 if it is not done.
 
-    With --run and --step the check is also kept in the run folder, for `robot export`. There --before may be
-    left out: it is then what the camera saw after the sub-task before, or the image of the plan.
+    With --run and --step, the check is also stored in the run folder, for `robot export`, and --before
+    defaults to the image after the previous sub-task, or to the image of the plan.
     """
     import asyncio
     import time
@@ -123,17 +121,17 @@ def check(
     from interleave import ConfigurationError, read_image
     from interleave.robots import execution
     from interleave.robots.checking import load_check
-    from interleave.robots.control_loop import Tried
+    from interleave.robots.control_loop import SubTaskAttempt
     from interleave.robots.sub_task_check import SubTaskInput
 
     if after is None:
-        raise ConfigurationError("--after PATH is needed: what the camera sees now")
+        raise ConfigurationError("--after PATH is missing: the camera image now")
     if (run is None) != (step is None) or (run is None) == (instruction is None):
         raise ConfigurationError("name a SUB-TASK with --before, or --run RUN and --step N")
     if run is not None and step is not None:
         sub_task, image_before = _of_run(run, step, before)
     elif before is None:
-        raise ConfigurationError("--before PATH is needed: what the camera saw before the sub-task")
+        raise ConfigurationError("--before PATH is missing: the camera image before the sub-task")
     else:
         sub_task, image_before = instruction or "", read_image(before)
     checker = load_check(profile=profile, critic=critic, prompts=prompts)
@@ -143,7 +141,7 @@ def check(
     seconds = time.perf_counter() - began
     if run is not None and step is not None:
         attempt = len(execution.tries_of(run, step)) + 1
-        tried = Tried(step, attempt, sub_task, sub_task, seen.before, seen.after, verdict, seconds)
+        tried = SubTaskAttempt(step, attempt, sub_task, sub_task, seen.before, seen.after, verdict, seconds)
         execution.keep(run, tried)
     answer = {
         "sub_task": sub_task,
@@ -164,7 +162,7 @@ def check(
 
 
 def _of_run(run: Path, step: int, before: Path | None) -> tuple[str, Image]:
-    """A sub-task of a run, and what the camera saw before it."""
+    """Return a sub-task of a run, and what the camera saw before it."""
     from interleave import ConfigurationError, InputError, read_image
     from interleave.robots import execution
     from interleave.robots.subgoals import read_subgoals
@@ -182,7 +180,7 @@ def _of_run(run: Path, step: int, before: Path | None) -> tuple[str, Image]:
         return found.instruction, execution.image(run, earlier[-1].after)
     if step == goals.subgoals[0].number and goals.start:
         return found.instruction, read_image(run / goals.start)
-    raise ConfigurationError("--before PATH is needed: the sub-task before this one was not checked")
+    raise ConfigurationError("--before PATH is missing: the previous sub-task was not checked")
 
 
 @app.command()
@@ -190,13 +188,13 @@ def annotate(
     dataset: DatasetFolder,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where the annotations go. [default: DATASET.annotations]"),
+        typer.Option(metavar="DIR", help="The folder of the annotations. [default: DATASET.annotations]"),
     ] = None,
     columns: Annotated[
         Path | None,
         typer.Option(
             metavar="NEW-DATASET",
-            help="Also write them as LeRobot's language columns, into a new dataset that shares the videos.",
+            help="Also write them as language columns of a new LeRobot dataset that shares the videos.",
         ),
     ] = None,
     in_place: Annotated[
@@ -209,55 +207,55 @@ def annotate(
     profile: options.ProfileName = None,
     annotator: Annotated[
         str | None,
-        typer.Option(metavar="SPEC", help="The model that looks. [default: the profile's planner]"),
+        typer.Option(metavar="SPEC", help="The model that annotates. [default: the profile's planner]"),
     ] = None,
     prompts: options.PackName = None,
     every: Annotated[
-        float, typer.Option(min=0.01, help="Coarse: look at a frame every so many seconds.")
+        float, typer.Option(min=0.01, metavar="SECONDS", help="Coarse pass: one frame per interval.")
     ] = DEFAULT_SECONDS,
     frames: Annotated[
-        int | None, typer.Option(min=2, max=240, help="How many frames the model is shown at once.")
+        int | None, typer.Option(min=2, max=240, metavar="N", help="Frames per model call.")
     ] = None,
-    precision: Annotated[int, typer.Option(min=1, help="Fine: find each boundary to so many frames.")] = 1,
-    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Episodes at the same time.")] = 16,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Also try those again that failed.")
-    ] = False,
+    precision: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Fine pass: find each boundary to N frames.")
+    ] = 1,
+    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Concurrent episodes.")] = 16,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Retry episodes that failed.")] = False,
     json_output: options.Json = False,
 ) -> int:
-    """Find the sub-tasks in the episodes of a LeRobot dataset; the same command goes on where it was.
+    """Find the sub-tasks in the episodes of a LeRobot dataset. Run the command again to continue.
 
-    The videos are never touched. Exit code 1 when some episodes could not be annotated.
+    The videos are not changed. Exits with 1 if some episodes could not be annotated.
     """
     import asyncio
 
     from interleave import ConfigurationError
     from interleave.plugin import say
-    from interleave.robots.annotate_dataset import Annotating
+    from interleave.robots.annotate_dataset import AnnotationJob
     from interleave.robots.annotation_file import AnnotateSettings, AnnotationFolder, without_errors
     from interleave.robots.checking import load_annotator
     from interleave.robots.lerobot.dataset import open_dataset
     from interleave.robots.lerobot.language_columns import write_columns
-    from interleave.robots.video_segments import Looking
+    from interleave.robots.video_segments import FrameSampling
 
     if columns is not None and in_place:
-        raise ConfigurationError("--columns and --in-place exclude each other")
+        raise ConfigurationError("--columns and --in-place cannot be combined")
     opened = open_dataset(dataset)
     chosen = opened.chosen(_numbers(episodes) if episodes else None)
     seen_by = opened.camera(camera)
     say("loading models…")
-    loaded = load_annotator(profile=profile, annotator=annotator, prompts=prompts, at_once=frames)
-    looking = Looking(max(1, round(every * opened.fps)), loaded.at_once, precision)
+    loaded = load_annotator(profile=profile, annotator=annotator, prompts=prompts, window=frames)
+    sampling = FrameSampling(max(1, round(every * opened.fps)), loaded.window, precision)
     settings = AnnotateSettings(
         camera=seen_by.name,
         annotator=loaded.spec,
         prompts=loaded.prompts,
-        stride=looking.stride,
-        at_once=looking.at_once,
+        stride=sampling.stride,
+        at_once=sampling.window,
         precision=precision,
     )
     folder = AnnotationFolder(out or dataset.with_name(f"{dataset.resolve().name}.annotations"))
-    work = Annotating(opened, seen_by, loaded.annotator, looking)
+    work = AnnotationJob(opened, seen_by, loaded.annotator, sampling)
     with folder.writing(settings) as writer:
         asyncio.run(_annotated(work, chosen, writer, concurrency, retry_failed))
         done = [writer.done[each.index] for each in chosen if each.index in writer.done]
@@ -282,7 +280,7 @@ def annotate(
 
 
 async def _annotated(
-    work: Annotating,
+    work: AnnotationJob,
     chosen: list[Episode],
     writer: AnnotationWriter,
     concurrency: int,
@@ -373,14 +371,14 @@ def export(
     ],
     to: Annotated[str, typer.Option("--to", metavar="lerobot|rerun", help="Episodes, or a Rerun recording.")],
     out: Annotated[Path, typer.Option(metavar="PATH", help="The new dataset, or the .rrd file.")],
-    episode: Annotated[int, typer.Option(min=0, help="Of a dataset: the episode to record.")] = 0,
+    episode: Annotated[int, typer.Option(min=0, help="The episode of a dataset to record.")] = 0,
     annotations: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Of a dataset: its annotations. [default: its language columns]"),
+        typer.Option(metavar="PATH", help="The annotations of a dataset. [default: its language columns]"),
     ] = None,
     camera: CameraName = None,
 ) -> int:
-    """Write runs as LeRobot episodes, or a run or an episode as a Rerun recording; prints where it is."""
+    """Write runs as LeRobot episodes, or a run or episode as a Rerun recording. Prints the path."""
     from interleave import ConfigurationError
     from interleave.robots.export_runs import export_runs
     from interleave.robots.lerobot.dataset import INFO, open_dataset

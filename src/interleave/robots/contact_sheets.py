@@ -1,4 +1,4 @@
-"""Contact sheets: frames of a film on few images, each with its number in a corner.
+"""Contact sheets: many frames of a video on one image, each with its number in a corner.
 
 One image with twenty small frames costs a model far fewer tokens than twenty images.
 """
@@ -19,7 +19,7 @@ INK, PAPER = (255, 221, 0), (0, 0, 0)
 def contact_sheets(
     frames: Sequence[Image.Image], *, columns: int = COLUMNS, lines: int = LINES
 ) -> list[Image.Image]:
-    """The frames in their order, line by line, numbered from 1 through all sheets."""
+    """Return sheets with the frames in order, row by row, numbered from 1 across all sheets."""
     size = _tile_size(frames)
     on_a_sheet = columns * lines
     sheets = []

@@ -1,4 +1,4 @@
-"""The loop of a robot's controller: do a sub-task, look, let the critic check it, correct what went wrong."""
+"""The loop of a robot's controller: carry out a sub-task, check it with the critic, and correct it."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Robot(Protocol):
 
 
 @dataclass(frozen=True)
-class Tried:
-    """One try of a sub-task, and what the check says about it."""
+class SubTaskAttempt:
+    """One attempt at a sub-task, and its verdict."""
 
     number: int
-    """Of the sub-task, from 1."""
+    """Number of the sub-task, from 1."""
     attempt: int
     sub_task: str
     instruction: str
-    """What the robot was told: the sub-task, or later what it had to correct."""
+    """The robot's instruction: the sub-task, or later a correction."""
     before: Image
-    """As the camera saw it before the first try."""
+    """The camera image before the first attempt."""
     after: Image
     verdict: Verdict
     check_seconds: float
@@ -43,12 +43,11 @@ class Tried:
 
 async def carry_out(
     sub_tasks: Iterable[str], robot: Robot, check: SubTaskCheck, *, max_tries: int = MAX_TRIES
-) -> AsyncGenerator[Tried]:
-    """Carry out sub-tasks one after another, and yield every try.
+) -> AsyncGenerator[SubTaskAttempt]:
+    """Carry out sub-tasks in sequence, and yield every attempt.
 
-    A sub-task that is not done is tried again with the correction that the check names, at most so many
-    times; then the next one is begun, and whoever iterates may stop instead. A check that could not be read
-    counts as not done: the robot is told the sub-task again.
+    A sub-task that is not done is tried again with the check's correction, up to `max_tries` times; then the
+    next one begins. After an unreadable check the robot gets the same sub-task again.
     """
     before = await robot.look()
     for number, sub_task in enumerate(sub_tasks, start=1):
@@ -59,7 +58,7 @@ async def carry_out(
             began = time.perf_counter()
             verdict = await check.check(SubTaskInput(sub_task, before, after))
             seconds = time.perf_counter() - began
-            yield Tried(number, attempt, sub_task, instruction, before, after, verdict, seconds)
+            yield SubTaskAttempt(number, attempt, sub_task, instruction, before, after, verdict, seconds)
             if verdict.accepted:
                 break
             instruction = verdict.refined_prompt or sub_task

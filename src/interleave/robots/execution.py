@@ -1,4 +1,4 @@
-"""What a robot did about the sub-tasks of a run: `execution.jsonl` in its folder, and the images taken."""
+"""A robot's attempts at the sub-tasks of a run: `execution.jsonl` in its folder, and the camera images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from interleave import InputError, Verdict
 from interleave.plugin import ImageStore, Value, files, folder_lock, write_atomic
-from interleave.robots.control_loop import Tried
+from interleave.robots.control_loop import SubTaskAttempt
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -19,14 +19,14 @@ EXECUTION_NAME, LOCK_NAME = "execution.jsonl", "execution.lock"
 
 
 class Execution(Value):
-    """One try of a sub-task."""
+    """One attempt at a sub-task."""
 
     number: int
     attempt: int
     sub_task: str
     instruction: str
     before: str
-    """The camera's image before the sub-task, by its name in the run's store."""
+    """The name of the camera image before the sub-task in the run's store."""
     after: str
     verdict: Verdict
     check_seconds: float
@@ -34,8 +34,8 @@ class Execution(Value):
     """Seconds since 1970."""
 
 
-def keep(run: Path, tried: Tried) -> Execution:
-    """Append a try to what a run folder knows of its execution."""
+def keep(run: Path, tried: SubTaskAttempt) -> Execution:
+    """Append an attempt to the execution file of a run folder."""
     store = ImageStore(run)
     made = Execution(
         number=tried.number,
@@ -55,7 +55,7 @@ def keep(run: Path, tried: Tried) -> Execution:
 
 
 def executions(run: Path) -> list[Execution]:
-    """All tries in a run folder, in order."""
+    """Return all attempts in a run folder, in order."""
     path = run / EXECUTION_NAME
     if not path.is_file():
         return []
@@ -64,7 +64,7 @@ def executions(run: Path) -> list[Execution]:
         try:
             found.append(Execution.model_validate_json(line))
         except ValidationError:
-            raise InputError(f"{path}, line {number}: not a try of a sub-task") from None
+            raise InputError(f"{path}, line {number}: not an attempt at a sub-task") from None
     return found
 
 

@@ -1,7 +1,6 @@
-"""Runs → LeRobot episodes: one episode for each run, its goal images or what the camera saw, as a film.
+"""Export runs as LeRobot episodes: one episode per run, with a video of its goal or camera images.
 
-A run has no actions, so an episode has none either: its rows say which sub-task is under way and which try it
-is, and the language columns say it in words.
+Episodes have no actions. Rows have the current sub-task and attempt, language columns the instruction.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 FRAMES_PER_SECOND = 5
-HELD = 5
-"""Frames for which an image is shown."""
+FRAMES_PER_IMAGE = 5
+"""Frames that show the same image."""
 GOALS, CAMERA = "observation.images.goal", "observation.images.camera"
 STATE = ("sub_task", "attempt")
 
 
 def export_runs(runs: Sequence[Path], out: Path) -> int:
-    """Write runs as episodes of a new dataset; returns the number of frames.
+    """Write runs as episodes of a new dataset; return the number of frames.
 
-    All show their goal images, or all what the camera saw: the latter where every run was carried out.
+    All episodes show camera images if every run was carried out, else all show goal images.
     """
     carried_out = all(executions(run) for run in runs)
     camera = CAMERA if carried_out else GOALS
@@ -42,8 +41,8 @@ def export_runs(runs: Sequence[Path], out: Path) -> int:
         for run in runs:
             goals = read_subgoals(run)
             shown = _as_seen(run) if carried_out else _as_planned(run, goals)
-            frames = [image for image, *_ in shown for _ in range(HELD)]
-            states = [[number, attempt] for _, number, attempt in shown for _ in range(HELD)]
+            frames = [image for image, *_ in shown for _ in range(FRAMES_PER_IMAGE)]
+            states = [[number, attempt] for _, number, attempt in shown for _ in range(FRAMES_PER_IMAGE)]
             made.add_episode(
                 goals.goal or goals.subgoals[0].text,
                 frames,
@@ -54,7 +53,7 @@ def export_runs(runs: Sequence[Path], out: Path) -> int:
 
 
 def _as_planned(run: Path, goals: Subgoals) -> list[tuple[Image, int, int]]:
-    """The image that it began with and all goal images, each while the next sub-task is under way."""
+    """Return the start image and all goal images, each with the next sub-task as the current one."""
     store = ImageStore(run)
     names = [goals.start, *(each.image for each in goals.subgoals)]
     images = [store.get(Path(name).name) for name in names if name is not None]
@@ -66,7 +65,7 @@ def _as_planned(run: Path, goals: Subgoals) -> list[tuple[Image, int, int]]:
 
 
 def _as_seen(run: Path) -> list[tuple[Image, int, int]]:
-    """What the camera saw before the first try and after each, while the next one is under way."""
+    """Return the camera images before the first attempt and after each, with the next one as the current."""
     store, tries = ImageStore(run), executions(run)
     shown = [(store.get(tries[0].before), tries[0].number, tries[0].attempt)]
     for this, following in zip(tries, [*tries[1:], tries[-1]], strict=True):
@@ -75,7 +74,7 @@ def _as_seen(run: Path) -> list[tuple[Image, int, int]]:
 
 
 def _segments(goals: Subgoals, numbers: Sequence[int]) -> list[Segment]:
-    """The sub-task of every frame, as segments."""
+    """Return the sub-tasks of the frames as segments."""
     found: list[Segment] = []
     for place, number in enumerate(numbers):
         if place and number == numbers[place - 1]:

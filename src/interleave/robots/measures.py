@@ -1,10 +1,9 @@
-"""How well annotations fit the truth, by WGO-Bench's measures.
+"""WGO-Bench's measures of annotations against the ground truth.
 
-A found sub-task fits a true one when their times overlap by at least 0.75 (intersection over union); each
-fits at most one. *Segment F1* counts pairs; *end-to-end F1* only those whose instructions agree too; *label
-accuracy* is their share among the pairs. Counts are pooled over all episodes. Besides: how far each true
-boundary between two sub-tasks is from the nearest found one. WGO-Bench has a model say whether instructions
-agree; here they agree when their words do, unless another comparison is given.
+A found sub-task matches a true one if their times overlap by at least 0.75 (intersection over union); each
+matches at most one. *Segment F1* counts the pairs. *End-to-end F1* counts only pairs whose instructions
+agree, and *label accuracy* is their fraction of all pairs. Counts are pooled over all episodes. WGO-Bench
+compares instructions with a model; here they agree if their words do, unless `agree` is given.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _SAYS_NOTHING = {"the", "a", "an", "gripper", "robot", "it"}
 
 
 def same_words(found: str, true: str) -> bool:
-    """Whether two instructions have the same words: capitals, endings of verbs and articles do not matter."""
+    """Return whether two instructions have the same words, ignoring case, verb endings and articles."""
     return _words(found) == _words(true)
 
 
@@ -39,17 +38,17 @@ def _words(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class EpisodeCounts:
-    """What one episode contributes."""
+    """The counts of one episode."""
 
     found: int
     true: int
     fitting: int
     agreeing: int
-    """Of those that fit: with the same instruction."""
+    """Pairs whose instructions agree."""
     distances: tuple[float, ...]
-    """Of every true boundary from the nearest found one, in seconds; infinite where none was found."""
+    """Distance of every true boundary from the nearest found one, in seconds; infinite if none was found."""
     fits_loosely: int = 0
-    """Pairs with an overlap of at least a half."""
+    """Pairs with an overlap of at least 0.5."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +66,18 @@ class AnnotationScores:
 
     episodes: int
     missing: int
-    """True episodes that have no annotation: all their sub-tasks count as not found."""
+    """True episodes without an annotation; all their sub-tasks count as not found."""
     found: int
     true: int
     segment_f1: Estimate
     segment_f1_half: Estimate
-    """With an overlap of at least a half instead."""
+    """With a minimum overlap of 0.5."""
     end_to_end_f1: Estimate
     label_accuracy: Estimate
     boundary_error: float
-    """The median, in seconds."""
+    """Median in seconds."""
     boundaries_within: Mapping[float, float]
-    """The share of true boundaries found within so many seconds."""
+    """Fraction of true boundaries found, by tolerance in seconds."""
 
 
 def score_annotations(
@@ -126,7 +125,7 @@ def score_annotations(
 def count_episode(
     found: Sequence[Segment], truth: EpisodeAnnotation, agree: Agree = same_words
 ) -> EpisodeCounts:
-    """Pair the sub-tasks of an episode, those that overlap most first."""
+    """Pair the found and true sub-tasks of an episode, by decreasing overlap."""
     pairs = _pairs(found, truth.segments, LEAST_OVERLAP)
     starts = [each.start for each in found[1:]]
     return EpisodeCounts(
@@ -157,11 +156,11 @@ def _pairs(found: Sequence[Segment], true: Sequence[Segment], least: float) -> l
 
 
 def overlap(one: Segment, other: Segment) -> float:
-    """The share of the time of both together in which both are going on."""
+    """Return the intersection over union of two segments."""
     shared = min(one.end, other.end) - max(one.start, other.start)
     return max(0, shared) / (max(one.end, other.end) - min(one.start, other.start))
 
 
 def _f1(counts: Sequence[EpisodeCounts], right: Sequence[int]) -> float:
-    all_of_them = sum(each.found + each.true for each in counts)
-    return 2 * sum(right) / all_of_them if all_of_them else 0.0
+    total = sum(each.found + each.true for each in counts)
+    return 2 * sum(right) / total if total else 0.0

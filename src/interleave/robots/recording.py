@@ -1,4 +1,4 @@
-"""Rerun recordings (`.rrd`): frames, sub-tasks and verdicts on a time line, and a layout for the viewer."""
+"""Rerun recordings (`.rrd`): frames, sub-tasks and verdicts on a timeline, and a layout for the viewer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from interleave.plugin import ImageStore
 from interleave.robots.annotation_file import EpisodeAnnotation
 from interleave.robots.execution import executions
 from interleave.robots.lerobot.dataset import Camera, Dataset
-from interleave.robots.lerobot.videos import Film
+from interleave.robots.lerobot.videos import Video
 from interleave.robots.subgoals import read_subgoals
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 APPLICATION = "interleave"
-FRAMES_AT_ONCE = 64
+FRAMES_PER_BATCH = 64
 JPEG_QUALITY = 90
 CAMERA, GOAL, SUB_TASK, VERDICTS, PLAN = "camera", "goal", "sub_task", "verdicts", "plan"
 
@@ -35,7 +35,7 @@ def _rerun() -> Any:
 
 
 class _Recording:
-    """A recording in the making; `step` counts frames or tries."""
+    """A recording that is being written; `step` counts frames or attempts."""
 
     def __init__(self, path: Path, title: str, *, with_goals: bool) -> None:
         self.rerun = _rerun()
@@ -49,7 +49,7 @@ class _Recording:
         self.stream.log("title", self.rerun.TextDocument(title), static=True)
 
     def _blueprint(self, with_goals: bool) -> Any:
-        """The camera, beside it the goal where there is one; below, what is under way and the verdicts."""
+        """Return the layout: camera and goal on top; sub-task, plan and verdicts below."""
         layout = importlib.import_module("rerun.blueprint")
         images = [layout.Spatial2DView(origin=CAMERA, name="Camera")]
         if with_goals:
@@ -101,19 +101,19 @@ def record_episode(
     path: Path,
     annotations: Mapping[int, EpisodeAnnotation],
 ) -> None:
-    """An episode of a dataset: its film, and the sub-task that is under way."""
+    """Record an episode of a dataset: its video, and the current sub-task."""
     [episode] = dataset.chosen([number])
-    film, segments = (
-        Film(dataset, episode, camera),
+    video, segments = (
+        Video(dataset, episode, camera),
         annotations[number].segments if number in annotations else (),
     )
     made = _Recording(path, episode.task or f"Episode {number}", with_goals=False)
     try:
         made.plan([each.instruction for each in segments])
         begins = {each.start: each.instruction for each in segments}
-        for start in range(0, film.length, FRAMES_AT_ONCE):
-            places = range(start, min(start + FRAMES_AT_ONCE, film.length))
-            for place, frame in zip(places, film.frames(list(places)), strict=True):
+        for start in range(0, video.length, FRAMES_PER_BATCH):
+            places = range(start, min(start + FRAMES_PER_BATCH, video.length))
+            for place, frame in zip(places, video.frames(list(places)), strict=True):
                 made.at(place, place / dataset.fps)
                 made.image(CAMERA, frame)
                 if place in begins:
@@ -123,7 +123,7 @@ def record_episode(
 
 
 def record_run(run: Path, path: Path) -> None:
-    """A run: every attempt at its goal images and its verdict; then, where it was, what the robot did."""
+    """Record a run: the attempts at its goal images with verdicts, then the robot's attempts, if any."""
     record, goals, store = read_record(run), read_subgoals(run), ImageStore(run)
     made = _Recording(path, goals.goal, with_goals=True)
     begun, step = 0.0, 0

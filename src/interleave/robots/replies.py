@@ -1,4 +1,4 @@
-"""What annotators answer: the sub-tasks in the frames of a video, and the frame with which one begins."""
+"""Parse annotators' replies: the sub-tasks in the frames of a video, and the first frame of one."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ BOUNDARY_SCHEMA = agents.object_schema(boundary_frame={"type": "integer"})
 
 
 class SheetSegment(Value):
-    """A sub-task among frames that were shown together, by the number of its first frame, from 1."""
+    """A sub-task in a window of frames, with the number of its first frame, from 1."""
 
     first: int = Field(ge=1)
     instruction: Prose | None
-    """None: it goes on after the last of these frames, and what it is cannot be told from them."""
+    """None if the sub-task continues after the last frame and cannot be named yet."""
 
 
 def parse_segments(reply: Reply | str, frames: int) -> tuple[SheetSegment, ...]:
-    """The sub-tasks in so many frames, in their order; the first one begins with frame 1.
+    """Return the sub-tasks in `frames` frames in order; the first begins with frame 1.
 
-    A model that describes each frame by what has changed since the one before (an answer with a text for
-    each) is read too: a change ends a sub-task, and what comes after the last change has no name yet.
+    A reply with one text per frame, which describes the change since the previous frame, is accepted too. A
+    change ends a sub-task, and the sub-task after the last change has no name yet.
     """
     return agents.parse_reply(
         reply,
@@ -53,7 +53,7 @@ def parse_segments(reply: Reply | str, frames: int) -> tuple[SheetSegment, ...]:
 
 
 def parse_boundary(reply: Reply | str, frames: int, earlier: str) -> int:
-    """The number of the frame with which the sub-task after `earlier` begins: 2 up to `frames`."""
+    """Return the number of the first frame, from 2 to `frames`, of the sub-task after `earlier`."""
     return agents.parse_reply(
         reply,
         (*BOUNDARY_KEYS, *agents.PLAN_KEYS),
@@ -116,7 +116,7 @@ def _changes(plan: Plan, frames: int) -> tuple[SheetSegment, ...]:
 
 
 def _end_of(earlier: str, segments: Sequence[SheetSegment]) -> int:
-    """Where the sub-task of this name has ended; the first one that has, where none is called so."""
+    """Return the frame after the sub-task of this name, or after the first one if none has this name."""
     ends = {each.instruction: later.first for each, later in reversed([*pairwise(segments)])}
     if not ends:
         raise errors.UnreadableLiteral(

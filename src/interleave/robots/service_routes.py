@@ -1,6 +1,6 @@
-"""The route for a robot's controller: what the camera saw before and after a sub-task → is it done?
+"""The route for a robot's controller: check a sub-task by camera images before and after it.
 
-Nothing of it is kept; the models are those that documents are made with.
+Nothing is stored. The models are those of the document service.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.routes import Route, RouteSet, caller_of, value_json
 from interleave.service.documents.service import RECEIVE_SECONDS, Documents, image_of
 from interleave.service.documents.submissions import encoded_image
-from interleave.service.generator.messages import ServiceFacts
+from interleave.service.generator.messages import GeneratorInfo
 from interleave.service.generator.parameters import Parameters
 from interleave.service.http.middleware import LEASE
 from interleave.service.http.request_bodies import read_json
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 CHECK = "/v1/robot/check"
-MOST_AT_ONCE = 64
+MAX_CONCURRENT_CHECKS = 64
 RETRY_SECONDS = 1.0
 PARAMETERS = ("instruction", "before", "after", "model")
 
@@ -62,22 +62,21 @@ class RobotRoutes:
         self.in_flight = 0
 
     async def check(self, request: Request) -> Response:
-        """`{"instruction", "before", "after"}`, images as `data:image/…;base64,…`; `model` is optional."""
-
+        """Check `{"instruction", "before", "after"}` with images as data URLs; `model` is optional."""
         caller_of(request, "submit")
         body: dict[str, Any] = (await read_json(request)).parse()[0]
-        given = Parameters(body, ServiceFacts(GeneratorCapabilities()), known=PARAMETERS)
+        given = Parameters(body, GeneratorInfo(GeneratorCapabilities()), known=PARAMETERS)
         instruction = given.text("instruction", most=text.MAX_FIELD_CHARACTERS)
         images = [_needed(given.take(name), name) for name in ("before", "after")]
         model = given.text("model")
         given.refuse_unknown()
         if not instruction or not instruction.strip():
-            raise ApiRefusal("instruction: say what the robot was told", parameter="instruction")
+            raise ApiRefusal("instruction: the robot's instruction is empty", parameter="instruction")
         if model is not None and model not in self.documents.settings.models:
             raise ApiRefusal("there is no such model here", status=404, code="model_not_found")
-        if self.in_flight >= MOST_AT_ONCE:
+        if self.in_flight >= MAX_CONCURRENT_CHECKS:
             raise ApiRefusal(
-                f"{MOST_AT_ONCE} checks are under way already",
+                f"{MAX_CONCURRENT_CHECKS} checks are already running",
                 status=503,
                 code="busy",
                 retry_after=RETRY_SECONDS,
@@ -94,12 +93,12 @@ class RobotRoutes:
             self.in_flight -= 1
 
     async def _checked(self, seen: SubTaskInput, model: str | None) -> SubTaskVerdict:
-        shelf = self.documents.shelf
-        config = shelf.config_for(model) if model else shelf.config
-        offer = shelf.offer_of(config)
+        model_cache = self.documents.model_cache
+        config = model_cache.config_for(model) if model else model_cache.config
+        offer = model_cache.offer_of(config)
         if offer is None:
             raise ApiRefusal("there is no such model here", status=404, code="model_not_found")
-        check = _check_of(await shelf.models_for(config), offer.pack)
+        check = _check_of(await model_cache.models_for(config), offer.pack)
         began = time.monotonic()
         try:
             verdict = await check.check(seen)
@@ -117,7 +116,7 @@ class RobotRoutes:
 
 def _needed(value: Any, name: str) -> tuple[Any, str]:
     if value is None:
-        raise ApiRefusal(f"{name}: send what the camera saw {name} the sub-task", parameter=name)
+        raise ApiRefusal(f"{name}: send the camera image {name} the sub-task", parameter=name)
     return value, name
 
 

@@ -1,4 +1,4 @@
-"""The camera's images before and after a sub-task → done or not, and what the robot has to do now."""
+"""Check a sub-task by camera images before and after it; a failed check has the next instruction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SubTaskInput:
-    """Everything that is known of a sub-task which a robot has tried."""
+    """A sub-task that a robot has tried, and the camera images before and after it."""
 
     instruction: str
     before: Image
@@ -22,7 +22,7 @@ class SubTaskInput:
 
 
 class SubTaskCheck(Protocol):
-    """Says whether a sub-task is done. The refined prompt of a rejection is what the robot has to do now."""
+    """A check whether a sub-task is done. A rejection's refined prompt is the robot's next instruction."""
 
     async def check(self, seen: SubTaskInput) -> Verdict: ...
 
@@ -35,7 +35,7 @@ class VlmSubTaskCheck:
         self.pack = pack
 
     async def check(self, seen: SubTaskInput) -> Verdict:
-        """The verdict; a reply that stays unreadable is an outcome of its own, never "not done"."""
+        """Return the verdict; an unreadable reply is a separate outcome, never "not done"."""
         messages = self.pack.messages(
             "robot_check",
             {
@@ -52,13 +52,13 @@ class VlmSubTaskCheck:
 
 
 def as_check(agent: Any) -> SubTaskCheck:
-    """An object that checks by itself, or any critic."""
+    """Return `agent` if it has a `check` method, else wrap it as a critic."""
     check: SubTaskCheck = agent if hasattr(agent, "check") else CriticAsCheck(agent)
     return check
 
 
 class CriticAsCheck:
-    """Any critic as a check: the image after is judged as if it had been drawn from the one before."""
+    """A critic as a check: it judges the image after as if it were generated from the image before."""
 
     def __init__(self, critic: Critic) -> None:
         self.critic = critic

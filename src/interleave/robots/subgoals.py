@@ -1,6 +1,6 @@
-"""A run as subgoals for a policy: what to do next, and an image of how it looks when it is done.
+"""A run as subgoals for a policy: instructions, each with a goal image.
 
-`subgoals.json` lies in the run folder and names images in it; a controller needs nothing else.
+`subgoals.json` in the run folder names images in it; a controller needs nothing else.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ IMAGES = "images"
 
 
 class Subgoal(Value):
-    """One sub-task, and the state that it leads to."""
+    """One sub-task and its goal state."""
 
     number: int
     instruction: str
-    """What the robot is told."""
+    """The robot's instruction."""
     text: str
-    """The same for a person."""
+    """The instruction for a person."""
     image: str | None
     """The goal image, relative to the run folder."""
     accepted: bool
@@ -37,14 +37,14 @@ class Subgoals(Value):
 
     goal: str
     start: str | None = None
-    """The image that the plan began with, relative to the run folder."""
+    """The start image of the plan, relative to the run folder."""
     subgoals: tuple[Subgoal, ...] = Field(min_length=1)
 
 
 def subgoals_of(record: RunRecord) -> Subgoals:
-    """The subgoals of a run; raises `InputError` where it has no plan."""
+    """Return the subgoals of a run; raise `InputError` if it has no plan."""
     if record.plan is None:
-        raise InputError("the run has no plan, and so no sub-tasks")
+        raise InputError("the run has no plan, so it has no sub-tasks")
     images = [part.image for part in record.request if part.image is not None]
     return Subgoals(
         goal="\n".join(part.text for part in record.request if part.text is not None),
@@ -63,7 +63,7 @@ def subgoals_of(record: RunRecord) -> Subgoals:
 
 
 def write_subgoals(run: Path) -> Path:
-    """Write the subgoals of a run into its folder; returns their path."""
+    """Write the subgoals of a run into its folder; return their path."""
     path = run / SUBGOALS_NAME
     made = subgoals_of(read_record(run))
     write_atomic(path, f"{made.model_dump_json(indent=2)}\n".encode())
@@ -71,7 +71,7 @@ def write_subgoals(run: Path) -> Path:
 
 
 def read_subgoals(run: Path) -> Subgoals:
-    """The subgoals of a run folder: those that were written, else those of its record."""
+    """Return the subgoals of a run folder, from `subgoals.json` or else from its record."""
     path = run / SUBGOALS_NAME
     if not path.is_file():
         return subgoals_of(read_record(run))

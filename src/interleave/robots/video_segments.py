@@ -1,8 +1,8 @@
-"""A film → its sub-tasks, coarse to fine.
+"""Find the sub-tasks of a video, coarse to fine.
 
-Coarse: frames at equal distances, shown together, are divided into sub-tasks; between two frames that belong
-to different ones lies a boundary. Fine: the frames between those two are shown, and so on, until the boundary
-is known to the frame. A film that is too long to be shown at once is seen in windows that share a frame.
+Coarse: the annotator divides a window of equally spaced frames into sub-tasks. Between two frames of
+different sub-tasks lies a boundary. Fine: the annotator gets the frames between those two, and so on, until
+the boundary is exact. A video that is too long for one window is split into windows that share a frame.
 """
 
 from __future__ import annotations
@@ -23,12 +23,9 @@ from interleave.robots.replies import SheetSegment
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-NEAREST, FARTHEST = 2, 64
-"""How few and how many frames can be shown at once."""
-
 
 class Segment(Value):
-    """A sub-task: from its first frame up to, and without, the first frame of the next."""
+    """A sub-task: from its first frame to the first frame of the next, exclusive."""
 
     start: int = Field(ge=0)
     end: int = Field(ge=1)
@@ -36,7 +33,7 @@ class Segment(Value):
 
 
 class Frames(Protocol):
-    """A film."""
+    """A video."""
 
     @property
     def length(self) -> int: ...
@@ -45,20 +42,20 @@ class Frames(Protocol):
 
 
 @dataclass(frozen=True)
-class Looking:
-    """How a film is looked at."""
+class FrameSampling:
+    """The frames of a video that the annotator gets."""
 
     stride: int
-    """Coarse: every so many frames."""
-    at_once: int
-    """Frames that are shown at once."""
+    """Coarse: distance between two frames."""
+    window: int
+    """Frames per call."""
     precision: int = 1
-    """Fine: a boundary is known to so many frames."""
+    """Fine: maximum error of a boundary in frames."""
 
 
 @dataclass(frozen=True)
 class _Boundary:
-    """Somewhere after frame `low` and not after frame `high` a sub-task ends."""
+    """The end of a sub-task, after frame `low` and not after frame `high`."""
 
     low: int
     high: int
@@ -66,41 +63,43 @@ class _Boundary:
 
 @dataclass(frozen=True)
 class _Sketch:
-    """Sub-tasks, and the boundaries between them: one fewer. The last may have no name yet."""
+    """Sub-tasks and the boundaries between them. The last sub-task may have no name yet."""
 
     instructions: tuple[str | None, ...]
     boundaries: tuple[_Boundary, ...]
 
 
-async def annotate_film(annotator: Annotator, film: Frames, task: str, looking: Looking) -> list[Segment]:
-    """The sub-tasks of a film, from its first frame to its last; raises `ReplyError`."""
+async def annotate_video(
+    annotator: Annotator, video: Frames, task: str, sampling: FrameSampling
+) -> list[Segment]:
+    """Return the sub-tasks of a video, from its first frame to its last; raise `ReplyError` if unreadable."""
     sketch: _Sketch | None = None
-    for window in windows(film.length, looking):
-        shown = await asyncio.to_thread(film.frames, window)
+    for window in windows(video.length, sampling):
+        shown = await asyncio.to_thread(video.frames, window)
         seen = _seen_in(window, await annotator.segments(task, shown))
         sketch = seen if sketch is None else _joined(sketch, seen, window[0])
     if sketch is None:
-        raise ValueError("a film has at least one frame")
+        raise ValueError("a video has at least one frame")
     instructions = [each or "" for each in sketch.instructions]
-    if not instructions[-1] and len(instructions) > 1:  # after the last change the robot only goes to rest
+    if not instructions[-1] and len(instructions) > 1:  # after the last change the robot only returns to rest
         instructions.pop()
     found = sketch.boundaries[: len(instructions) - 1]
     exact = [
-        await _narrowed(annotator, film, boundary, earlier, later, looking)
+        await _narrowed(annotator, video, boundary, earlier, later, sampling)
         for boundary, (earlier, later) in zip(found, pairwise(instructions), strict=True)
     ]
-    return _segments([each or task or "?" for each in instructions], exact, film.length)
+    return _segments([each or task or "?" for each in instructions], exact, video.length)
 
 
-def windows(length: int, looking: Looking) -> list[list[int]]:
-    """The frames that are shown together; each window begins with the last frame of the one before."""
-    places = [*range(0, length - 1, looking.stride), length - 1] if length > 1 else [0]
-    step = looking.at_once - 1
-    return [places[start : start + looking.at_once] for start in range(0, max(1, len(places) - 1), step)]
+def windows(length: int, sampling: FrameSampling) -> list[list[int]]:
+    """Return windows of frame numbers; each begins with the last frame of the one before."""
+    places = [*range(0, length - 1, sampling.stride), length - 1] if length > 1 else [0]
+    step = sampling.window - 1
+    return [places[start : start + sampling.window] for start in range(0, max(1, len(places) - 1), step)]
 
 
 def spread(low: int, high: int, count: int) -> list[int]:
-    """At most so many places from one to the other, both included, at equal distances."""
+    """Return up to `count` equally spaced numbers from `low` to `high`, inclusive."""
     count = min(count, high - low + 1)
     return [low + round(place * (high - low) / (count - 1)) for place in range(count)]
 
@@ -111,7 +110,7 @@ def _seen_in(places: Sequence[int], segments: Sequence[SheetSegment]) -> _Sketch
 
 
 def _joined(before: _Sketch, after: _Sketch, shared: int) -> _Sketch:
-    """Two windows as one: the sub-task of the frame that they share is one, unless both name it otherwise."""
+    """Join two windows; the sub-tasks of the shared frame merge unless both have different names."""
     last, first = before.instructions[-1], after.instructions[0]
     if last is None or first is None or last.casefold() == first.casefold():
         instructions = (*before.instructions[:-1], last or first, *after.instructions[1:])
@@ -123,12 +122,17 @@ def _joined(before: _Sketch, after: _Sketch, shared: int) -> _Sketch:
 
 
 async def _narrowed(
-    annotator: Annotator, film: Frames, boundary: _Boundary, earlier: str, later: str, looking: Looking
+    annotator: Annotator,
+    video: Frames,
+    boundary: _Boundary,
+    earlier: str,
+    later: str,
+    sampling: FrameSampling,
 ) -> int:
-    """The first frame of the later sub-task; where the annotator cannot tell, as well as it is known."""
-    while boundary.high - boundary.low > looking.precision:
-        places = spread(boundary.low, boundary.high, looking.at_once)
-        shown = await asyncio.to_thread(film.frames, places)
+    """Return the first frame of the later sub-task, or the best estimate if a reply is unreadable."""
+    while boundary.high - boundary.low > sampling.precision:
+        places = spread(boundary.low, boundary.high, sampling.window)
+        shown = await asyncio.to_thread(video.frames, places)
         try:
             number = await annotator.boundary(earlier, later, shown)
         except ReplyError:
@@ -138,7 +142,7 @@ async def _narrowed(
 
 
 def _segments(instructions: Sequence[str], starts: Sequence[int], length: int) -> list[Segment]:
-    """Sub-tasks that cover the film without gaps; one that has no frame of its own is left out."""
+    """Return sub-tasks that cover the video without gaps, without empty ones."""
     found: list[Segment] = []
     edges = [0, *(min(start, length) for start in starts), length]
     for instruction, start, end in zip(instructions, edges, edges[1:], strict=False):

@@ -1,4 +1,4 @@
-"""A run on disk: its journal, images and record; how it is started, continued and limited."""
+"""Runs on disk: their journal, images and record; starting, continuing and limiting them."""
 
 from interleave.lazy_names import lazy_names
 

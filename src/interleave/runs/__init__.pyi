@@ -1,4 +1,4 @@
-"""What rooms may use of `interleave.runs`, as `runs` of `interleave.plugin`."""
+"""Public names of `interleave.runs`, available as `interleave.plugin.runs`."""
 
 from interleave.scheduler import parents_of as parents_of
 from interleave.runs.record import DecisionRecord as DecisionRecord

@@ -1,8 +1,8 @@
-"""A branch: a run folder that begins as a copy of another run and goes its own way from a step on.
+"""A branch: a run folder that begins as a copy of another run and differs from a given step.
 
-The other run is not changed. Its images are linked where the file system can, else copied; its journal is
-copied line by line, followed by a line that says where it came from. What the other run has paid for is
-counted there.
+The parent run is not changed. Its images are hard-linked if the file system allows it, else copied. Its
+journal is copied line by line, followed by a line that names the parent. Calls of the parent are counted in
+the parent only.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def branch_run(
     generator: str | None = None,
     by: str = "",
 ) -> RunRecord:
-    """Begin a new run as a copy of this one, with this step and those that follow from it drawn again.
+    """Copy a run into a new folder in which `step`, and the steps that follow from it, are to be redrawn.
 
-    Nothing is drawn yet: continue the new run. Returns its record.
+    Nothing is drawn until the new run is continued. Returns its record.
     """
     branch = check_branch(folder, out, step, prompt=prompt, seed=seed, generator=generator, by=by)
     branch.write()
@@ -47,14 +47,14 @@ def branch_run(
 
 @dataclass(frozen=True)
 class CheckedBranch:
-    """A branch that can be made, before anything of it is on disk."""
+    """A branch that passed its checks and is not on disk yet."""
 
     parent: Path
     run: DecidedRun
     """The new run, in its own folder."""
 
     def write(self) -> None:
-        """Make the folder of the new run."""
+        """Write the folder of the new run."""
         out = self.run.folder
         try:
             make_folder(out)
@@ -75,7 +75,7 @@ def check_branch(
     generator: str | None = None,
     by: str = "",
 ) -> CheckedBranch:
-    """Check a branch as `branch_run` does; nothing is written."""
+    """Check a branch as `branch_run` does, without writing anything."""
     folder, out = Path(folder), Path(out)
     if is_being_written(folder):
         raise still_written(folder)
@@ -90,9 +90,9 @@ def check_branch(
 
 
 def _refuse_target(out: Path) -> None:
-    """Refuse a folder that holds anything but images of a branch that was never finished."""
+    """Refuse a folder that holds anything but images of an unfinished branch."""
     if has_journal(out):
-        raise RunError(f"{out} holds a run already: choose another folder with --out")
+        raise RunError(f"{out} already holds a run: choose another folder with out=")
     if out.is_dir() and all(name == IMAGES or _is_temporary(name) for name in os.listdir(out)):
         return
     refuse_foreign_folder(out)
@@ -103,7 +103,7 @@ def _is_temporary(name: str) -> bool:
 
 
 def _copy_images(folder: Path, out: Path, names: Sequence[str]) -> None:
-    """Link or copy the images; stored images are replaced and never changed, so a link is as good."""
+    """Link or copy the images; stored images are never changed in place, so links are safe."""
     source, target = ImageStore(folder), ImageStore(out)
     make_folder(target.folder)
     for name in names:
@@ -128,7 +128,7 @@ def _sync_file(path: Path) -> None:
 
 
 def _write_journal(out: Path, lines: Sequence[Line]) -> None:
-    """Write the whole journal under its name at once; refuses where another process has just done so."""
+    """Write the whole journal atomically; raise if another process has written one meanwhile."""
     chain = DigestChain()
     data = b"".join(chain.seal(redacted_model(line).model_dump_json().encode()) + b"\n" for line in lines)
     temporary = out / f".{JOURNAL_NAME}.{secrets.token_hex(6)}.tmp"
@@ -137,7 +137,7 @@ def _write_journal(out: Path, lines: Sequence[Line]) -> None:
         try:
             os.link(temporary, out / JOURNAL_NAME)
         except FileExistsError:
-            raise RunError(f"{out} holds a run already: choose another folder with --out") from None
+            raise RunError(f"{out} already holds a run: choose another folder with out=") from None
         except OSError:  # no links on this file system
             os.replace(temporary, out / JOURNAL_NAME)
     finally:

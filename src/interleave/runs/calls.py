@@ -1,8 +1,8 @@
 """Model calls of a run: each result is journalled, and a call whose result is journalled is not repeated.
 
-These wrappers stand between the pipeline and its backends. From the outside in, a call is answered from the
-journal if possible; else retried under the one policy; else counted against the limits and announced; then
-made, and its result synced to disk before the pipeline goes on.
+These wrappers sit between the pipeline and its backends. A call is answered from the journal if possible.
+Otherwise it is counted against the limits, announced in the journal and made, with retries. Its result is
+synced to disk before the pipeline continues.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from interleave.backends.retries import (
     clean_errors,
     is_price,
 )
-from interleave.config.run_config import NO_REMEDIES, Remedies, RunConfig
-from interleave.drift.control import with_remedies
+from interleave.config.run_config import NO_DRIFT_CONTROL, DriftControl, RunConfig
+from interleave.drift.control import with_drift_control
 from interleave.errors import BackendError, ConfigurationError, MissingImage
 from interleave.images import as_rgb, remember_digest, too_large, white_canvas
 from interleave.runs.folder import ImageStore
@@ -52,7 +52,7 @@ from interleave.runs.journal import (
     Role,
 )
 from interleave.runs.models import Meter, Models
-from interleave.runs.replay import Replay, fingerprint_of_drawing, fingerprint_of_messages
+from interleave.runs.replay import Replay, fingerprint_of_messages, fingerprint_of_request
 from interleave.runs.steering import Steering
 from interleave.sources import images_of
 from interleave.text import count
@@ -71,11 +71,11 @@ class CallRunner:
     models: Models
     replay: Replay
 
-    def planner(self, *, sheets: bool = False) -> Planner:
-        """The planner of the run, journalled; a given plan is journalled as an event and is not a call."""
+    def planner(self, *, reference_sheets: bool = False) -> Planner:
+        """Return the journalled planner; a given plan is journalled as an event and is not a call."""
         if self.replay.released is not None:
             return GivenPlan(self.replay.released)
-        return asset_planner(self._planner(), sheets=sheets)
+        return asset_planner(self._planner(), reference_sheets=reference_sheets)
 
     def _planner(self) -> Planner:
         planner = self.models.planner
@@ -86,19 +86,21 @@ class CallRunner:
         asked = planner.with_calls_through(lambda vlm: JournalledVlm("planner", vlm, self))
         return ReplayedChapters(asked, self.replay) if isinstance(asked, ChapterPlanner) else asked
 
-    def generator(self, name: str, steering: Steering, remedies: Remedies = NO_REMEDIES) -> ImageGenerator:
-        """The generator of the run, journalled; its name goes into the metadata of images."""
-        return JournalledGenerator(self.models, self, name, steering, remedies)
+    def generator(
+        self, name: str, steering: Steering, drift_control: DriftControl = NO_DRIFT_CONTROL
+    ) -> ImageGenerator:
+        """Return the journalled generator; `name` goes into the metadata of images."""
+        return JournalledGenerator(self.models, self, name, steering, drift_control)
 
     def critic(self) -> Critic:
-        """The critic of the run, journalled."""
+        """Return the journalled critic."""
         critic = self.models.critic
         if critic.vlm is None:
             return JournalledCritic(critic.agent, self)
         return critic.with_calls_through(lambda vlm: JournalledVlm("critic", vlm, self))
 
     def auditor(self) -> Auditor:
-        """The critic of the run as an auditor of the whole document, its calls journalled."""
+        """Return the critic as a journalled auditor of the whole document."""
         agent = self.models.critic.agent
         if self.models.critic.vlm is None and isinstance(agent, Auditor):
             return JournalledAuditor(agent, self)
@@ -115,7 +117,7 @@ class CallRunner:
         deadline: float = VLM_DEADLINE_SECONDS,
         limit: CallLimit | None = None,
     ) -> tuple[T, float]:
-        """Make a call that the journal cannot answer; returns its result and how long it was worked on."""
+        """Make a call that the journal cannot answer; return its result and its duration in seconds."""
 
         place = {"role": role, "call": slot.call, "step": slot.step, "attempt": slot.attempt}
 
@@ -137,14 +139,14 @@ class CallRunner:
         return result, round(within.elapsed, 3)
 
     async def store_reply(self, reply: Replied) -> None:
-        """Journal a model's reply; it is on disk when this returns."""
+        """Journal a model's reply and sync it to disk."""
         self.journal.append(reply)
         await self.models.disk.sync(self.journal)
 
     async def store_image(
         self, drawn: Image, metadata: dict[str, str], line: Callable[[str], Drawn]
     ) -> Image:
-        """Store an image, then journal it; returns the image as stored when both are on disk."""
+        """Store an image, then journal it; return the image as stored once both are on disk."""
 
         def work() -> tuple[Image, str]:
             image = remember_digest(as_rgb(drawn))
@@ -157,7 +159,7 @@ class CallRunner:
 
 
 def _of_kind(result: object, kind: type[T], role: str) -> T:
-    """The result of a call, checked to be what was asked for: a user's own model may return anything."""
+    """Check the type of a call's result: a custom model may return anything."""
     if isinstance(result, kind):
         return checked(result, f"the {role}")
     raise BackendError(f"the {role} returned a {type(result).__name__}, not a {kind.__name__}")
@@ -171,7 +173,7 @@ class JournalledVlm:
         self.vlm = vlm
         self.runner = runner
         self.turns: Counter[tuple[int, int]] = Counter()
-        """How often it was asked about each attempt; a planner is asked about none."""
+        """Number of calls about each attempt, by step and attempt; (0, 0) for the plan."""
         if role == "planner":
             self.turns[0, 0] = runner.replay.unreadable_plans
 
@@ -183,7 +185,7 @@ class JournalledVlm:
         replay, place = self.runner.replay, (sampling.slot.step, sampling.slot.attempt)
         self.turns[place] += 1
         fingerprint = fingerprint_of_messages(messages)
-        if self.role == "planner" and sampling.slot.attempt:  # a chapter: its question follows from images
+        if self.role == "planner" and sampling.slot.attempt:  # a chapter: its messages depend on images
             stored = replay.reply_to(self.role, sampling.slot, fingerprint)
         else:
             stored = replay.reply(self.role, sampling.slot, self.turns[place])
@@ -218,16 +220,16 @@ class JournalledVlm:
 
 
 class JournalledGenerator:
-    """An image generator whose images are stored and journalled; a step may have another one."""
+    """An image generator whose images are stored and journalled; a step may use another generator."""
 
     def __init__(
-        self, models: Models, runner: CallRunner, name: str, steering: Steering, remedies: Remedies
+        self, models: Models, runner: CallRunner, name: str, steering: Steering, drift_control: DriftControl
     ) -> None:
         self.models = models
         self.runner = runner
         self.name = name
         self.steering = steering
-        self.remedies = remedies
+        self.drift_control = drift_control
 
     @property
     def capabilities(self) -> GeneratorCapabilities:
@@ -235,8 +237,8 @@ class JournalledGenerator:
 
     async def generate(self, request: ImageRequest) -> Image:
         replay, slot = self.runner.replay, request.slot
-        fingerprint = fingerprint_of_drawing(request)
-        stored = replay.drawings.get((slot.step, slot.attempt))
+        fingerprint = fingerprint_of_request(request)
+        stored = replay.images.get((slot.step, slot.attempt))
         if stored is not None and replay.answers(stored, fingerprint):
             try:
                 return remember_digest(self.runner.store.get(stored.image))
@@ -252,7 +254,7 @@ class JournalledGenerator:
         drawn, seconds = await self.runner.run(
             "generator",
             asked.slot,
-            lambda: with_remedies(models.generator, self.remedies).generate(asked),
+            lambda: with_drift_control(models.generator, self.drift_control).generate(asked),
             kind=Image,
             price=price,
             deadline=capabilities.deadline or IMAGE_DEADLINE_SECONDS,
@@ -260,7 +262,7 @@ class JournalledGenerator:
         )
         if too_large(drawn.size):
             raise BackendError(
-                f"the generator drew {drawn.width}×{drawn.height} pixels, more than is allowed"
+                f"the generator returned an image of {drawn.width}×{drawn.height} pixels, which is too large"
             )
 
         def line(name: str) -> Drawn:
@@ -280,7 +282,7 @@ class JournalledGenerator:
         return await self.runner.store_image(drawn, _metadata(asked, name), line)
 
     def _models_for(self, step: int) -> tuple[Models, str]:
-        """The models with the generator that a person wants for a step, and its name."""
+        """Return the models with the generator chosen for a step, and its name."""
         wanted = self.steering.generator_of(step)
         if wanted is None:
             return self.models, self.name
@@ -288,7 +290,7 @@ class JournalledGenerator:
 
 
 def _metadata(request: ImageRequest, generator: str) -> dict[str, str]:
-    """The text in an image's file; never a run or a time, so that equal images are equal files."""
+    """Return the text stored in an image file: no run and no time, so that equal images are equal files."""
     return {
         "Software": "interleave",
         "step": str(request.slot.step),
@@ -300,7 +302,7 @@ def _metadata(request: ImageRequest, generator: str) -> dict[str, str]:
 
 
 def refuse_sources(step: int, have: int, capabilities: GeneratorCapabilities, name: str) -> None:
-    """Refuse a step that its own generator cannot draw; those of the plan were checked with the plan."""
+    """Refuse a step that its chosen generator cannot draw; other steps were checked with the plan."""
     most = capabilities.max_sources
     if have > most or (not have and not capabilities.text_to_image):
         raise ConfigurationError(
@@ -310,7 +312,7 @@ def refuse_sources(step: int, have: int, capabilities: GeneratorCapabilities, na
 
 
 class JournalledPlanner:
-    """A planner that computes: its plan is journalled as an event, and computed once."""
+    """A planner without a model behind it: its plan is journalled as an event and computed once."""
 
     def __init__(self, planner: Planner, runner: CallRunner) -> None:
         self._planner = planner
@@ -332,7 +334,7 @@ class JournalledPlanner:
             return stored.after(story.plan)
         planner = self._planner
         if not isinstance(planner, ChapterPlanner):
-            raise AssertionError("only planners that can are asked for chapters")
+            raise AssertionError("next_chapter was called on a planner without chapters")
         made, _ = await self.runner.run(
             "planner",
             Slot(attempt=story.chapter, call=len(self.runner.replay.chapters) + 2),
@@ -343,7 +345,7 @@ class JournalledPlanner:
 
 
 class ReplayedChapters:
-    """A planner whose chapters are asked for once: what a person changes later does not change the plan."""
+    """A planner that plans each chapter once: later decisions do not change the plan."""
 
     def __init__(self, planner: ChapterPlanner, replay: Replay) -> None:
         self._planner = planner
@@ -358,7 +360,7 @@ class ReplayedChapters:
 
 
 class JournalledCritic:
-    """A critic that computes: its verdicts are journalled as events, and each is computed once."""
+    """A critic without a model behind it: each verdict is journalled as an event and computed once."""
 
     def __init__(self, critic: Critic, runner: CallRunner) -> None:
         self._critic = critic
@@ -381,7 +383,7 @@ class JournalledCritic:
 
 
 class JournalledAuditor:
-    """An auditor that computes; its findings are journalled by the run."""
+    """An auditor without a model behind it; the run journals its findings."""
 
     def __init__(self, auditor: Auditor, runner: CallRunner) -> None:
         self._auditor = auditor
@@ -406,29 +408,29 @@ def _reply_of(stored: Replied) -> Reply:
 def refuse_undrawable_steps(
     request: Request, config: RunConfig, models: Models, steering: Steering | None
 ) -> None:
-    """Raise `ConfigurationError` for a step whose generator does not take what the step starts from.
+    """Raise `ConfigurationError` for a step whose generator does not accept the source images of the step.
 
-    The pipeline refuses the same when it comes to a step. This checks it before anything is on disk.
+    The pipeline makes the same check when it reaches a step. This one runs before anything is on disk.
     """
     plan = _plan_of(config, steering)
     if plan is None:
         return
     images = images_of(request, config.rules, models.generator.capabilities)
     images.check_plan(plan)
-    left = steering.left_to_draw() if steering else set()
+    left = steering.unfinished() if steering else set()
     for step in plan.steps:
         other = steering.generator_of(step.number) if steering and step.number in left else None
         if steering and other is not None:
             capabilities = models.for_generator(other).generator.capabilities
-            anew = step.number in steering.anew
-            start = images.start_of(step, most=capabilities.max_sources, anew=anew)
+            from_scene = step.number in steering.from_scene
+            start = images.start_of(step, most=capabilities.max_sources, from_scene=from_scene)
             refuse_sources(step.number, len(start.sources), capabilities, other.identity)
         if step.prompt is not None:
             images.add(step.number, white_canvas((1, 1)))
 
 
 def _plan_of(config: RunConfig, steering: Steering | None) -> Plan | None:
-    """The plan that will be drawn, where it is known; sheets of assets are steps that are added to it."""
+    """Return the plan to draw, if known; reference sheets of assets are added to it as steps."""
     if steering is not None and steering.plan is not None:
         return steering.plan
     return None if config.sheets else config.plan

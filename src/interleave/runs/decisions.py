@@ -1,8 +1,8 @@
-"""What a person can decide about a run: release its plan, redraw a step, choose another attempt, undo.
+"""Decisions of a person about a run: release its plan, redraw a step, choose another attempt, undo.
 
-Each of these checks the decision and adds one line to the journal; nothing is drawn and no model is loaded.
-A decision that is refused leaves the folder as it was. Continuing the run then does what follows, and pays
-only for what the journal does not have yet. All of them return the record of the run with the decision in it.
+Each function checks the decision, adds one line to the journal and returns the record of the run with the
+decision in it. Nothing is drawn and no model is loaded. A refused decision leaves the folder unchanged.
+Continuing the run carries the decision out and makes only the calls that the journal does not hold yet.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from interleave.types import Plan
 
 @dataclass(frozen=True)
 class DecidedRun:
-    """A run about which a person decides: its lines and what they come to."""
+    """A run to decide about: its journal lines, and the record and steering folded from them."""
 
     folder: Path
     entries: list[Entry]
@@ -57,30 +57,30 @@ class DecidedRun:
 
 MadeDecision = PlanReleased | RedrawDecided | AttemptChosen | GeneratorChanged | Undone
 Decide = Callable[[DecidedRun], MadeDecision]
-"""Checks a decision against a run and returns its line."""
+"""Function that checks a decision against a run and returns its journal line."""
 
 
 @dataclass(frozen=True)
 class CheckedDecision:
-    """A decision that fits its run, before it is put on disk."""
+    """A decision that passed its checks and is not on disk yet."""
 
     line: MadeDecision | None
-    """None where it was decided before and is under way."""
+    """`None` if the same decision is in the journal and not carried out yet."""
     run: DecidedRun
-    """The run with the decision."""
+    """The run including the decision."""
     after: int
-    """How many lines the journal had when it was checked."""
+    """Number of journal lines when the decision was checked."""
 
     def append_to(self, journal: Journal, entries: list[Entry]) -> None:
-        """Add it to the journal that has these lines now; refused where others have come meanwhile."""
+        """Append the decision to the journal; raise `FolderInUse` if `entries` has grown since the check."""
         if len(entries) != self.after:
-            raise FolderInUse(f"{self.run.folder} has changed meanwhile: look at it, then decide again")
+            raise FolderInUse(f"{self.run.folder} has changed meanwhile: read it again, then decide")
         if self.line is not None:
             journal.append(self.line)
 
 
 def check_decision(folder: str | Path, decide: Decide) -> CheckedDecision:
-    """Check a decision about a run; nothing is written."""
+    """Check a decision about a run without writing anything."""
     folder = Path(folder)
     entries = read_journal(folder)
     if is_being_written(folder):
@@ -93,11 +93,11 @@ def check_decision(folder: str | Path, decide: Decide) -> CheckedDecision:
 
 
 def release_plan(folder: str | Path, plan: Plan | None = None, *, by: str = "") -> RunRecord:
-    """Let a held run draw its plan, or the plan given here instead.
+    """Release a held run to draw its plan, or `plan` instead.
 
-    A plan can be given until the first image is drawn.
+    A plan can be replaced until the first image is drawn.
     """
-    return _decided(Path(folder), lambda run: release_line(run, plan, by=by))
+    return record_decision(Path(folder), lambda run: release_line(run, plan, by=by))
 
 
 def redraw_step(
@@ -110,12 +110,12 @@ def redraw_step(
     only_step: bool = False,
     by: str = "",
 ) -> RunRecord:
-    """Draw a step again, and the later steps whose images follow from it unless `only_step` is set.
+    """Redraw a step, and the later steps whose images follow from it unless `only_step` is set.
 
-    Without a seed it is drawn with one that was not used for it before. The run's own seed keeps everything
-    as it was but for the prompt or the generator.
+    Without `seed`, a seed not used for this step before is chosen. With the run's seed, only the changed
+    prompt or generator makes a difference.
     """
-    return _decided(
+    return record_decision(
         Path(folder),
         lambda run: redraw_line(
             run, step, prompt=prompt, seed=seed, generator=generator, only_step=only_step, by=by
@@ -126,25 +126,27 @@ def redraw_step(
 def choose_attempt(
     folder: str | Path, step: int, attempt: int, *, only_step: bool = False, by: str = ""
 ) -> RunRecord:
-    """Show another attempt of a step; later steps that follow from it are drawn again unless `only_step`."""
-    return _decided(Path(folder), lambda run: choice_line(run, step, attempt, only_step=only_step, by=by))
+    """Show another attempt of a step; redraw later steps that follow from it unless `only_step`."""
+    return record_decision(
+        Path(folder), lambda run: choice_line(run, step, attempt, only_step=only_step, by=by)
+    )
 
 
 def change_generator(folder: str | Path, generator: str, *, by: str = "") -> RunRecord:
-    """Have all steps that are not finished yet drawn by another generator."""
-    return _decided(Path(folder), lambda run: change_line(run, generator, by=by))
+    """Draw all unfinished steps with another generator."""
+    return record_decision(Path(folder), lambda run: change_line(run, generator, by=by))
 
 
 def undo_decision(folder: str | Path, *, by: str = "") -> RunRecord:
-    """Undo the last decision about steps that still holds; undone again, the one before it."""
-    return _decided(Path(folder), lambda run: undo_line(run, by=by))
+    """Undo the last decision about steps that is still in effect; repeated calls undo earlier ones."""
+    return record_decision(Path(folder), lambda run: undo_line(run, by=by))
 
 
 def carry_over(folder: Path, line: DecisionLine, *, after: int, lease: Lease | None = None) -> None:
-    """Put a decision that was checked when the journal had `after` lines on disk; done once.
+    """Append to the journal a decision that was checked when the journal had `after` lines.
 
-    For those who keep a checked decision elsewhere until its run is continued: where the journal has grown
-    already, the decision is in it.
+    This is for callers that store a checked decision elsewhere until its run is continued. A journal with
+    more lines holds the decision already, and nothing is written.
     """
     with _open_for_decision(folder, lease) as (journal, entries):
         if len(entries) == after:
@@ -153,14 +155,14 @@ def carry_over(folder: Path, line: DecisionLine, *, after: int, lease: Lease | N
 
 
 def release_line(run: DecidedRun, plan: Plan | None, *, by: str = "") -> PlanReleased:
-    """The checked decision to draw a plan: the run's own, or the one given here."""
+    """Check and return the decision to draw a plan: the run's own, or `plan`."""
     _refuse_late_release(run)
     chosen = plan or run.record.plan
     if chosen is None:
         raise RunError(f"{run.folder} has no plan yet: continue it with 'interleave resume {run.folder}'")
     if plan is None:
         if not run.steering.holds_plan:
-            raise RunError(f"the plan of {run.folder} is not held, so there is nothing to approve")
+            raise RunError(f"the plan of {run.folder} is not held: there is nothing to approve")
         refuse_edited(run.folder, run.record)
     _refuse_plan(run, chosen)
     return PlanReleased(plan=chosen, by=by)
@@ -169,7 +171,7 @@ def release_line(run: DecidedRun, plan: Plan | None, *, by: str = "") -> PlanRel
 def choice_line(
     run: DecidedRun, step: int, attempt: int, *, only_step: bool = False, by: str = ""
 ) -> AttemptChosen:
-    """The checked decision to show another attempt of a step."""
+    """Check and return the decision to show another attempt of a step."""
     record = drawn_step(run, step)
     found = next((each for each in record.attempts if each.number == attempt), None)
     if found is None:
@@ -181,7 +183,7 @@ def choice_line(
             f"'interleave resume {run.folder}'"
         )
     if record.finished and record.shown == attempt:
-        raise InputError(f"attempt {attempt} of step {step} is the one that is shown already")
+        raise InputError(f"attempt {attempt} of step {step} is already shown")
     if problem := ImageStore(run.folder).problem_with(found.image):
         raise problem
     keep = _kept(run, step) if only_step else {}
@@ -189,7 +191,7 @@ def choice_line(
 
 
 def change_line(run: DecidedRun, generator: str, *, by: str = "") -> GeneratorChanged:
-    """The checked decision to draw all that is left by another generator."""
+    """Check and return the decision to draw the remaining steps with another generator."""
     _refuse_undecidable(run)
     refuse_unloadable(generator, "generator")
     other = _other_generator(run, generator)
@@ -197,38 +199,38 @@ def change_line(run: DecidedRun, generator: str, *, by: str = "") -> GeneratorCh
     under_way = isinstance(last, GeneratorChanged) and run.record.status != "done"
     if under_way and isinstance(last, GeneratorChanged) and last.generator.identity == other.identity:
         return last
-    left = sorted(steering.left_to_draw())
+    left = sorted(steering.unfinished())
     if not left:
         raise RunError(
-            f"no step of {run.folder} is left to draw: to draw steps again name the first one, "
-            f"with --from-step N --generator {generator}"
+            f"all steps of {run.folder} are drawn: redraw the first step that is to "
+            f"change, with generator={generator}"
         )
     now = {(steering.generator_of(step) or run.record.config.generator).identity for step in left}
     if now == {other.identity}:
-        raise InputError(f"what is left of {run.folder} is drawn by {generator!r} already")
+        raise InputError(f"the remaining steps of {run.folder} already use {generator!r}")
     _refuse_prompts(run, [steering.revised(steering.planned(step)).prompt or "" for step in left], other)
     done = tuple(sorted(step for step in steering.drawable() if step > left[0] and step not in left))
     return GeneratorChanged(step=left[0], done=done, generator=other, by=by)
 
 
 def _other_generator(run: DecidedRun, spec: str) -> RoleConfig:
-    """The generator of a spec; refused where the run's critic knows other images only."""
+    """Return the generator of a spec; refuse one whose images the run's critic was not made for."""
     other, config = RoleConfig(spec=spec, note=note_for(spec, role="generator")), run.record.config
     asked = {role: each for role, each in config.asked.items() if role != "generator"}
     unfit = [role for role in unfit_agents({**asked, "generator": other}) if role != "planner"]
     if unfit and not unfit_agents({**asked, "generator": config.generator}):
         raise InputError(
             f"the critic {config.critic.shown!r} of this run was not made for the images of {spec!r}, so "
-            "its verdicts would mean nothing: start a new run with a critic that knows them"
+            "its verdicts would be unreliable: start a new run with a critic for these images"
         )
     return other
 
 
 def undo_line(run: DecidedRun, *, by: str = "") -> Undone:
-    """The checked decision to undo the last one that still holds."""
+    """Check and return the decision to undo the last one in effect."""
     if not run.steering.decisions:
         raise InputError(
-            f"nothing is left to undo in {run.folder}: no redraw, no choice and no other generator holds"
+            f"nothing to undo in {run.folder}: no redraw, choice or change of generator is in effect"
         )
     return Undone(by=by)
 
@@ -243,7 +245,7 @@ def redraw_line(
     only_step: bool = False,
     by: str = "",
 ) -> RedrawDecided:
-    """The checked decision to redraw a step; used for a run and for a branch of it."""
+    """Check and return the decision to redraw a step, in a run or a branch of it."""
     drawn_step(run, step, wants_prompt=prompt is not None)
     other = None
     if generator is not None:
@@ -268,15 +270,15 @@ def redraw_line(
             by=by,
         )
     except ValidationError as error:
-        raise InputError(f"step {step} cannot be redrawn like that: {first_problem(error)}") from None
+        raise InputError(f"step {step} cannot be redrawn: {first_problem(error)}") from None
 
 
 def drawn_step(run: DecidedRun, number: int, *, wants_prompt: bool = False) -> StepRecord:
-    """The record of a step about which something can be decided; raises with the reason where nothing can."""
+    """Return the record of a step that can be redrawn or chosen; raise with the reason if it cannot."""
     steps = {step.plan.number: step for step in run.record.steps}
     _refuse_undecidable(run)
     if number not in steps:
-        raise InputError(f"there is no step {number}: the plan has steps {min(steps)} to {max(steps)}")
+        raise InputError(f"no step {number}: the plan has steps {min(steps)} to {max(steps)}")
     if steps[number].plan.prompt is None:
         more = ", so it takes no prompt" if wants_prompt else ""
         raise InputError(f"step {number} is text only and has no image{more}")
@@ -284,17 +286,15 @@ def drawn_step(run: DecidedRun, number: int, *, wants_prompt: bool = False) -> S
 
 
 def _refuse_undecidable(run: DecidedRun) -> None:
-    """Refuse decisions about the steps of a plan that is not there yet, or not approved."""
+    """Refuse decisions about steps if there is no plan yet or it is not approved."""
     if not run.record.steps:
         raise RunError(f"{run.folder} has no plan yet: continue it with 'interleave resume {run.folder}'")
     if run.steering.holds_plan:
-        raise RunError(
-            f"the plan of {run.folder} waits for approval: release it first, with --approve or --plan FILE"
-        )
+        raise RunError(f"the plan of {run.folder} waits for approval: approve it first, or give another plan")
 
 
-def _decided(folder: Path, decide: Decide) -> RunRecord:
-    """Check a decision, and put it on disk."""
+def record_decision(folder: Path, decide: Decide) -> RunRecord:
+    """Check a decision and append it to the journal."""
     decision = check_decision(folder, decide)
     if decision.line is None:
         return decision.run.record
@@ -306,7 +306,7 @@ def _decided(folder: Path, decide: Decide) -> RunRecord:
 
 @contextmanager
 def _open_for_decision(folder: Path, lease: Lease | None = None) -> Iterator[tuple[Journal, list[Entry]]]:
-    read_journal(folder)  # says what is wrong with a folder that is none of a run, before anything is opened
+    read_journal(folder)  # raises for a folder without a run, before anything is opened
     try:
         journal = open_journal(folder, lease=lease)
     except FolderInUse:
@@ -320,21 +320,21 @@ def _open_for_decision(folder: Path, lease: Lease | None = None) -> Iterator[tup
 
 
 def still_written(folder: Path) -> FolderInUse:
-    """The error for a decision about a run that another process works on."""
+    """Return the error for a decision about a run that another process is writing."""
     return FolderInUse(f"{folder} is still being written: wait until that run has ended, or stop it")
 
 
 def is_under_way(run: DecidedRun, line: DecisionLine) -> bool:
-    """Whether this was decided last and is not carried out yet: a command that was stopped is repeated."""
+    """Return whether `line` repeats the last decision, which is not carried out yet (a repeated command)."""
     last = run.steering.decisions[-1] if run.steering.decisions else None
     if run.record.status == "done" or last is None or isinstance(line, Undone):
         return False
-    besides = {"time", "by", "keep"}
-    return line.model_dump(exclude=besides) == last.model_dump(exclude=besides)
+    ignored = {"time", "by", "keep"}
+    return line.model_dump(exclude=ignored) == last.model_dump(exclude=ignored)
 
 
 def _kept(run: DecidedRun, step: int) -> dict[int, int]:
-    """The attempts that the later steps show now, of those steps that would be drawn again."""
+    """Return the attempts now shown by the later steps that would be redrawn."""
     chosen = run.steering.chosen
     shown = {each.plan.number: chosen.get(each.plan.number, each.shown) for each in run.record.steps}
     followers = sorted(run.steering.followers_of(step))
@@ -342,7 +342,7 @@ def _kept(run: DecidedRun, step: int) -> dict[int, int]:
 
 
 def _unused_seed(run: DecidedRun, step: int) -> int:
-    """A seed that this step was not drawn with under what holds now; the same for the same command again."""
+    """Return a seed unused for this step under the decisions in effect; a repeated command gets the same."""
     last = run.steering.decisions[-1] if run.steering.decisions else None
     if isinstance(last, RedrawDecided) and last.step == step and run.record.status != "done":
         return last.seed
@@ -353,13 +353,11 @@ def _unused_seed(run: DecidedRun, step: int) -> int:
 def _refuse_late_release(run: DecidedRun) -> None:
     if any(step.attempts for step in run.record.steps):
         raise RunError(
-            f"{run.folder} has images of its plan already: redraw single steps instead (--from-step N), "
-            "or draw another plan in a new run (generate --plan FILE)"
+            f"{run.folder} already has images of its plan: redraw single steps, "
+            "or draw another plan in a new run with plan="
         )
     if run.record.status == "done":
-        raise RunError(
-            f"{run.folder} is finished: start a new run with the other plan (generate --plan FILE)"
-        )
+        raise RunError(f"{run.folder} is finished: draw the other plan in a new run with plan=")
 
 
 def _refuse_plan(run: DecidedRun, plan: Plan) -> None:
@@ -367,18 +365,18 @@ def _refuse_plan(run: DecidedRun, plan: Plan) -> None:
     if len(plan.steps) > config.max_steps:
         raise InputError(
             f"the plan has {count(len(plan.steps), 'step')}, and this run allows {config.max_steps}: "
-            "shorten it"
+            "shorten the plan"
         )
     _refuse_prompts(run, [step.prompt for step in plan.steps if step.prompt is not None], config.generator)
     if variable := secret_in(plan.model_dump_json()):
-        raise InputError(f"the plan contains the key in {variable}: take it out")
+        raise InputError(f"the plan contains the key in {variable}: remove it")
 
 
 def _refuse_prompts(run: DecidedRun, prompts: list[str], generator: RoleConfig) -> None:
-    """Refuse prompts that are known not to work, before they are on disk."""
+    """Refuse prompts that the generator is known not to accept, before they are on disk."""
     if any(not prompt.strip() for prompt in prompts):
-        raise InputError("the prompt is blank: say what to draw")
+        raise InputError("the prompt is blank: describe what to draw")
     if variable := next(filter(None, map(secret_in, prompts)), None):
-        raise InputError(f"the prompt contains the key in {variable}: take it out")
+        raise InputError(f"the prompt contains the key in {variable}: remove it")
     if not generator.is_object:
         refuse_undrawable(prompts, generator.parsed)

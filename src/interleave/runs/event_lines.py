@@ -1,11 +1,11 @@
 """Runs as JSON for other programs: the summary of `--json`, errors, and the lines of `--json-events`.
 
-Lines follow from the journal and nothing else. A run that is continued therefore begins with the lines of
-what its journal already holds, marked `replayed`, and a finished run gives all its lines again: without
-`started`, `call_failed`, `retry` and the fields `time`, `seconds` and `replayed`, the lines of a run that was
-stopped and continued are those of an undisturbed one.
+Lines are derived from the journal alone. A continued run first repeats the lines of its journal so far,
+marked `replayed`, and a finished run repeats all its lines. A run that was stopped and continued has the same
+lines as an undisturbed one, apart from the events `started`, `call_failed` and `retry` and the fields `time`,
+`seconds` and `replayed`.
 
-Fields may be added within a version; readers ignore fields and events that they do not know.
+Fields may be added within a version; readers must ignore unknown fields and events.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ class StepSummary(Value):
     number: int
     text: str
     image: str | None
-    """Its image, relative to the run folder; None where it has none, such as a step of text only."""
+    """Path of its image, relative to the run folder; `None` if it has no image, as in a text-only step."""
     attempts: int
     accepted: bool
     forced: bool
-    """Whether it is shown although no attempt was accepted."""
+    """Whether its image is shown although no attempt was accepted."""
     by_hand: ByHand | None = None
-    """What a person decided about it: `redrawn`, `chosen` or `kept`."""
+    """Decision of a person about it: `redrawn`, `chosen` or `kept`."""
 
 
 class BranchSummary(Value):
-    """Where a run branched off from another."""
+    """The run and step that a branch started from."""
 
     run: str
     """The name of the other run's folder."""
@@ -70,24 +70,24 @@ class BranchSummary(Value):
 
 
 class RunSummary(Value):
-    """How a run stands, or how it ended."""
+    """State of a run, or its result."""
 
     run: str
     """The run folder."""
     status: Status
     reason: str | None
-    """Why it ended, unless it is done."""
+    """Why it ended; `None` if it is done."""
     document: str | None
-    """The page to look at, if it has been written."""
+    """Path of the HTML document, if it has been written."""
     steps: tuple[StepSummary, ...]
     calls: CallCounts
     cost: float | None
-    """US dollars; None where no backend knows its price."""
+    """US dollars; `None` if no backend knows its price."""
     seconds: float
     resume: str | None
-    """The command that continues it, unless it is done or running."""
+    """The command that continues it; `None` if it is done or running."""
     plan: str | None = None
-    """The file with the plan that waits for approval, relative to the run folder, where it is held."""
+    """File of the plan that waits for approval, relative to the run folder; `None` if the run is not held."""
     branched_from: BranchSummary | None = None
 
 
@@ -102,16 +102,16 @@ def summarize(record: RunRecord, folder: Path) -> RunSummary:
         calls=record.calls,
         cost=record.cost,
         seconds=record.seconds,
-        resume=None if record.status in ("done", "running") else _way_on(record, folder),
+        resume=None if record.status in ("done", "running") else _resume_command(record, folder),
         plan=PLAN_NAME if record.status == "held" else None,
         branched_from=BranchSummary(run=parent.parent or "", step=parent.step or 0) if parent else None,
     )
 
 
-def _way_on(record: RunRecord, folder: Path) -> str | None:
+def _resume_command(record: RunRecord, folder: Path) -> str | None:
     try:
         return resume_command(folder, record.config, record.step_generators)
-    except ConfigurationError:  # a folder from elsewhere may name models that cannot be used
+    except ConfigurationError:  # a folder from elsewhere may name unusable models
         return None
 
 
@@ -128,48 +128,48 @@ def _summarize_step(step: StepRecord) -> StepSummary:
 
 
 def image_path(name: str) -> str:
-    """The place of an image, relative to the run folder."""
+    """Return the path of an image, relative to the run folder."""
     return f"{IMAGES}/{name}"
 
 
 ADVICE: dict[type[Exception], str] = {
     ConfigurationError: "change the option, spec or profile that the message names",
-    MissingDependency: "install what the message names",
+    MissingDependency: "install the package that the message names",
     InputError: "change the request or the file that the message names",
     RunError: "choose another folder, or restore this one from a copy",
     FolderInUse: "wait until the other process has ended",
-    MissingImage: "restore the image, or continue with --redraw",
+    MissingImage: "restore the image, or redraw it with redraw=True",
     BrokenChain: "restore the journal from a copy",
-    StorageError: "make room or repair the disk, then continue the run",
+    StorageError: "free disk space or repair the disk, then continue the run",
     OutOfMemory: "choose a smaller size, batch or model",
-    ReplyError: "choose another model for this role, or give its replies more room",
+    ReplyError: "choose another model for this role, or raise its reply length limit",
     LimitReached: "continue with a higher limit",
 }
 FAILURE_ADVICE = {
-    Failure.FAILED: "read what the model or its server says, then continue the run",
+    Failure.FAILED: "read the message of the model or its server, then continue the run",
     Failure.UNREACHABLE: "start the server or correct its address, then continue the run",
-    Failure.TIMEOUT: "raise ?timeout= of its spec or lower ?concurrency=, then continue the run",
+    Failure.TIMEOUT: "raise ?timeout= in its spec or lower ?concurrency=, then continue the run",
     Failure.BUSY: "continue the run later",
     Failure.DENIED: "set the key that the message names, or renew its permission or credit",
     Failure.INVALID: "correct the spec: its model, its options or its address",
-    Failure.BAD_REPLY: "check what answers at this address, then continue the run",
+    Failure.BAD_REPLY: "check which server answers at this address, then continue the run",
     Failure.REFUSED: "reword the request",
-    Failure.NO_IMAGE: "choose a model that draws",
+    Failure.NO_IMAGE: "choose a model that generates images",
 }
 UNEXPECTED = "unexpected"
-"""The kind of an error that this package does not raise on purpose."""
+"""Kind of an error that this package does not raise itself."""
 
 
 class ErrorReport(Value):
     """An error that ended a command."""
 
     kind: str
-    """The name of its class in `interleave`, in snake case; `usage_error`, `interrupted`, `unexpected`."""
+    """Name of its class in `interleave`, in snake case; or `usage_error`, `interrupted`, `unexpected`."""
     message: str
     advice: str
-    """What to do about errors of this kind; the message often says it more closely."""
+    """What to do about errors of this kind; the message is often more specific."""
     failure: str | None = None
-    """How a model or an API failed: the `kind` of a `BackendError`."""
+    """The `kind` of a `BackendError`: how a model or an API failed."""
     transient: bool = False
     """Whether trying again may help."""
 
@@ -186,7 +186,7 @@ def report_of(error: Exception) -> ErrorReport:
             transient=error.transient,
         )
     if not isinstance(error, InterleaveError):
-        return ErrorReport(kind=UNEXPECTED, message=message, advice="add --debug to see where it came from")
+        return ErrorReport(kind=UNEXPECTED, message=message, advice="add --debug for a traceback")
     advice = error.advice if isinstance(error, ReplyError) and error.advice else ""
     known = next((ADVICE[each] for each in type(error).__mro__ if each in ADVICE), "")
     return ErrorReport(kind=_snake_case(type(error)), message=message, advice=advice or known)
@@ -200,7 +200,7 @@ VERSION = 1
 
 
 class _Line(Value):
-    """What every line has."""
+    """Fields of every line."""
 
     model_config = ConfigDict(extra="ignore")  # a newer version may write more
 
@@ -211,7 +211,7 @@ class _Line(Value):
 
 
 class _RunLine(_Line):
-    """What every line about one run has."""
+    """Fields of every line about one run."""
 
     run: str
     """The run folder."""
@@ -221,7 +221,7 @@ class _RunLine(_Line):
 
 class _JournalLine(_RunLine):
     replayed: bool = False
-    """Whether it was already in the journal when this process opened the run."""
+    """Whether its journal entry existed before this process opened the run."""
 
 
 class StartedLine(_RunLine):
@@ -229,13 +229,13 @@ class StartedLine(_RunLine):
 
     event: Literal["started"] = "started"
     request: str
-    """The words of the request."""
+    """Text of the request."""
     pictures: int
-    """The number of images in the request."""
+    """Number of images in the request."""
     models: dict[str, str]
-    """The specs of planner, critic and generator."""
+    """Specs of planner, critic and generator."""
     continued: bool
-    """Whether its folder already held a part of it."""
+    """Whether the folder already held a part of the run."""
 
 
 class PlannedStep(Value):
@@ -245,11 +245,11 @@ class PlannedStep(Value):
     name: str | None
     text: str
     prompt: str | None
-    """None for a step of text only."""
+    """`None` for a text-only step."""
 
 
 class PlannedLine(_JournalLine):
-    """The plan is complete; of a plan in chapters, all chapters so far."""
+    """The plan is complete; for a plan in chapters, all chapters so far."""
 
     event: Literal["planned"] = "planned"
     steps: tuple[PlannedStep, ...]
@@ -261,11 +261,11 @@ class _AttemptLine(_JournalLine):
 
 
 class DrawnLine(_AttemptLine):
-    """An image was drawn, and is in the run folder."""
+    """An image was drawn and is in the run folder."""
 
     event: Literal["drawn"] = "drawn"
     image: str
-    """Its file, relative to the run folder."""
+    """Path of its file, relative to the run folder."""
     prompt: str
     seed: int
     cost: float | None
@@ -288,7 +288,7 @@ class StepFinishedLine(_JournalLine):
     event: Literal["step_finished"] = "step_finished"
     step: int
     attempt: int | None
-    """The attempt to show; None for a step of text only."""
+    """The attempt to show; `None` for a text-only step."""
     image: str | None
     text: str
     accepted: bool
@@ -296,20 +296,20 @@ class StepFinishedLine(_JournalLine):
 
 
 class DecidedLine(_JournalLine):
-    """A person decided something; the steps that it changes are finished anew after it."""
+    """A decision of a person; the steps that it changes are finished again after it."""
 
     event: Literal["decided"] = "decided"
     decision: Literal["redraw_decided", "attempt_chosen", "generator_changed", "undone", "branched"]
     step: int | None = None
-    """None for an undo."""
+    """`None` for an undo."""
     attempt: int | None = None
-    """The attempt that was chosen."""
+    """The chosen attempt."""
     prompt: str | None = None
-    """What a redrawn step is to show, where that was given."""
+    """New prompt of a redrawn step, if given."""
     generator: str | None = None
-    """What draws the step, or all that is left, from here on, where that was given."""
+    """New generator of the step, or of all remaining steps, if given."""
     by: str
-    """Who decided, where that was given."""
+    """Who decided; empty if not given."""
 
 
 class _CallLine(_JournalLine):
@@ -318,7 +318,7 @@ class _CallLine(_JournalLine):
     """0 for the planner."""
     attempt: int
     tries: int
-    """How often this call has been made, with this time."""
+    """Number of tries of this call, including this one."""
 
 
 class CallFailedLine(_CallLine):
@@ -331,7 +331,7 @@ class CallFailedLine(_CallLine):
 
 
 class RetryLine(_CallLine):
-    """A call that failed, or was under way when a process ended, is made again."""
+    """A call that failed, or was unfinished when a process ended, is repeated."""
 
     event: Literal["retry"] = "retry"
 
@@ -359,7 +359,7 @@ class RequestEndedLine(_RunLine):
     reason: str | None
     already: bool
     bad_request: bool
-    """Whether the request itself is the cause: trying again changes nothing."""
+    """Whether the request itself is the cause, so that retrying cannot help."""
     calls: int
     seconds: float
     generator: str
@@ -376,7 +376,7 @@ class BatchEndedLine(_Line):
 
 
 class ErrorLine(_Line):
-    """The command ended with an error before, or instead of, a result."""
+    """The command ended with an error before a result, or instead of one."""
 
     event: Literal["error"] = "error"
     status: str
@@ -403,15 +403,15 @@ _LINE: TypeAdapter[EventLine] = TypeAdapter(Annotated[EventLine, Field(discrimin
 
 
 def read_event_line(text: str | bytes) -> EventLine:
-    """The event in a line of `--json-events`; raises `InputError` for anything else."""
+    """Parse a line of `--json-events`; raise `InputError` for anything else."""
     try:
         return _LINE.validate_json(text)
     except ValidationError as error:
-        raise InputError(f"not a line of events: {first_problem(error)}") from None
+        raise InputError(f"not an event line: {first_problem(error)}") from None
 
 
 class EventLines:
-    """Turns the journal of one run into lines; it keeps what later lines say about earlier entries."""
+    """Converts the journal of one run into lines; it keeps the earlier entries that later lines refer to."""
 
     def __init__(self, folder: Path, id_: str | None = None) -> None:
         self._place: dict[str, Any] = {"run": str(folder), "id": id_}
@@ -434,7 +434,7 @@ class EventLines:
         return EndedLine(**self._place | summary.model_dump())
 
     def of(self, entry: Entry, *, replayed: bool) -> Iterator[EventLine]:
-        """The lines of an entry of the journal; many entries have none."""
+        """Yield the lines of a journal entry; many entries have none."""
         place = {**self._place, "time": entry.time, "replayed": replayed}
         match entry:
             case journal.Planned(plan=plan) | journal.PlanReleased(plan=plan):
@@ -469,7 +469,7 @@ class EventLines:
                 yield from self._call(entry, place)
 
     def _planned(self, steps: Sequence[PlanStep], place: dict[str, Any]) -> PlannedLine:
-        """The plan so far, with these steps added."""
+        """Add `steps` to the plan so far and return its line."""
         self._texts |= {step.number: step.text for step in steps}
         self._steps += [
             PlannedStep(number=step.number, name=step.name, text=step.text, prompt=step.prompt)

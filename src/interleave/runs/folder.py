@@ -1,4 +1,4 @@
-"""A run folder: its images, its lock, and checks of it before a run starts or continues in it."""
+"""A run folder: its images, its lock, and the checks before a run starts or continues in it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ImageStore:
         self._folder_made = False
 
     def put(self, image: Image.Image, metadata: Mapping[str, str] | None = None) -> str:
-        """Store an image and return its name; equal images with equal metadata are one file."""
+        """Store an image and return its name; equal images with equal metadata share one file."""
         data = encode_png(image, metadata)
         name = _name_of(data)
         if not self._folder_made:
@@ -52,11 +52,11 @@ class ImageStore:
         self._folder_made = True
 
     def has(self, name: str) -> bool:
-        """Whether the image of this name is there, unaltered."""
+        """Return whether the image `name` exists and is unaltered."""
         return self.problem_with(name) is None
 
     def problem_with(self, name: str) -> MissingImage | None:
-        """What is wrong with the image of this name, if anything."""
+        """Return the problem with the image `name`, if any."""
         try:
             self._read(name)
         except MissingImage as problem:
@@ -64,10 +64,10 @@ class ImageStore:
         return None
 
     def get(self, name: str) -> Image.Image:
-        """The image of this name; raises `MissingImage` where it is missing or altered."""
+        """Return the image `name`; raise `MissingImage` if it is missing or altered."""
         try:
             data = self._read(name)
-            return decode_image(data, name=str(self.path(name)), max_bytes=len(data))  # it is our own file
+            return decode_image(data, name=str(self.path(name)), max_bytes=len(data))  # a file of this run
         except InputError as error:
             raise RunError(str(error)) from None
 
@@ -84,14 +84,14 @@ class ImageStore:
         return data
 
     def path(self, name: str) -> Path:
-        """The file of the image of this name. Names come from files, so they are checked."""
+        """Return the path of the image `name`. Names come from files, so they are checked."""
         if not _NAME.match(name):
             raise RunError(f"{name!r} is not the name of a stored image: the journal is damaged")
         return self.folder / name
 
 
 def image_name(image: Image.Image) -> str:
-    """The name that an image without metadata has in a store."""
+    """Return the name of an image without metadata in a store."""
     return _name_of(encode_png(image))
 
 
@@ -100,48 +100,48 @@ def _name_of(data: bytes) -> str:
 
 
 def remove_temporary_files(run: Path) -> None:
-    """Remove the temporary files of a process that died; call it only while holding the lock."""
+    """Remove temporary files of a crashed process; call this only while holding the lock."""
     for folder in (run, run / IMAGES_FOLDER):
         remove_temporaries_of(folder)
 
 
 DOCUMENT_NAME = "document.html"
-"""The page of a run; how it is written is given to `Run.open`."""
+"""HTML page of a run; the function that writes it is passed to `Run.open`."""
 
 
 def refuse_foreign_folder(folder: Path, *, marker: str = JOURNAL_NAME) -> None:
-    """Refuse an output folder that is neither new, nor empty, nor marked as ours by this file."""
-    require_locks()  # they are taken much later, when the models are loaded
+    """Refuse an output folder that is neither new, nor empty, nor marked as ours by the file `marker`."""
+    require_locks()  # locks are taken much later, once the models are loaded
     try:
         if not folder.exists():
             return
         if not folder.is_dir():
-            raise RunError(f"{folder} is a file: choose another folder with --out")
+            raise RunError(f"{folder} is a file: choose another folder with out=")
         contents = set(os.listdir(folder))
     except OSError as error:
         raise RunError(
-            f"{folder} cannot be read ({error.strerror}): choose another folder with --out"
+            f"{folder} cannot be read ({error.strerror}): choose another folder with out="
         ) from None
     is_ours = any(map(is_journal, contents)) if marker == JOURNAL_NAME else marker in contents
     if contents and not is_ours:
         raise RunError(
-            f"{folder} holds other things ({sorted(contents)[0]!r}…): choose a new or empty folder with --out"
+            f"{folder} has other files ({sorted(contents)[0]!r}…): choose a new or empty folder with out="
         )
 
 
 def refuse_other_run(folder: Path, record: RunRecord, request: Request, config: RunConfig) -> None:
-    """Refuse to continue a folder with another request or configuration than it was started with."""
+    """Refuse to continue a run with a different request or configuration."""
     if not _same_request(folder, record.request, request) or not _same_assets(folder, record, request):
-        raise RunError(f"{folder} holds a run of another request: choose another folder with --out")
+        raise RunError(f"{folder} holds a run of a different request: choose another folder with out=")
     if different := differences(config, record.config):
         raise RunError(
-            f"{folder} holds this request with another configuration ({'; '.join(different)}): "
-            f"continue it with 'interleave resume {folder}', or choose another folder with --out"
+            f"{folder} holds this request with a different configuration ({'; '.join(different)}): "
+            f"continue it with 'interleave resume {folder}', or choose another folder with out="
         )
 
 
 def _same_request(folder: Path, stored: tuple[RequestPart, ...], given: Request) -> bool:
-    """Whether the parts are equal; images by their pixels, as another machine may compress differently."""
+    """Return whether the parts are equal; images are compared by pixels, as compression may differ."""
     if stored == request_parts(given):
         return True
     if [part.text for part in stored] != [part.text for part in request_parts(given)]:
@@ -171,9 +171,9 @@ def _without_image(asset: StoredAsset) -> tuple[str, str, str, bool]:
 
 
 def open_journal(folder: Path, name: str = JOURNAL_NAME, *, lease: Lease | None = None) -> Journal:
-    """The journal of a folder, open for writing; the folder is made if it does not exist.
+    """Open the journal of a folder for writing; create the folder if it does not exist.
 
-    Under a lease it is taken over from earlier ones.
+    With a lease, the journal is taken over from earlier leases.
     """
     require_locks()
     is_run = name == JOURNAL_NAME
@@ -183,12 +183,12 @@ def open_journal(folder: Path, name: str = JOURNAL_NAME, *, lease: Lease | None 
         path = claimed_journal(folder, lease) if is_run else folder / name
         journal = Journal(path, chained=is_run, lease=lease)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):  # nothing is wrong with the folder
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):  # the disk is full: the folder itself is fine
             raise StorageError.at(folder, error) from error
         raise RunError(
-            f"cannot write to {folder} ({error.strerror}): choose another folder with --out"
+            f"cannot write to {folder} ({error.strerror}): choose another folder with out="
         ) from None
-    if journal.is_empty:  # so its name may be new, and the folder's
+    if journal.is_empty:  # the file and the folder may be new
         try:
             sync_folder(folder)
             sync_folder(folder.parent)
@@ -200,13 +200,13 @@ def open_journal(folder: Path, name: str = JOURNAL_NAME, *, lease: Lease | None 
 
 @contextmanager
 def folder_lock(folder: Path, lock_name: str) -> Iterator[None]:
-    """Hold an exclusive lock on a folder, waiting for it; only for short work."""
+    """Wait for an exclusive lock on a folder and hold it; only for short operations."""
     try:
         make_folder(folder)
         file = open_lock_file(folder / lock_name)
     except OSError as error:
         raise RunError(
-            f"cannot write to {folder} ({error.strerror}): choose another folder with --out"
+            f"cannot write to {folder} ({error.strerror}): choose another folder with out="
         ) from None
     try:
         try:
@@ -219,7 +219,7 @@ def folder_lock(folder: Path, lock_name: str) -> Iterator[None]:
 
 
 def stored_assets(request: Request) -> tuple[StoredAsset, ...]:
-    """The assets of a request as a journal holds them."""
+    """Return the assets of a request as the journal stores them."""
     return tuple(
         StoredAsset(
             name=asset.name,
@@ -232,7 +232,7 @@ def stored_assets(request: Request) -> tuple[StoredAsset, ...]:
 
 
 def given_assets(stored: Iterable[StoredAsset], store: ImageStore) -> tuple[GivenAsset, ...]:
-    """Stored assets with their images."""
+    """Return stored assets with their images."""
     return tuple(
         GivenAsset(asset.name, store.get(asset.image) if asset.image else None, asset.kind, asset.description)
         for asset in stored
@@ -240,7 +240,7 @@ def given_assets(stored: Iterable[StoredAsset], store: ImageStore) -> tuple[Give
 
 
 def request_parts(request: Request) -> tuple[RequestPart, ...]:
-    """A request as a journal holds it: text, and images by their names in the store."""
+    """Return a request as the journal stores it: text, and images by their names in the store."""
     return tuple(
         RequestPart(text=part.text) if isinstance(part, Text) else RequestPart(image=image_name(part.image))
         for part in request.parts
@@ -248,7 +248,7 @@ def request_parts(request: Request) -> tuple[RequestPart, ...]:
 
 
 def stored_request(folder: Path, record: RunRecord) -> Request:
-    """The request of a run, with its images, from its folder."""
+    """Read the request of a run, with its images, from its folder."""
     store = ImageStore(folder)
     return Request(
         tuple(
@@ -260,9 +260,9 @@ def stored_request(folder: Path, record: RunRecord) -> Request:
 
 
 def comparable(folder: str | Path) -> dict[str, Any]:
-    """What is equal in equal runs: the record without times, prices, people, paths, versions and retries.
+    """Return the part of a record that equal runs share: no times, prices, people, paths, versions, retries.
 
-    Images are compared by their pixels, not by how their files were compressed; drift follows from them.
+    Images are compared by pixels, not by file bytes. Drift is left out: it is computed from the images.
     """
     store = ImageStore(Path(folder))
     record = read_record(folder).model_dump(mode="json")

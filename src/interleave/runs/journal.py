@@ -1,7 +1,7 @@
 """The journal of a run: one JSON line per event, appended and never changed.
 
-Everything else in a run folder can be made again from the journal and the images. Lines with the result of
-a model call are synced to disk before the run goes on; the others are synced together with the next of those.
+Everything else in a run folder can be rebuilt from the journal and the images. Lines with the result of a
+model call are synced to disk before the run continues; other lines are synced with the next such line.
 """
 
 from __future__ import annotations
@@ -73,22 +73,22 @@ class RequestPart(Value):
     @model_validator(mode="after")
     def is_text_or_image(self) -> RequestPart:
         if (self.text is None) == (self.image is None):
-            raise ValueError("a part of a request is a text or an image")
+            raise ValueError("a part of a request must be either text or an image")
         return self
 
 
 class StoredAsset(Value):
-    """What the user gave of a named thing: an image, words, or both."""
+    """A named asset given by the user: an image, a description, or both."""
 
     name: str
     image: str | None = WRITTEN_IF_GIVEN
-    """The name of the stored image."""
+    """Name of the stored image."""
     kind: AssetKind = Field(default="character", exclude_if=lambda kind: kind == "character")
     description: str = Field(default="", exclude_if=operator.not_)
 
 
 class Line(Value):
-    """What every line of a journal has. Numbers are finite: JSON cannot write others."""
+    """Fields of every journal line. Numbers are finite, as JSON has no others."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -103,12 +103,12 @@ class Started(Line):
     config: RunConfig
     software: str
     hold_plan: bool = False
-    """Whether nothing is drawn before a person has released the plan."""
+    """Whether drawing waits until a person has released the plan."""
     assets: tuple[StoredAsset, ...] = ()
 
     @model_serializer(mode="wrap")
     def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A plain run is written as earlier versions wrote it, and so they can read it."""
+        """Leave out unset new fields, so that earlier versions can read the journal."""
         values: dict[str, Any] = dump(self)
         return {key: value for key, value in values.items() if key not in ("hold_plan", "assets") or value}
 
@@ -121,11 +121,11 @@ class Continued(Line):
 
 
 class CallLine(Line):
-    """What every line about a model call has."""
+    """Fields of every line about a model call."""
 
     role: Role
     call: int
-    """The number of the call among those of its role, from 1; a retried call keeps its number."""
+    """Number of the call within its role, from 1; a retried call keeps its number."""
     step: int = 0
     attempt: int = 0
 
@@ -137,7 +137,7 @@ class Called(CallLine):
 
 
 class CallFailed(CallLine):
-    """A call failed. It may be made again."""
+    """A call failed. It may be retried."""
 
     event: Literal["call_failed"] = "call_failed"
     error: str
@@ -149,7 +149,7 @@ class Replied(CallLine):
 
     event: Literal["replied"] = "replied"
     fingerprint: str
-    """A digest of what it was asked."""
+    """Digest of the messages."""
     text: str
     finish_reason: str
     usage: dict[str, int] = Field(default_factory=dict)
@@ -176,7 +176,7 @@ class Planned(Line):
 
 
 class ChapterPlanned(Line):
-    """Another chapter of a plan that is written in chapters; the first one is `planned`."""
+    """A further chapter of a plan; the first chapter is in `planned`."""
 
     event: Literal["chapter_planned"] = "chapter_planned"
     chapter: Chapter
@@ -185,7 +185,7 @@ class ChapterPlanned(Line):
     """All assets so far."""
 
     def after(self, plan: Plan) -> Plan:
-        """The plan with this chapter."""
+        """Return the plan with this chapter."""
         return plan.continued(self.steps, self.assets, self.chapter)
 
 
@@ -200,15 +200,15 @@ class StepFinished(Line):
     event: Literal["step_finished"] = "step_finished"
     step: int
     attempt: int | None
-    """The attempt to show; None for a step of text only."""
+    """The attempt to show; `None` for a text-only step."""
     accepted: bool
     forced: bool
     drift: StepDrift | None = WRITTEN_IF_GIVEN
-    """How far the image has moved from the one that the step was to change."""
+    """Drift of the image from the one that the step was to change."""
 
 
 class Audited(Line):
-    """The whole document was looked at."""
+    """The whole document was audited."""
 
     event: Literal["audited"] = "audited"
     round: int = Field(ge=1)
@@ -216,83 +216,83 @@ class Audited(Line):
 
 
 class DecisionLine(Line):
-    """What every line about a person's decision has."""
+    """Fields of every decision, by a person or by the run itself."""
 
     by: str = Field(default="", max_length=200)
     """Who decided, for readers; nothing depends on it."""
     cause: Cause | None = WRITTEN_IF_GIVEN
-    """Why the run decided this itself; None for what a person decided."""
+    """Why the run decided this itself; `None` for a person's decision."""
 
 
 class PlanReleased(DecisionLine):
-    """The plan to draw, as a person approved or edited it."""
+    """The plan to draw, approved or edited by a person."""
 
     event: Literal["plan_released"] = "plan_released"
     plan: Plan
 
 
 class StepDecision(DecisionLine):
-    """What every decision about one step has. Steps that follow from its image are drawn again."""
+    """Fields of every decision about one step. Steps that follow from its image are redrawn."""
 
     step: int
     keep: dict[int, int] = Field(default_factory=dict)
-    """Later steps that keep their image nevertheless, each with the attempt that is kept."""
+    """Later steps that keep their image anyway, with the attempt that each keeps."""
     refused: int | None = WRITTEN_IF_GIVEN
-    """The step that stayed refused, where the run went back for its sake."""
+    """The rejected step that caused the run to roll back."""
 
 
 class RedrawDecided(StepDecision):
-    """A person wants the step drawn again."""
+    """The step is to be redrawn."""
 
     event: Literal["redraw_decided"] = "redraw_decided"
     prompt: Prose | None = None
-    """What to draw; None: the prompt that the step had."""
+    """New prompt; `None` keeps the prompt of the step."""
     seed: int = Field(ge=0, lt=2**63)
-    """The seeds of the step's attempts are derived from it, as from the run's seed."""
+    """Base seed of the step's attempts, in place of the run's seed."""
     generator: RoleConfig | None = None
-    """What draws it; None: the generator that the step has anyway."""
+    """New generator; `None` keeps the generator of the step."""
     anew: bool | None = WRITTEN_IF_GIVEN
-    """Whether it is drawn from the words for its whole scene instead of from the image before it."""
+    """Whether it is drawn from its scene description instead of from the previous image."""
 
 
 class AttemptChosen(StepDecision):
-    """A person wants another attempt shown."""
+    """Another attempt is to be shown."""
 
     event: Literal["attempt_chosen"] = "attempt_chosen"
     attempt: int
 
 
 class GeneratorChanged(DecisionLine):
-    """A person wants all that is not finished yet drawn by another generator."""
+    """All unfinished steps are to be drawn with another generator."""
 
     event: Literal["generator_changed"] = "generator_changed"
     step: int
-    """The first step that it is about."""
+    """The first step that it affects."""
     done: tuple[int, ...] = ()
-    """Later steps that were finished already, and stay as they are."""
+    """Later steps that are already finished and stay unchanged."""
     generator: RoleConfig
 
     def covers(self, step: int) -> bool:
-        """Whether a step is drawn by it."""
+        """Return whether a step is drawn with this generator."""
         return step >= self.step and step not in self.done
 
 
 class Undone(DecisionLine):
-    """The last decision about steps that still held no longer holds."""
+    """The last decision about steps in effect is undone."""
 
     event: Literal["undone"] = "undone"
 
 
 class Branched(DecisionLine):
-    """All lines before this one are copies of another run's, and so are their images."""
+    """All lines before this one, and their images, are copies of another run's."""
 
     event: Literal["branched"] = "branched"
     parent: str
-    """The name of the other run's folder."""
+    """Name of the parent run's folder."""
     parent_journal: JournalPosition
-    """How far the other run's journal was copied."""
+    """Position up to which the parent's journal was copied."""
     step: int
-    """The step from which on this run goes its own way."""
+    """First step that differs from the parent."""
 
 
 Status = Literal["running", "held", "done", "short", "failed", "interrupted"]
@@ -306,7 +306,7 @@ class Ended(Line):
     reason: str = ""
     seconds: float = 0.0
     unreadable_plan: bool = False
-    """The planner's replies so far could not be read: a continued run asks again."""
+    """Whether the planner's replies so far were unreadable: a continued run calls it again."""
 
 
 Entry = Annotated[
@@ -336,23 +336,23 @@ _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 class Journal:
     """The only writer of a journal, which it locks. Readers need no lock.
 
-    A line is first buffered, then written, then synced. What is written survives a crash of the process, what
-    is synced survives a crash of the machine. Other files of lines, such as an index, are written the same
-    way but without digests: their readers skip a damaged line instead of reporting it.
+    A line is buffered, then written, then synced. A written line survives a crash of the process, a synced
+    line survives a crash of the machine. Other line files, such as an index, are written the same way but
+    without digests: their readers skip a damaged line instead of reporting it.
     """
 
     def __init__(self, path: Path, *, chained: bool = True, lease: Lease | None = None) -> None:
         self.path = path
         self.lease = lease
-        """None where no other machine works on the same runs."""
+        """`None` if no other machine works on the same runs."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         self._chained = chained
         self._chain = DigestChain()
         self._buffer: list[bytes] = []
         self._buffer_lock = threading.Lock()
-        """Held briefly: a cancelled call may still be writing while the end of the run is appended."""
+        """Held briefly: a cancelled call may still write while the end of the run is appended."""
         self.listener: Callable[[Any], object] | None = None
-        """Called with every line, so that what was just written need not be read back."""
+        """Called with every line, so that new lines need not be read back."""
         self._file_lock = threading.Lock()
         self._failure: StorageError | None = None
         self._closed = False
@@ -371,34 +371,34 @@ class Journal:
         line = entry.model_dump_json().encode()
         with self._buffer_lock:
             if self._failure is not None:
-                raise self._failure  # nothing may follow a line that is perhaps only half written
+                raise self._failure  # nothing may follow a line that may be half written
             self._buffer.append((self._chain.seal(line) if self._chained else line) + b"\n")
         if self.listener is not None:
             self.listener(entry)
 
     @property
     def position(self) -> JournalPosition:
-        """The end of the journal with everything that was appended."""
+        """The end of the journal, including buffered lines."""
         return self._chain.position
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has been written to it yet."""
+        """Whether nothing has been written yet."""
         return self._size == 0
 
     def write(self) -> None:
-        """Hand every line so far to the operating system."""
+        """Write every line so far to the operating system."""
         with self._file_lock:
             self._write()
 
     def sync(self) -> None:
-        """Put every line so far on disk."""
+        """Sync every line so far to disk."""
         with self._file_lock:
             self._write()
             try:
                 sync_file(self._file, only_data=True)
-                if os.fstat(self._file).st_nlink == 0:  # writes succeed, and can never be read
-                    raise OSError(errno.ENOENT, "it was removed or replaced under way")
+                if os.fstat(self._file).st_nlink == 0:  # the file is unlinked: writes succeed but are lost
+                    raise OSError(errno.ENOENT, "it was removed or replaced during the run")
             except OSError as error:
                 raise self._fail(error) from error
 
@@ -419,23 +419,23 @@ class Journal:
         self._size += len(data)
 
     def close(self) -> None:
-        """Release the file; a thread that still works for a cancelled call must not write to it."""
+        """Close the file; a thread that still runs for a cancelled call must not write to it."""
         with self._file_lock:
             if self._closed:
                 return
             self._closed = True
             self._failure = self._failure or StorageError(f"{self.path} is closed")
-            # Unlocked explicitly: a child that is just being forked has a copy of the file and of its lock.
+            # Unlock explicitly: a child that is being forked has a copy of the file and of its lock.
             unlock(self._file)
             os.close(self._file)
 
     def _fail(self, error: OSError) -> StorageError:
-        # After a failed write or sync it is unknown what is on disk, and a second sync may lie: stop here.
+        # After a failed write or sync the contents on disk are unknown, and a second sync may not fail.
         self._failure = StorageError.at(self.path, error)
         return self._failure
 
     def _lock(self) -> None:
-        """Take the lock; the kernel releases it when the process ends, however it ends."""
+        """Take the lock; the kernel releases it when the process ends, even by a crash."""
         try:
             for _ in range(LOCK_TRIES):
                 with suppress(BlockingIOError):  # perhaps only `is_being_written` of another process
@@ -446,11 +446,11 @@ class Journal:
             raise no_locks(self.path.parent, error) from None
 
     def _drop_torn_line(self) -> int:
-        """Cut off a last line that was never finished; returns the size of the rest."""
+        """Truncate an unfinished last line; return the size of the rest."""
         data = read_from(self.path)
         kept = data.rfind(b"\n") + 1
         if kept < len(data):
-            log.warning("%s: the last line was never finished and is dropped", self.path)
+            log.warning("%s: dropped an unfinished last line", self.path)
             os.ftruncate(self._file, kept)
             sync_file(self._file)
         if self._chained:
@@ -459,27 +459,27 @@ class Journal:
 
 
 def folder_in_use(folder: Path) -> FolderInUse:
-    """The error for the second of two writers."""
+    """Return the error for the second of two writers."""
     return FolderInUse(
-        f"another process is writing to {folder}: wait for it, or choose another folder with --out"
+        f"another process is writing to {folder}: wait for it, or choose another folder with out="
     )
 
 
 def no_locks(folder: Path, error: OSError) -> RunError:
-    """The error for a file system without locks."""
+    """Return the error for a file system without locks."""
     return RunError(
-        f"the file system of {folder} gives no locks ({error.strerror}), so two processes could write "
-        "there at once: choose a folder on a local disk with --out"
+        f"the file system of {folder} does not support locks ({error.strerror}), so two processes could "
+        "write at the same time: choose a folder on a local disk with out="
     )
 
 
 def is_being_written(folder: Path, name: str = JOURNAL_NAME) -> bool:
-    """Whether a live process holds the lock of the journal, whatever the last line says."""
+    """Return whether a live process holds the lock of the journal, regardless of its last line."""
     return is_locked(journal_path(folder) if name == JOURNAL_NAME else folder / name)
 
 
 class JournalReader:
-    """Reads a journal as it grows, every line once."""
+    """Reads a growing journal, each line once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -489,11 +489,11 @@ class JournalReader:
 
     @property
     def position(self) -> JournalPosition:
-        """How far it has been read."""
+        """The position up to which it has been read."""
         return self._chain.position
 
     def read_new(self) -> list[Entry]:
-        """Every finished line since the last call; raises `RunError` with file and line of a damaged one."""
+        """Return finished lines since the last call; raise `RunError` with file and line of a damaged one."""
         data = self._unread()
         end = data.rfind(b"\n") + 1
         entries = [self._entry(line) for line in data[:end].split(b"\n")[:-1]]
@@ -504,7 +504,7 @@ class JournalReader:
 
     @property
     def size(self) -> int:
-        """The bytes of the journal now; 0 where there is none."""
+        """Current size of the journal in bytes; 0 if it does not exist."""
         try:
             return os.stat(journal_path(self.folder)).st_size
         except OSError:
@@ -512,7 +512,7 @@ class JournalReader:
 
     def _unread(self) -> bytes:
         try:
-            with suppress(FileNotFoundError):  # perhaps it is just being taken over
+            with suppress(FileNotFoundError):  # another lease may be taking it over
                 return self._read_on()
             return self._read_on()
         except (FileNotFoundError, NotADirectoryError):
@@ -525,12 +525,12 @@ class JournalReader:
         return read_from(self.path, self._offset)
 
     def _follow(self, path: Path) -> None:
-        """Read on in the file of a later lease, which begins with the same lines."""
+        """Switch to the file of a later lease, which begins with the same lines."""
         if path == self.path:
             return
         if self._offset and last_digest(read_from(path)[: self._offset]) != self._chain.digest:
             raise RunError(
-                f"{path} was taken over from a worker that went on after its lease: read the run again"
+                f"{path} was taken over from a worker that kept writing after its lease: read the run again"
             )
         self.path = path
 
@@ -547,12 +547,12 @@ class JournalReader:
 
 
 def read_journal(folder: Path) -> list[Entry]:
-    """Every finished line of a run's journal; raises `RunError` with file and line where one is damaged."""
+    """Return the finished lines of a run's journal; raise `RunError` with file and line if one is damaged."""
     return JournalReader(folder).read_new()
 
 
 def first_entry(folder: Path) -> Entry | None:
-    """The first line of a journal; None where there is none, or where it cannot be read."""
+    """Return the first line of a journal, or `None` if it is missing or unreadable."""
     path = journal_path(folder)
     if not path.is_file():
         return None
@@ -564,7 +564,7 @@ def first_entry(folder: Path) -> Entry | None:
 
 
 def damaged(path: Path, number: int, problem: str) -> RunError:
-    """The error for a line that is not as it was written."""
+    """Return the error for a damaged line."""
     return RunError(f"{path}:{number} is damaged ({problem}): restore it from a copy")
 
 
@@ -573,5 +573,5 @@ def _refuse_newer(line: bytes, path: Path) -> None:
     if found and int(found.group(1)) > VERSION:
         raise RunError(
             f"{path}:1 has format version {int(found.group(1))}, and this interleave reads up to {VERSION}: "
-            "continue it with a newer interleave; if it was never used with one, restore it from a copy"
+            "continue it with a newer interleave, or restore it from a copy if no newer one wrote it"
         )

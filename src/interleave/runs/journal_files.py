@@ -1,10 +1,10 @@
-"""Which file of a run folder is its journal, when one process takes a run over from another.
+"""The journal file of a run folder when one process takes a run over from another.
 
-A process that was paused may wake up after another one has taken over its run, and go on writing. A lock does
-not help: the paused process still holds it. So every lease of a run has a number, its fencing token, and a
-file of its own: the first lease and runs without one write `journal.jsonl`, lease 2 `journal.2.jsonl`. Who
-takes over begins with a copy of the lines so far. The file of the highest token is the journal, whatever is
-written to the others. No file has two writers, as the append of a network file system needs.
+A paused process may resume after another one has taken over its run, and keep writing. A lock does not help:
+the paused process still holds it. So every lease of a run has a number, its fencing token, and a separate
+file. The first lease, and a run without leases, write `journal.jsonl`; lease 2 writes `journal.2.jsonl`. A
+takeover starts with a copy of the lines so far. The file with the highest token is the journal, regardless of
+writes to the others. No file has two writers, which appending on a network file system requires.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _NAME = re.compile(r"journal(?:\.([1-9][0-9]{0,17}))?\.jsonl\Z")
 
 
 def journal_name(token: int) -> str:
-    """The file of a lease."""
+    """Return the file name of a lease."""
     return JOURNAL_NAME if token <= 1 else f"journal.{token}.jsonl"
 
 
 def is_journal(name: str) -> bool:
-    """Whether a file of this name is a journal, perhaps one that was taken over since."""
+    """Return whether `name` is the name of a journal, current or taken over."""
     return _NAME.match(name) is not None
 
 
 def journal_path(folder: Path) -> Path:
-    """The journal of a run, which may not exist yet."""
+    """Return the path of the journal of a run, which may not exist yet."""
     return folder / journal_name(_last_token(folder))
 
 
@@ -46,9 +46,9 @@ def has_journal(folder: Path) -> bool:
 
 
 def claimed_journal(folder: Path, lease: Lease | None) -> Path:
-    """The journal to write under a lease; that of an earlier lease is taken over first.
+    """Return the journal to write under a lease, after taking over that of an earlier lease.
 
-    Raises `LeaseLost` where a later one has been here.
+    Raises `LeaseLost` if a later lease has written here.
     """
     if lease is None:
         return journal_path(folder)
@@ -76,7 +76,7 @@ def _token_of(name: str) -> int:
 
 
 def _take_over(before: Path, own: Path) -> None:
-    """Copy all finished lines; the new file is on disk before the old one is removed."""
+    """Copy all finished lines; sync the new file before removing the old one."""
     data = read_from(before)
     temporary = own.parent / f".{own.name}.{secrets.token_hex(6)}.tmp"
     try:
@@ -93,7 +93,7 @@ def _take_over(before: Path, own: Path) -> None:
 
 
 def _show_new_names(folder: Path) -> None:
-    """Have a network file system list the folder anew: it does so after a change by this machine."""
+    """Make a network file system refresh its listing of the folder, by changing the folder."""
     if folder.is_dir():
         mark = folder / f".look.{secrets.token_hex(6)}.tmp"
         write_new(str(mark), b"")
@@ -101,25 +101,24 @@ def _show_new_names(folder: Path) -> None:
 
 
 def clock_that_never_stops() -> float:
-    """Seconds that go on while the machine sleeps, where the system has such a clock."""
+    """Return seconds that keep counting while the machine sleeps, if the system has such a clock."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Lease:
-    """The right to write to a run for a while, granted by a job table that several machines share.
+    """The right to write to a run for a limited time, granted by a job table that several machines share.
 
-    It is renewed while its holder lives. A holder that was paused for too long finds by its own clock that
-    the lease has run out, and makes no further call. Its fencing token keeps what it may still write from
-    counting.
+    Its holder renews it. A holder that was paused too long sees on its own clock that the lease has expired,
+    and makes no further calls. Its fencing token invalidates anything that it may still write.
     """
 
     def __init__(
         self, token: int, until: float, *, clock: Callable[[], float] = clock_that_never_stops
     ) -> None:
         self.token = token
-        """Higher than that of every earlier lease of the same run."""
+        """Higher than the token of every earlier lease of the same run."""
         self.until = until
-        """On this machine's clock, counted from before the lease was asked for."""
+        """End on this machine's clock, counted from before the lease was requested."""
         self._clock = clock
         self._lost = False
 
@@ -128,7 +127,7 @@ class Lease:
         return not self._lost and self._clock() < self.until
 
     def renew(self, until: float) -> None:
-        """Go on until later; a lease that has run out stays so: another holder may have begun."""
+        """Extend the lease; an expired lease stays expired, as another holder may have it."""
         if self.held:
             self.until = until
 
@@ -136,10 +135,10 @@ class Lease:
         self._lost = True
 
     def check(self) -> None:
-        """Raise `LeaseLost` where it is no longer held."""
+        """Raise `LeaseLost` if the lease is no longer held."""
         if not self.held:
             self.lose()
-            raise LeaseLost("the lease of the run has ended: another worker goes on with it")
+            raise LeaseLost("the lease of the run has expired: another worker continues it")
 
 
 DIGEST_BYTES = 8
@@ -151,27 +150,27 @@ class JournalPosition(Value):
 
     lines: int = 0
     digest: str = ""
-    """Empty where the last line has none."""
+    """Empty if the last line has none."""
 
 
 class DigestChain:
-    """The state of the chain after the lines so far: what the digest of the next line is computed from.
+    """State of the digest chain after the lines so far, from which the next digest is computed.
 
-    Every line ends with a digest of its own content and of the digest of the line before it, so a line
-    that is changed, removed, added or moved is noticed. A journal that was begun without digests gets them
-    from the first line that is added; its digest covers everything before it. The chain protects against
-    damage, not against forgery: any writer of the file can compute it.
+    Every line ends with a digest of its content and of the previous line's digest, so a changed, removed,
+    added or moved line is detected. A journal begun without digests gets them from the next appended line on;
+    that first digest covers everything before it. The chain protects against damage, not against forgery: any
+    writer of the file can compute it.
     """
 
     def __init__(self) -> None:
         self.lines = 0
         self.digest = b""
         self._undigested = hashlib.blake2b(digest_size=DIGEST_BYTES)
-        """Over everything, as long as no line has a digest."""
+        """Hash over all lines, as long as none has a digest."""
 
     @classmethod
     def at_end_of(cls, data: bytes) -> DigestChain:
-        """The chain after these complete lines, which are not checked."""
+        """Return the chain after these complete lines, without checking them."""
         chain = cls()
         chain.lines = data.count(b"\n")
         chain.digest = last_digest(data)
@@ -184,33 +183,33 @@ class DigestChain:
         return JournalPosition(lines=self.lines, digest=self.digest.decode())
 
     def seal(self, line: bytes) -> bytes:
-        """The next line, a JSON object, with its digest as the last field."""
+        """Return the next line, a JSON object, with its digest as the last field."""
         self.digest = self._next(line)
         self.lines += 1
         return b'%b,"digest":"%b"}' % (line[:-1], self.digest)
 
     def unseal(self, line: bytes) -> bytes:
-        """The next line without its digest; raises `BrokenChain` where it is not what was written."""
+        """Return the next line without its digest; raise `BrokenChain` if it was altered."""
         found = _SEAL.search(line, max(0, len(line) - _SEAL_BYTES))
         if found is None:
             if self.digest:
-                raise BrokenChain("it has no digest, and the line before it has one")
+                raise BrokenChain("it has no digest, but the line before it has one")
             self._undigested.update(line + b"\n")
             self.lines += 1
             return line
         content = line[: found.start()] + b"}"
         if self._next(content) != found.group(1):
             raise BrokenChain(
-                "its digest does not fit: it was altered, or lines before it are missing or moved"
+                "its digest does not match: it was altered, or lines before it are missing or moved"
             )
         self.digest = found.group(1)
         self.lines += 1
         return content
 
     def continues_in(self, rest: bytes) -> bool:
-        """Whether bytes without a line break hold the whole next line: then the break itself was altered.
+        """Return whether bytes without a line break hold the whole next line: then the break was altered.
 
-        A torn line, never finished, ends inside itself, or in the zeros of a disk that lost power.
+        A torn line, which was never finished, ends early, or in the zeros of a disk that lost power.
         """
         return any(
             self._next(rest[: found.start()] + b"}") == found.group(1)
@@ -227,6 +226,6 @@ _SEAL_BYTES = len(b',"digest":""}') + 2 * DIGEST_BYTES
 
 
 def last_digest(data: bytes) -> bytes:
-    """The digest of the last of these complete lines; empty where it has none."""
+    """Return the digest of the last of these complete lines; empty if it has none."""
     found = _SEAL.search(data, max(0, len(data) - _SEAL_BYTES - 1))
     return found.group(1) if found and data.endswith(b"}\n") else b""

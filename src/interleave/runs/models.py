@@ -1,4 +1,4 @@
-"""The loaded models of a run, what all calls to them share, the meter that counts them, and their cost."""
+"""The loaded models of a run, their shared limits, the meter of their calls, and their cost."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ IMAGE_THREADS = 4
 
 
 class Disk:
-    """The threads that touch the disk, off the event loop, shared by all runs of a process.
+    """Threads for disk work off the event loop, shared by all runs of a process.
 
-    Journals are synced by group commit: requests that arrive while one round of syncs runs are gathered into
-    the next round. A hundred runs then cost hardly more than one: one handover to a thread and one wake-up
-    for all. Images are compressed in threads of their own.
+    Journals are synced by group commit: requests that arrive during one round of syncs are collected for the
+    next round. A hundred runs then cost little more than one: one handover to a thread and one wake-up for
+    all. Images are compressed in separate threads.
     """
 
     def __init__(self) -> None:
-        self._images = ThreadPoolExecutor(IMAGE_THREADS, thread_name_prefix="pictures")
+        self._images = ThreadPoolExecutor(IMAGE_THREADS, thread_name_prefix="images")
         self._journals = ThreadPoolExecutor(1, thread_name_prefix="journals")
         self._waiting: list[tuple[Journal, asyncio.Future[None]]] = []
         self._round: asyncio.Task[None] | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
-        """The result of work on an image, done in a thread."""
+        """Run `work` on an image in a thread and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._images, work)
 
     async def sync(self, journal: Journal) -> None:
-        """Return when every line of the journal so far is on disk; raises `StorageError` when it is not."""
+        """Wait until every line of the journal so far is on disk; raise `StorageError` if that fails."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((journal, done))
         if self._round is None or self._round.done():
@@ -83,7 +83,7 @@ def _sync(journal: Journal) -> StorageError | None:
 
 @dataclass
 class Models:
-    """The models of a run. Many runs may share them, and then share their limits."""
+    """The models of a run. Runs that share them also share their concurrency limits."""
 
     planner: LoadedAgent[Planner]
     critic: LoadedAgent[Critic]
@@ -91,9 +91,9 @@ class Models:
     retries: RetryPolicy = field(default_factory=RetryPolicy)
     disk: Disk = field(default_factory=Disk)
     others: dict[str, ImageGenerator] = field(default_factory=dict)
-    """Generators that a person wants for single steps, by identity."""
+    """Generators chosen for single steps, by identity."""
     identity: NamedMeasure | None = None
-    """What says whether assets are still themselves; None: their colours do."""
+    """Measure of whether assets keep their identity; `None` compares colours."""
     limits: dict[Role, CallLimit] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,22 +106,22 @@ class Models:
         }
 
     def with_generator(self, generator: ImageGenerator) -> Models:
-        """The same models with another generator; planner and critic share their concurrency limits."""
+        """Return the same models with another generator; planner and critic keep their concurrency limits."""
         others = replace(self, generator=generator)
         others.limits |= {role: self.limits[role] for role in _AGENT_ROLES}
         return others
 
     def for_generator(self, wanted: RoleConfig) -> Models:
-        """The same models with the generator that a person wants for a step."""
+        """Return the same models with the generator chosen for a step."""
         generator = self.others.get(wanted.identity)
         if generator is None:
             raise RunError(
-                f"a step of this run is to be drawn by {wanted.spec!r}: continue it with 'interleave resume'"
+                f"a step of this run needs generator {wanted.spec!r}: continue it with 'interleave resume'"
             )
         return self.with_generator(generator)
 
     def prices_known(self, *, planner_is_asked: bool) -> dict[str, bool]:
-        """For every model that will be called, whether it knows what a call costs."""
+        """Return, for every model that will be called, whether it knows its price."""
         generators = (self.generator, *self.others.values())
         known = {
             "generator": all(is_price(each.capabilities.price_per_image) for each in generators),
@@ -140,14 +140,14 @@ _AGENT_ROLES: tuple[Role, ...] = ("planner", "critic")
 
 
 class Meter:
-    """Wraps every model call. Calls and costs of earlier sessions count; their time does not."""
+    """Counts model calls against the limits. Earlier sessions count for calls and cost, not for time."""
 
     def __init__(self, limits: Limits, *, calls: int = 0, cost: float = 0.0) -> None:
         self.limits = limits
         self.calls = calls
-        self.cost = max(0.0, cost)  # read from a folder, where a negative cost would raise the limit
+        self.cost = max(0.0, cost)  # read from a folder: a negative cost would raise the limit
         self.reserved = 0.0
-        """The prices of the calls under way."""
+        """Total price of the calls in flight."""
         self.started_at = time.monotonic()
 
     @property
@@ -155,15 +155,15 @@ class Meter:
         return time.monotonic() - self.started_at
 
     async def call(self, call: Callable[[], Awaitable[T]], *, price: float | None = None) -> T:
-        """Make a call within the limits. Its price is an expected one: what it cost is spent afterwards."""
+        """Make a call within the limits. `price` is an estimate; the caller reports the cost with `spend`."""
         async with self._under_way(price or 0.0):
             return await call()
 
     @asynccontextmanager
     async def counted(self, price: float | None = None) -> AsyncGenerator[None]:
-        """Count one call, made in the body, and its price, if it is known before and the call succeeds.
+        """Count one call, made in the body, and its price if it is known beforehand and the call succeeds.
 
-        Raises `LimitReached` where the limits do not allow it.
+        Raises `LimitReached` if the limits do not allow the call.
         """
         async with self._under_way(price or 0.0):
             yield
@@ -171,7 +171,7 @@ class Meter:
 
     @asynccontextmanager
     async def _under_way(self, price: float) -> AsyncGenerator[None]:
-        """Count one call; its price is set aside meanwhile, or many at once would exceed the limit."""
+        """Count one call and reserve its price, so that concurrent calls cannot exceed the limit."""
         self._refuse_beyond_limits(price)
         self.calls += 1
         self.reserved += price
@@ -201,32 +201,32 @@ class Meter:
         limits = self.limits
         if limits.max_calls is not None and self.calls >= limits.max_calls:
             raise LimitReached(
-                f"the limit of {count(limits.max_calls, 'model call')} is reached (--max-calls)"
+                f"the limit of {count(limits.max_calls, 'model call')} is reached (max_calls=)"
             )
         if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
             raise self._out_of_time()
         cost = self.cost + self.reserved
         if limits.max_cost is not None and (cost >= limits.max_cost > 0 or cost + price > limits.max_cost):
-            raise LimitReached(f"the limit of {limits.max_cost:g} US dollars is reached (--max-cost)")
+            raise LimitReached(f"the limit of {limits.max_cost:g} US dollars is reached (max_cost=)")
 
     def _out_of_time(self) -> LimitReached:
-        return LimitReached(f"the limit of {self.limits.max_seconds:g} seconds is reached (--max-seconds)")
+        return LimitReached(f"the limit of {self.limits.max_seconds:g} seconds is reached (max_seconds=)")
 
 
 def refuse_unpriced(limits: Limits, priced: dict[str, bool]) -> None:
-    """Refuse a cost limit where a backend does not know what a call costs."""
+    """Refuse a cost limit if a backend does not know its price."""
     unknown = [role for role, known in priced.items() if not known]
     if limits.max_cost is not None and unknown:
         raise ConfigurationError(
-            f"--max-cost needs backends that know their price, and the {unknown[0]} does not: say it in its "
-            "spec where it takes one (?price=0.04), or limit the run with --max-calls instead"
+            f"max_cost= needs backends that know their price, and the {unknown[0]} does not: add it to the "
+            "spec if the backend takes one (?price=0.04), or limit the run with max_calls="
         )
 
 
 def cost_note(models: Models, config: RunConfig, limits: Limits, *, steps: int | None = None) -> str | None:
-    """The cost in words, a bound for images and a guess for the critic; None where it is 0 or not known.
+    """Describe the cost: a bound for images and an estimate for the critic; `None` if it is 0 or unknown.
 
-    `steps` is the number of images, where that is known.
+    `steps` is the number of images, if known.
     """
     per_image = models.generator.capabilities.price_per_image
     per_verdict = models.critic.typical_price
@@ -243,12 +243,12 @@ def cost_note(models: Models, config: RunConfig, limits: Limits, *, steps: int |
     if per_verdict:
         words.append(f"the critic about {_dollars(times * attempts * per_verdict)} at most")
     if limits.max_cost is not None:
-        words.append(f"--max-cost ends it at {_dollars(limits.max_cost)}")
+        words.append(f"max_cost= ends it at {_dollars(limits.max_cost)}")
     return "; ".join(words)
 
 
 def images_asked_for(request: Request, config: RunConfig) -> int | None:
-    """The number of images of a run, where it is known before the plan."""
+    """Return the number of images of a run, if it is known before planning."""
     return images_planned(config.plan) if config.plan else named_step_count(request.text)
 
 
@@ -257,5 +257,5 @@ def images_planned(plan: Plan) -> int:
 
 
 def _dollars(amount: float) -> str:
-    """Two decimals, or as many as it takes for one significant digit."""
+    """Format dollars with two decimals, or with two significant digits below 10 cents."""
     return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.2g}"

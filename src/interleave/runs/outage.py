@@ -1,9 +1,9 @@
-"""Waiting out an outage of a model in work of many items: all wait together, and one probes for the others.
+"""Waiting out a model outage in batch work: all items wait, and one probes for the others.
 
-An item whose model cannot be reached, is busy or does not answer in time is tried again after a delay. While
-the outage lasts, one item tries at a time, so that a server that comes back is not met by a storm, and delays
-grow from two seconds to a minute. When one item gets through, all go on. An item that fails again and again
-while others succeed is given up after a few retries: the cause is its own.
+An item whose model is unreachable, busy or too slow is retried after a delay. During an outage one item
+retries at a time, so that a recovering server is not flooded, and delays grow from two seconds to a minute.
+When one item succeeds, all continue. An item that keeps failing while others succeed is given up after a few
+retries, as the item itself is the cause.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 LONGEST_OUTAGE_SECONDS = 90 * 60.0
-"""How long an outage is waited out before the work is given up."""
+"""Longest outage to wait out before giving up, in seconds."""
 FIRST_DELAY_SECONDS = 2.0
 LONGEST_DELAY_SECONDS = 60.0
 SECONDS_BETWEEN_LINES = 120.0
 MOST_RETRIES = 5
-"""How often an item is retried that makes no progress while others do."""
+"""Maximum retries of an item that makes no progress while others do."""
 
 
 def backoff_delays(first: float, longest: float, within: float = math.inf) -> Iterator[float]:
-    """Delays that double up to the longest, until their sum reaches `within` seconds."""
+    """Yield delays that double from `first` up to `longest`, until their sum reaches `within` seconds."""
     waited, delay = 0.0, first
     while waited < within:
         yield min(delay, within - waited)
@@ -41,32 +41,32 @@ def backoff_delays(first: float, longest: float, within: float = math.inf) -> It
 
 @dataclass(frozen=True)
 class TryResult(Generic[T]):
-    """What came of trying an item once."""
+    """Result of one try of an item."""
 
     result: T
     transient: bool = False
-    """Whether it failed for a reason that may pass."""
+    """Whether it failed for a transient reason."""
     reason: str = ""
     progress: int = 0
-    """How far the item has come; more than before means that a call got through."""
+    """Progress of the item; an increase means that a call succeeded."""
     succeeded: bool = False
-    """Whether every model it needs has answered."""
+    """Whether every model that it needs has answered."""
 
 
 @dataclass(eq=False)
 class _Outage:
-    """A time in which no call gets through to a model."""
+    """A period in which no call to a model succeeds."""
 
     since: float
     delays: Iterator[float]
     logged_at: float = -math.inf
     over: bool = False
     probe: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by the item that probes for all, through its delay and its try."""
+    """Held by the probing item during its delay and its try."""
 
 
 class OutageRetry:
-    """Retries the items of one work through outages; `clock` and `sleep` are replaced in tests."""
+    """Retries work items through outages; tests replace `clock` and `sleep`."""
 
     def __init__(
         self,
@@ -82,9 +82,9 @@ class OutageRetry:
         self._got_through = False
 
     async def run(self, attempt: Callable[[], Awaitable[TryResult[T]]], model: str = "") -> T:
-        """Try an item until it ends, or until an outage has lasted too long.
+        """Try an item until it ends or an outage has lasted too long.
 
-        `model` separates items that need different models: that one model answers says nothing about another.
+        `model` separates items by the model they need, as an outage affects one model only.
         """
         tried, in_vain = await self._try(attempt, model), 0
         while tried.transient:
@@ -99,7 +99,7 @@ class OutageRetry:
                     again = await self._try(attempt, model)
                     if not again.transient or again.progress > tried.progress:
                         self._end(outage, model)
-            if again is None:  # another item got through
+            if again is None:  # another item succeeded
                 await self._sleep(_jittered(FIRST_DELAY_SECONDS * 2.0**in_vain))
                 again = await self._try(attempt, model)
             in_vain = 0 if again.progress > tried.progress else in_vain + outage.over
@@ -125,9 +125,9 @@ class OutageRetry:
         delay = min(_jittered(next(outage.delays)), outage.since + self.seconds - now)
         if now - outage.logged_at >= SECONDS_BETWEEN_LINES:
             outage.logged_at = now
-            hint = "" if self._got_through else "; nothing has got through yet: is the address right?"
+            hint = "" if self._got_through else "; no call has succeeded yet: check the address"
             log.warning(
-                "waiting for a model that is away (%s so far, %s at most): %s%s",
+                "waiting for an unavailable model (%s so far, %s at most): %s%s",
                 _duration(now - outage.since),
                 _duration(self.seconds),
                 one_line(reason, 300),
@@ -142,11 +142,11 @@ class OutageRetry:
         if self._outages.get(model) is outage:
             del self._outages[model]
         if outage.logged_at > outage.since:  # it was logged more than once
-            log.warning("what was away is back after %s", _duration(self._clock() - outage.since))
+            log.warning("the model is available again after %s", _duration(self._clock() - outage.since))
 
 
 def _jittered(seconds: float) -> float:
-    """A delay varied by half: processes that began to wait together must not come back together."""
+    """Vary a delay by up to half, so that processes that started to wait together do not retry together."""
     return seconds * random.uniform(0.5, 1.5)
 
 

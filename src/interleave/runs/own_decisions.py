@@ -1,13 +1,13 @@
-"""What a run decides itself: to draw a step anew, to go back, to redo steps after a look at the whole.
+"""Decisions of a run itself: redraw a step from its scene, roll back, redo steps after an audit.
 
-Steps may finish in any order, but what is decided about one depends on what was decided about those before
-it. So decisions are made in the order of the plan: a step about which something may be decided waits until
-all steps before it are finished, and no later step of its line begins until then. A plan whose steps are
-drawn at once therefore comes to the same end as one whose steps are drawn one after another.
+Steps may finish in any order, but a decision about one step depends on the decisions about earlier steps. So
+decisions are made in plan order. A step that may need one waits until all earlier steps are finished, and no
+step that depends on it begins until then. A plan drawn concurrently therefore ends like one drawn
+sequentially.
 
-A decision is a line in the journal like a person's, with a cause. What it replaces stays there: where the
-other way is no better, the decision is undone, and the earlier images are shown again without a call.
-Everything here follows from the journal, so a run that was stopped goes on as it would have.
+A decision is a journal line like a person's, with a cause. The images that it replaces are kept: if the new
+ones are no better, the decision is undone and the earlier images are shown again without a call. Everything
+here follows from the journal, so a stopped run makes the same decisions when it is resumed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from interleave.agents.auditor import Document, FinishedStep
-from interleave.config.run_config import Remedies
+from interleave.config.run_config import DriftControl
 from interleave.pipeline import derived_seed
 from interleave.runs.folder import ImageStore
 from interleave.runs.journal import Audited, Cause, Entry, Judged, Line, RedrawDecided, StepFinished, Undone
@@ -29,21 +29,21 @@ DRIFT: Cause = "drift"
 
 
 class OwnDecisions:
-    """The decision that comes next in one pass over the plan, if there is one; then no step begins."""
+    """The next decision in one pass over the plan; once it is made, no further step begins."""
 
-    def __init__(self, remedies: Remedies) -> None:
+    def __init__(self, remedies: DriftControl) -> None:
         self._remedies = remedies
         self._finished: set[int] = set()
         self._open: dict[int, StepFinished] = {}
-        """Steps about which something may be decided."""
+        """Finished steps that may need a decision."""
         self.made: list[RedrawDecided | Undone] = []
 
     def may_begin(self, needed: frozenset[int]) -> bool:
-        """Whether a step that needs these steps may begin."""
+        """Return whether a step that depends on the `needed` steps may begin."""
         return not self.made and not needed & self._open.keys()
 
-    def take_in(self, line: Line | None, entries: Sequence[Entry]) -> None:
-        """Note that a step is finished, and decide what can be decided now."""
+    def add(self, line: Line | None, entries: Sequence[Entry]) -> None:
+        """Record that a step is finished and make the decisions that are due."""
         if not isinstance(line, StepFinished):
             return
         self._finished.add(line.step)
@@ -65,10 +65,10 @@ class OwnDecisions:
 def next_decision(
     entries: Sequence[Entry], steering: Steering, finished: StepFinished
 ) -> RedrawDecided | Undone | None:
-    """What to decide about a step that was refused, or has moved too far; None where the run goes on."""
+    """Return the decision about a rejected or drifted step; `None` if the run continues."""
     remedies = steering.config.remedies
     moved = moved_too_far(finished, remedies)
-    if can_be_drawn_anew(steering, finished.step):
+    if can_redraw_from_scene(steering, finished.step):
         if decision := _from_the_scene(entries, steering, finished, moved=moved):
             return decision
         moved = False
@@ -79,14 +79,14 @@ def next_decision(
     )
 
 
-def moved_too_far(finished: StepFinished, remedies: Remedies) -> bool:
-    """Whether what a step was not to change has changed by more than is allowed."""
+def moved_too_far(finished: StepFinished, remedies: DriftControl) -> bool:
+    """Return whether the image outside the intended change drifted beyond the limit."""
     drift, limit = finished.drift, remedies.drift_limit
     return drift is not None and limit is not None and drift.outside > limit
 
 
-def can_be_drawn_anew(steering: Steering, number: int) -> bool:
-    """Whether a step says what its whole image is to be, and is not drawn from that by the plan."""
+def can_redraw_from_scene(steering: Steering, number: int) -> bool:
+    """Return whether a step has a scene description and the plan does not draw it from that already."""
     step = steering.planned(number)
     anchored = (
         anchored_steps(steering.plan, steering.config.remedies.anchor_every) if steering.plan else set()
@@ -97,7 +97,7 @@ def can_be_drawn_anew(steering: Steering, number: int) -> bool:
 def _from_the_scene(
     entries: Sequence[Entry], steering: Steering, finished: StepFinished, *, moved: bool
 ) -> RedrawDecided | Undone | None:
-    """To draw a step from its scene, once; or to undo that, where the critic likes it less."""
+    """Decide to redraw a step from its scene, once; or to undo that if the critic likes it less."""
     own = [
         each
         for each in entries
@@ -114,13 +114,13 @@ def _from_the_scene(
 
 ROLLBACK: Cause = "rollback"
 UNKNOWN = 0.5
-"""The confidence of a verdict that has none."""
+"""Confidence assumed for a verdict without one."""
 
 
 def next_rollback(
     entries: Sequence[Entry], steering: Steering, finished: StepFinished
 ) -> RedrawDecided | Undone | None:
-    """What to decide about a step that was refused to the last; None where the run goes on."""
+    """Return the decision about a step whose attempts were all rejected; `None` if the run continues."""
     remedies = steering.config.remedies
     own = [each for each in entries if isinstance(each, RedrawDecided) and each.cause == ROLLBACK]
     for_step = [each for each in own if each.refused == finished.step]
@@ -129,21 +129,21 @@ def next_rollback(
         return Undone(cause=ROLLBACK)
     if len(own) >= remedies.rollbacks:
         return None
-    step = _where_to(entries, steering, finished.step, len(for_step))
+    step = _rollback_step(entries, steering, finished.step, len(for_step))
     return RedrawDecided(
         step=step,
         seed=derived_seed(steering.config.seed, step, f"rollback {len(own) + 1}"),
         cause=ROLLBACK,
         refused=finished.step,
-        anew=True if step in steering.anew else None,
+        anew=True if step in steering.from_scene else None,
     )
 
 
-def _where_to(entries: Sequence[Entry], steering: Steering, refused: int, times: int) -> int:
-    """The step to draw again: the one after the best ancestor, each time further back.
+def _rollback_step(entries: Sequence[Entry], steering: Steering, refused: int, times: int) -> int:
+    """Return the step to redraw: the one after the best ancestor, further back each time.
 
-    The best ancestor is the one whose image the critic was surest of; of equals, the nearest. The ancestors
-    of earlier rollbacks for the same step, and those nearer than them, are no longer tried.
+    The best ancestor has the image with the highest critic confidence; on a tie, the nearest wins. Ancestors
+    of earlier rollbacks for the same step, and nearer ones, are not tried again.
     """
     chain = ancestors(steering, refused)
     if not chain:
@@ -161,27 +161,27 @@ def _where_to(entries: Sequence[Entry], steering: Steering, refused: int, times:
 
 
 def ancestors(steering: Steering, number: int) -> list[int]:
-    """The steps that an image was drawn over, nearest first: back to one that was drawn anew."""
+    """Return the steps that an image was edited from, nearest first, back to one drawn from its scene."""
     if steering.plan is None:
         return []
-    anew = anchored_steps(steering.plan, steering.config.remedies.anchor_every) | steering.anew
+    from_scene = anchored_steps(steering.plan, steering.config.remedies.anchor_every) | steering.from_scene
     parents = parents_of(steering.plan)
     steps = {step.number: step for step in steering.plan.steps}
     chain: list[int] = []
-    while before := _before(steps[number], anew, parents):
+    while before := _before(steps[number], from_scene, parents):
         number = before[-1]
         chain.append(number)
     return chain
 
 
-def _before(step: PlanStep, anew: set[int], parents: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
+def _before(step: PlanStep, from_scene: set[int], parents: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
     if step.sources is not None:
         return step.sources
-    return () if step.number in anew else parents[step.number]
+    return () if step.number in from_scene else parents[step.number]
 
 
 def _confidences(entries: Sequence[Entry]) -> dict[int, float]:
-    """How sure the critic was of the image that each step shows, as far as it said so."""
+    """Return the critic's confidence in the image shown by each step."""
     judged: dict[tuple[int, int], float | None] = {}
     shown: dict[int, float] = {}
     for entry in entries:
@@ -194,7 +194,7 @@ def _confidences(entries: Sequence[Entry]) -> dict[int, float]:
 
 
 def is_better(entries: Sequence[Entry], decision: RedrawDecided, now: StepFinished) -> bool:
-    """Whether the critic is surer of the refused step than it was before the decision."""
+    """Return whether the critic is more confident in the rejected step than before the decision."""
     place = next(at for at, entry in enumerate(entries) if entry is decision)
     before = _confidences(entries[:place]).get(now.step, UNKNOWN)
     return _confidences(entries).get(now.step, UNKNOWN) > before
@@ -208,7 +208,7 @@ def audits_made(entries: Sequence[Entry]) -> list[Audited]:
 
 
 def pending_findings(entries: Sequence[Entry]) -> tuple[Finding, ...]:
-    """Findings of the last audit that nothing was decided about: the run was stopped between the two."""
+    """Return the findings of the last audit without a decision: the run was stopped in between."""
     places = [place for place, entry in enumerate(entries) if isinstance(entry, Audited)]
     if not places:
         return ()
@@ -223,7 +223,7 @@ def pending_findings(entries: Sequence[Entry]) -> tuple[Finding, ...]:
 
 
 def document_of(record: RunRecord, store: ImageStore, round_: int) -> Document:
-    """All finished images of a run."""
+    """Return all finished images of a run, for an audit."""
     steps = tuple(
         FinishedStep(step.plan, store.get(step.attempt.image), step.attempt.prompt)
         for step in record.steps
@@ -233,7 +233,7 @@ def document_of(record: RunRecord, store: ImageStore, round_: int) -> Document:
 
 
 def redo_line(finding: Finding, round_: int, record: RunRecord, steering: Steering) -> RedrawDecided:
-    """The decision to redo one step; later steps keep their images, unless they are redone themselves."""
+    """Return the decision to redo one step; later steps keep their images unless they are redone too."""
     shown = {step.plan.number: step.shown for step in record.steps}
     keep = {
         number: attempt
@@ -246,5 +246,5 @@ def redo_line(finding: Finding, round_: int, record: RunRecord, steering: Steeri
         seed=derived_seed(record.config.seed, finding.step, f"audit {round_}"),
         keep=keep,
         cause=AUDIT,
-        anew=True if finding.prompt is None and finding.step in steering.anew else None,
+        anew=True if finding.prompt is None and finding.step in steering.from_scene else None,
     )

@@ -1,18 +1,18 @@
-"""What a run folder may do only with its user's permission.
+"""Actions of a run folder that need its user's permission.
 
 A run is continued with the models that its folder names, and a folder may come from anywhere. Typing a spec
-gives permission; a spec that is read from a folder has none. Without permission it may name any model and any
-address, but
+grants permission; a spec read from a folder has none. Without permission, a folder may name any model and any
+address, with these exceptions:
 
-    NAME@https://host    no key goes to an address, but for the usual key of a well-known service
-    FILE@https://host    no file of this machine goes to another one (a workflow for ComfyUI), and no
-                         file says what goes to an address, keys included (the description of an API)
-    addresses@FILE       no file of this machine says which servers are called
-    code@MODEL           no code that comes with a model is run
-    price=0@https://host no price is taken from it for a service that is paid with the usual key
-    SPEC                 no backend of an installed package gets an address: its keys are not known here
+    NAME@https://host    send a key to an address, except the usual key of a well-known service
+    FILE@https://host    send a file of this machine to another one (a ComfyUI workflow), or let a file
+                         define what is sent to an address, including keys (an API description)
+    addresses@FILE       let a file of this machine define which servers are called
+    code@MODEL           run code that comes with a model
+    price=0@https://host set the price of a service that is paid with the usual key
+    SPEC                 give an address to a backend of an installed package, whose keys are unknown here
 
-A permission is one of the texts on the left, exactly as written, with `--allow` or in INTERLEAVE_ALLOW.
+A permission is one of the texts on the left, exactly as written, passed with `--allow` or INTERLEAVE_ALLOW.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _FALSE = {"false", "0", "no", "off", "n", "f"}
 
 @dataclass(frozen=True)
 class Permission:
-    """Something that a folder may do only if its user allows it."""
+    """An action that a folder may take only if its user allows it."""
 
     text: str
-    """What the user passes to `--allow`."""
+    """Value that the user passes to `--allow`."""
     meaning: str
 
 
 def required_permissions(config: RunConfig, generators: Iterable[RoleConfig] = ()) -> tuple[Permission, ...]:
-    """The permissions that the specs of a configuration need, without repeats.
+    """Return the permissions that the specs of a configuration need, without duplicates.
 
-    `generators` are those that single steps of the run are drawn by, besides its own.
+    `generators` are the additional generators of single steps.
     """
     roles = (*(() if config.plan else (config.planner,)), config.critic, config.generator, *generators)
     specs = [role.parsed for role in roles if not role.is_object]
@@ -55,7 +55,7 @@ def required_permissions(config: RunConfig, generators: Iterable[RoleConfig] = (
 
 
 def permissions_of(spec: str) -> tuple[str, ...]:
-    """The words that allow a spec, for a user who has typed it."""
+    """Return the permissions that typing a spec grants."""
     return tuple(permission.text for permission in _permissions(parse_spec(spec)))
 
 
@@ -67,37 +67,39 @@ def refuse_unallowed(
     generators: Iterable[RoleConfig] = (),
     decides: bool = False,
 ) -> None:
-    """Refuse what a folder needs and its user has not allowed; the error has the command that allows it.
+    """Raise `RunError` for missing permissions of a folder; the message has the command that allows them.
 
-    A command that also decides something is not recorded yet: it has to be repeated with the permissions.
+    With `decides`, the command also makes a decision, which is not recorded yet: it must be repeated.
     """
     given, generators = {*allowed, *_allowed_everywhere()}, tuple(generators)
     missing = [each for each in required_permissions(config, generators) if each.text not in given]
     if missing:
         asked = ", ".join(each.meaning for each in missing)
-        options = shlex.join(option for each in missing for option in ("--allow", each.text))
         command = resume_command(folder, config, generators)
-        advice = f"If you trust it, repeat this with {options}" if decides else f"If you trust it: {command}"
-        raise RunError(f"{folder} asks to {asked}, which no folder may without your word. {advice}")
+        advice = f", repeat this with allow={[each.text for each in missing]}" if decides else f": {command}"
+        raise RunError(f"{folder} asks to {asked}, which needs your permission. If you trust it{advice}")
 
 
 def refuse_keys_in(request: Request, config: RunConfig) -> None:
-    """Refuse a request or plan that contains a key in use: it would go to models, and into the folder."""
+    """Refuse a request or plan that contains a key in use: it would reach models and the run folder."""
     described = "\n".join((request.text, *(asset.description for asset in request.assets)))
     if variable := secret_in(described) or secret_in(config.model_dump_json()):
-        raise InputError(f"the request or its plan contains the key in {variable}: take it out")
+        raise InputError(f"the request or its plan contains the key in {variable}: remove it")
 
 
-def resume_command(folder: Path, config: RunConfig, generators: Iterable[RoleConfig] = ()) -> str:
-    """The command that continues a run, with the permissions of the user who typed its specs."""
+def resume_command(
+    folder: Path, config: RunConfig, generators: Iterable[RoleConfig] = (), action: str = ""
+) -> str:
+    """Return the command that continues a run, or edits it, with the permissions that its specs need."""
     needed = required_permissions(config, generators)
     allowed = [option for each in needed for option in ("--allow", each.text)]
-    return shlex.join(["interleave", "resume", str(folder), *allowed])
+    words = ["edit", str(folder), action] if action else ["resume", str(folder)]
+    return shlex.join(["interleave", *words, *allowed])
 
 
 def way_back(folder: Path, config: RunConfig) -> str:
-    """How to undo the last decision about a run, as a sentence; the generator it named is then not needed."""
-    return f"To undo the last decision instead: {resume_command(folder, config)} --undo"
+    """Return a sentence with the command that undoes the last decision, and so the need for its generator."""
+    return f"To undo the last decision instead: {resume_command(folder, config, action='undo')}"
 
 
 def _allowed_everywhere() -> list[str]:
@@ -112,7 +114,7 @@ def _allowed_everywhere() -> list[str]:
 def _permissions(spec: Spec) -> Iterator[Permission]:
     info = find_backend(spec.name, *GROUPS)
     if info is not None and info.asks:
-        if not info.missing:  # without its packages it is not going to be loaded
+        if not info.missing:  # without its packages it cannot be loaded
             yield from (Permission(*asked) for asked in pkgutil.resolve_name(info.asks)(spec))
     elif spec.name not in GENERATORS | VLMS and "://" in str(spec):
         yield Permission(str(spec), f"use the backend {spec.name!r} of another package as {str(spec)!r}")

@@ -1,4 +1,4 @@
-"""The plan of a run, to be edited by hand and given back; for a held run in `plan.json`."""
+"""The plan of a run as an editable JSON file; a held run has it in `plan.json`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interleave.types import Plan
 
 
 def plan_text(plan: Plan, request: Iterable[dict[str, str]]) -> str:
-    """A plan with its request as JSON; sources, assets and scenes only where a step has them."""
+    """Return a plan with its request as JSON; sources, assets and scenes only if a step has them."""
     value: dict[str, Any] = {
         "request": list(request),
         **plan.model_dump(mode="json", exclude={"steps": {"__all__": {"sources"}}}),
@@ -27,9 +27,9 @@ def plan_text(plan: Plan, request: Iterable[dict[str, str]]) -> str:
 
 
 def numbered_steps(steps: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
-    """Edited steps, numbered by position; sources and needs are numbers from before, and are renumbered.
+    """Number edited steps by position, and update their `sources` and `needs` to the new numbers.
 
-    So steps can be added, moved and deleted freely. A step without a number has that of its position.
+    Steps can thus be added, moved and deleted freely. A step without a number gets that of its position.
     """
     places = _places(steps, first)
     return [
@@ -39,40 +39,40 @@ def numbered_steps(steps: list[dict[str, Any]], first: int) -> list[dict[str, An
 
 
 def moved_assets(assets: Any, steps: list[dict[str, Any]], first: int) -> Any:
-    """The assets of an edited plan: one that is taken from a step goes with it."""
+    """Return the assets of an edited plan, with the new numbers of the steps that they are taken from."""
     if not isinstance(assets, list):
-        return assets  # what is wrong with it is found when the plan is checked
+        return assets  # the check of the plan reports it
     places, moved = _places(steps, first), []
     for asset in assets:
         step = asset.get("step") if isinstance(asset, dict) else None
         if step is not None and step not in places:
-            raise InputError(f"the asset {asset.get('name')!r} is taken from step {step}, which is gone")
+            raise InputError(f"the asset {asset.get('name')!r} is taken from missing step {step}")
         moved.append(asset if step is None else {**asset, "step": places[step]})
     return moved
 
 
 def _places(steps: list[dict[str, Any]], first: int) -> dict[Any, int]:
-    """The new number of each step by the one that it had."""
+    """Return the new number of each step by its old number."""
     given = (step.get("number") for step in steps)
     before = [number if type(number) is int else first + place for place, number in enumerate(given)]
     return {number: first + place for place, number in enumerate(before)}
 
 
 def _moved(step: dict[str, Any], places: dict[Any, int], number: int) -> dict[str, Any]:
-    """The steps that a step names, by their new numbers."""
+    """Return the `sources` and `needs` of a step with the new numbers."""
     moved = {}
     for key, does in (("sources", "starts from"), ("needs", "needs")):
         named = step.get(key)
         if not isinstance(named, list) or not all(type(each) is int for each in named):
-            continue  # what is wrong with it is found when the plan is checked
+            continue  # the check of the plan reports it
         if gone := [each for each in named if each not in places]:
-            raise InputError(f"step {number} {does} step {gone[0]}, and the plan has no such step")
+            raise InputError(f"step {number} {does} step {gone[0]}, which is not in the plan")
         moved[key] = [places[each] for each in named]
     return moved
 
 
 def write_plan_file(folder: Path, record: RunRecord) -> Path:
-    """Write the plan of a held run into its folder, unless a person may have edited it there already."""
+    """Write the plan of a held run into its folder, unless the file exists and may have been edited."""
     path = folder / PLAN_NAME
     if record.plan is not None and not path.exists():
         write_atomic(path, _text_of(record, record.plan).encode() + b"\n")
@@ -80,7 +80,7 @@ def write_plan_file(folder: Path, record: RunRecord) -> Path:
 
 
 def refuse_edited(folder: Path, record: RunRecord) -> None:
-    """Refuse to release the planner's plan where the file in the folder says something else."""
+    """Refuse to release the planner's plan if `plan.json` differs from it."""
     path = folder / PLAN_NAME
     try:
         written = read_from(path)
@@ -88,8 +88,7 @@ def refuse_edited(folder: Path, record: RunRecord) -> None:
         return
     if record.plan is not None and written.strip() != _text_of(record, record.plan).encode():
         raise RunError(
-            f"{path} is not as the planner wrote it: draw it with --plan {path}, "
-            "or delete it to draw the plan as it was"
+            f"{path} has been edited: draw it with plan={path}, or delete it to draw the planner's version"
         )
 
 

@@ -1,7 +1,7 @@
 """The record of a run: its journal folded into one value, and `run.json`, a copy of it for other programs.
 
 The journal is the source of truth, but folding it takes ten times as long as reading `run.json`. A process
-that ends writes its record after its journal is on disk; one that is killed leaves the record before it.
+writes the record when it ends, after its journal is on disk. A killed process leaves an outdated record.
 """
 
 from __future__ import annotations
@@ -56,32 +56,32 @@ from interleave.runs.steering import Steering, TakeKey
 from interleave.types import Finding, Plan, PlanStep, Value, Verdict
 
 UNDOABLE = ("redraw", "choice", "generator")
-"""The kinds of decisions that an undo takes back."""
+"""Kinds of decisions that can be undone."""
 
 
 class DecisionRecord(Value):
-    """One thing that a person decided."""
+    """One decision, by a person or by the run itself."""
 
     kind: Literal["plan", "redraw", "choice", "generator", "branch"]
     step: int | None = None
     attempt: int | None = None
-    """The attempt that was chosen."""
+    """The chosen attempt."""
     prompt: str | None = None
     seed: int | None = None
     generator: RoleConfig | None = None
     kept: dict[int, int] = Field(default_factory=dict)
-    """The later steps that kept their image."""
+    """Later steps that kept their image, with the attempt of each."""
     parent: str | None = None
-    """The run that was branched off from."""
+    """The parent run of a branch."""
     by: str = ""
     time: float = 0.0
     undone: bool = False
     cause: Cause | None = None
-    """Why the run decided it itself; None for a person's decision."""
+    """Why the run decided it itself; `None` for a person's decision."""
 
 
 def records_of(line: DecisionLine) -> list[DecisionRecord]:
-    """What the record says about a decision: nothing of its own about an undo, which marks another one."""
+    """Return the records of a decision; empty for an undo, which marks an earlier record."""
     said: dict[str, Any] = {"by": line.by, "time": line.time, "cause": line.cause}
     match line:
         case PlanReleased():
@@ -100,35 +100,35 @@ def records_of(line: DecisionLine) -> list[DecisionRecord]:
 
 
 PLAN_NAME = "plan.json"
-"""The plan of a held run, to be edited by hand."""
+"""File with the plan of a held run, which may be edited."""
 ByHand = Literal["redrawn", "chosen", "kept"]
 
 
 class AttemptRecord(Value):
-    """One image that was drawn, and its verdict."""
+    """One drawn image and its verdict."""
 
     number: int
     prompt: str
     seed: int
     image: str
     verdict: Verdict | None = None
-    """None until the critic has judged it."""
+    """`None` until the critic has judged it."""
     bad_replies: tuple[str, ...] = ()
-    """Replies of the critic that could not be used."""
+    """Unusable replies of the critic."""
     draw_seconds: float = 0.0
     judge_seconds: float = 0.0
     cost: float | None = None
-    """US dollars, to draw and to judge it; None where that is not known."""
+    """US dollars, to draw and to judge it; `None` if unknown."""
     take: int = 1
-    """Attempts with the same number follow from each other: same aim, same sources, same generator."""
+    """Number of its take: attempts in sequence with the same aim, sources and generator."""
     aim: str | None = None
-    """What its step was to show when it was drawn, where that is not the step's prompt now."""
+    """Prompt of its step when it was drawn, if that has changed since."""
     sources: tuple[str, ...] | None = None
-    """The images it was drawn from, where those are not what its step starts from now."""
+    """Images that it was drawn from, if the sources of its step have changed since."""
     generator: str | None = None
-    """What drew it, where that is not the run's generator."""
+    """Its generator, if that is not the run's."""
     inherited: bool = False
-    """Whether it was drawn in the run that this one branched off from."""
+    """Whether it was drawn in the parent run of this branch."""
 
 
 class StepRecord(Value):
@@ -137,16 +137,16 @@ class StepRecord(Value):
     plan: PlanStep
     attempts: tuple[AttemptRecord, ...] = ()
     shown: int | None = None
-    """The number of the attempt to show."""
+    """Number of the attempt to show."""
     accepted: bool = False
     forced: bool = False
     finished: bool = False
     by_hand: ByHand | None = None
-    """What a person decided about it, if that still holds."""
+    """Decision of a person about it, if still in effect."""
     drift: StepDrift | None = None
-    """How far its image has moved from the one that it was to change."""
+    """Drift of its image from the one that it was to change."""
     anew: bool = False
-    """Whether it is drawn from the words for its whole scene, because its image had moved too far."""
+    """Whether it was redrawn from its scene description because its image had drifted too far."""
 
     @property
     def attempt(self) -> AttemptRecord | None:
@@ -154,7 +154,7 @@ class StepRecord(Value):
 
     @property
     def own_takes(self) -> dict[int, tuple[AttemptRecord, ...]]:
-        """The attempts that were drawn in this run by their take, superseded ones too."""
+        """Attempts drawn in this run, by take, including superseded ones."""
         takes: dict[int, tuple[AttemptRecord, ...]] = {}
         for attempt in self.attempts:
             if not attempt.inherited:
@@ -163,7 +163,7 @@ class StepRecord(Value):
 
     @property
     def line(self) -> tuple[AttemptRecord, ...]:
-        """The attempts that led to the one that is shown: those of its take."""
+        """Attempts of the same take as the shown one."""
         shown = self.attempt
         if shown is None:
             return self.attempts
@@ -171,14 +171,14 @@ class StepRecord(Value):
 
 
 class AuditRecord(Value):
-    """One look at the whole document."""
+    """One audit of the whole document."""
 
     round: int
     findings: tuple[Finding, ...] = ()
 
 
 class CallCounts(Value):
-    """Model calls, each counted once, and the number of retries."""
+    """Model calls by role, each counted once, and the number of retries."""
 
     planner: int = 0
     critic: int = 0
@@ -191,13 +191,13 @@ class CallCounts(Value):
 
 
 class RunRecord(Value):
-    """The state of a run, complete."""
+    """Complete state of a run."""
 
     version: int = VERSION
     software: str
     status: Status = "running"
     reason: str = ""
-    """Why it ended, unless it is done."""
+    """Why it ended; empty if it is done."""
     request: tuple[RequestPart, ...]
     config: RunConfig
     plan: Plan | None = None
@@ -210,13 +210,13 @@ class RunRecord(Value):
     errors: tuple[str, ...] = Field(default=())
     """Calls that failed, in order."""
     assets: tuple[StoredAsset, ...] = ()
-    """The named things that the user gave with the request."""
+    """Named assets given with the request."""
     audits: tuple[AuditRecord, ...] = ()
-    """What the looks at the whole document found."""
+    """Audits of the whole document and their findings."""
     decisions: tuple[DecisionRecord, ...] = ()
-    """Everything that a person decided, in order, with what was undone."""
+    """All decisions in order, including undone ones."""
     journal: JournalPosition = JournalPosition()
-    """Where the journal ended when this was folded from it; older versions did not record it."""
+    """End of the journal from which this record was folded; older versions did not record it."""
 
     @property
     def title(self) -> str:
@@ -226,24 +226,24 @@ class RunRecord(Value):
 
     @property
     def step_generators(self) -> tuple[RoleConfig, ...]:
-        """The generators that a person wanted for single steps, without repeats."""
+        """Generators chosen for single steps, without duplicates."""
         held = (decision.generator for decision in self.decisions if not decision.undone)
         return tuple(dict.fromkeys(generator for generator in held if generator is not None))
 
     @property
     def generator_changes(self) -> tuple[DecisionRecord, ...]:
-        """The decisions to have the rest drawn by another generator that still hold."""
+        """Decisions in effect to draw the remaining steps with another generator."""
         return tuple(each for each in self.decisions if each.kind == "generator" and not each.undone)
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether the last decision about steps that holds is a person's."""
+        """Whether the last decision about steps in effect is a person's."""
         held = [each for each in self.decisions if each.kind in UNDOABLE and not each.undone]
         return bool(held) and held[-1].cause is None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What readers must be told about the models, without repeats."""
+        """Notes about the models for readers, without duplicates."""
         own = (generator.note for generator in self.step_generators if generator.note)
         return tuple(dict.fromkeys([*self.config.notes, *own]))
 
@@ -254,7 +254,7 @@ class RunRecord(Value):
 
     @property
     def parent(self) -> DecisionRecord | None:
-        """Where this run branched off from another, if it did."""
+        """The decision with which this run branched off, if it is a branch."""
         return next((each for each in reversed(self.decisions) if each.kind == "branch"), None)
 
     @property
@@ -263,7 +263,7 @@ class RunRecord(Value):
 
 
 def read_record(folder: str | Path) -> RunRecord:
-    """The record of the run in this folder, from its journal as it is now."""
+    """Return the record of the run in `folder`, folded from its current journal."""
     folder = Path(folder)
     writing = is_being_written(folder)
     reader = JournalReader(folder)
@@ -276,15 +276,15 @@ def read_record(folder: str | Path) -> RunRecord:
 def fold(
     entries: Iterable[Entry], *, where: Path | None = None, position: JournalPosition | None = None
 ) -> RunRecord:
-    """The state of a run is the fold of its journal, and nothing else.
+    """Fold a journal into the state of its run; nothing else determines that state.
 
-    Raises `RunError` with the line where one cannot follow the lines before it.
+    Raises `RunError` with the number of a line that cannot follow the lines before it.
     """
     entries, path = list(entries), journal_path(where or Path())
     if not entries:
         raise RunError(f"{path} is empty: no run has been started in this folder")
     if not isinstance(entries[0], Started):
-        raise damaged(path, 1, "it does not say how the run was started")
+        raise damaged(path, 1, "it does not record the start of the run")
     folding = _Folding(entries[0], steered=any(isinstance(entry, DecisionLine) for entry in entries))
     for number, entry in enumerate(entries[1:], start=2):
         if problem := folding.problem_with(entry):
@@ -298,9 +298,9 @@ class _Folding:
         self.start = start
         self.steering = Steering(start) if steered else None
         self.takes: dict[int, dict[TakeKey, int]] = defaultdict(dict)
-        """The takes of each step, numbered from 1."""
+        """Takes of each step, numbered from 1."""
         self.keys: dict[tuple[int, int], TakeKey] = {}
-        """The take of each attempt, by step and number."""
+        """Take of each attempt, by step and number."""
         self.decisions: list[DecisionRecord] = []
         self.audits: list[AuditRecord] = []
         self.inherited: set[tuple[int, int]] = set()
@@ -319,18 +319,18 @@ class _Folding:
         self.session_seconds = 0.0
 
     def problem_with(self, entry: Entry) -> str | None:
-        """Why an entry cannot follow those before it, if it cannot."""
+        """Return why an entry cannot follow those before it, or `None` if it can."""
         if self.status != "running" and not isinstance(entry, Continued | DecisionLine):
             return "it comes after the end of the run"
         if isinstance(entry, DecisionLine):
             return self.steering.problem_with(entry) if self.steering else None
         match entry:
             case Started():
-                return "the run has started before"
+                return "the run was started before"
             case Replied() | Drawn() | CallFailed() if (entry.role, entry.call) not in self.called:
                 return f"call {entry.call} of the {entry.role} was never announced"
-            case ChapterPlanned() if self.plan is None or not self.plan.goes_on:
-                return "the plan does not go on"
+            case ChapterPlanned() if self.plan is None or not self.plan.is_unfinished:
+                return "the plan has no further chapter"
             case Drawn() if entry.step not in self.planned:
                 return f"the plan has no step {entry.step}"
             case StepFinished(attempt=None):
@@ -403,7 +403,7 @@ class _Folding:
             case ChapterPlanned() if self.plan is not None:
                 self.plan = entry.after(self.plan)
                 self.planned |= {step.number for step in entry.steps}
-            case Branched():  # what the other run paid is counted there
+            case Branched():  # calls of the parent are counted there
                 self.called.clear()
                 self.costs.clear()
                 self.errors.clear()
@@ -451,7 +451,7 @@ class _Folding:
         )
 
     def _planner_bad_replies(self) -> Iterator[str]:
-        """Replies of the planner that no plan and no chapter followed from."""
+        """Yield the planner replies that led to no plan or chapter."""
         planned = self.plan.chapter.number if self.plan and self.plan.chapter else int(self.plan is not None)
         for (role, _, attempt), replies in self.replies.items():
             if role == "planner":
@@ -472,8 +472,8 @@ class _Folding:
         drawn = self.attempts.get(step.number, {})
         key = self.steering.key_of(planned) if self.steering and drawn else None
         attempts = tuple(self._attempt(step.number, drawn[number], key) for number in sorted(drawn))
-        anew = self.steering is not None and step.number in self.steering.anew
-        record = StepRecord(plan=step, attempts=attempts, by_hand=self._by_hand(step.number), anew=anew)
+        from_scene = self.steering is not None and step.number in self.steering.from_scene
+        record = StepRecord(plan=step, attempts=attempts, by_hand=self._by_hand(step.number), anew=from_scene)
         if (finished := self.finished.get(step.number)) is not None:
             return record.model_copy(
                 update={
@@ -485,7 +485,7 @@ class _Folding:
                 }
             )
         current = [each for each in attempts if key is None or self.keys[step.number, each.number] == key]
-        if current and self.status == "short":  # cut off by a limit: show what there is
+        if current and self.status == "short":  # stopped by a limit: show the best attempt so far
             shown = reduce(self.start.config.rules.better_of, current)
             return record.model_copy(update={"shown": shown.number, "forced": True})
         return record
@@ -499,7 +499,7 @@ class _Folding:
         return "redrawn" if step in steering.redraws else None
 
     def _attempt(self, step: int, fields: dict[str, Any], current: TakeKey | None) -> AttemptRecord:
-        """The record of an attempt; where its take is not the step's current one, with what differs."""
+        """Return the record of an attempt; one of another take records what differs from the current take."""
         replies = self.replies.get(("critic", step, fields["number"]), [])
         readable = "verdict" in fields and fields["verdict"].outcome != "unreadable"
         costs = [each for each in (fields["cost"], *(reply.cost for reply in replies)) if each is not None]
@@ -522,7 +522,7 @@ class _Folding:
 
 
 def image_names(record: RunRecord) -> list[str]:
-    """Every image that the record names, without repeats."""
+    """Return every image that the record names, without duplicates."""
     given = [part.image for part in record.request if part.image]
     given += [asset.image for asset in record.assets if asset.image]
     drawn = [attempt.image for step in record.steps for attempt in step.attempts]
@@ -531,16 +531,16 @@ def image_names(record: RunRecord) -> list[str]:
 
 RECORD_NAME = "run.json"
 SEAL_BYTES, LINE_BYTES = 64, 65_536
-"""How much of the end of a journal is read for the digest of its last line, and for the whole line."""
+"""Bytes read from the end of a journal: for the digest of its last line, and for the whole line."""
 
 
 def write_stored(folder: Path, record: RunRecord) -> None:
-    """Write `run.json`, whole or not at all."""
+    """Write `run.json` atomically."""
     write_atomic(folder / RECORD_NAME, record.model_dump_json(indent=1).encode() + b"\n")
 
 
 def read_stored(folder: Path) -> tuple[RunRecord, bytes] | None:
-    """The record in `run.json`, and its bytes; None where it cannot be read. It may be out of date."""
+    """Return the record in `run.json` and its bytes, or `None` if unreadable. It may be outdated."""
     try:
         data = read_from(folder / RECORD_NAME)
         return RunRecord.model_validate_json(data), data
@@ -549,7 +549,7 @@ def read_stored(folder: Path) -> tuple[RunRecord, bytes] | None:
 
 
 def is_current(record: RunRecord, folder: Path) -> bool:
-    """Whether a stored record is up to date: nothing was appended to the journal or lost from it since.
+    """Return whether a stored record is current: the journal has neither gained nor lost lines since.
 
     Only the end of the journal is read.
     """
@@ -557,7 +557,7 @@ def is_current(record: RunRecord, folder: Path) -> bool:
     try:
         end = _end_of(path, SEAL_BYTES if record.journal.digest else LINE_BYTES)
     except FileNotFoundError:
-        return True  # the record is all there is
+        return True  # there is only the record
     except OSError as error:
         raise RunError(f"{path} cannot be read ({error.strerror})") from None
     digest = last_digest(end).decode()
@@ -567,7 +567,7 @@ def is_current(record: RunRecord, folder: Path) -> bool:
 
 
 def _end_of(path: Path, size: int) -> bytes:
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # half the cost of open(), for each run
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # half the cost of open(), for every run
     try:
         return os.pread(file, size, max(0, os.fstat(file).st_size - size))
     finally:
@@ -575,7 +575,7 @@ def _end_of(path: Path, size: int) -> bytes:
 
 
 def _ends_with(end: bytes, status: Status) -> bool:
-    """Whether the last line of a journal without digests records this end."""
+    """Return whether the last line of a journal without digests records this end."""
     try:
         last = Ended.model_validate_json(end[end[:-1].rfind(b"\n") + 1 :])
     except ValidationError:
@@ -584,9 +584,9 @@ def _ends_with(end: bytes, status: Status) -> bool:
 
 
 def read_ended(folder: Path) -> tuple[RunRecord, str]:
-    """The record of a run and the SHA-256 of its file: `run.json` of a run that has ended, else the journal.
+    """Return the record of a run and the SHA-256 of its file: `run.json` of an ended run, else the journal.
 
-    A run that was continued and killed has a journal that is longer than its `run.json` says.
+    A run that was continued and then killed has a journal with more lines than its `run.json` records.
     """
     stored = read_stored(folder)
     if stored is not None and stored[0].status in ("done", "short") and is_current(stored[0], folder):
@@ -598,17 +598,17 @@ def read_ended(folder: Path) -> tuple[RunRecord, str]:
 
 
 def is_run_file(name: str) -> bool:
-    """Whether a file of this name makes its folder a run."""
+    """Return whether a file of this name marks its folder as a run."""
     return name == RECORD_NAME or is_journal(name)
 
 
 def lost_lines(record: RunRecord, folder: Path) -> str | None:
-    """A warning where `run.json` was made from more lines than the journal has: no crash can cause that."""
+    """Return a warning if `run.json` was made from more lines than the journal has; no crash causes that."""
     stored = read_stored(folder)
     if stored is None or stored[0].journal.lines <= record.journal.lines:
         return None
     return (
         f"{journal_path(folder)} has lost its end: it has {record.journal.lines} lines, and {RECORD_NAME} "
-        f"was made from {stored[0].journal.lines}: restore it from a copy, or resume the run to make the "
-        "rest again"
+        f"was made from {stored[0].journal.lines}: restore it from a copy, or resume the run to redo the "
+        "rest"
     )

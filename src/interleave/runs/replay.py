@@ -1,7 +1,6 @@
-"""What a journal already holds: results of calls that are not repeated, events that are written once, and
-the numbers of attempts, which decide how a step is drawn where a person has decided about it.
+"""Replay of a journal: stored results of calls, events that are already written, and attempt numbers.
 
-An answer counts only for the question it answered, which is recognised by its fingerprint.
+A stored result is used only for a call with the same fingerprint.
 """
 
 from __future__ import annotations
@@ -45,41 +44,41 @@ EventKey = tuple[str, int, int]
 
 @dataclass
 class Replay:
-    """The results of calls that a journal already holds, by the attempt that they were made for."""
+    """Results of calls in a journal, by the attempt that they were made for."""
 
     replies: dict[tuple[str, int, int], dict[int, Replied]] = field(default_factory=dict)
-    """By role, step and attempt, then by the number of the call, in order."""
-    drawings: dict[tuple[int, int], Drawn] = field(default_factory=dict)
+    """By role, step and attempt, then by call number, in order."""
+    images: dict[tuple[int, int], Drawn] = field(default_factory=dict)
     plan: Plan | None = None
     chapters: dict[int, ChapterPlanned] = field(default_factory=dict)
-    """Further chapters of the plan, by their numbers."""
+    """Further chapters of the plan, by number."""
     released: Plan | None = None
-    """The plan that a person released: no planner is asked."""
+    """Plan released by a person; the planner is not called."""
     verdicts: dict[tuple[int, int], Verdict] = field(default_factory=dict)
     audits: int = 0
-    """How often the whole document was looked at."""
+    """Number of audits of the whole document."""
     unreadable_plans: int = 0
-    """The number of planner calls that ended in an unreadable plan: those are not replayed."""
+    """Number of planner calls that ended in an unreadable plan; these are not replayed."""
     last_calls: Counter[str] = field(default_factory=Counter)
-    """The highest number of a call, by role."""
+    """Highest call number, by role."""
     open_calls: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    """The numbers of calls without a result, by role, step and attempt: made again they keep them."""
+    """Numbers of calls without a result, by role, step and attempt; repeated calls keep their number."""
 
     redraw: bool = False
-    """Whether a missing image may be drawn again, and what depends on it asked again."""
+    """Whether a missing image may be redrawn and the calls that depend on it repeated."""
 
     def reply(self, role: str, slot: Slot, turn: int) -> Replied | None:
-        """The reply to the so-maniest question about an attempt, if the journal has it."""
+        """Return reply number `turn` about an attempt, if the journal has it."""
         replies = list(self.replies.get((role, slot.step, slot.attempt), {}).values())
         return replies[turn - 1] if turn <= len(replies) else None
 
     def reply_to(self, role: str, slot: Slot, fingerprint: str) -> Replied | None:
-        """The reply to this very question, if the journal has it."""
+        """Return the reply with this fingerprint, if the journal has it."""
         replies = self.replies.get((role, slot.step, slot.attempt), {}).values()
         return next((each for each in replies if each.fingerprint == fingerprint), None)
 
     def number_of(self, stored: Replied | Drawn | None, role: str, slot: Slot) -> int:
-        """The number of a call that has to be made: a new one, or that of the call which it repeats."""
+        """Return the number of a call to make: a new one, or that of the call that it repeats."""
         if stored is not None:
             return stored.call
         if (number := self.open_calls.pop((role, slot.step, slot.attempt), None)) is not None:
@@ -88,15 +87,14 @@ class Replay:
         return self.last_calls[role]
 
     def answers(self, stored: Replied | Drawn, fingerprint: str) -> bool:
-        """Whether a stored result answers the question that is asked now."""
+        """Return whether a stored result matches the fingerprint of the current call."""
         if stored.fingerprint == fingerprint:
             return True
         if self.redraw:
             return False
         raise RunError(
-            f"call {stored.call} of the {stored.role} in the journal answered another question than the one "
-            "this version asks: continue with the version that started the run, "
-            "or start again in a new folder"
+            f"call {stored.call} of the {stored.role} in the journal does not match the one this version "
+            "makes: continue with the version that started the run, or start again in a new folder"
         )
 
     @classmethod
@@ -107,7 +105,7 @@ class Replay:
                 case Called():
                     replay.open_calls[entry.role, entry.step, entry.attempt] = entry.call
                     replay._count(entry)
-                case Branched():  # the calls of the other run are not made again
+                case Branched():  # calls of the parent run are not repeated
                     replay.open_calls.clear()
                 case Replied():
                     asked = (entry.role, entry.step, entry.attempt)
@@ -115,7 +113,7 @@ class Replay:
                     replay._count(entry)
                     plans = max(plans, entry.call) if entry.role == "planner" else plans
                 case Drawn():
-                    replay.drawings[entry.step, entry.attempt] = entry
+                    replay.images[entry.step, entry.attempt] = entry
                     replay._count(entry)
                 case Planned():
                     replay.plan = entry.plan
@@ -140,7 +138,7 @@ class Replay:
 
 
 class EventLog:
-    """Turns the events of a pipeline into journal lines, and leaves out those the journal already has."""
+    """Converts pipeline events into journal lines, without those that the journal already has."""
 
     def __init__(self, entries: Sequence[Entry], *, redraw: bool = False) -> None:
         self._written: dict[EventKey, Line] = {}
@@ -155,17 +153,17 @@ class EventLog:
                 self._written[_key(released)] = released
 
     def _forget_from(self, step: int) -> None:
-        """After a decision, write anew how each of the steps that it may have changed is finished."""
+        """Forget how steps from `step` on were finished: after a decision they are journalled again."""
         for key in [key for key in self._written if key[0] == "step_finished" and key[1] >= step]:
             del self._written[key]
 
     def written(self, event: events.Event) -> Line | None:
-        """The line that the journal has for an event."""
+        """Return the journal line of an event, if there is one."""
         line = _line_of(event)
         return None if line is None else self._written.get(_key(line))
 
     def new_line(self, event: events.Event, drift: StepDrift | None = None) -> Line | None:
-        """The line to journal for an event, if it is new; raises where it contradicts the journal."""
+        """Return the line to journal for an event if it is new; raise if it contradicts the journal."""
         line = _line_of(event)
         if line is None:
             return None
@@ -175,18 +173,18 @@ class EventLog:
             known = before.drift if isinstance(before, StepFinished) else drift
             line = line.model_copy(update={"drift": known})
         self._written[key] = line
-        if before is None or self._redraw:  # what follows from a redrawn image is written again
+        if before is None or self._redraw:  # events after a redrawn image are written again
             return line
         if before.model_copy(update={"time": line.time}) != line:
             raise RunError(
-                "this run was made by a version that works differently: continue it with that version, "
+                "this run was started by an incompatible version: continue it with that version, "
                 "or start again in a new folder"
             )
         return None
 
 
 def _line_of(event: events.Event) -> Line | None:
-    """The journal line of an event; a drawing is journalled with the call that made it."""
+    """Return the journal line of an event; an image is journalled with the call that made it."""
     match event:
         case events.Planned(plan=plan) if plan.chapter is not None and plan.chapter.number > 1:
             return lines.ChapterPlanned(chapter=plan.chapter, steps=event.new_steps, assets=plan.assets)
@@ -216,7 +214,7 @@ def _key(line: Line) -> EventKey:
 
 
 def fingerprint_of_messages(messages: Sequence[Message]) -> str:
-    """A digest of what a vision-language model is asked."""
+    """Return a digest of messages to a vision-language model."""
     digest = hashlib.sha256()
     for message in messages:
         digest.update(f"\x00{message.role}".encode())
@@ -226,21 +224,21 @@ def fingerprint_of_messages(messages: Sequence[Message]) -> str:
     return digest.hexdigest()[:32]
 
 
-def fingerprint_of_drawing(request: ImageRequest) -> str:
-    """A digest of what a generator is asked."""
+def fingerprint_of_request(request: ImageRequest) -> str:
+    """Return a digest of a request to a generator."""
     sources = ",".join(pixel_digest(source) for source in request.sources)
     return hashlib.sha256(f"{request.seed}/{sources}/{request.prompt}".encode()).hexdigest()[:32]
 
 
-Question = tuple[int, str, str | None, str | None]
-"""What one attempt of a step was asked for: step, fingerprint, aim, generator."""
+AttemptKey = tuple[int, str, str | None, str | None]
+"""Identity of an attempt: step, fingerprint, aim, generator."""
 
 
 class Takes:
     """The takes of a run, with the numbers of their attempts.
 
-    All attempts of a step are numbered in the order in which they were first drawn. An attempt that is asked
-    for again has the number that it had, so its results in the journal are found.
+    Attempts of a step are numbered in the order in which they were first drawn. A repeated attempt keeps its
+    number, so that its results are found in the journal.
     """
 
     def __init__(
@@ -251,7 +249,7 @@ class Takes:
         store: ImageStore,
         others: Mapping[str, ImageGenerator],
     ) -> None:
-        """`others` are the generators besides the run's own, by identity."""
+        """Create the takes; `others` are the generators other than the run's own, by identity."""
         self.others = others
         self.steering = steering
         self.replay = replay
@@ -259,32 +257,32 @@ class Takes:
         self._numbers = _numbers_in(entries) if steering.first_decided is not None else {}
 
     def of(self, planned: PlanStep) -> Take:
-        """How a step of the plan is drawn, or which attempt is shown."""
+        """Return how a step of the plan is drawn, or which attempt is shown."""
         step = self.steering.revised(planned)
         seed = self.steering.seed_of(step.number)
         first = self.steering.first_decided
         if first is None or step.number < first:
             return Take(step, seed)
-        anew, most = step.number in self.steering.anew, self._most_sources(step.number)
+        from_scene, most = step.number in self.steering.from_scene, self._most_sources(step.number)
         if (number := self.steering.chosen.get(step.number)) is not None:
             stored = self._stored(step.number, number)
             by_hand = step.number not in self.steering.by_run
-            return Take(step, seed, chosen=stored, by_hand=by_hand, anew=anew, most_sources=most)
-        return Take(step, seed, number=partial(self._number, step), anew=anew, most_sources=most)
+            return Take(step, seed, chosen=stored, by_hand=by_hand, from_scene=from_scene, most_sources=most)
+        return Take(step, seed, number=partial(self._number, step), from_scene=from_scene, most_sources=most)
 
     def _most_sources(self, step: int) -> int | None:
-        """The images that another generator of a step takes."""
+        """Return the maximum number of source images of a step with another generator."""
         wanted = self.steering.generator_of(step)
         other = None if wanted is None else self.others.get(wanted.identity)
         return None if other is None else other.capabilities.max_sources
 
     def _number(self, step: PlanStep, turn: int, request: ImageRequest) -> int:
-        question = _question(fingerprint_of_drawing(request), step, self.steering)
+        key = _key_of(fingerprint_of_request(request), step, self.steering)
         taken = [number for (number_of, *_), number in self._numbers.items() if number_of == step.number]
-        return self._numbers.setdefault(question, max(taken, default=0) + 1)
+        return self._numbers.setdefault(key, max(taken, default=0) + 1)
 
     def _stored(self, step: int, number: int) -> Attempt:
-        drawn, verdict = self.replay.drawings.get((step, number)), self.replay.verdicts.get((step, number))
+        drawn, verdict = self.replay.images.get((step, number)), self.replay.verdicts.get((step, number))
         if drawn is None or verdict is None:
             raise RunError(
                 f"attempt {number} of step {step} was chosen before it was judged: undo the choice"
@@ -293,16 +291,16 @@ class Takes:
         return Attempt(number, drawn.prompt, drawn.seed, image, verdict)
 
 
-def _numbers_in(entries: Sequence[Entry]) -> dict[Question, int]:
-    """The number of every attempt in a journal, by what was asked for."""
-    numbers: dict[Question, int] = {}
+def _numbers_in(entries: Sequence[Entry]) -> dict[AttemptKey, int]:
+    """Return the number of every attempt in a journal, by its identity."""
+    numbers: dict[AttemptKey, int] = {}
     for entry, steering, _ in replayed(entries):
         if isinstance(entry, Drawn):
             step = steering.revised(steering.planned(entry.step))
-            numbers[_question(entry.fingerprint, step, steering)] = entry.attempt
+            numbers[_key_of(entry.fingerprint, step, steering)] = entry.attempt
     return numbers
 
 
-def _question(fingerprint: str, step: PlanStep, steering: Steering) -> Question:
+def _key_of(fingerprint: str, step: PlanStep, steering: Steering) -> AttemptKey:
     generator = steering.generator_of(step.number)
     return step.number, fingerprint, step.prompt, generator.identity if generator else None

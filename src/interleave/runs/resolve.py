@@ -1,13 +1,14 @@
 """From a user's options to a configuration, and from a configuration to loaded models.
 
-A large model plans and judges for any generator. A small one may know the images of a few alone, which its
-`BackendInfo` names: its verdicts on others mean nothing. So it works for another generator only where a user
-names it for that, and then the document says so.
+A large model plans and judges for any generator. A small one may know only the images of the generators
+that its `BackendInfo` lists, and its verdicts on others are unreliable. It is used with another generator
+only if a user names it explicitly, and the document then says so.
 """
 
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -45,7 +46,7 @@ from interleave.backends.registry import (
     refuse_undrawable,
 )
 from interleave.config.profiles import DRY_RUN_PROFILE, Profile, default_profile, load_profile
-from interleave.config.run_config import Limits, RoleConfig, RunConfig, parse_remedies
+from interleave.config.run_config import Limits, RoleConfig, RunConfig, parse_drift_control
 from interleave.config.specs import Spec, parse_spec
 from interleave.drift.control import checked_identity, identity_model
 from interleave.errors import ConfigurationError, MissingDependency, RunError, did_you_mean
@@ -56,11 +57,12 @@ from interleave.runs.steering import steering_after
 from interleave.types import Plan, Request
 
 log = logging.getLogger(__name__)
+OLD_OPTIONS = {"remedies": "drift_control", "sheets": "reference_sheets"}
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What a user chose; None means the profile's choice."""
+    """Choices of a user; `None` means the profile's choice."""
 
     profile: str = field(default_factory=default_profile)
     planner: str | VisionLanguageModel | Planner | None = None
@@ -73,14 +75,15 @@ class Choices:
     chapter_steps: int | None = None
     sources: str | None = None
     choose: str | None = None
-    remedies: str | None = None
+    drift_control: str | None = None
     identity: str | None = None
-    sheets: bool | None = None
+    reference_sheets: bool | None = None
     seed: int = 0
 
 
 def split_choices(choices: dict[str, Any]) -> tuple[Choices, Limits]:
-    """Keyword arguments, split into what decides how a run comes out and the limits that end it early."""
+    """Split keyword arguments into the choices that determine a run and the limits that end it early."""
+    choices = {_current_name(name): value for name, value in choices.items()}
     limits = {name: value for name, value in choices.items() if name in Limits.model_fields}
     rest = {name: value for name, value in choices.items() if name not in limits}
     if rest.get("profile") is None:
@@ -92,19 +95,26 @@ def split_choices(choices: dict[str, Any]) -> tuple[Choices, Limits]:
     except TypeError:
         known = [*(each.name for each in fields(Choices)), *Limits.model_fields]
         unknown = next((name for name in rest if name not in known), "?")
-        raise ConfigurationError(f"there is no option {unknown!r}. {did_you_mean(unknown, known)}") from None
+        raise ConfigurationError(f"no option {unknown!r}. {did_you_mean(unknown, known)}") from None
+
+
+def _current_name(name: str) -> str:
+    """Return the name of an option. Old names warn and are removed in 1.0."""
+    if name in OLD_OPTIONS:
+        warnings.warn(f"{name}= is now {OLD_OPTIONS[name]}=", DeprecationWarning, stacklevel=4)
+    return OLD_OPTIONS.get(name, name)
 
 
 def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, PromptPack]:
-    """The whole configuration: the user's choices, and the profile's where there is none.
+    """Return the whole configuration: the user's choices, completed by those of the profile.
 
-    With `only_plans` no critic is asked, so the prompts need not suit the profile's, and nothing is drawn.
+    With `only_plans` nothing is drawn or judged, so the prompts need not suit the profile's critic.
     """
     if chosen.plan and chosen.chapter_steps is not None:
-        raise ConfigurationError("--chapter-steps is for a planner, and with --plan none is asked: drop one")
+        raise ConfigurationError("chapter_steps= cannot be combined with plan= (no planner is asked)")
     profile = _profile(chosen, only_plans)
     planner, critic, generator = map(_spec_or_object, (chosen.planner, chosen.critic, chosen.generator))
-    asked = GivenPlan(chosen.plan) if chosen.plan else planner  # with a plan, no planner is asked
+    asked = GivenPlan(chosen.plan) if chosen.plan else planner  # with a plan, no planner is called
     judge = planner if only_plans and critic is None else critic
     given = {"planner": planner, "critic": critic, "generator": generator}
     roles = {role: _role(each, profile, role) for role, each in given.items()}
@@ -120,9 +130,9 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
         "chapter_steps": None if chosen.plan else _first(chosen.chapter_steps, profile.chapter_steps),
         "sources": _first(chosen.sources, profile.sources),
         "choose": _first(chosen.choose, profile.choose),
-        "remedies": parse_remedies(_first(chosen.remedies, profile.remedies)),
+        "remedies": parse_drift_control(_first(chosen.drift_control, profile.remedies)),
         "identity": checked_identity(_first(chosen.identity, profile.identity)),
-        "sheets": _first(chosen.sheets, profile.sheets),
+        "sheets": _first(chosen.reference_sheets, profile.sheets),
         "seed": chosen.seed,
         "plan": chosen.plan,
     }
@@ -133,7 +143,7 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
 
 
 def _profile(chosen: Choices, only_plans: bool) -> Profile:
-    """The chosen profile; where every model is named, the default one need not be installed."""
+    """Return the chosen profile; it need not be installed if every model is named."""
     try:
         return load_profile(chosen.profile)
     except MissingDependency:
@@ -144,11 +154,11 @@ def _profile(chosen: Choices, only_plans: bool) -> Profile:
 
 
 def choose_pack(profile: Profile, *, prompts: str | None, planner: Any, critic: Any) -> str:
-    """The name of the prompt pack; planner and critic are specs or objects, None for the profile's own.
+    """Return the name of the prompt pack; planner and critic are specs, objects or `None` (the profile's).
 
-    A profile's prompts go with its models. Small models understand only the words they were trained with,
-    and large ones understand nothing of those. Large ones that were trained with a pack get it where it is
-    installed; another large model beside them understands it too.
+    A profile's prompts belong to its models. Small models understand only the prompts they were trained with,
+    and large models do not understand those. Large models trained with a pack use it if it is installed;
+    another large model in the same run understands it too.
     """
     if prompts is not None:
         return prompts
@@ -164,23 +174,23 @@ def choose_pack(profile: Profile, *, prompts: str | None, planner: Any, critic: 
     other = next(role for role, is_replaced in replaced.items() if is_replaced)
     same = next(role for role, is_replaced in replaced.items() if not is_replaced)
     raise ConfigurationError(
-        f"the {same} {str(own[same])!r} understands the words of the pack {profile.prompts!r} only, and the "
-        f"{other} would not: name a {same} too (--{same} SPEC), or the words for both (--prompts PACK)"
+        f"the {same} {str(own[same])!r} understands only the prompt pack {profile.prompts!r}, and the "
+        f"{other} would not: name a {same} too ({same}=SPEC), or the prompts for both (prompts=PACK)"
     )
 
 
 def _pack_of_models(used: Iterable[Any]) -> str:
-    """The pack that these specs or objects were trained with, where it is installed, else the default."""
+    """Return the pack that these models were trained with if it is installed, else the default."""
     models = [spec.model for spec in used if isinstance(spec, Spec) and spec.model and is_prompted(spec)]
     trained = pack_trained_for(models)
     if trained is None and not names_of_models(models).isdisjoint(names_of_models(RELEASED_MODELS)):
-        _say_how_to_import()
+        _warn_how_to_import()
     return trained or DEFAULT_PACK
 
 
 @cache
-def _say_how_to_import() -> None:
-    """Once in a process: a batch resolves its configuration for every generator and worker."""
+def _warn_how_to_import() -> None:
+    """Log once per process: a batch resolves its configuration for every generator and worker."""
     log.warning(HOW_TO_IMPORT)
 
 
@@ -195,14 +205,14 @@ def _same_model(used: Any, own: Spec) -> bool:
 
 
 def adapted_request(request: Request, config: RunConfig) -> Request:
-    """The request as its planner reads it best; raises for what is known not to work before models load."""
+    """Adapt a request to its planner; raise for known problems before models are loaded."""
     if config.plan is None:
         wanted_steps(request, config.max_steps)
         return request if config.planner.is_object else adapt_request(request, config.planner.parsed)
     if (count := len(config.plan.steps)) > config.max_steps:
         raise ConfigurationError(
-            f"the plan has {count} steps, and the limit is {config.max_steps}: "
-            f"raise it with --max-steps {count}"
+            f"the plan has {count} steps, more than the limit of {config.max_steps}: "
+            f"raise it with max_steps={count}"
         )
     if not config.generator.is_object:
         prompts = (step.prompt for step in config.plan.steps if step.prompt)
@@ -211,7 +221,7 @@ def adapted_request(request: Request, config: RunConfig) -> Request:
 
 
 def decided_generators(folder: Path) -> tuple[RoleConfig, ...]:
-    """The generators that a person wants for single steps of the run in this folder, if there is one."""
+    """Return the generators chosen for single steps of the run in `folder`, if it holds one."""
     if not has_journal(folder):
         return ()
     entries = read_journal(folder)
@@ -221,9 +231,9 @@ def decided_generators(folder: Path) -> tuple[RoleConfig, ...]:
 def load_models(
     config: RunConfig, pack: PromptPack, chosen: Choices, others: Iterable[RoleConfig] = ()
 ) -> Models:
-    """The models of a configuration: objects as they were given, the others by their specs.
+    """Load the models of a configuration from their specs; objects are used as given.
 
-    `others` are the generators that single steps are drawn by.
+    `others` are the generators of single steps.
     """
     planner = GivenPlan(config.plan) if config.plan else load_agent(chosen.planner, config.planner, "planner")
     return Models(
@@ -244,12 +254,12 @@ def load_models(
 
 
 def strictness(critic: RoleConfig) -> float | None:
-    """The acceptance probability that a critic's spec asks for, if it names one."""
+    """Return the acceptance probability in a critic's spec, if it sets one."""
     return None if critic.is_object else registry.critic_options(critic.parsed).strict
 
 
 def load_agent(chosen: Any, role: RoleConfig, name: str) -> Any:
-    """The backend of a planner or critic: the object that was given, or what its spec names."""
+    """Return the backend of a planner or critic: the given object, or the one that its spec names."""
     if chosen is None or isinstance(chosen, str):
         return registry.load_agent(role.parsed, name)
     refuse_unusable_object(chosen, name)
@@ -268,7 +278,7 @@ def _load_generator(chosen: str | ImageGenerator | None, role: RoleConfig) -> Im
 
 
 def refuse_objects(config: RunConfig) -> None:
-    """A run made with Python objects cannot be continued from its folder alone."""
+    """Refuse to continue a run made with Python objects from its folder alone."""
     for role in (config.planner, config.critic, config.generator):
         if role.is_object:
             raise RunError(
@@ -278,7 +288,7 @@ def refuse_objects(config: RunConfig) -> None:
 
 
 def unchanged_pack(config: RunConfig) -> PromptPack:
-    """The prompt pack of a run; refuses one whose prompts have changed since the run was started."""
+    """Return the prompt pack of a run; refuse one that has changed since the run was started."""
     pack = load_pack(config.prompts.name)
     if pack.digest != config.prompts.digest:
         raise RunError(
@@ -300,7 +310,7 @@ def _role(chosen: Any, profile: Profile, role: str) -> RoleConfig:
 
 
 def _fitted(roles: dict[str, RoleConfig], chosen: Choices, named: list[str]) -> RoleConfig:
-    """The generator with what readers must be told where its planner or critic was made for others."""
+    """Return the generator, with a note for readers if planner or critic were made for other generators."""
     asked = {role: each for role, each in roles.items() if role != "planner" or not chosen.plan}
     refuse_unfit(asked, chosen.profile, named=named)
     generator = roles["generator"]
@@ -314,40 +324,40 @@ def _first(chosen: Any, default: Any) -> Any:
 
 def _bad_option(error: ValidationError) -> ConfigurationError:
     first = error.errors()[0]
-    option = str(first["loc"][0]).replace("_", "-")
-    return ConfigurationError(f"--{option} {first['input']}: {first['msg'][:1].lower()}{first['msg'][1:]}")
+    problem = first["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")
+    return ConfigurationError(f"{first['loc'][0]}={first['input']}: {problem}")
 
 
 TRIAL = {"planner": "scripted", "critic": "none"}
-"""What stands in for an agent where a generator is only tried: both work with every generator."""
+"""Agents for trying out a generator: both work with every generator."""
 
 
 Roles = Mapping[str, RoleConfig]
-"""Who works in a run, by role; no planner where the plan is given."""
+"""Models of a run, by role; without a planner if the plan is given."""
 
 
 def unfit_agents(roles: Roles) -> list[str]:
-    """The roles whose agent was made for other generators."""
+    """Return the roles whose agent was made for other generators."""
     return [role for role in roles if role != "generator" and not _fits(roles[role], roles["generator"])]
 
 
 def refuse_unfit(roles: Roles, profile: str, *, named: Collection[str]) -> None:
-    """Refuse agents that came with the profile while the generator did not, unless they fit it."""
+    """Refuse agents of the profile that do not fit a generator named by the user."""
     unfit = [role for role in unfit_agents(roles) if role not in named]
     if not unfit or "generator" not in named:
         return
     were, them = ("was", "it") if len(unfit) == 1 else ("were", "them")
     raise ConfigurationError(
         f"the {_joined(unfit)} of the profile {profile!r} {were} made for the images of "
-        f"{_known_to(roles, unfit)}, and {roles['generator'].shown!r} draws others. "
-        f"Try it out with: {_options(TRIAL, unfit)}; for real work name models, e.g. "
+        f"{_known_to(roles, unfit)}, not for those of {roles['generator'].shown!r}. "
+        f"To try the generator: {_options(TRIAL, unfit)}; for production name models, e.g. "
         f"{_options(dict.fromkeys(unfit, 'openai:MODEL@http://host/v1'), unfit)}; "
-        f"to use {them} nevertheless: {_options({role: roles[role].spec for role in unfit}, unfit)}"
+        f"to use {them} anyway: {_options({role: roles[role].spec for role in unfit}, unfit)}"
     )
 
 
 def unfit_note(roles: Roles) -> str | None:
-    """What readers must be told where agents work for a generator that they do not know."""
+    """Return a note for readers if agents work with a generator that they were not made for."""
     if not (unfit := unfit_agents(roles)):
         return None
     agents = _joined(f"{role} “{roles[role].shown}”" for role in unfit)
@@ -374,7 +384,7 @@ def _known_to(roles: Roles, agents: Iterable[str]) -> str:
 
 
 def _options(specs: Mapping[str, str], roles: Iterable[str]) -> str:
-    return " ".join(f"--{role} {specs[role]}" for role in roles)
+    return " ".join(f"{role}={specs[role]}" for role in roles)
 
 
 def _joined(words: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
-"""One request answered in one run folder: started, continued from any point, ended in order.
+"""One request answered in one run folder, which can be resumed from any point.
 
-The pipeline always runs from the beginning. Calls that are journalled are answered from the journal, in the
-same order and with the same seeds, so a run that was stopped ends exactly as an undisturbed one would have.
+The pipeline always runs from the beginning. Journalled calls are answered from the journal, in the same order
+and with the same seeds, so a stopped and resumed run ends exactly like an undisturbed one.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ from interleave.runs.own_decisions import OwnDecisions, audits_made, document_of
 from interleave.runs.permissions import refuse_keys_in
 from interleave.runs.plan_file import write_plan_file
 from interleave.runs.record import (
+    CallCounts,
     RunRecord,
     StepRecord,
     fold,
@@ -84,7 +85,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ShownStep:
-    """One step of a document: text, and the file of its image."""
+    """One step of a document: its text and its image file."""
 
     number: int
     text: str
@@ -95,7 +96,7 @@ class ShownStep:
 
 @dataclass(frozen=True)
 class RunResult:
-    """The result of a run, finished or stopped; also the last event of its stream."""
+    """Result of a run, finished or stopped; also the last event of its stream."""
 
     record: RunRecord = field(repr=False)
     folder: Path
@@ -105,6 +106,21 @@ class RunResult:
     @property
     def status(self) -> Status:
         return self.record.status
+
+    @property
+    def reason(self) -> str | None:
+        """Why the run ended short or failed. `None` if it is done."""
+        return self.record.reason or None
+
+    @property
+    def cost(self) -> float | None:
+        """Recorded cost in US dollars. `None` if it is unknown."""
+        return self.record.cost
+
+    @property
+    def calls(self) -> CallCounts:
+        """Model calls per role: `planner`, `critic`, `generator`, and `repeated` for retries."""
+        return self.record.calls
 
     @cached_property
     def steps(self) -> tuple[ShownStep, ...]:
@@ -118,7 +134,7 @@ class RunResult:
 
     @property
     def document(self) -> Path:
-        """The page to look at."""
+        """Path of the HTML page."""
         return self.folder / DOCUMENT_NAME
 
 
@@ -126,7 +142,7 @@ Event = events.Event | RunResult
 
 
 class Run:
-    """A run folder that is open for writing; `Run.open` opens one."""
+    """A run folder open for writing, created with `Run.open`."""
 
     def __init__(
         self,
@@ -145,7 +161,7 @@ class Run:
         self.request = request
         self.config = config
         self.models = models
-        """None for a run that is done already."""
+        """`None` for a run that is already done."""
         self.journal = journal
         self.entries = entries
         self.write_document = write_document
@@ -156,11 +172,11 @@ class Run:
         self.replay = Replay.of(entries, redraw=redraw)
         self.meter = Meter(limits, calls=_calls_made(entries), cost=self.record.cost or 0.0)
         self._changed_from = 0
-        """The first step that a decision of the run itself has changed in this session."""
-        self._lines_begin: dict[int, int] = {}
-        """The step with which the line of images of each step begins."""
+        """First step changed by a decision of the run itself in this session."""
+        self._first_steps: dict[int, int] = {}
+        """First step of the chain of images that each step belongs to."""
         self._first_images: dict[int, Image] = {}
-        """The images of those steps."""
+        """Images of those first steps."""
         self._ending = Lock()
         self._ended: RunRecord | None = None
         self._report_end: Callable[[RunRecord], None] = lambda record: None
@@ -180,15 +196,15 @@ class Run:
         decision: CheckedDecision | None = None,
         write_document: Callable[[Path, RunRecord], object] | None = None,
     ) -> Run:
-        """Start or continue a run in a folder, and lock it; nothing is written before all checks pass.
+        """Start or continue a run in a folder and lock it; nothing is written before all checks pass.
 
-        With `hold_plan` a new run ends with its plan, which a person then releases. With a lease the run is
-        taken over from the holder of an earlier one. A decision is put on disk before the run is continued.
+        With `hold_plan`, a new run stops after its plan, until a person releases it. With `lease`, the run is
+        taken over from the holder of an earlier lease. `decision` is journalled before the run continues.
         """
         if hold_plan and config.chapter_steps is not None:
             raise ConfigurationError(
-                "a plan in chapters is not there before the first image, so it cannot be held: "
-                "drop --hold-plan or --chapter-steps"
+                "a plan in chapters is not complete before the first image, so it cannot be held: "
+                "drop hold_plan= or chapter_steps="
             )
         is_done = _is_done(folder, request, config, redraw=redraw)
         models = None if is_done and (decision is None or decision.line is None) else load_models()
@@ -228,7 +244,7 @@ class Run:
             raise
 
     def report_lines(self, listener: Callable[[EventLine], None], id_: str | None = None) -> None:
-        """Call a listener with the event lines of the run: those so far now, the others as they happen."""
+        """Call a listener with the event lines of the run: past lines now, new lines as they happen."""
         from interleave.runs.event_lines import EventLines, summarize
 
         lines_of = EventLines(self.folder, id_)
@@ -251,11 +267,11 @@ class Run:
         self._report_end = lambda record: listener(lines_of.ended(summarize(record, self.folder)))
 
     def close(self) -> None:
-        """Release the folder of a run that is not streamed to its end, as interrupted."""
+        """End a run that was not streamed to its end as interrupted, and release its folder."""
         self._end("interrupted", None)
 
     async def stream(self) -> AsyncGenerator[Event]:
-        """Answer the request; the last event is `RunResult`, whatever happened."""
+        """Answer the request; unless an exception is raised, the last event is a `RunResult`."""
         status: Status = "done"
         error: InterleaveError | None = None
         try:
@@ -270,7 +286,7 @@ class Run:
                             if self.steering.holds_plan and isinstance(event, events.Planned):
                                 status = "held"
                                 break
-                            own.take_in(self.event_log.written(event), self.entries)
+                            own.add(self.event_log.written(event), self.entries)
                     if status == "held" or not (decided := own.made or await self._audit(self.models)):
                         break
                     await self._decide(decided, self.models)
@@ -284,18 +300,18 @@ class Run:
         except InterleaveError as refusal:
             self._end("failed", refusal)
             raise
-        except Exception as bug:  # perhaps in a user's own model: release the folder and say what happened
+        except Exception as bug:  # possibly in a custom model: release the folder and record the error
             self._end("failed", BackendError(class_and_message(bug)))
             raise
         try:
             record = await asyncio.to_thread(self._end, status, error)
         except asyncio.CancelledError:
-            self._end(status, error)  # the thread may never have started: end the run here
+            self._end(status, error)  # the thread may never have started
             raise
         yield RunResult(record, self.folder, error)
 
     def _is_shown(self, event: events.Event) -> bool:
-        """Whether an event is news: after a decision of its own the run goes over all steps again."""
+        """Return whether an event is new: after its own decision, a run repeats all steps."""
         match event:
             case events.Planned(new_steps=new):
                 return self._changed_from == 0 or any(step.number >= self._changed_from for step in new)
@@ -304,7 +320,7 @@ class Run:
         return event.slot.step >= self._changed_from
 
     async def _audit(self, models: Models) -> list[RedrawDecided | Undone]:
-        """Look at the whole document, if that is wanted; returns the decisions to redo steps."""
+        """Audit the whole document if configured; return the decisions to redo steps."""
         findings = pending_findings(self.entries)
         made = audits_made(self.entries)
         if not findings:
@@ -322,7 +338,7 @@ class Run:
         return [redo_line(each, round_, record, steering) for each in ordered]
 
     async def _decide(self, decided: list[RedrawDecided | Undone], models: Models) -> None:
-        """Put decisions of the run itself on disk, and start over: what is journalled is replayed."""
+        """Journal decisions of the run itself and reset its state; the pipeline then restarts by replay."""
         for line in decided:
             self.journal.append(line)
         await models.disk.sync(self.journal)
@@ -340,7 +356,7 @@ class Run:
         takes = Takes(self.steering, self.entries, self.replay, self.store, models.others)
         return interleave(
             self.request,
-            planner=runner.planner(sheets=self.config.sheets),
+            planner=runner.planner(reference_sheets=self.config.sheets),
             generator=runner.generator(self.config.generator.identity, self.steering, self.config.remedies),
             critic=runner.critic(),
             rules=self.config.rules,
@@ -349,7 +365,7 @@ class Run:
         )
 
     async def _journal_event(self, event: events.Event, models: Models) -> None:
-        """Journal an event; one that does not follow from a journalled reply is synced at once."""
+        """Journal an event; sync immediately if it does not follow from a journalled reply."""
         self._note_first_images(event)
         drift = await self._drift(event, models) if self.event_log.written(event) is None else None
         line = self.event_log.new_line(event, drift)
@@ -362,7 +378,7 @@ class Run:
             await models.disk.sync(self.journal)
 
     async def _drift(self, event: events.Event, models: Models) -> StepDrift | None:
-        """How far the image of a finished step has moved from the one that it was to change."""
+        """Measure the drift of a finished image from the one that it was to change."""
         if not isinstance(event, events.StepFinished) or event.attempt is None:
             return None
         if not event.before and not event.references:
@@ -379,18 +395,18 @@ class Run:
     def _note_first_images(self, event: events.Event) -> None:
         match event:
             case events.Planned(plan=plan):
-                self._lines_begin = roots_of(plan)
+                self._first_steps = roots_of(plan)
             case events.StepFinished(step=step, attempt=attempt) if attempt is not None:
-                if self._lines_begin[step.number] == step.number:
+                if self._first_steps[step.number] == step.number:
                     self._first_images[step.number] = attempt.image
 
     def _first_image_of(self, step: int) -> Image | None:
-        """The image with which the line of a step begins."""
+        """Return the first image of the chain that a step belongs to."""
         given = self.request.images
-        return given[0] if given else self._first_images.get(self._lines_begin[step])
+        return given[0] if given else self._first_images.get(self._first_steps[step])
 
     def _end(self, status: Status, error: InterleaveError | None) -> RunRecord:
-        """Journal how the run ended, write its pages, and only then release the folder; done once."""
+        """Journal the end of the run, write its pages, then release the folder; later calls do nothing."""
         with self._ending:
             if self._ended is None:
                 try:
@@ -403,7 +419,7 @@ class Run:
             return self._ended
 
     def _journal_end(self, status: Status, error: InterleaveError | None) -> RunRecord:
-        """The record with its end; where the disk fails even here, what is on disk and how the run ended."""
+        """Journal the end and return the record; if the disk fails, the record on disk with this end."""
         reason = str(error or "")
         try:
             self.journal.append(
@@ -427,11 +443,11 @@ class Run:
     def _on_disk(self) -> RunRecord:
         try:
             return read_record(self.folder)
-        except RunError:  # even the folder is gone
+        except RunError:  # the folder itself is gone
             return self.record
 
     def _write_pages(self, record: RunRecord) -> None:
-        """Write what can be made again from the journal; only for a finished run is a failure an error."""
+        """Write the files derived from the journal; a failure is an error only for a finished run."""
         try:
             if self.journal.lease is not None:
                 self.journal.lease.check()
@@ -446,9 +462,9 @@ class Run:
 
 
 def _is_done(folder: Path, request: Request, config: RunConfig, *, redraw: bool) -> bool:
-    """Whether nothing is left to do: the folder holds this run whole, and finished or waiting for a person.
+    """Return whether nothing is left to do: the folder holds this run complete, and done or held.
 
-    Raises where it holds anything else.
+    Raises if it holds a different run or other files.
     """
     refuse_foreign_folder(folder)
     entries = read_journal(folder) if has_journal(folder) else []
@@ -464,7 +480,7 @@ def _is_done(folder: Path, request: Request, config: RunConfig, *, redraw: bool)
 
 
 def _calls_made(entries: list[Entry]) -> int:
-    """The calls of this run, without those of the run that it branched off from."""
+    """Count the calls of this run, without those of its parent."""
     branched = [place for place, entry in enumerate(entries) if isinstance(entry, lines.Branched)]
     own = entries[branched[-1] :] if branched else entries
     return sum(isinstance(entry, lines.Called) for entry in own)
@@ -473,7 +489,7 @@ def _calls_made(entries: list[Entry]) -> int:
 def refuse_unusable_models(
     models: Models, request: Request, config: RunConfig, limits: Limits, steering: Steering | None
 ) -> None:
-    """Refuse models that do not suit the limits, the request or what was decided about the run."""
+    """Refuse models that do not suit the limits, the request or the decisions about the run."""
     refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
     refuse_keys_in(request, config)
     refuse_undrawable_steps(request, config, models, steering)
@@ -494,7 +510,7 @@ def _start_or_continue(
     is_done: bool,
     decision: CheckedDecision | None,
 ) -> list[Entry]:
-    """Journal that the run starts or continues; the list that is returned grows with the journal."""
+    """Journal that the run starts or continues; the returned list grows with the journal."""
     reader = JournalReader(folder)
     entries = reader.read_new()
     journal.listener = entries.append
@@ -523,6 +539,6 @@ def _start_or_continue(
 def _refuse_hold(folder: Path, begun: Entry, start: Started) -> None:
     if start.hold_plan and isinstance(begun, Started) and not begun.hold_plan:
         raise RunError(
-            f"{folder} holds a run that was started without --hold-plan: drop the option to continue it, "
-            "or choose another folder with --out"
+            f"{folder} holds a run that was started without hold_plan=True: drop it to continue the run, "
+            "or choose another folder with out="
         )

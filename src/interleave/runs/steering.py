@@ -1,9 +1,8 @@
-"""What a person has decided about a run, folded from its journal.
+"""The decisions in effect about a run, folded from its journal.
 
-A decision is about one step: draw it again, or show another of its attempts. Later steps whose images
-follow from it are drawn again, unless the decision keeps them. Decisions hold in the order in which they were
-made; an undo takes away the last one that still holds. Attempts are never taken away, so what was drawn under
-a decision that was undone is not drawn again when the same is decided again.
+A decision is about one step: redraw it, or show another of its attempts. Later steps whose images follow from
+it are redrawn unless the decision keeps them. Decisions apply in the order in which they were made; an undo
+removes the last one in effect. Attempts are never removed, so repeating an undone decision draws nothing new.
 """
 
 from __future__ import annotations
@@ -38,21 +37,21 @@ _ANY_NUMBER_OF_SOURCES = GeneratorCapabilities(max_sources=sys.maxsize)
 
 @dataclass(frozen=True)
 class TakeKey:
-    """What the attempts of one take have in common: their aim, seed, generator and sources."""
+    """Properties shared by the attempts of one take."""
 
     aim: str
     seed: int
     generator: str | None
-    """The identity of a generator other than the run's."""
+    """Identity of the generator, if it is not the run's."""
     sources: tuple[str, ...]
-    """The names of the images that they start from."""
+    """Names of the source images."""
 
 
 def replayed(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Steering, int | None]]:
-    """Each line of a journal, what holds after it, and the first step whose image it may change."""
+    """Yield each journal line, the steering after it, and the first step whose image it may change."""
     start, *others = entries
     if not isinstance(start, Started):
-        raise RunError("a journal begins with how its run was started")
+        raise RunError("the journal does not begin with the start of its run")
     steering = Steering(start)
     yield start, steering, None
     for entry in others:
@@ -60,41 +59,41 @@ def replayed(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Steering, int | 
 
 
 def steering_after(entries: Sequence[Entry]) -> Steering:
-    """What holds after all lines of a journal."""
+    """Return the steering after all lines of a journal."""
     return [steering for _, steering, _ in replayed(entries)][-1]
 
 
 class Steering:
-    """The decisions that hold after the lines so far, and what follows from them for each step."""
+    """The decisions in effect after the lines so far, and their consequences for each step."""
 
     def __init__(self, start: Started) -> None:
         self.config = start.config
         self.given = tuple(part.image for part in start.request if part.image)
         self.assets = {asset.name: asset.image for asset in start.assets if asset.image}
         self.holds_plan = start.hold_plan
-        """Whether the plan has to be released before anything is drawn."""
+        """Whether the plan must be released before drawing starts."""
         self.plan: Plan | None = None
         self.released: Plan | None = None
-        """The plan that a person released."""
+        """Plan released by a person."""
         self.decisions: list[Decision] = []
-        """Those that hold, in order."""
+        """Decisions in effect, in order."""
         self.first_decided: int | None = None
-        """The first step that was ever decided about; steps before it are as the plan made them."""
+        """First step with a decision, in effect or not; earlier steps follow the plan."""
         self.redraws: dict[int, RedrawDecided] = {}
         self.chosen: dict[int, int] = {}
-        """The attempts to show, by step."""
+        """Chosen or kept attempts, by step."""
         self.kept: set[int] = set()
-        """Those of `chosen` that were kept, not chosen, when a step before them changed."""
+        """Steps in `chosen` that were kept, not chosen, when an earlier step changed."""
         self.by_run: set[int] = set()
-        """The steps about which the run decided last, not a person."""
+        """Steps whose last decision was made by the run, not by a person."""
         self.finished: set[int] = set()
-        """The steps whose images nothing has changed since they were finished."""
+        """Finished steps that no later decision has changed."""
         self._drawn_under: dict[tuple[int, int], RedrawDecided | None] = {}
         self._images: dict[tuple[int, int], str] = {}
         self._shown: dict[int, str] = {}
 
     def add(self, entry: Entry) -> int | None:
-        """Take in a line; returns the first step whose image it may change, if it may."""
+        """Apply a line; return the first step whose image it may change, if any."""
         match entry:
             case Drawn():
                 self._images[entry.step, entry.attempt] = entry.image
@@ -119,7 +118,7 @@ class Steering:
         return None
 
     def problem_with(self, entry: Entry) -> str | None:
-        """Why a decision cannot follow the lines before it, if it cannot."""
+        """Return why a decision cannot follow the lines before it, or `None` if it can."""
         match entry:
             case PlanReleased() if self._images:
                 return "images of another plan were drawn before it"
@@ -136,26 +135,26 @@ class Steering:
         return None
 
     def planned(self, number: int) -> PlanStep:
-        """A step as the plan has it; raises where there is none."""
+        """Return a step of the plan; raise if there is none."""
         for step in self.plan.steps if self.plan else ():
             if step.number == number:
                 return step
         raise RunError(f"the plan has no step {number}")
 
     def revised(self, planned: PlanStep) -> PlanStep:
-        """A step of the plan with the prompt that a person gave it, if one did."""
+        """Return a step of the plan with its new prompt, if a decision changed it."""
         redraw = self.redraws.get(planned.number)
         if redraw is None or redraw.prompt is None:
             return planned
         return planned.model_copy(update={"prompt": redraw.prompt})
 
     def seed_of(self, step: int) -> int:
-        """What the seeds of a step's attempts are derived from."""
+        """Return the base seed of a step's attempts."""
         redraw = self.redraws.get(step)
         return self.config.seed if redraw is None else redraw.seed
 
     def generator_of(self, step: int) -> RoleConfig | None:
-        """The generator that a person wants for a step, the last that was named; None: the run's own."""
+        """Return the generator last chosen for a step; `None` for the run's own."""
         own = self.redraws.get(step)
         for decision in reversed(self.decisions):
             is_about_it = isinstance(decision, GeneratorChanged) and decision.covers(step)
@@ -170,14 +169,14 @@ class Steering:
 
     @property
     def generators(self) -> tuple[RoleConfig, ...]:
-        """The generators besides the run's own that steps may still be drawn by, without repeats."""
+        """Generators other than the run's own that steps may still use, without duplicates."""
         wanted = [redraw.generator for step, redraw in self.redraws.items() if step not in self.chosen]
         wanted += [each.generator for each in self.decisions if isinstance(each, GeneratorChanged)]
         others = (each for each in wanted if each is not None and not self._is_own(each))
         return tuple(dict.fromkeys(others))
 
     def key_of(self, planned: PlanStep) -> TakeKey:
-        """The take that a step's next attempt would belong to; the steps before it are finished."""
+        """Return the take of a step's next attempt, given that the steps before it are finished."""
         generator = self.generator_of(planned.number)
         return TakeKey(
             aim=self.revised(planned).prompt or "",
@@ -187,33 +186,33 @@ class Steering:
         )
 
     @property
-    def anew(self) -> set[int]:
-        """The steps that are drawn from their scene by decision."""
+    def from_scene(self) -> set[int]:
+        """Steps drawn from their scene description by decision."""
         return {step for step, redraw in self.redraws.items() if redraw.anew}
 
     def followers_of(self, step: int) -> set[int]:
-        """The later steps whose images follow from this one's."""
+        """Return the later steps whose images follow from this one's."""
         if self.plan is None:
             return set()
         anchors = self.config.remedies.anchor_every
         return steps_that_follow(
-            self.plan, self.config.sources, step, anchor_every=anchors, anew=self.anew - {step}
+            self.plan, self.config.sources, step, anchor_every=anchors, from_scene=self.from_scene - {step}
         )
 
     def _changed_by(self, decision: Decision) -> set[int]:
-        """The steps whose images change when a decision comes or goes."""
+        """Return the steps whose images change when a decision is made or undone."""
         if isinstance(decision, GeneratorChanged):
             steps = {step for step in self.drawable() if decision.covers(step)}
             return steps.union(*map(self.followers_of, steps))
         return {decision.step, *(self.followers_of(decision.step) - decision.keep.keys())}
 
     def drawable(self) -> set[int]:
-        """The steps that have an image."""
+        """Return the steps with an image."""
         steps = self.plan.steps if self.plan else ()
         return {step.number for step in steps if step.prompt is not None}
 
-    def left_to_draw(self) -> set[int]:
-        """The steps whose image is still to be drawn, as far as the plan is known."""
+    def unfinished(self) -> set[int]:
+        """Return the steps of the plan so far whose image is still to be drawn."""
         return self.drawable() - self.finished - self.chosen.keys()
 
     def _sources_of(self, planned: PlanStep) -> tuple[str, ...]:
@@ -232,16 +231,16 @@ class Steering:
                 break
             if step.prompt is not None:
                 images.add(step.number, self._shown.get(step.number, ""))
-        return images.start_of(planned, anew=planned.number in self.anew).sources
+        return images.start_of(planned, from_scene=planned.number in self.from_scene).sources
 
     def _settle(self, step: int) -> int:
-        """Work out again what holds for each step; the decision that came or went was about this one."""
+        """Recompute the state of each step after a decision about `step` was made or undone."""
         self.first_decided = min(step, self.first_decided or step)
         self._shown = {number: image for number, image in self._shown.items() if number < step}
         self.redraws, self.chosen, self.kept, self.by_run = {}, {}, set(), set()
         for decision in self.decisions:
             if isinstance(decision, GeneratorChanged):
-                continue  # nothing that was shown changes
+                continue  # shown images do not change
             by_choice = self.chosen.keys() - self.kept
             if isinstance(decision, RedrawDecided):
                 self.redraws[decision.step] = decision
@@ -258,7 +257,7 @@ class Steering:
         return step
 
     def _choose(self, step: int, attempt: int) -> None:
-        """Show an attempt; drawn again, its step would be drawn as that attempt was."""
+        """Show an attempt; a redraw of its step would use the settings of that attempt."""
         self.chosen[step] = attempt
         under = self._drawn_under.get((step, attempt))
         if under is None:

@@ -1,1 +1,1 @@
-"""Servers: a generator behind HTTP, and documents as jobs."""
+"""Servers: an image generator over HTTP, and documents as jobs."""

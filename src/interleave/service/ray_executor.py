@@ -1,7 +1,7 @@
-"""Carries out requests on Ray actors, each with models of its own and the code that one process uses.
+"""Executes requests on Ray actors; each actor has separate models and runs the single-process code.
 
 A request goes to the actor with the fewest requests in flight. When an actor dies, its requests go to others,
-which continue their run folders. All machines must see the batch and the files of its requests under the same
+which resume their run folders. All machines must see the batch and the files of its requests under the same
 path, as on a shared disk, and have this package installed.
 """
 
@@ -22,25 +22,25 @@ from interleave.plugin import batches, count
 log = logging.getLogger(__name__)
 
 REPLACEMENTS = 3
-"""How many replacements each worker may have."""
-MOST_DEATHS = 3
-"""After how many dead workers a request is taken to be the cause."""
+"""Maximum replacements per worker."""
+MAX_DEATHS = 3
+"""Number of dead workers after which a request counts as the cause."""
 OBJECT_STORE_BYTES = 200_000_000
-"""Small: only ids and outcomes are sent; images go to disk."""
+"""Small, because only ids and outcomes are sent; images go to disk."""
 
 
 class RayWorker:
-    """The Ray actor: loads its models at the first call."""
+    """Ray actor that loads its models on the first call."""
 
     def __init__(self, work: batches.RemoteWork, folder: str, home: str) -> None:
-        with suppress(OSError):  # so that relative paths in specs mean the same here
+        with suppress(OSError):  # so that relative paths in specs resolve the same way here
             os.chdir(home)
         self._work, self._folder = work, Path(folder)
         self._worker: batches.Worker | None = None
         self._items: dict[str, batches.Item] = {}
 
     def prepare(self) -> tuple[str, ...]:
-        """Load the models; returns notes for the user."""
+        """Load the models and return notes for the user."""
         return self._prepared().notes
 
     def process(self) -> int:
@@ -50,7 +50,7 @@ class RayWorker:
         worker = self._prepared()
         item = self._items.get(identity)
         if item is None or item.digest != digest:
-            raise InputError(f"the requests are not the same on all machines (the id {identity!r})")
+            raise InputError(f"request {identity!r} differs between machines: use the same requests on all")
         return (await worker.execute(replace(item, generator=generator))).model_dump()
 
     def _prepared(self) -> batches.Worker:
@@ -61,7 +61,7 @@ class RayWorker:
 
 
 class RayExecutor:
-    """Carries out requests on the workers of a Ray cluster."""
+    """Executor of requests on the workers of a Ray cluster."""
 
     def __init__(self, start_worker: Callable[[], Any], workers: int) -> None:
         self._start_worker = start_worker
@@ -73,7 +73,7 @@ class RayExecutor:
     async def execute(self, item: batches.Item) -> Ended:
         from ray.exceptions import RayActorError, RayTaskError
 
-        for _ in range(MOST_DEATHS):
+        for _ in range(MAX_DEATHS):
             worker = self._least_busy()
             self._busy[worker] += 1
             try:
@@ -85,29 +85,29 @@ class RayExecutor:
                 self._replace(worker)
             finally:
                 self._busy[worker] -= 1
-        reason = f"its worker died {MOST_DEATHS} times (out of memory, perhaps)"
+        reason = f"its worker died {MAX_DEATHS} times (out of memory, perhaps)"
         return Ended(
             id=item.id, digest=item.digest, folder=batches.run_folder(item.id), status="failed", reason=reason
         )
 
     def _least_busy(self) -> Any:
         if not self.workers:
-            raise BackendError("all workers have died: fix it, then run the same command again")
+            raise BackendError("all workers have died: fix the cause, then run the same command again")
         return min(self.workers, key=lambda worker: self._busy[worker])
 
     def _replace(self, dead: Any) -> None:
-        """Start a new worker for a dead one, once; it accepts requests while it still loads its models."""
+        """Replace a dead worker, once. The new one accepts requests while it loads its models."""
         if dead not in self.workers:
             return
         self.workers.remove(dead)
-        log.warning("a worker died; its requests go on with others")
+        log.warning("a worker died; other workers resume its requests")
         if self._replacements:
             self._replacements -= 1
             self.workers.append(self._start_worker())
 
 
 def _prepare(workers: list[Any]) -> tuple[str, ...]:
-    """Have all workers load their models; returns the notes of the first."""
+    """Make all workers load their models and return the notes of the first."""
     import ray
     from ray.exceptions import RayActorError, RayTaskError
 
@@ -116,7 +116,7 @@ def _prepare(workers: list[Any]) -> tuple[str, ...]:
     except RayTaskError as error:
         raise error.cause from None
     except RayActorError as error:
-        raise BackendError(f"a worker died while it loaded its models: {error}") from error
+        raise BackendError(f"a worker died while loading its models: {error}") from error
     return notes
 
 
@@ -124,7 +124,7 @@ def _prepare(workers: list[Any]) -> tuple[str, ...]:
 def executor_on_ray(
     work: batches.RemoteWork, folder: Path, options: batches.WorkerOptions
 ) -> Iterator[RayExecutor]:
-    """An executor on the cluster of RAY_ADDRESS, or on this machine; its processes end with the block."""
+    """Yield an executor on the cluster of RAY_ADDRESS, or on this machine, until the block ends."""
     ray = _import_ray()
     _connect(ray, options)
     try:
@@ -167,7 +167,7 @@ def _connect(ray: Any, options: batches.WorkerOptions) -> None:
 
 
 def _refuse_too_many(ray: Any, options: batches.WorkerOptions) -> None:
-    """Raise when the cluster is too small: Ray would wait for resources without end."""
+    """Raise if the cluster is too small: Ray would wait forever for resources."""
     resources = ray.cluster_resources()
     for what, each in (("CPU", 1.0), ("GPU", options.gpus)):
         if each and (fitting := int(resources.get(what, 0.0) / each)) < options.workers:

@@ -1,1 +1,1 @@
-"""The studio: the page where people make, watch and read documents, and the routes that it needs besides."""
+"""The studio: a page to make, watch and read documents, and the routes it adds to the document service."""

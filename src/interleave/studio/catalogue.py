@@ -1,7 +1,7 @@
-"""The catalogue: what the gallery shows and searches of every document, in an SQLite index.
+"""The catalogue: the gallery's searchable entries of all documents, in an SQLite index.
 
-It is made from the job table and the run folders, and can always be made again. So it has a file of its own,
-and a search never holds up the storing of a job.
+It is built from the job table and the run folders, and can always be rebuilt. It has a separate file, so that
+a search never blocks the storing of a job.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ CREATE INDEX entries_by_time ON entries (created);
 WORDS = """
 CREATE VIRTUAL TABLE IF NOT EXISTS word_index USING fts5(words, tokenize='unicode61 remove_diacritics 2')
 """
-MOST_WORDS = 50_000
-"""Characters of a document that are searched."""
+MAX_INDEXED_CHARACTERS = 50_000
+"""Searchable characters per document."""
 TITLE_CHARACTERS = 200
 THUMBNAILS = 4
 _UNSPACED = re.compile(
     "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[\U00020000-\U0003ffff])"
 )
-"""Characters of scripts without spaces between words: each is searched as a word."""
+"""Characters of scripts without spaces between words. Each is indexed as a word."""
 _WORD = re.compile(r"\w+")
 
 
 class Entry(Value):
-    """What the gallery shows of a document."""
+    """A document in the gallery."""
 
     id: str
     status: str
@@ -68,7 +68,7 @@ class Entry(Value):
     seconds: float | None = None
     cost: float | None = None
     cover: str | None = None
-    """The name of the image that stands for it."""
+    """The name of its cover image."""
     shown: tuple[str, ...] = ()
     """The names of its first images."""
     alt: str = ""
@@ -78,7 +78,7 @@ class Entry(Value):
 
 @dataclass(frozen=True)
 class Search:
-    """What is looked for; None and empty: anything."""
+    """A search; `None` and empty fields match anything."""
 
     words: str = ""
     profile: str | None = None
@@ -90,16 +90,16 @@ class Search:
 
 @dataclass(frozen=True)
 class Found:
-    """A page of what was found."""
+    """A page of results."""
 
     entries: list[Entry]
     total: int
     next: int | None
-    """Where the next page begins."""
+    """The start of the next page."""
 
 
 def state_of(job: Job) -> str:
-    """What tells whether an entry is up to date: a job that goes on has another state."""
+    """Return the state that an entry was made from. A job that has changed has another state."""
     return json.dumps([job.status, job.finished, len(job.ends)])
 
 
@@ -110,7 +110,7 @@ def outcome_of(job: Job, record: RunRecord | None) -> str:
 
 
 def entry_of(job: Job, record: RunRecord | None, profile: str) -> Entry:
-    """The entry of a document."""
+    """Return the entry of a document."""
     shown = [step for step in record.steps if step.attempt] if record else []
     names = [step.attempt.image for step in shown if step.attempt]
     title = next((line for part in job.parts if part.text and (line := one_line(part.text))), "")
@@ -136,15 +136,15 @@ def entry_of(job: Job, record: RunRecord | None, profile: str) -> Entry:
 
 
 def words_of(job: Job, record: RunRecord | None) -> str:
-    """What a document is found by: its request, its texts and its prompts."""
+    """Return a document's searchable words: its request, texts and prompts."""
     texts = [part.text or "" for part in job.parts]
     for step in record.steps if record else ():
         texts += [step.plan.name or "", step.plan.text, step.plan.prompt or ""]
-    return "\n".join(dict.fromkeys(filter(None, texts)))[:MOST_WORDS]
+    return "\n".join(dict.fromkeys(filter(None, texts)))[:MAX_INDEXED_CHARACTERS]
 
 
 class Catalogue:
-    """The index on disk. Without the full-text module of SQLite, words are looked for one by one."""
+    """The index on disk. Without SQLite's full-text module, words are searched one by one."""
 
     def __init__(self, folder: Path) -> None:
         self.database = Database(folder / FILE_NAME, SCHEMA + subjects.SCHEMA, version=VERSION)
@@ -153,11 +153,11 @@ class Catalogue:
 
     @classmethod
     def opened(cls, folder: Path) -> Catalogue:
-        """The catalogue of a folder; one that cannot be read, or is of another version, is made anew."""
+        """Open the catalogue of a folder. An unreadable one, or one of another version, is rebuilt."""
         try:
             return cls(folder)
         except (ConfigurationError, RunError) as error:
-            log.warning("the catalogue is made anew: %s", error)
+            log.warning("rebuilding the catalogue: %s", error)
         for file in folder.glob(f"{FILE_NAME}*"):
             file.unlink(missing_ok=True)
         return cls(folder)
@@ -166,7 +166,7 @@ class Catalogue:
         self.database.close()
 
     async def put(self, entries: Sequence[tuple[Job, Entry, str, str]]) -> None:
-        """Store entries, each with its outcome and its words; an older one of the same job is replaced."""
+        """Store entries, each with its outcome and words, replacing older ones of the same jobs."""
         if not entries:
             return
 
@@ -196,17 +196,17 @@ class Catalogue:
         await self.subjects.remove(id_)
 
     async def states(self) -> dict[str, str]:
-        """The state in which each job was put here."""
+        """Return the stored state of every job."""
         query = "SELECT id, state FROM entries"
         return await self.database.run(lambda connection: dict(map(tuple, connection.execute(query))))
 
     async def states_of(self, ids: Sequence[str]) -> dict[str, str]:
-        """The states of these jobs alone."""
+        """Return the stored states of these jobs."""
         query = f"SELECT id, state FROM entries WHERE id IN ({', '.join('?' * len(ids))})"
         return await self.database.run(lambda connection: dict(map(tuple, connection.execute(query, ids))))
 
     async def search(self, key: str | None, search: Search, *, limit: int, start: int | None = None) -> Found:
-        """A page of the documents of a key, or of all keys; `start` is where it begins."""
+        """Return a page of a key's documents, or of all keys, from `start`."""
 
         def work(connection: SqlConnection) -> Found:
             where, values = self._conditions(connection, key, search)
@@ -225,7 +225,7 @@ class Catalogue:
         return await self.database.run(work)
 
     async def entries(self, ids: Sequence[str]) -> dict[str, Entry]:
-        """The entries of these jobs."""
+        """Return the entries of these jobs."""
         query = f"SELECT id, entry FROM entries WHERE id IN ({', '.join('?' * len(ids))})"
 
         def work(connection: SqlConnection) -> dict[str, Entry]:
@@ -235,7 +235,7 @@ class Catalogue:
         return await self.database.run(work)
 
     async def counts(self, key: str | None) -> tuple[list[str], dict[str, int]]:
-        """The profiles that there are documents of, and how many there are by outcome."""
+        """Return the profiles in use, and the number of documents by outcome."""
         where, values = ("key = ?", (key,)) if key is not None else ("1", ())
 
         def work(connection: SqlConnection) -> tuple[list[str], dict[str, int]]:
@@ -268,7 +268,7 @@ class Catalogue:
         return " AND ".join(conditions or ["1"]), values
 
     def _word_index(self, connection: SqlConnection) -> bool:
-        """Whether this SQLite has the full-text module; makes the index the first time."""
+        """Return whether this SQLite has the full-text module, creating the index on first use."""
         if self.has_word_index is None:
             query = "SELECT 1 FROM pragma_module_list WHERE name = 'fts5'"
             self.has_word_index = connection.execute(query).fetchone() is not None
@@ -282,9 +282,9 @@ def _spaced(text: str) -> str:
 
 
 def _query(text: str) -> str:
-    """The words that a person typed as a query: all of them, in any order; the last may be unfinished.
+    """Convert typed words to a query: all of them, in any order; the last may be a prefix.
 
-    Characters of a script without spaces that stand together are looked for together.
+    Adjacent characters of a script without spaces are searched as a phrase.
     """
     groups = [_WORD.findall(_spaced(group)) for group in text.split()]
     phrases = [f'"{" ".join(words)}"' for words in groups if words]

@@ -1,4 +1,4 @@
-"""`interleave studio`: the page to make, watch and read documents, opened in the browser."""
+"""`interleave studio`: a page to make, watch and read documents in the browser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT_FOLDER = Path("runs") / "studio"
 WITHOUT_MODELS = ("mini", "oracle", "dry-run")
-"""Profiles that need no key, no GPU and no download: offered besides, where they are installed."""
+"""Profiles without key, GPU and download, offered additionally if installed."""
 
 
 def studio(
@@ -34,8 +34,7 @@ def studio(
         list[str] | None,
         typer.Option(
             metavar="PROFILE",
-            help="A profile to choose from besides; may be repeated, 'none' for none. "
-            "[default: those that need no key and no GPU]",
+            help="Another profile to offer, or 'none'. Repeatable. [default: those without key and GPU]",
         ),
     ] = None,
     max_attempts: options.MaxAttempts = None,
@@ -48,43 +47,43 @@ def studio(
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
     runs: service_options.Folder = DEFAULT_FOLDER,
     concurrency: Annotated[
-        int, typer.Option(min=1, max=4096, help="Documents that are made at the same time; the others wait.")
+        int, typer.Option(min=1, max=4096, help="Concurrent documents; the others wait.")
     ] = 2,
     queue: Annotated[int, typer.Option(min=1, max=1_000_000, help="Documents that may wait.")] = 10_000,
     public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="The address under which others reach the studio.")
+        str | None, typer.Option(metavar="URL", help="The public address of the studio.")
     ] = None,
     guests: Annotated[
         bool,
         typer.Option(
             "--guests",
-            help="Let anybody make documents without an API key; each visitor sees their own only.",
+            help="Allow documents without an API key. Visitors see only their own.",
         ),
     ] = False,
     guest_jobs: Annotated[
-        int, typer.Option(min=1, help="Documents of one guest that wait or are made at once.")
+        int, typer.Option(min=1, help="Documents of a guest that wait or are in progress.")
     ] = 2,
-    guest_hour: Annotated[int, typer.Option(min=1, help="Documents a guest may ask for in an hour.")] = 20,
+    guest_hour: Annotated[int, typer.Option(min=1, help="Documents of a guest per hour.")] = 20,
     frame: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="A site that may show the studio in a frame; may be repeated."),
+        typer.Option(metavar="URL", help="A site that may embed the studio in a frame. Repeatable."),
     ] = None,
     reports: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="DIR",
-            help="A folder whose reports of benchmarks, data and training are shown; may be repeated. "
-            "[default: bench and reports beside --runs, and trained]",
+            help="A folder with reports of benchmarks, data and training. Repeatable. "
+            "[default: bench and reports next to --runs, and trained]",
         ),
     ] = None,
     keep_days: Annotated[
-        float | None, typer.Option(min=0.01, help="Remove documents after so many days. [default: never]")
+        float | None, typer.Option(min=0.01, help="Remove documents after this many days. [default: never]")
     ] = None,
 ) -> int:
-    """Open the studio: make, watch, steer and read illustrated documents in the browser, until Ctrl-C.
+    """Open the studio: make, watch, edit and read illustrated documents in the browser, until Ctrl-C.
 
-    It is the document service with a page: everything stays in the folder of --runs, and nothing is loaded
-    from elsewhere. The address is printed on standard output.
+    The studio is the document service with a page. Everything stays in --runs, and the page loads nothing
+    from other sites. The address is printed on standard output.
     """
     service_options.require_packages("studio")
     from interleave.plugin import Limits
@@ -131,24 +130,24 @@ def studio(
 
 
 def _report_folders(named: list[Path] | None, runs: Path) -> tuple[Path, ...]:
-    """The folders that were named, else those that commands write to; these may appear later."""
+    """Return the named folders, else those that commands write to, which may appear later."""
     if named is None:
         return (runs.parent / "bench", runs.parent / "reports", Path("trained"))
     for folder in named:
         if not folder.is_dir():
-            raise ConfigurationError(f"--reports {folder}: there is no such folder")
+            raise ConfigurationError(f"--reports {folder}: no such folder")
     return tuple(named)
 
 
 def _origin(site: str) -> str:
-    """A site as a policy names it; anything else could add rules of its own."""
+    """Return a site as a policy names it; anything else could add rules."""
     if not re.fullmatch(r"https?://(\*\.)?[A-Za-z0-9.-]+(:[0-9]{1,5})?", site):
         raise ConfigurationError(f"--frame {site}: write it as https://example.com")
     return site
 
 
 def _offers(chosen: runs.Choices, named: list[str] | None) -> tuple[str, ...]:
-    """The profiles to choose from besides: those that were named, else those that run anywhere."""
+    """Return the additional profiles: the named ones, else those that run anywhere."""
     from interleave.plugin import config
 
     if named == ["none"]:
@@ -156,13 +155,13 @@ def _offers(chosen: runs.Choices, named: list[str] | None) -> tuple[str, ...]:
     wanted = [name for name in dict.fromkeys(named or WITHOUT_MODELS) if name != chosen.profile]
     if named:
         for name in wanted:
-            config.load_profile(name)  # refuses a name that no profile has
+            config.load_profile(name)  # refuses unknown names
         return tuple(wanted)
     return tuple(name for name in wanted if _can_run(name))
 
 
 def _can_run(profile: str) -> bool:
-    """Whether a profile is installed with the packages that it needs; imports none of them."""
+    """Return whether a profile is installed with the packages that it needs. Imports none of them."""
     from interleave.plugin import runs
 
     try:
@@ -175,5 +174,5 @@ def _can_run(profile: str) -> bool:
 def _announce(address: str, *, opens: bool) -> None:
     print(f"the studio is at {address}; the models are being loaded (Ctrl-C ends it)", file=sys.stderr)
     print(address, flush=True)
-    if opens:  # not in this thread: some browsers return only when they are closed
+    if opens:  # not in this thread: some browsers return only on exit
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

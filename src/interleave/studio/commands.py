@@ -1,5 +1,7 @@
-"""The commands of this room: listed before they are imported."""
+"""The commands of this package, listed without importing them."""
 
 from interleave.plugin import lazy_command
 
-STUDIO = lazy_command("interleave.studio.command:studio", "Make, steer and read documents in the browser.")
+STUDIO = lazy_command(
+    "interleave.studio.command:studio", "Make, edit and read documents in the browser.", "Make documents"
+)

@@ -1,4 +1,4 @@
-"""The gallery: documents by words, profile, outcome and date, a page at a time; and thumbnails."""
+"""The gallery: documents by words, profile, outcome and date, in pages; and thumbnails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from interleave import RunError
 from interleave.plugin import runs
-from interleave.service.documents.document_routes import KEPT_FOR_EVER
+from interleave.service.documents.document_routes import IMMUTABLE
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.response_json import thumbnail_url
 from interleave.service.documents.routes import caller_of, number_in, value_json
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 PAGE, MOST = 60, 200
-MOST_RELATED = 50
+MAX_RELATED = 50
 MAX_WORDS = 200
-MADE_AT_ONCE = 2
+MAX_CONCURRENT_THUMBNAILS = 2
 DAY = 86400
 IMAGE_COPIES = 4
-"""Bytes a pixel while a thumbnail is made."""
+"""Bytes per pixel while a thumbnail is made."""
 _CURSOR = re.compile(r"[0-9]{1,18}\Z")
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?\Z")
 
@@ -47,7 +47,7 @@ class GalleryRoutes:
         self.documents = documents
         self.indexing = indexing
         self.thumbnails = Thumbnails(documents.folders)
-        self._making = asyncio.Semaphore(MADE_AT_ONCE)
+        self._making = asyncio.Semaphore(MAX_CONCURRENT_THUMBNAILS)
 
     async def listing(self, request: Request) -> Response:
         """`GET /v1/studio/documents`."""
@@ -70,15 +70,15 @@ class GalleryRoutes:
         return value_json(page)
 
     async def related(self, request: Request) -> Response:
-        """`GET /v1/studio/documents/{id}/related`: what a document can be compared with.
+        """`GET /v1/studio/documents/{id}/related`: documents to compare this one with.
 
-        Where it came from, its branches, and others of the same request.
+        Returns its parent, its branches, and others of the same request.
         """
         caller = caller_of(request)
         job = await self.documents.get(caller, request.path_params["id"])
         catalogue = await self.indexing.catalogue()
         await self.indexing.refresh_newest()
-        found = await catalogue.subjects.related(caller.sees, job.id, MOST_RELATED)
+        found = await catalogue.subjects.related(caller.sees, job.id, MAX_RELATED)
         entries = await catalogue.entries([id_ for id_, _ in found])
         items = [
             RelatedItem.model_validate({"relation": relation, "document": item_of(entries[id_])})
@@ -88,7 +88,7 @@ class GalleryRoutes:
         return value_json(Related(data=items))
 
     async def thumbnail(self, request: Request) -> Response:
-        """A small copy of an image of a job."""
+        """Return a small copy of a job's image."""
         job = await self.documents.get(caller_of(request), request.path_params["id"])
         side, name = _side(request.query_params.get("side")), request.path_params["name"]
         image = image_name(name)
@@ -102,7 +102,7 @@ class GalleryRoutes:
             data = await self._made(request, job.id, image, side)
         request.scope[LEASE].keep(len(data))
         headers = {
-            "cache-control": KEPT_FOR_EVER,
+            "cache-control": IMMUTABLE,
             "etag": f'"{name.removesuffix(".webp")}-{side}"',
             "content-security-policy": "default-src 'none'; sandbox",
         }
@@ -132,7 +132,7 @@ def item_of(entry: Entry) -> GalleryItem:
 
 
 def search_in(given: Mapping[str, str]) -> Search:
-    """What the query of an address looks for; raises for what cannot be read."""
+    """Parse the search of a query string. Raises if a parameter is invalid."""
     outcome, order = given.get("outcome") or None, given.get("order", "newest")
     if outcome is not None and outcome not in get_args(Outcome):
         raise ApiRefusal(f"outcome must be one of {', '.join(get_args(Outcome))}", parameter="outcome")
@@ -149,7 +149,7 @@ def search_in(given: Mapping[str, str]) -> Search:
 
 
 def _time(text: str | None, name: str, *, days_after: int) -> float | None:
-    """Seconds since 1970, given as such or as a day in UTC; the last day of a span is part of it."""
+    """Parse seconds since 1970, or a day in UTC. `last` takes the end of the day."""
     if not text:
         return None
     if _SECONDS.match(text):
@@ -165,7 +165,7 @@ def _cursor(text: str | None) -> int | None:
     if not text:
         return None
     if not _CURSOR.match(text):
-        raise ApiRefusal("cursor must be one that a page before has told", parameter="cursor")
+        raise ApiRefusal("cursor must come from the previous page", parameter="cursor")
     return int(text)
 
 

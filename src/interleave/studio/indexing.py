@@ -1,4 +1,4 @@
-"""Keeps the catalogue up to date with the jobs of a service, from the first time that it is looked at."""
+"""Keeps the catalogue in step with a service's jobs, from its first use on."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from interleave.studio.catalogue import (
 )
 
 log = logging.getLogger(__name__)
-AT_ONCE = 50
-"""Documents that are read and stored together."""
+BATCH = 50
+"""Documents read and stored together."""
 
 
 class Indexing:
-    """Opens the catalogue when it is needed, brings it up to date, and then follows the jobs."""
+    """Opens the catalogue on first use, brings it up to date, and then follows the jobs."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
@@ -39,12 +39,12 @@ class Indexing:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything is in the catalogue that was there when it was opened."""
+        """Whether the catalogue has every document that existed when it was opened."""
         return self._updating is not None and self._updating.done()
 
     async def catalogue(self) -> Catalogue:
-        """The catalogue, with what is new among the newest documents."""
-        self.documents.refuse_when_draining()  # the catalogue is closed then
+        """Return the catalogue, with changes of the newest documents."""
+        self.documents.refuse_when_draining()  # the catalogue is then closed
         async with self._opening:
             if self._catalogue is None:
                 self._catalogue = await asyncio.to_thread(Catalogue.opened, self.documents.folders.root)
@@ -52,13 +52,13 @@ class Indexing:
         return self._catalogue
 
     async def refresh_newest(self) -> None:
-        """Read those of the newest documents again whose state has changed: no event says that one began."""
+        """Reread the newest documents whose state has changed: no event reports that a job began."""
         catalogue = await self.catalogue()
-        jobs = await self.documents.jobs.newest(None, limit=AT_ONCE)
+        jobs = await self.documents.jobs.newest(None, limit=BATCH)
         try:
             await self._put_changed(catalogue, jobs, await catalogue.states_of([job.id for job in jobs]))
-        except StorageError as error:  # a full disk: what is in the catalogue can be looked at nevertheless
-            log.error("the catalogue is not up to date: %s", error)
+        except StorageError as error:  # a full disk: the catalogue can still be read
+            log.error("the catalogue is out of date: %s", error)
 
     def close(self) -> None:
         if self._updating is not None:
@@ -67,10 +67,10 @@ class Indexing:
             self._catalogue.close()
 
     async def _update(self, catalogue: Catalogue) -> None:
-        """Put every job into the catalogue whose entry is missing or old, the newest first."""
+        """Index every job whose entry is missing or outdated, newest first."""
         try:
             known, before = await catalogue.states(), None
-            while jobs := await self.documents.jobs.newest(None, limit=AT_ONCE, before=before):
+            while jobs := await self.documents.jobs.newest(None, limit=BATCH, before=before):
                 await self._put_changed(catalogue, jobs, known)
                 for job in jobs:
                     known.pop(job.id, None)
@@ -78,13 +78,13 @@ class Indexing:
             for id_ in known:  # deleted since the last pass
                 await catalogue.remove(id_)
         except StorageError as error:
-            log.error("the catalogue is not up to date: %s", error)
+            log.error("the catalogue is out of date: %s", error)
 
     async def _put_changed(self, catalogue: Catalogue, jobs: list[Job], known: dict[str, str]) -> None:
         await self._put(catalogue, [job.id for job in jobs if known.get(job.id) != state_of(job)])
 
     async def _put(self, catalogue: Catalogue, ids: list[str]) -> None:
-        """Read jobs as they are now, one batch after the other: an older state never replaces a newer one."""
+        """Index the current state of jobs, one batch at a time, so that no old state replaces a new one."""
         async with self._putting:
             found = {id_: await self.documents.jobs.get(id_) for id_ in ids}
             jobs = [job for job in found.values() if job is not None]
@@ -98,7 +98,7 @@ class Indexing:
     def _record(self, job: Job) -> RunRecord | None:
         try:
             return self.documents.record(job)
-        except InterleaveError as error:  # a damaged journal: the document is listed nevertheless
+        except InterleaveError as error:  # a damaged journal: list the document anyway
             log.warning("job %s: %s", job.id, error)
             return None
 
@@ -120,7 +120,7 @@ class Indexing:
 
     def _followed(self, task: asyncio.Future[None]) -> None:
         self.documents.background.discard(task)
-        if self.documents.draining or task.cancelled():  # the next start finds what is missing
+        if self.documents.draining or task.cancelled():  # the next start indexes what is missing
             return
         if (error := task.exception()) is not None:
-            log.error("the catalogue is not up to date: %s", error)
+            log.error("the catalogue is out of date: %s", error)

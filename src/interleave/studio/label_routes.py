@@ -1,4 +1,4 @@
-"""The routes of labels: what is to be judged, what was said, how far raters agree; in and out as JSONL."""
+"""The routes of labels: items to judge, stored labels, rater agreement, import and export as JSONL."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 Body = TypeVar("Body", bound=BaseModel)
 TASKS: tuple[Task, ...] = get_args(Task)
 PAGE, MOST = 50, 200
-MOST_LINES = 200_000
-MOST_OF_A_GUEST = 5_000
+MAX_LINES = 200_000
+MAX_GUEST_LABELS = 5_000
 PARSING_COPIES = 10
-"""Memory that the labels of a file take, in sizes of it."""
+"""Memory for the labels of a file, as a multiple of its size."""
 MEDIA_TYPE = "application/jsonl"
 
 
@@ -64,10 +64,10 @@ class JudgingRoutes:
         return self._store
 
     async def _store_for(self, caller: Caller) -> LabelStore:
-        """The table, to add to it: guests may not fill the disk."""
+        """Return the store for writing. Guests have a limit, so that they cannot fill the disk."""
         store = await self.store()
-        if caller.is_guest and await store.rows(caller.key) >= MOST_OF_A_GUEST:
-            message = f"a guest may store at most {MOST_OF_A_GUEST:,} labels"
+        if caller.is_guest and await store.rows(caller.key) >= MAX_GUEST_LABELS:
+            message = f"a guest may store at most {MAX_GUEST_LABELS:,} labels"
             raise ApiRefusal(message, status=429, code="too_many_labels")
         return store
 
@@ -75,10 +75,10 @@ class JudgingRoutes:
         if self._store is not None:
             self._store.close()
 
-    # What is to be judged
+    # Items to judge
 
     async def items(self, request: Request) -> Response:
-        """`GET /v1/studio/judging/{task}`: the next of them, or the one that is named by `unit`."""
+        """`GET /v1/studio/judging/{task}`: the next items, or the one named by `unit`."""
         caller, given = caller_of(request, "read"), request.query_params
         task, rater = _task(request.path_params["task"]), _rater(caller, given.get("rater"))
         runs = await self._runs(caller, given.get("runs"))
@@ -105,7 +105,7 @@ class JudgingRoutes:
         )
         return value_json(answer)
 
-    # What was said
+    # Stored labels
 
     async def add(self, request: Request) -> Response:
         """`POST /v1/studio/labels`."""
@@ -119,7 +119,7 @@ class JudgingRoutes:
         return value_json(wire.StoredLabels(stored=stored, known=len(labels) - stored))
 
     async def _label(self, caller: Caller, rater: str, new: wire.NewLabel, revealed: set[str]) -> Label:
-        """A label with what its run says of the attempt; raises where there is no such attempt."""
+        """Build a label with its run's facts about the attempt. Raises if the attempt does not exist."""
         step, attempt = await self._found(caller, new)
         if new.other is not None:
             await self._found(caller, new.other)
@@ -141,7 +141,7 @@ class JudgingRoutes:
     async def _found(
         self, caller: Caller, subject: Subject | wire.NewLabel
     ) -> tuple[runs.StepRecord | None, runs.AttemptRecord | None]:
-        """The step and attempt that are meant; raises where the caller may not see them or they are not."""
+        """Return the step and attempt. Raises if they do not exist or the caller may not see them."""
         job = await self.documents.get(caller, subject.run)
         if subject.step is None:
             return None, None
@@ -160,14 +160,14 @@ class JudgingRoutes:
         return datetime.fromtimestamp(self.documents.clock(), UTC)
 
     async def undo(self, request: Request) -> Response:
-        """`POST /v1/studio/labels/undo`: take back what a rater said last."""
+        """`POST /v1/studio/labels/undo`: remove a rater's last labels."""
         caller = caller_of(request, "submit")
         body = await read_value(request, wire.Undo)
         undone = await (await self.store()).undo(Rater(caller.key, body.rater), body.kind)
         return value_json(wire.UndoneLabels(units=[unit_of(each.subject, each.other) for each in undone]))
 
     async def reveal(self, request: Request) -> Response:
-        """`POST /v1/studio/labels/reveal`: nothing that this rater says of them is blind from now on."""
+        """`POST /v1/studio/labels/reveal`: mark later labels by this rater as not blind."""
         caller = caller_of(request, "submit")
         body = await read_value(request, wire.Reveal)
         for run in body.runs:
@@ -176,7 +176,7 @@ class JudgingRoutes:
         return Response(status_code=204)
 
     async def listing(self, request: Request) -> Response:
-        """`GET /v1/studio/labels`: the labels of a rater, the newest first."""
+        """`GET /v1/studio/labels`: the labels of a rater, newest first."""
         caller, given = caller_of(request, "read"), request.query_params
         rater = _rater(caller, given.get("rater"))
         choice = Choice(rater.key, rater.name, _kind(given.get("kind")), _ids(given.get("runs")))
@@ -195,10 +195,10 @@ class JudgingRoutes:
         data = await self.documents.in_thread(lambda: [_agreement(kind, labels, counts) for kind in Kind])
         return value_json(wire.AgreementFacts(data=data))
 
-    # In and out
+    # Import and export
 
     async def export(self, request: Request) -> Response:
-        """`GET /v1/studio/labels/export`: a file of labels, of all keys for those who may see them."""
+        """`GET /v1/studio/labels/export`: a file of labels, of all keys if the caller may see them."""
         caller, given = caller_of(request, "read"), request.query_params
         choice = Choice(caller.sees, given.get("rater") or None, _kind(given.get("kind")))
         data = await (await self.store()).lines(choice)
@@ -207,7 +207,7 @@ class JudgingRoutes:
         return Response(data, headers=headers, media_type=MEDIA_TYPE)
 
     async def take_in(self, request: Request) -> Response:
-        """`POST /v1/studio/labels/import`: the labels of a file, all or none of them."""
+        """`POST /v1/studio/labels/import`: store all labels of a file, or none."""
         caller = caller_of(request, "submit")
         if caller.is_guest:
             raise ApiRefusal("guests cannot import labels", status=403, code="not_for_guests")
@@ -221,7 +221,7 @@ class JudgingRoutes:
         return value_json(wire.StoredLabels(stored=stored, known=len(labels) - stored))
 
     async def _runs(self, caller: Caller, text: str | None) -> list[str]:
-        """The documents that are named; raises where a caller may not see one."""
+        """Return the named documents. Raises if the caller may not see one."""
         runs = _ids(text)
         for run in runs:
             await self.documents.get(caller, run)
@@ -229,11 +229,11 @@ class JudgingRoutes:
 
 
 def labels_in(data: bytes) -> list[Label]:
-    """The labels of a file; raises with the number of the first line that is none."""
+    """Parse the labels of a file. Raises with the number of the first malformed line."""
     labels = []
     lines = data.split(b"\n")
-    if len(lines) > MOST_LINES:
-        raise ApiRefusal(f"a file may have at most {MOST_LINES:,} labels", status=413)
+    if len(lines) > MAX_LINES:
+        raise ApiRefusal(f"a file may have at most {MAX_LINES:,} labels", status=413)
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -241,11 +241,11 @@ def labels_in(data: bytes) -> list[Label]:
             label = Label.model_validate_json(line)
             wire.NewLabels.model_validate({"rater": label.rater, "labels": [_ANY]})
         except ValidationError as error:
-            message = f"line {number} is no label ({first_problem(error)}): nothing was imported"
+            message = f"line {number} is not a label ({first_problem(error)}): nothing was imported"
             raise ApiRefusal(message, parameter="labels") from None
         labels.append(label)
     if not labels:
-        raise ApiRefusal("the file has no labels: it must have one JSON object a line", parameter="labels")
+        raise ApiRefusal("the file has no labels: write one JSON object per line", parameter="labels")
     return labels
 
 
@@ -253,13 +253,13 @@ _ANY = {"kind": "wrong_step", "run": "-", "value": 0}
 
 
 def subjects_in(unit: str, task: Task) -> tuple[Subject, Subject | None]:
-    """What the name of something to be judged stands for."""
+    """Parse the name of an item to judge."""
     try:
         found = [_subject(name) for name in unit.split(" ")]
         if len(found) != (2 if task == "better" else 1):
             raise ValueError
     except ValueError:
-        raise ApiRefusal("unit must be the name of something to be judged", parameter="unit") from None
+        raise ApiRefusal("unit must be the name of an item to judge", parameter="unit") from None
     return found[0], found[1] if len(found) > 1 else None
 
 
@@ -335,7 +335,7 @@ def _step(record: RunRecord | None, number: int) -> runs.StepRecord:
 
 def _task(name: str) -> Task:
     if name not in TASKS:
-        raise ApiRefusal(f"there is no task {name[:40]!r}: tasks are {', '.join(TASKS)}", status=404)
+        raise ApiRefusal(f"no task {name[:40]!r}: tasks are {', '.join(TASKS)}", status=404)
     return name
 
 
@@ -356,8 +356,8 @@ def _kind(name: str | None) -> Kind | None:
 
 def _ids(text: str | None) -> list[str]:
     ids = list(dict.fromkeys(each for each in (text or "").split(",") if each))
-    if len(ids) > wire.MOST_RUNS:
-        raise ApiRefusal(f"at most {wire.MOST_RUNS} documents can be named", parameter="runs")
+    if len(ids) > wire.MAX_RUNS:
+        raise ApiRefusal(f"at most {wire.MAX_RUNS} documents can be named", parameter="runs")
     return ids
 
 

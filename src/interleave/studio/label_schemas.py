@@ -1,4 +1,4 @@
-"""The JSON of labels and of what is to be labelled, as types."""
+"""The JSON of labels and of items to label, as types."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from interleave.bench.labels import Kind, Subject
 from interleave.plugin import Value
 from interleave.studio.schemas import GalleryItem
 
-MOST_LABELS = 100
-"""Labels in one request."""
-MOST_RUNS = 200
+MAX_LABELS = 100
+"""Maximum labels in one request."""
+MAX_RUNS = 200
 RaterName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60)]
 Relation = Literal["parent", "branch", "sibling", "same_request"]
 
 
 class NewLabel(Value):
-    """What a rater says; what the label holds besides is taken from the run."""
+    """A rater's label. The rest of the stored label comes from the run."""
 
     kind: Kind
     run: str
@@ -33,11 +33,11 @@ class NewLabels(Value):
     """The body of `POST /v1/studio/labels`: labels that are undone together."""
 
     rater: RaterName
-    labels: list[NewLabel] = Field(min_length=1, max_length=MOST_LABELS)
+    labels: list[NewLabel] = Field(min_length=1, max_length=MAX_LABELS)
 
 
 class StoredLabels(Value):
-    """How many labels were new, and how many were known already."""
+    """The numbers of new and of known labels."""
 
     stored: int
     known: int
@@ -54,11 +54,11 @@ class Reveal(Value):
     """The body of `POST /v1/studio/labels/reveal`."""
 
     rater: RaterName
-    runs: list[str] = Field(min_length=1, max_length=MOST_RUNS)
+    runs: list[str] = Field(min_length=1, max_length=MAX_RUNS)
 
 
 class RunLabel(Value):
-    """A label without what would tell the rater more than they should know."""
+    """A label, without anything that would unblind the rater."""
 
     number: int
     kind: Kind
@@ -71,7 +71,7 @@ class RunLabel(Value):
     value: bool | int | float | str
     blind: bool
     thumbnail: str | None
-    """The address of a small copy of the image."""
+    """URL of the image's thumbnail."""
 
 
 class RunLabels(Value):
@@ -87,11 +87,11 @@ class UndoneLabels(Value):
     """`POST /v1/studio/labels/undo`."""
 
     units: list[str]
-    """The names of what is to be judged again; none where there was nothing to undo."""
+    """Names of the items to judge again; empty if there was nothing to undo."""
 
 
 class JudgedImage(Value):
-    """An image to be judged."""
+    """An image to judge."""
 
     run: str
     step: int
@@ -103,7 +103,7 @@ class JudgedImage(Value):
 
 
 class JudgedStep(Value):
-    """A step of a document to be judged."""
+    """A step of a document to judge."""
 
     number: int
     text: str
@@ -111,7 +111,7 @@ class JudgedStep(Value):
 
 
 class JudgeItem(Value):
-    """Something to be judged: an image, two of them, or the steps of a document."""
+    """An item to judge: an image, two images, or the steps of a document."""
 
     unit: str
     run: str
@@ -123,16 +123,16 @@ class JudgeItem(Value):
 
 
 class JudgeItems(Value):
-    """`GET /v1/studio/judging/{task}`: what a rater has not labelled yet."""
+    """`GET /v1/studio/judging/{task}`: items that a rater has not labelled."""
 
     object: Literal["list"] = "list"
     data: list[JudgeItem]
     cursor: str | None
     total: int | None
     left: int | None
-    """How many there are, and how many of them are not labelled yet; only on the first page."""
+    """Numbers of all items, and of those without a label; only on the first page."""
     complete: bool
-    """Whether all documents have been read: after the first start that takes a while."""
+    """Whether all documents are indexed. Indexing takes a while after the first start."""
 
 
 class RaterCount(Value):
@@ -141,19 +141,19 @@ class RaterCount(Value):
 
 
 class KindAgreement(Value):
-    """How far the raters of one kind of label agree."""
+    """Agreement of the raters on one kind of label."""
 
     kind: Kind
     level: Literal["nominal", "interval"]
     labels: int
     raters: list[RaterCount]
     units: int
-    """Things that at least two raters labelled."""
+    """Items with labels of at least two raters."""
     alpha: float | None
-    """Krippendorff's alpha; null where nothing was labelled twice, or all labels are the same."""
+    """Krippendorff's alpha; null if no item has two labels, or all labels are equal."""
     low: float | None
     high: float | None
-    """Its 95 % interval."""
+    """95 % interval."""
 
 
 class AgreementFacts(Value):
@@ -168,6 +168,6 @@ class RelatedItem(Value):
 
 
 class Related(Value):
-    """`GET /v1/studio/documents/{id}/related`: what a document can be compared with."""
+    """`GET /v1/studio/documents/{id}/related`: documents to compare this one with."""
 
     data: list[RelatedItem]

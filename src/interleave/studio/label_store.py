@@ -1,7 +1,7 @@
-"""The labels of a service: what raters said, in a table of its own beside the jobs.
+"""The labels of a service, in a separate table next to the jobs.
 
-Nothing is changed or removed but by undoing: a rater who labels the same thing again adds a row, and the
-latest counts. A label is on disk when its request is answered.
+Only undoing removes rows. A rater who labels the same item again adds a row, and the latest counts. A label
+is on disk before its request is answered.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ CREATE TABLE revealed (
 ) WITHOUT ROWID
 """
 IMPORTED = 0
-"""The request of labels that were not given here."""
+"""The request number of imported labels."""
 _LATEST = "SELECT max(number) FROM labels WHERE {where} GROUP BY key, rater, kind, unit"
 
 
 @dataclass(frozen=True)
 class Rater:
-    """Who labels: a name, and the key that they use."""
+    """A rater: a name, and the API key in use."""
 
     key: str
     name: str
@@ -49,7 +49,7 @@ class Rater:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which labels are looked for; None: whatever they have."""
+    """A filter of labels; `None` matches anything."""
 
     key: str | None = None
     rater: str | None = None
@@ -68,7 +68,7 @@ class Choice:
 
 
 class LabelStore:
-    """The table, opened when it is first needed; the caller closes it."""
+    """The table, opened on first use. The caller closes it."""
 
     def __init__(self, folder: Path) -> None:
         self.database = Database(folder / FILE_NAME, SCHEMA, version=VERSION)
@@ -77,9 +77,9 @@ class LabelStore:
         self.database.close()
 
     async def put(self, key: str, labels: Sequence[Label]) -> int:
-        """Store the labels of one request, which are undone together; returns how many were new.
+        """Store the labels of one request, which are undone together; return the number of new ones.
 
-        A label that says what its rater said of the same thing last is not stored again.
+        A label equal to its rater's latest for the same item is not stored again.
         """
 
         def work(connection: SqlConnection) -> int:
@@ -90,9 +90,9 @@ class LabelStore:
         return await self.database.run(work)
 
     async def take_in(self, key: str, labels: Sequence[Label]) -> int:
-        """Store labels that were given elsewhere, which undoing does not reach; returns how many were new.
+        """Store imported labels, which undo does not affect; return the number of new ones.
 
-        Older ones than what their rater said of the same thing here are not stored.
+        A label older than its rater's latest for the same item is skipped.
         """
 
         def work(connection: SqlConnection) -> int:
@@ -101,7 +101,7 @@ class LabelStore:
         return await self.database.run(work)
 
     async def undo(self, rater: Rater, kind: Kind | None) -> list[Label]:
-        """Take back what a rater said last; returns it, which is nothing where they said nothing."""
+        """Remove and return a rater's last labels; empty if there are none."""
 
         def work(connection: SqlConnection) -> list[Label]:
             where, values = Choice(rater.key, rater.name, kind).where
@@ -116,7 +116,7 @@ class LabelStore:
         return await self.database.run(work)
 
     async def units(self, rater: Rater, kind: Kind) -> set[str]:
-        """What a rater has labelled."""
+        """Return the items that a rater has labelled."""
         where, values = Choice(rater.key, rater.name, kind).where
         query = f"SELECT unit FROM labels WHERE {where}"
         return await self.database.run(
@@ -124,11 +124,11 @@ class LabelStore:
         )
 
     async def labels(self, choice: Choice) -> list[Label]:
-        """The latest label of each rater for each thing, in the order in which they were given."""
+        """Return the latest label of each rater for each item, in order of storing."""
         return await self.database.run(lambda connection: list(_labels(connection, choice)))
 
     async def lines(self, choice: Choice) -> bytes:
-        """The same as a file of labels has them."""
+        """Return the same as the lines of a label file."""
         return await self.database.run(
             lambda connection: b"".join(row["label"].encode() + b"\n" for row in _latest(connection, choice))
         )
@@ -136,7 +136,7 @@ class LabelStore:
     async def newest(
         self, choice: Choice, *, limit: int, before: int | None = None
     ) -> tuple[list[tuple[int, Label]], int]:
-        """A page of the latest labels with their numbers, the newest first, and how many there are."""
+        """Return a page of the latest labels with their numbers, newest first, and their total."""
         where, values = choice.where
 
         def work(connection: SqlConnection) -> tuple[list[tuple[int, Label]], int]:
@@ -151,7 +151,7 @@ class LabelStore:
         return await self.database.run(work)
 
     async def raters(self, choice: Choice) -> list[tuple[str, Kind, int]]:
-        """How many things each rater has labelled, by kind."""
+        """Return the number of labelled items by rater and kind."""
         where, values = choice.where
         query = f"""SELECT rater, kind, count(DISTINCT key || ' ' || unit) AS number FROM labels
             WHERE {where} GROUP BY rater, kind ORDER BY rater"""
@@ -163,7 +163,7 @@ class LabelStore:
         return await self.database.run(work)
 
     async def rows(self, key: str) -> int:
-        """How much is stored for a key."""
+        """Return the number of rows stored for a key."""
         query = """SELECT (SELECT count(*) FROM labels WHERE key = ?)
             + (SELECT count(*) FROM revealed WHERE key = ?)"""
         return await self.database.run(
@@ -171,7 +171,7 @@ class LabelStore:
         )
 
     async def reveal(self, rater: Rater, runs: Sequence[str]) -> None:
-        """Note that a rater knows which systems drew these runs: what they say of them is not blind."""
+        """Record that a rater knows the systems behind these runs: later labels of them are not blind."""
 
         def work(connection: SqlConnection) -> None:
             for run in runs:
@@ -181,7 +181,7 @@ class LabelStore:
         await self.database.run(work)
 
     async def revealed(self, rater: Rater, runs: Sequence[str]) -> set[str]:
-        """Those of the runs that were revealed to a rater."""
+        """Return the runs that were revealed to a rater."""
         query = f"""SELECT run FROM revealed WHERE key = ? AND rater = ?
             AND run IN ({", ".join("?" * len(runs))})"""
         values = (rater.key, rater.name, *runs)

@@ -1,4 +1,4 @@
-"""The page of the studio: one self-contained file, the policy under which browsers run it, and its routes."""
+"""The studio's page: one self-contained file, its Content-Security-Policy, and its routes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOT_BUILT = """<!doctype html>
 
 @dataclass(frozen=True)
 class Page:
-    """The page as it is sent."""
+    """The page as sent."""
 
     body: bytes
     policy: str
@@ -45,12 +45,12 @@ class PageFile:
     def __init__(self, path: Path = PAGE, *, frame_ancestors: tuple[str, ...] = ()) -> None:
         self.path = path
         self.frame_ancestors = frame_ancestors
-        """Sites that may show the page in a frame."""
+        """Sites that may embed the page in a frame."""
         self._stamp: tuple[int, int] | None = None
         self._page: Page | None = None
 
     def read(self) -> Page:
-        """The page; reads the disk, so run it in a thread."""
+        """Return the page. Reads the disk, so run it in a thread."""
         try:
             found = self.path.stat()
             stamp = (found.st_mtime_ns, found.st_size)
@@ -67,7 +67,7 @@ class PageFile:
 
 
 class PageRoutes:
-    """The page, what it is told first, and signing in."""
+    """The page, its initial data, and signing in."""
 
     def __init__(self, documents: Documents, access: KeyAccess, page: PageFile) -> None:
         self.documents = documents
@@ -100,7 +100,7 @@ class PageRoutes:
         return value_json(await self.documents.in_thread(self.facts.of, caller, self.access.has_keys))
 
     async def sign_in(self, request: Request) -> Response:
-        """Keep the key of this request in a cookie that scripts cannot read."""
+        """Store the request's key in a cookie that scripts cannot read."""
         secret = secret_of(request.headers.get("authorization", ""))
         if secret is None or self.access.caller_with(secret) is None:
             raise ApiRefusal("send the key as Authorization: Bearer KEY", status=401, code="invalid_api_key")
@@ -125,7 +125,7 @@ class PageRoutes:
 
 
 def page_policy(page: str, frame_ancestors: tuple[str, ...] = ()) -> str:
-    """A Content-Security-Policy that allows the scripts and styles in a page by their hashes alone."""
+    """Return a Content-Security-Policy that allows only the page's own scripts and styles, by hash."""
     inline = _Inline()
     inline.feed(page)
     inline.close()
@@ -145,18 +145,18 @@ def page_policy(page: str, frame_ancestors: tuple[str, ...] = ()) -> str:
 
 
 def policy(rules: Mapping[str, Sequence[str]]) -> str:
-    """A Content-Security-Policy as its header has it."""
+    """Format a Content-Security-Policy header."""
     return "; ".join(f"{name} {' '.join(values)}" for name, values in rules.items())
 
 
 def hashes(texts: Sequence[str]) -> list[str]:
-    """What allows these scripts or styles and no others."""
+    """Return the sources that allow these scripts or styles and no others."""
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
     return [f"'sha256-{digest}'" for digest in digests] or ["'none'"]
 
 
 class _Inline(HTMLParser):
-    """Collects the contents of the scripts and styles of a page."""
+    """Collects the scripts and styles of a page."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)

@@ -1,4 +1,4 @@
-"""The queue as people see it: what runs, waits and failed; it is paused, reordered and retried."""
+"""The queue: running, waiting and failed documents. It can be paused, reordered and retried."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from interleave import InterleaveError, RunRecord
 from interleave.plugin import one_line
-from interleave.service.documents.job_decisions import Ask, Decisions
+from interleave.service.documents.job_decisions import DecisionRequest, Decisions
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
@@ -24,8 +24,8 @@ from interleave.studio.schemas import Move, Queue, QueueItem, Retried
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-MOST_RUNNING, MOST_WAITING, MOST_FAILED = 64, 200, 20
-RETRIED_AT_ONCE = 100
+MAX_RUNNING, MAX_WAITING, MAX_FAILED = 64, 200, 20
+MAX_RETRIED = 100
 
 
 class QueueRoutes:
@@ -54,31 +54,31 @@ class QueueRoutes:
         return value_json(await self._queue(caller_of(request)))
 
     async def retry_failed(self, request: Request) -> Response:
-        """Go on with every document that failed."""
+        """Resume every failed document."""
         caller = caller_of(request, "submit")
         continued, left = [], 0
-        for entry in await self._failed(caller, RETRIED_AT_ONCE):
-            ask = Ask(caller=caller, job=entry.id, digest="", request_id=request.scope[REQUEST_ID])
+        for entry in await self._failed(caller, MAX_RETRIED):
+            asked = DecisionRequest(caller, entry.id, digest="", request_id=request.scope[REQUEST_ID])
             try:
-                continued.append((await self.decisions.go_on(ask)).id)
-            except ApiRefusal:  # it goes on already, or the queue is full
+                continued.append((await self.decisions.resume(asked)).id)
+            except ApiRefusal:  # it is running already, or the queue is full
                 left += 1
         return value_json(Retried(continued=continued, left=left))
 
     async def _queue(self, caller: Caller) -> Queue:
-        turns, sees = self.documents.turns, caller.sees
-        waiting = turns.waiting(sees)
+        queue, sees = self.documents.queue, caller.sees
+        waiting = queue.waiting(sees)
         running = self.documents.worker.running()
         jobs = await asyncio.gather(
-            *(self.documents.jobs.get(id_) for id_ in (*running[:MOST_RUNNING], *waiting[:MOST_WAITING]))
+            *(self.documents.jobs.get(id_) for id_ in (*running[:MAX_RUNNING], *waiting[:MAX_WAITING]))
         )
         mine = {job.id: job for job in jobs if job is not None and sees in (None, job.key)}
         return Queue(
-            paused=turns.paused,
+            paused=queue.paused,
             running=[await self._running(mine[id_]) for id_ in running if id_ in mine],
             waiting=[self._item(mine[id_]) for id_ in waiting if id_ in mine],
             waiting_total=len(waiting),
-            failed=await self._failed(caller, MOST_FAILED),
+            failed=await self._failed(caller, MAX_FAILED),
         )
 
     async def _failed(self, caller: Caller, most: int) -> list[QueueItem]:
@@ -101,7 +101,7 @@ class QueueRoutes:
     async def _running(self, job: Job) -> QueueItem:
         try:
             record = await self.documents.in_thread(self.documents.record, job)
-        except InterleaveError:  # a damaged journal, which the job itself reports
+        except InterleaveError:  # a damaged journal; the job reports it
             record = None
         return self._item(job, record)
 

@@ -1,9 +1,9 @@
-"""Reports as the studio shows them: a listing for those who may read, and files for those who have a ticket.
+"""Reports in the studio: a listing for readers, and files for holders of a ticket.
 
-A page is shown without rights, in a frame, and its images can be clicked. The policy in the response's
-header is what holds: no script of the page runs, nothing is loaded but images of the same folder, and the
-page has an origin of its own, so that it can neither read nor ask for anything. One script of ours is allowed
-by its hash. It tells the studio which image was clicked and which page is shown; the studio trusts neither.
+A page is shown in a sandboxed frame, and its images can be clicked. The policy in the response header
+applies: no script of the page runs, only images of the same folder load, and the page has an opaque origin,
+so that it can read or request nothing else. One script of ours is allowed by its hash. It reports clicked
+images and the shown page to the studio, which trusts neither.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 FILE_ROUTE = PREFIX + "{ticket}/{path:path}"
-MOST_BYTES = 200_000_000
+MAX_BYTES = 200_000_000
 COPIES = 3
-"""Memory to prepare a page, in sizes of it."""
+"""Memory to prepare a page, as a multiple of its size."""
 SCRIPT = """
 const say = (words) => parent.postMessage({ interleave: "report", ...words }, "*");
 say({ at: location.pathname, hash: location.hash });
 addEventListener("hashchange", () => say({ at: location.pathname, hash: location.hash }));
 addEventListener("click", (event) => {
-  const picture = event.target instanceof Element ? event.target.closest("img") : null;
-  if (!picture?.currentSrc) return;
+  const image = event.target instanceof Element ? event.target.closest("img") : null;
+  if (!image?.currentSrc) return;
   event.preventDefault();
   const all = [...document.images].filter((each) => each.currentSrc);
-  say({ picture: picture.currentSrc, alt: picture.alt, number: all.indexOf(picture) + 1, of: all.length });
+  say({ image: image.currentSrc, alt: image.alt, number: all.indexOf(image) + 1, of: all.length });
 }, true);
 const style = document.createElement("style");
 style.textContent = "img { cursor: zoom-in; }";
 document.head.append(style);
 """
 HEAD_BYTES = 20_000
-"""In which the policy of a page stands, where it has one."""
+"""The first bytes of a page, searched for its policy."""
 _OWN_POLICY = re.compile(
     rb"<meta\s[^<>]{0,200}http-equiv=[\"']?content-security-policy[^<>]{0,2000}>", re.IGNORECASE
 )
-"""A page's own policy would forbid our script; the header forbids at least as much."""
+"""A page's own policy, removed because it would forbid our script. The header is at least as strict."""
 _HEAD = re.compile(rb"<head\b[^<>]{0,200}>", re.IGNORECASE)
 
 
@@ -75,7 +75,7 @@ class ReportRoutes:
         return value_json(await self.documents.in_thread(self.folders.listing))
 
     async def file(self, request: Request) -> Response:
-        """A file of a folder; needs no key, since its ticket is signed."""
+        """Send a file of a folder. It needs no key, because its ticket is signed."""
         ticket, path = request.path_params["ticket"], request.path_params["path"]
         found = await self.documents.in_thread(self.folders.file, ticket, path)
         if found is None:
@@ -83,8 +83,8 @@ class ReportRoutes:
         lease, loop = request.scope[LEASE], asyncio.get_running_loop()
         try:
             size = found.path.stat().st_size
-            await lease.reserve(COPIES * min(size, MOST_BYTES), loop.time() + 60)
-            data = await self.documents.in_thread(lambda: files.read_bytes(found.path, most_bytes=MOST_BYTES))
+            await lease.reserve(COPIES * min(size, MAX_BYTES), loop.time() + 60)
+            data = await self.documents.in_thread(lambda: files.read_bytes(found.path, most_bytes=MAX_BYTES))
         except OSError:
             raise unknown("report", path) from None
         body = await self.documents.in_thread(framed_page, data) if found.is_page else data
@@ -93,7 +93,7 @@ class ReportRoutes:
 
 
 def report_policy(frame_ancestors: tuple[str, ...] = ()) -> str:
-    """The policy for everything that is sent from a folder of reports."""
+    """Return the policy of all files sent from a report folder."""
     rules = {
         "default-src": ["'none'"],
         "script-src": hashes([SCRIPT]),
@@ -108,7 +108,7 @@ def report_policy(frame_ancestors: tuple[str, ...] = ()) -> str:
 
 
 def framed_page(page: bytes) -> bytes:
-    """A report with our script in its head; at its end where it has no head."""
+    """Insert our script into a report's head, or at its end if it has none."""
     head, rest = _OWN_POLICY.sub(b"", page[:HEAD_BYTES]), page[HEAD_BYTES:]
     script = b"<script>" + SCRIPT.encode() + b"</script>"
     found = _HEAD.search(head)

@@ -1,8 +1,7 @@
-"""Reports of benchmarks, data and training: what lies under the folders that the operator has named.
+"""Reports of benchmarks, data and training under the operator's folders.
 
-They are files that anybody may have written: whatever is under a folder is shown as a page without rights,
-and nothing outside it is read, whatever a path or a link says. Folders are looked through at every listing,
-so new reports are there without a restart.
+The files are untrusted: every page is shown without rights, and nothing outside a folder is read, whatever a
+path or a link says. Folders are scanned at every listing, so new reports appear without a restart.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ MEDIA_TYPES = {
     ".json": "text/plain; charset=utf-8",
     ".jsonl": "text/plain; charset=utf-8",
 }
-"""What is sent. Everything else that lies there, a database or a model, is not there for a browser."""
+"""File types that are sent. Others, such as databases and models, are not."""
 PAGES = (".html", ".htm")
 NUMBERS = ".json"
 PREFIX = "/v1/studio/reports/"
 NOT_REPORTS = frozenset({"document.html", "index.html"})
-"""The pages of single runs and of galleries: reports link to them."""
-MOST_FOLDERS, MOST_DEPTH, MOST_REPORTS = 2000, 4, 500
-MOST_ENTRIES = 20_000
-"""In one folder; what is after them is not looked at."""
+"""Pages of single runs and galleries, which reports link to."""
+MAX_FOLDERS, MAX_DEPTH, MAX_REPORTS = 2000, 4, 500
+MAX_ENTRIES = 20_000
+"""Maximum scanned entries per folder."""
 HEAD_BYTES = 20_000
-MOST_TITLE = 200
-MOST_PATH = 1000
+MAX_TITLE = 200
+MAX_PATH = 1000
 TICKET_SECONDS = 12 * 3600
 SECRET_NAME = "reports.secret"
 _TITLE = re.compile(rb"<title>([^<]{0,2000})</title>", re.IGNORECASE)
@@ -67,10 +66,10 @@ class ReportFile:
 
 
 class ReportFolders:
-    """The folders with reports, their listing, and the tickets with which their files are read.
+    """The report folders, their listing, and the tickets that give access to their files.
 
-    A page in a frame without rights sends no cookie and no key with its images. So a listing gives every
-    folder an address that carries a signed ticket, with which the folder can be read for some hours.
+    A page in a sandboxed frame sends no cookie and no key with its images. A listing therefore gives every
+    folder a URL with a signed ticket, which is valid for some hours.
     """
 
     def __init__(
@@ -79,14 +78,14 @@ class ReportFolders:
         service: Path,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`service` is the service's own folder: keys and jobs in it are never listed."""
+        """`service` is the service's folder. Keys and jobs in it are never listed."""
         self.folders = _named(folders)
         self._service = service
         self._clock = clock
         self._secret = b""
 
     def listing(self) -> Reports:
-        """All reports, the newest first; looks through the folders, so run it in a thread."""
+        """Return all reports, newest first. Scans the folders, so run it in a thread."""
         found = [
             self._report(name, root, path, status)
             for name, root in self._roots()
@@ -94,7 +93,7 @@ class ReportFolders:
         ]
         found.sort(key=lambda report: (-report.changed_at, report.folder, report.path))
         return Reports(
-            data=found[:MOST_REPORTS], total=len(found), folders=[str(each) for each in self.folders.values()]
+            data=found[:MAX_REPORTS], total=len(found), folders=[str(each) for each in self.folders.values()]
         )
 
     def ticket(self, name: str) -> str:
@@ -102,7 +101,7 @@ class ReportFolders:
         return f"{name}.{ends}.{self._signature(name, ends)}"
 
     def file(self, ticket: str, path: str) -> ReportFile | None:
-        """The file of an address; None where the ticket is none, or there is no such file to be sent."""
+        """Return the file of a URL; `None` if the ticket is invalid or the file may not be sent."""
         found = _TICKET.match(ticket)
         if found is None or not hmac.compare_digest(self._signature(found[1], int(found[2])), found[3]):
             return None
@@ -112,9 +111,9 @@ class ReportFolders:
         return self._file(root, path)
 
     def _file(self, root: Path, path: str) -> ReportFile | None:
-        """A file below a folder. Links are not followed: they may lead anywhere."""
+        """Return a file below a folder. Links are not followed, because they may lead anywhere."""
         pieces = path.split("/")
-        if len(path) > MOST_PATH or any(not _is_shown(piece) for piece in pieces):
+        if len(path) > MAX_PATH or any(not _is_shown(piece) for piece in pieces):
             return None
         wanted = root.joinpath(*pieces)
         kind = MEDIA_TYPES.get(wanted.suffix.lower())
@@ -126,7 +125,7 @@ class ReportFolders:
         return None if wanted.is_relative_to(self._own()) else ReportFile(wanted, kind)
 
     def _roots(self) -> Iterator[tuple[str, Path]]:
-        """The folders that are there now, without links in their paths."""
+        """Return the folders that exist now, with links resolved."""
         for name, folder in self.folders.items():
             try:
                 root = folder.resolve(strict=True)
@@ -139,9 +138,9 @@ class ReportFolders:
         return self._service.resolve()
 
     def _pages(self, root: Path) -> Iterator[tuple[Path, os.stat_result]]:
-        """The pages below a folder, those near it first. What is inside of runs is not looked at."""
+        """Yield the pages below a folder, nearest first. Folders of runs are skipped."""
         waiting, seen, own = deque([(root, 0)]), 0, self._own()
-        while waiting and seen < MOST_FOLDERS:
+        while waiting and seen < MAX_FOLDERS:
             folder, depth = waiting.popleft()
             seen += 1
             entries = _entries(folder)
@@ -152,7 +151,7 @@ class ReportFolders:
                     status = entry.stat(follow_symlinks=False)
                 except OSError:
                     continue
-                if stat.S_ISDIR(status.st_mode) and depth < MOST_DEPTH:
+                if stat.S_ISDIR(status.st_mode) and depth < MAX_DEPTH:
                     waiting.append((Path(entry.path), depth + 1))
                 elif stat.S_ISREG(status.st_mode) and _is_report(entry.name):
                     yield Path(entry.path), status
@@ -166,7 +165,7 @@ class ReportFolders:
         return Report(
             folder=name,
             path=str(relative),
-            title=one_line(words, MOST_TITLE).strip() or str(relative),
+            title=one_line(words, MAX_TITLE).strip() or str(relative),
             kind=_kind(path.name, head),
             changed_at=int(status.st_mtime),
             bytes=status.st_size,
@@ -182,7 +181,7 @@ class ReportFolders:
 
 
 def _named(folders: Sequence[Path]) -> dict[str, Path]:
-    """Folders by the names under which addresses know them: their own, numbered where two have the same."""
+    """Return folders by their URL names: their own, numbered if two are equal."""
     named: dict[str, Path] = {}
     for folder in dict.fromkeys(Path(os.path.abspath(each)) for each in folders):
         base = slug(folder.name, 40) or "reports"
@@ -195,14 +194,14 @@ def _named(folders: Sequence[Path]) -> dict[str, Path]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What is in a folder, in order, without what is hidden; nothing where it cannot be read."""
+    """Return a folder's entries in order, without hidden ones; empty if it cannot be read."""
     found: list[os.DirEntry[str]] = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if _is_shown(entry.name):
                     found.append(entry)
-                if len(found) >= MOST_ENTRIES:
+                if len(found) >= MAX_ENTRIES:
                     break
     except OSError:
         return []
@@ -210,7 +209,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _is_shown(name: str) -> bool:
-    """Whether a name is one of a file or folder that is shown: neither hidden nor a way out."""
+    """Return whether a name may be shown: neither hidden nor a parent reference."""
     return bool(name) and not name.startswith(".") and not any(each in name for each in "/\\\0")
 
 

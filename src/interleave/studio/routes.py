@@ -1,4 +1,4 @@
-"""The routes of the studio, as it adds them to the document service: what they are, and who answers."""
+"""The routes that the studio adds to the document service, with their handlers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from interleave.studio.reports import ReportFolders
 from interleave.studio.thumbnails import SIDES
 
 NAME = "studio"
-"""Of the entry point."""
+"""Name of the entry point."""
 _JSONL = "application/jsonl"
 _RATER = ("rater", TEXT)
 _KIND = ("kind", {"type": "string", "enum": [each.value for each in Kind]})
@@ -42,51 +42,51 @@ _SEARCH = (
 DESCRIBED: dict[Key, Route] = {
     ("GET", "/"): Route("The studio's page", "text/html", is_open=True),
     ("GET", "/v1/documents/{id}/thumbnails/{name}"): Route(
-        "A small copy of an image",
+        "A thumbnail of an image",
         "image/webp",
         query=(("side", {"type": "integer", "enum": list(SIDES)}),),
     ),
-    ("GET", "/v1/studio/start"): Route("What the studio can do here", wire.Start, is_open=True),
-    ("POST", "/v1/studio/session"): Route("Keep the key of this request in a cookie"),
-    ("DELETE", "/v1/studio/session"): Route("Forget the key"),
-    ("GET", "/v1/studio/documents"): Route("The gallery, searched", wire.Gallery, query=_SEARCH),
-    ("GET", "/v1/studio/reports"): Route("The reports under the studio's folders", wire.Reports),
-    ("GET", FILE_ROUTE): Route("A file of a folder of reports", "text/html", is_open=True),
+    ("GET", "/v1/studio/start"): Route("Features and settings of the studio", wire.Start, is_open=True),
+    ("POST", "/v1/studio/session"): Route("Store the key of this request in a cookie"),
+    ("DELETE", "/v1/studio/session"): Route("Remove the key"),
+    ("GET", "/v1/studio/documents"): Route("Search the gallery", wire.Gallery, query=_SEARCH),
+    ("GET", "/v1/studio/reports"): Route("Reports under the studio's folders", wire.Reports),
+    ("GET", FILE_ROUTE): Route("A file of a report folder", "text/html", is_open=True),
     ("GET", "/v1/studio/queue"): Route("The queue", wire.Queue),
-    ("POST", "/v1/studio/queue/pause"): Route("Start nothing more", wire.Queue, Nothing),
-    ("POST", "/v1/studio/queue/resume"): Route("Start again what waits", wire.Queue, Nothing),
-    ("POST", "/v1/studio/queue/{id}/move"): Route("Another place in the queue", wire.Queue, wire.Move),
-    ("POST", "/v1/studio/queue/retry-failed"): Route("Go on with all that failed", wire.Retried, Nothing),
+    ("POST", "/v1/studio/queue/pause"): Route("Pause the queue", wire.Queue, Nothing),
+    ("POST", "/v1/studio/queue/resume"): Route("Resume the queue", wire.Queue, Nothing),
+    ("POST", "/v1/studio/queue/{id}/move"): Route("Move a document in the queue", wire.Queue, wire.Move),
+    ("POST", "/v1/studio/queue/retry-failed"): Route("Retry all failed documents", wire.Retried, Nothing),
     ("GET", "/v1/studio/documents/{id}/related"): Route(
-        "What a document can be compared with", judging.Related
+        "Documents to compare this one with", judging.Related
     ),
     ("GET", "/v1/studio/judging/{task}"): Route(
-        "What a rater has not judged yet",
+        "Items that a rater has not judged",
         judging.JudgeItems,
         query=(_RATER, ("runs", TEXT), ("unit", TEXT), LIMIT, ("cursor", TEXT)),
     ),
     ("GET", "/v1/studio/labels"): Route(
-        "The labels of a rater, the newest first",
+        "Labels of a rater, newest first",
         judging.RunLabels,
         query=(_RATER, _KIND, ("runs", TEXT), LIMIT, ("cursor", TEXT)),
     ),
     ("POST", "/v1/studio/labels"): Route("Store labels", judging.StoredLabels, judging.NewLabels),
     ("POST", "/v1/studio/labels/undo"): Route(
-        "Take back what a rater said last", judging.UndoneLabels, judging.Undo
+        "Undo a rater's last labels", judging.UndoneLabels, judging.Undo
     ),
     ("POST", "/v1/studio/labels/reveal"): Route(
-        "Note that a rater knows which systems drew these documents", None, judging.Reveal
+        "Record that a rater knows the systems behind these documents", None, judging.Reveal
     ),
-    ("GET", "/v1/studio/labels/export"): Route("Labels as a file", _JSONL, query=(_RATER, _KIND)),
-    ("POST", "/v1/studio/labels/import"): Route("Labels from a file", judging.StoredLabels, _JSONL),
-    ("GET", "/v1/studio/agreement"): Route("How far raters agree", judging.AgreementFacts),
+    ("GET", "/v1/studio/labels/export"): Route("Export labels", _JSONL, query=(_RATER, _KIND)),
+    ("POST", "/v1/studio/labels/import"): Route("Import labels", judging.StoredLabels, _JSONL),
+    ("GET", "/v1/studio/agreement"): Route("Agreement of raters", judging.AgreementFacts),
 }
 
 
 def handlers(
     documents: Documents, access: KeyAccess, page: PageFile, reports: Sequence[Path]
 ) -> dict[Key, Handler]:
-    """The handler of each."""
+    """Return the handler of each route."""
     pages, indexing = PageRoutes(documents, access, page), Indexing(documents)
     gallery, queue = GalleryRoutes(documents, indexing), QueueRoutes(documents, indexing)
     shown = ReportRoutes(documents, ReportFolders(reports, documents.folders.root), page.frame_ancestors)
@@ -118,7 +118,7 @@ def handlers(
 
 
 def studio_routes(page: PageFile | None = None, reports: Sequence[Path] = ()) -> RouteSet:
-    """All routes, with this page; `reports` are folders whose reports are shown."""
+    """Return all routes with this page. `reports` are folders whose reports are listed."""
     made = partial(handlers, page=page or PageFile(), reports=reports)
     return RouteSet(DESCRIBED, made, may_lack=frozenset({"Subject"}))
 

@@ -1,4 +1,4 @@
-"""The JSON of the studio's routes as types: answers are made from them, and the API's description too."""
+"""The JSON of the studio's routes as types, for answers and for the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pydantic import Field
 from interleave.plugin import Value
 
 Outcome = Literal["completed", "forced", "failed", "incomplete", "cancelled", "held", "open"]
-"""How a document came out: `forced` is completed with images that the critic did not accept."""
+"""The outcome of a document. `forced` has images that the critic did not accept."""
 
 
 class Example(Value):
-    """A request to start from."""
+    """An example request."""
 
     text: str
 
 
 class Strictness(Value):
-    """How often an image that the critic rejects is drawn again."""
+    """A limit on redrawing images that the critic rejects."""
 
     name: Literal["quick", "normal", "strict"]
     max_attempts: int
@@ -34,32 +34,32 @@ class RoleModels(Value):
 
 
 class ProfileFacts(Value):
-    """What a profile is, and what it can be asked for."""
+    """A profile and its features."""
 
     name: str
     description: str
     notes: list[str]
-    """What readers must be told about its models."""
+    """Notes on its models for readers."""
     models: RoleModels
     max_attempts: int
     max_steps: int
     examples: list[Example]
-    """Requests that this profile can take."""
+    """Requests that this profile accepts."""
     strictness: list[Strictness]
 
 
 class ExportFormat(Value):
-    """A format to save a document in."""
+    """An export format."""
 
     format: str
     media_type: str
     available: bool
     missing: str | None
-    """The command that installs what it needs, where that is not installed."""
+    """The command that installs its dependencies, if they are missing."""
 
 
 class InputLimits(Value):
-    """What a request may have at most."""
+    """Limits of a request."""
 
     max_pictures: int
     max_picture_bytes: int
@@ -67,16 +67,16 @@ class InputLimits(Value):
 
 
 class Start(Value):
-    """`GET /v1/studio/start`; without an API key where one is needed, only the first fields have values."""
+    """`GET /v1/studio/start`. Without a required API key, only the first fields have values."""
 
     version: str
     needs_key: bool
     signed_in: bool
     guest: bool = False
     can_manage: bool = False
-    """Whether the queue may be paused."""
+    """Whether the caller may pause the queue."""
     rater: str = ""
-    """The name under which this caller labels, unless they choose another; empty: they must choose one."""
+    """The caller's default rater name; empty if they must choose one."""
     models_state: Literal["loading", "ready", "failed"] = "loading"
     default_profile: str = ""
     profiles: list[ProfileFacts] = Field(default_factory=list)
@@ -102,9 +102,9 @@ class GalleryItem(Value):
     seconds: float | None
     cost: float | None
     cover: str | None
-    """The address of the thumbnail of its last image."""
+    """URL of the last image's thumbnail."""
     thumbnails: list[str]
-    """The addresses of the thumbnails of its first images."""
+    """URLs of the first images' thumbnails."""
     alt: str
     parent: str | None
     error: str | None
@@ -117,16 +117,16 @@ class Gallery(Value):
     data: list[GalleryItem]
     total: int
     cursor: str | None
-    """What to ask with for the next page; null on the last one."""
+    """Cursor of the next page; null on the last."""
     complete: bool
-    """Whether all documents are in the index: the first time that it is made, that takes a while."""
+    """Whether all documents are indexed. The first indexing takes a while."""
     profiles: list[str] | None = None
     outcomes: dict[Outcome, int] | None = None
-    """How many documents there are by outcome, whatever was searched for; both only on the first page."""
+    """Number of documents by outcome, regardless of the search. Like `profiles`, only on the first page."""
 
 
 class QueueItem(Value):
-    """A document that is made, or waits, or failed."""
+    """A running, waiting or failed document."""
 
     id: str
     title: str
@@ -134,7 +134,7 @@ class QueueItem(Value):
     created_at: int
     profile: str
     step: int | None = None
-    """The step that is being drawn."""
+    """The step being drawn."""
     steps: int | None = None
     error: str | None = None
     cover: str | None = None
@@ -146,17 +146,17 @@ class Queue(Value):
     paused: bool
     running: list[QueueItem]
     waiting: list[QueueItem]
-    """In the order in which they are started; the first of them, where there are many."""
+    """The next documents, in order of starting."""
     waiting_total: int
     failed: list[QueueItem]
-    """The newest of those that failed."""
+    """The newest failed documents."""
 
 
 class Move(Value):
     """The body of a move."""
 
     place: int = Field(ge=0, le=1_000_000)
-    """0 is next; more than there are is last."""
+    """0 is next; a number past the end is last."""
 
 
 class Retried(Value):
@@ -164,26 +164,26 @@ class Retried(Value):
 
     continued: list[str]
     left: int
-    """How many could not be continued."""
+    """Number of documents that could not be resumed."""
 
 
 ReportKind = Literal["benchmark", "data", "training", "other"]
 
 
 class Report(Value):
-    """A page that a command has written."""
+    """A page written by a command."""
 
     folder: str
-    """The name of its folder here; with `path` it is what a link names."""
+    """The folder's name here. Links consist of it and `path`."""
     path: str
     title: str
     kind: ReportKind
     changed_at: int
     bytes: int
     address: str
-    """What stands before the path of a file of this folder; it is taken for some hours."""
+    """URL prefix of this folder's files, valid for some hours."""
     beside: list[str]
-    """The paths of JSON files beside it."""
+    """Paths of JSON files next to it."""
 
 
 class Reports(Value):
@@ -193,4 +193,4 @@ class Reports(Value):
     data: list[Report]
     total: int
     folders: list[str]
-    """The folders that are looked through."""
+    """The scanned folders."""

@@ -1,4 +1,4 @@
-"""What the studio is told when it opens: the profiles with requests they can take, formats and limits."""
+"""The studio's initial data: profiles with example requests, formats and limits."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ANY = (
     "How to repot a house plant, step by step",
     "A cup of tea through one day, from morning to night, in four pictures",
 )
-"""Requests to start from, for planners that take any."""
+"""Example requests for planners that accept any."""
 
 
 class StartFacts:
-    """Makes the facts of a service; what costs time is made once."""
+    """Builds the initial data of a service. Expensive parts are built once."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
@@ -40,10 +40,10 @@ class StartFacts:
         return Start(version=__version__, needs_key=True, signed_in=False)
 
     def of(self, caller: Caller, needs_key: bool) -> Start:
-        """The facts for one caller; looks for examples the first time, so run it in a thread."""
-        shelf = self.documents.shelf
+        """Return the data for one caller. Looks for examples the first time, so run it in a thread."""
+        model_cache = self.documents.model_cache
         if not self._profiles:
-            offers = {self.documents.own_profile: shelf.own, **shelf.others}
+            offers = {self.documents.own_profile: model_cache.own, **model_cache.others}
             self._profiles = [self._facts(name, offer) for name, offer in offers.items()]
         return Start(
             version=__version__,
@@ -52,7 +52,7 @@ class StartFacts:
             guest=caller.is_guest,
             can_manage="admin" in caller.scopes,
             rater=caller.name,
-            models_state=shelf.state,
+            models_state=model_cache.state,
             default_profile=self.documents.own_profile,
             profiles=self._profiles,
             exports=[
@@ -93,18 +93,18 @@ class StartFacts:
 def _description(offer: Offer) -> str:
     try:
         return config.load_profile(offer.chosen.profile).description
-    except InterleaveError:  # a file that was removed since
+    except InterleaveError:  # the file has been removed since
         return ""
 
 
 def examples_of(offer: Offer) -> list[Example]:
-    """Requests that this profile takes: what its planner suggests, else some for one that takes any."""
+    """Return requests that this profile accepts: its planner's suggestions, else generic ones."""
     suggested = suggestions_for("", offer.config.planner, EXAMPLES)
     return [Example(text=text) for text in suggested or ANY]
 
 
 def strictness_within(most: int) -> list[Strictness]:
-    """The choices for a profile whose steps may be drawn so often."""
+    """Return the choices of attempt limits for a profile with at most `most` attempts per step."""
     quick, normal = Strictness(name="quick", max_attempts=1), max(1, (most + 1) // 2)
     choices = [quick, Strictness(name="normal", max_attempts=normal)]
     choices.append(Strictness(name="strict", max_attempts=most))

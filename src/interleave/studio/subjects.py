@@ -1,8 +1,7 @@
-"""What can be judged: the attempts and documents of a service, in tables of the catalogue.
+"""Items to judge: the attempts and documents of a service, in tables of the catalogue.
 
-Each has a place that follows from its id alone. In the order of these places neighbours have nothing to do
-with each other, so a rater does not see that an image was drawn again; and the order is the same for every
-rater and after every restart.
+The place of each item depends only on its id. In this order neighbours are unrelated, so a rater does not see
+that an image was redrawn. The order is the same for every rater and after every restart.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ CREATE INDEX attempts_by_place ON attempts (place)
 """
 PLACES = 2**60
 Task = Literal["accept", "better", "score", "document_score", "wrong_step"]
-"""What a rater is asked: about attempts, pairs of them, or documents."""
+"""A rater's task: attempts, pairs of attempts, or documents."""
 KIND_OF: dict[Task, Kind] = {
     "accept": Kind.ACCEPT,
     "better": Kind.BETTER,
@@ -48,12 +47,12 @@ KIND_OF: dict[Task, Kind] = {
 
 
 class AttemptFacts(Value):
-    """What a rater sees of an attempt: nothing of the critic, nor of the models."""
+    """An attempt as a rater sees it, without critic and models."""
 
     picture: str
     before: str | None
     prompt: str
-    """What was to be drawn: the planned prompt, which all attempts of a step share."""
+    """The planned prompt, which all attempts of a step share."""
     text: str
 
 
@@ -78,18 +77,18 @@ class Found:
 
 @dataclass(frozen=True)
 class Page:
-    """What is to be judged next."""
+    """The next items to judge."""
 
     items: list[Found]
     next: int | None
-    """Where the next page begins; None where nothing follows."""
+    """The start of the next page; `None` on the last."""
     total: int | None = None
     left: int | None = None
-    """How many there are, and how many of them are not done; only on the first page."""
+    """Numbers of all items, and of those not done; only on the first page."""
 
 
 def unit_of(first: Subject, second: Subject | None = None) -> str:
-    """The name of what is judged; of a pair the same whichever comes first."""
+    """Return the name of an item. A pair has the same name in either order."""
     names = [_name(each) for each in (first, second) if each is not None]
     return " ".join(sorted(names))
 
@@ -103,14 +102,14 @@ def place_of(name: str) -> int:
 
 
 def request_digest(job: Job) -> str:
-    """The same for documents that were asked for in the same words and images."""
+    """Return a digest that is equal for requests with the same texts and images."""
     parts = [[part.text, part.image] for part in job.parts]
     parts += [[asset.name, asset.kind, asset.description, asset.image] for asset in job.assets]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def verdict_of(attempt: runs.AttemptRecord) -> CriticVerdict | None:
-    """The critic's verdict for a label; None where there is no readable one."""
+    """Return the critic's verdict for a label; `None` if there is no readable one."""
     verdict = attempt.verdict
     if verdict is None or verdict.outcome.value == "unreadable":
         return None
@@ -118,18 +117,18 @@ def verdict_of(attempt: runs.AttemptRecord) -> CriticVerdict | None:
 
 
 def aim_of(step: runs.StepRecord, attempt: runs.AttemptRecord) -> str:
-    """What an attempt was to show."""
+    """Return what an attempt should show."""
     return attempt.aim or step.plan.prompt or ""
 
 
 class Subjects:
-    """The tables; they are in the database of the catalogue."""
+    """The tables, in the catalogue's database."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     async def put(self, documents: Sequence[tuple[Job, RunRecord | None]]) -> None:
-        """Store what can be judged of these documents, in place of what was stored of them before."""
+        """Store the items of these documents, replacing earlier ones."""
 
         def work(connection: SqlConnection) -> None:
             for job, record in documents:
@@ -159,7 +158,7 @@ class Subjects:
         start: int | None = None,
         limit: int = 50,
     ) -> Page:
-        """The next things of a key, or of all keys, that are not among those done; `runs`: only of these."""
+        """Return the next items of a key, or of all keys, that are not done; only of `runs` if given."""
 
         def work(connection: SqlConnection) -> Page:
             chosen: list[tuple[int, Subject, Subject | None]] = []
@@ -171,7 +170,7 @@ class Subjects:
                 left += 1
                 if len(chosen) <= limit:
                     chosen.append((place, first, second))
-                elif start is not None:  # only the first page tells how many there are
+                elif start is not None:  # only the first page has totals
                     break
             items = [_found(connection, first, second) for _, first, second in chosen[:limit]]
             following = chosen[limit][0] if len(chosen) > limit else None
@@ -180,7 +179,7 @@ class Subjects:
         return await self.database.run(work)
 
     async def one(self, key: str | None, first: Subject, second: Subject | None) -> Found | None:
-        """One thing; None where it is not there, or the key may not see it."""
+        """Return one item; `None` if it does not exist or the key may not see it."""
 
         def work(connection: SqlConnection) -> Found | None:
             try:
@@ -196,7 +195,7 @@ class Subjects:
         return await self.database.run(work)
 
     async def related(self, key: str | None, id_: str, limit: int) -> list[tuple[str, str]]:
-        """The document that this one came from, its branches, and those of the same request, by their ids."""
+        """Return the ids of this document's parent, its branches, and documents of the same request."""
         query = """
             SELECT other.id AS id, CASE
                 WHEN other.id = own.parent THEN 'parent' WHEN other.parent = own.id THEN 'branch'
@@ -250,7 +249,7 @@ def _attempts(job: Job, record: RunRecord) -> Iterator[tuple[Any, ...]]:
 def _rows(
     connection: SqlConnection, task: Task, key: str | None, runs: Sequence[str], start: int
 ) -> Iterator[tuple[int, Subject, Subject | None]]:
-    """Everything that a task is about from a place on, in the order of the places."""
+    """Return all items of a task from a place on, in the order of places."""
     seen, values = _visible(key, runs)
     if task == "better":
         for row in connection.execute(_PAIRS.format(seen=seen), (*values, *values, PLACES, start)):
@@ -308,8 +307,8 @@ SELECT p.place AS place, step, iif(kept, dx.id, dy.id) AS run, iif(kept, x_attem
 FROM placed p JOIN documents dx ON dx.number = x JOIN documents dy ON dy.number = y
 WHERE p.place >= ? ORDER BY p.place
 """
-"""Attempts of a step that follow each other, and the same step of documents of one request. Which of the two
-is the first follows from their places."""
+"""Consecutive attempts of a step, and the same step of documents of one request. The places decide which of
+the two is first."""
 
 
 def _found(connection: SqlConnection, first: Subject, second: Subject | None) -> Found:

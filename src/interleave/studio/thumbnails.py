@@ -1,4 +1,4 @@
-"""Small copies of images: made once, kept on disk up to a limit, removed with their document."""
+"""Thumbnails: made once, cached on disk up to a limit, removed with their document."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from interleave.service.documents.folders import THUMBNAILS, Folders
 log = logging.getLogger(__name__)
 SIDES = (160, 320, 640)
 QUALITY = 80
-MOST_BYTES = 512_000_000
+MAX_BYTES = 512_000_000
 KEPT = 0.75
-"""What is kept when the limit is reached: the documents that were looked at last."""
+"""Fraction kept when the limit is reached, most recent documents first."""
 _NAME = re.compile(r"([0-9a-f]{64})\.webp\Z")
 
 
 def image_name(thumbnail: str) -> str | None:
-    """The image that a thumbnail is of; None where the name is not one of a thumbnail."""
+    """Return the image of a thumbnail; `None` if the name is not that of a thumbnail."""
     found = _NAME.match(thumbnail)
     return f"{found[1]}.png" if found else None
 
 
 class Thumbnails:
-    """The small copies of the images of a service."""
+    """The thumbnails of a service's images."""
 
-    def __init__(self, folders: Folders, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, folders: Folders, most_bytes: int = MAX_BYTES) -> None:
         self.folders = folders
         self.most_bytes = most_bytes
         self._bytes: int | None = None
         self._lock = threading.Lock()
 
     def kept(self, job: str, image: str, side: int) -> bytes | None:
-        """The copy that was made before; reads the disk, so run it in a thread."""
+        """Return the cached thumbnail. Reads the disk, so run it in a thread."""
         try:
             data = self._path(job, image, side).read_bytes()
         except OSError:
@@ -50,7 +50,7 @@ class Thumbnails:
         return data if int.from_bytes(data[4:8], "little") + 8 == len(data) else None  # torn by a crash
 
     def pixels(self, job: str, name: str) -> int:
-        """How many pixels an image has, 0 where its file cannot be read; only its header is."""
+        """Return an image's number of pixels from its header; 0 if it cannot be read."""
         try:
             with Image.open(ImageStore(self.folders.run(job)).path(name)) as image:
                 return image.width * image.height
@@ -58,7 +58,7 @@ class Thumbnails:
             return 0
 
     def made(self, job: str, name: str, side: int) -> bytes:
-        """A new copy, which is kept; raises `RunError` where the image is missing."""
+        """Make and cache a thumbnail. Raises `RunError` if the image is missing."""
         image = ImageStore(self.folders.run(job)).get(name)
         image.thumbnail((side, side), Image.Resampling.LANCZOS)
         buffer = io.BytesIO()
@@ -74,7 +74,7 @@ class Thumbnails:
     def _keep(self, path: Path, data: bytes) -> None:
         make_folder(path.parent)
         temporary = path.with_suffix(f".{threading.get_ident()}.tmp")
-        temporary.write_bytes(data)  # not synced: what a crash tears is made again
+        temporary.write_bytes(data)  # not synced: a torn file is made again
         os.replace(temporary, path)
         with self._lock:
             if self._bytes is None:
@@ -85,7 +85,7 @@ class Thumbnails:
                 self._bytes = self._shrunk()
 
     def _shrunk(self) -> int:
-        """Remove the folders that were not added to for longest; returns what is left."""
+        """Remove the least recently extended folders; return the remaining size."""
         folders = sorted(self._folders(), reverse=True)
         left = 0
         for _, size, folder in folders:
@@ -96,7 +96,7 @@ class Thumbnails:
         return left
 
     def _folders(self) -> list[tuple[float, int, str]]:
-        """When each folder of a document was last added to, its size, its path."""
+        """Yield each document folder's last change, size and path."""
         found = []
         for group in _entries(self.folders.root / THUMBNAILS):
             for folder in _entries(Path(group.path)):

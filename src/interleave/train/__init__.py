@@ -1,1 +1,1 @@
-"""Training planner and critic: supervised fine-tuning, GRPO, and the reward for other trainers."""
+"""Trains planner and critic: supervised fine-tuning, GRPO, and the reward for other trainers."""

@@ -1,9 +1,9 @@
 """Checkpoints that are verified before they are resumed from, and the trainer mixin that writes them.
 
-A checkpoint is a folder `checkpoint-N` as the trainer writes it. When all its files are on disk it is sealed:
-`whole.json`, written last, has the size and digest of each file. A checkpoint without a seal was cut off by a
-crash and is skipped; one that does not match its seal is refused by name, and an older one is used only on
-request. Old checkpoints are removed only after the new one is sealed.
+A checkpoint is a folder `checkpoint-N` as the trainer writes it. Once all its files are on disk it is sealed:
+`whole.json`, written last, records the size and digest of each file. A checkpoint without a seal is
+incomplete (the process crashed) and is skipped. One that does not match its seal is refused by name; an older
+one is used only on request. Old checkpoints are removed only after the new one is sealed.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _DISK_ERRORS = (
 )
 COUNTERS = "counters.json"
 COUNTED = {"_total_train_tokens"}
-"""Attributes that TRL accumulates and does not save."""
+"""Attributes that TRL accumulates but does not save."""
 SUMS = "since_last_line"
-"""The key of the sums since the last line of the log."""
+"""Key of the sums accumulated since the last log line."""
 
 
 class SealedFile(Value):
@@ -54,12 +54,12 @@ class Seal(Value):
 
     step: int
     processes: int
-    """The world size it was trained with: another one would change the order of the data."""
+    """World size of the training: another one would change the order of the data."""
     files: dict[str, SealedFile]
 
 
 def seal(folder: Path, *, step: int, processes: int) -> None:
-    """Declare a checkpoint complete: sync every file to disk and record its size and digest."""
+    """Mark a checkpoint complete: sync every file to disk and record its size and digest."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
     with ThreadPoolExecutor(4) as pool:
         sealed = list(pool.map(_sealed, paths))
@@ -71,7 +71,7 @@ def seal(folder: Path, *, step: int, processes: int) -> None:
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints in a folder, sealed or not, oldest first."""
+    """Return the checkpoints in a folder, sealed or not, oldest first."""
     if not folder.is_dir():
         return []
     found = [(int(match[1]), path) for path in folder.iterdir() if (match := _FOLDER.match(path.name))]
@@ -79,25 +79,25 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def incomplete(folder: Path) -> list[Path]:
-    """Checkpoints without a seal: a crash cut them off."""
+    """Return checkpoints without a seal, left incomplete by a crash."""
     return [path for path in list_checkpoints(folder) if not (path / SEAL).is_file()]
 
 
 def latest(folder: Path, *, fall_back: bool = False) -> Path | None:
-    """The last sealed checkpoint, verified; with `fall_back`, an older one where it is broken."""
+    """Return the last sealed checkpoint, verified; with `fall_back`, an older one if it is broken."""
     for path in reversed([each for each in list_checkpoints(folder) if (each / SEAL).is_file()]):
         try:
             verify(path)
         except ConfigurationError as error:
             if fall_back:
                 continue
-            raise ConfigurationError(f"{error}. To go on from an older checkpoint add --fall-back") from None
+            raise ConfigurationError(f"{error}. Resume from an older checkpoint with --fall-back") from None
         return path
     return None
 
 
 def verify(folder: Path) -> Seal:
-    """The seal of a checkpoint; raises `ConfigurationError` unless every file matches it."""
+    """Return the seal of a checkpoint; raises `ConfigurationError` unless every file matches it."""
     whole = read_seal(folder)
     for name, expected in whole.files.items():
         path = folder / name
@@ -114,12 +114,12 @@ def verify(folder: Path) -> Seal:
 
 
 def read_seal(folder: Path) -> Seal:
-    """The seal as it was written, without verifying the files."""
+    """Return the stored seal without verifying the files."""
     path = folder / SEAL
     try:
         return Seal.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read ({error.strerror}): no whole checkpoint") from None
+        raise ConfigurationError(f"{path} cannot be read ({error.strerror}): incomplete checkpoint") from None
     except ValidationError:
         raise ConfigurationError(f"{path} is not the seal of a checkpoint") from None
 
@@ -128,13 +128,13 @@ def prune(folder: Path, keep: int) -> None:
     """Remove all but the last `keep` sealed checkpoints, and incomplete ones."""
     whole = [path for path in list_checkpoints(folder) if (path / SEAL).is_file()]
     for path in [*whole[:-keep], *incomplete(folder)]:
-        (path / SEAL).unlink(missing_ok=True)  # first: half removed, it must not count as sealed
+        (path / SEAL).unlink(missing_ok=True)  # first, so that a half-removed folder does not count as sealed
         shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager
 def reporting_disk_errors(folder: Path) -> Iterator[None]:
-    """Raise a disk error while a checkpoint is written as `StorageError`; remove the incomplete folder."""
+    """Convert disk errors while writing a checkpoint to `StorageError`, and remove the incomplete folder."""
     try:
         yield
     except Exception as error:
@@ -143,13 +143,13 @@ def reporting_disk_errors(folder: Path) -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
         reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[0][:160]
         raise StorageError(
-            f"cannot write the checkpoint {folder} ({reason}). The one before it is whole: make room, "
-            "then give the same command again"
+            f"cannot write the checkpoint {folder} ({reason}). The previous one is complete: free disk "
+            "space, then run the same command again"
         ) from error
 
 
 def _is_disk_error(error: Exception) -> bool:
-    """Whether the disk failed; safetensors and torch raise it as errors of their own."""
+    """Return whether the disk failed; safetensors and torch raise their own error types for it."""
     if isinstance(error, OSError | StorageError):
         return True
     return any(words in str(error) for words in _DISK_ERRORS)
@@ -171,7 +171,7 @@ def _digest(path: Path) -> str:
 
 
 def refuse_other_model(checkpoint: Path, model: Path) -> None:
-    """Refuse a checkpoint of another model, by config.json; an adapter has none of its own."""
+    """Reject a checkpoint whose config.json is of another model; an adapter has no config.json."""
     mine, theirs = checkpoint / "config.json", model / "config.json"
     if not mine.is_file():
         return
@@ -179,12 +179,12 @@ def refuse_other_model(checkpoint: Path, model: Path) -> None:
     if one != other:
         differing = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
         raise ConfigurationError(
-            f"{checkpoint} is a checkpoint of another model than {model}: they differ in {differing[0]!r}"
+            f"{checkpoint} is not a checkpoint of {model}: they differ in {differing[0]!r}"
         )
 
 
 def _shapes(path: Path) -> dict[str, Any]:
-    """The settings that decide the shapes of a model's tensors."""
+    """Return the settings that determine the shapes of a model's tensors."""
     config = json.loads(path.read_text("utf-8"))
     sizes = re.compile(r"size|layers|heads|depth|dim|vocab|model_type|architectures")
     flat = {
@@ -206,7 +206,7 @@ class CheckpointMixin(Trainer):  # type: ignore[misc]
     keep = 3
     monitor: TrainingMonitor
     _sums: dict[str, Any] | None = None
-    """Sums of the checkpoint that was resumed from, until they are restored."""
+    """Sums from the resumed checkpoint, until they are restored."""
 
     def get_batch_samples(self, *arguments: Any, **options: Any) -> Any:
         self._restore_sums()
@@ -216,12 +216,12 @@ class CheckpointMixin(Trainer):  # type: ignore[misc]
         return batches
 
     def create_model_card(self, *arguments: Any, **options: Any) -> None:
-        """Write no model card: it would hold paths of this machine."""
+        """Write no model card: it would contain local paths."""
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
         if (folder / SEAL).is_file():
-            return  # saved at this step already
+            return  # already saved at this step
         with reporting_disk_errors(folder):
             super()._save_checkpoint(model, trial)
             counters = self._counters()
@@ -233,7 +233,7 @@ class CheckpointMixin(Trainer):  # type: ignore[misc]
             prune(folder.parent, self.keep)
 
     def _counters(self) -> dict[str, Any]:
-        """The counters, and the sums since the last log line; collective: every process must call it."""
+        """Return the counters and the sums since the last log line; every process must call it."""
         counted = {name: getattr(self, name) for name in COUNTED if hasattr(self, name)}
         sums = {
             "logged": self._globalstep_last_logged,
@@ -244,7 +244,7 @@ class CheckpointMixin(Trainer):  # type: ignore[misc]
         return {**counted, SUMS: sums}
 
     def _restore_sums(self) -> None:
-        """Restore the sums, so that the next log line is that of an uninterrupted run.
+        """Restore the sums, so that the next log line equals that of an uninterrupted run.
 
         The trainer resets its sums after a checkpoint is loaded, so they are restored at the first batch.
         """
@@ -266,10 +266,10 @@ class CheckpointMixin(Trainer):  # type: ignore[misc]
 
 
 def refuse_other_processes(checkpoint: Path, processes: int) -> None:
-    """Refuse to resume with another world size: rows would come in another order."""
+    """Reject another world size on resume: rows would come in another order."""
     trained_with = read_seal(checkpoint).processes
     if trained_with != processes:
         raise ConfigurationError(
-            f"{checkpoint} was trained by {trained_with} processes, and this is {processes}: start as many, "
-            "or train on from it as a new run with --model"
+            f"{checkpoint} was trained by {trained_with} processes, not {processes}: start the same number, "
+            "or start a new training from it with --model"
         )

@@ -1,9 +1,8 @@
-"""Rows → a batch for supervised fine-tuning: the loss is on the answer, the question is masked.
+"""Collates rows into batches for supervised fine-tuning; the loss covers the answer, the question is masked.
 
-TRL fills in the chat template and calls the processor row by row, and twice. `FastCollator` renders,
-tokenizes and packs a whole batch at once, with the same result. What it does not cover is left to TRL: models
-of another family, images that must be scaled, templates whose answer does not begin where the question
-ends.
+TRL renders the chat template and calls the processor twice for every row. `FastCollator` renders, tokenizes
+and packs a whole batch in one pass, with the same result. TRL's collator handles the rest: models of another
+family, images that must be scaled, templates whose answer does not begin where the question ends.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from interleave.train.recipes import TrainingPart
 
 COLUMNS = ("prompt", "completion", "images")
 IGNORED = -100
-"""The label of a token without loss."""
+"""Label of a token without loss."""
 
 
 class SftCollator:
-    """TRL's collator, or the fast one where it applies; never truncates a row, can pad to fewer shapes."""
+    """The fast collator if it applies, else TRL's; never truncates a row, can pad to fewer shapes."""
 
     def __init__(self, processor: Any, *, max_length: int | None = None, pad_to: int = 1) -> None:
         self.fast = FastCollator.for_processor(processor)
@@ -42,7 +41,7 @@ class SftCollator:
         return self._padded(batch)
 
     def lengths(self, rows: Sequence[dict[str, Any]]) -> list[int]:
-        """How many tokens each row has."""
+        """Return the number of tokens of each row."""
         lengths = self.fast.lengths(rows) if self.fast else None
         if lengths is not None:
             return lengths
@@ -61,8 +60,8 @@ class SftCollator:
             if length > self.max_length:
                 raise InputError(
                     f"row {row.get('id')!r} has {length:,} tokens, more than the {self.max_length:,} of "
-                    "training.max_length: raise it, set model.max_pixels lower, or leave such rows out with "
-                    "--skip-bad in place of --trust-data"
+                    "training.max_length: raise it, lower model.max_pixels, or skip such rows with "
+                    "--skip-bad instead of --trust-data"
                 )
 
     def _padded(self, batch: Any) -> Any:
@@ -78,7 +77,7 @@ class SftCollator:
 
 
 def too_long(rows: Any, bad: Container[int], collator: SftCollator, training: TrainingPart) -> dict[int, str]:
-    """Rows with more tokens than allowed, found before the first step; rows in `bad` are skipped."""
+    """Find rows with more tokens than allowed before the first step; rows in `bad` are skipped."""
     most = training.max_length
     if most is None:
         return {}
@@ -91,15 +90,15 @@ def too_long(rows: Any, bad: Container[int], collator: SftCollator, training: Tr
     )
     lengths = (length for batch in batches for length in batch)
     return {
-        index: f"it has {length:,} tokens, more than the {most:,} of training.max_length (raise it, or set "
-        "model.max_pixels lower)"
+        index: f"it has {length:,} tokens, more than the {most:,} of training.max_length (raise it, or lower "
+        "model.max_pixels)"
         for index, length in zip(good, lengths, strict=True)
         if length > most
     }
 
 
 class FastCollator:
-    """Makes TRL's batches of rows with a question, an answer and images, many times as fast."""
+    """Builds the same batches as TRL from rows with a question, an answer and images, many times faster."""
 
     def __init__(self, processor: Any, layout: PatchLayout) -> None:
         self.processor = processor
@@ -110,13 +109,13 @@ class FastCollator:
 
     @classmethod
     def for_processor(cls, processor: Any) -> FastCollator | None:
-        """The collator for a processor that returns uint8 pixels; None for any other."""
+        """Return a collator if the processor returns uint8 pixels, else None."""
         layout = layout_of(processor)
         fast = getattr(getattr(processor, "tokenizer", None), "is_fast", False)
         return cls(processor, layout) if layout is not None and fast else None
 
     def collate(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-        """The batch; None where a row needs TRL's collator."""
+        """Return the batch; None if a row needs TRL's collator."""
         if not all(self._is_supported(row) for row in rows):
             return None
         texts = self._texts(rows)
@@ -129,7 +128,7 @@ class FastCollator:
         return batch
 
     def lengths(self, rows: Sequence[Mapping[str, Any]]) -> list[int] | None:
-        """How many tokens each row has; None where a row needs TRL's collator."""
+        """Return the number of tokens of each row; None if a row needs TRL's collator."""
         if not all(self._is_supported(row) for row in rows):
             return None
         texts = self._texts(rows)
@@ -147,7 +146,7 @@ class FastCollator:
         )
 
     def _texts(self, rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]] | None:
-        """Questions and answers as the chat template renders them."""
+        """Return questions and answers as the chat template renders them."""
         render = self.processor.apply_chat_template
         questions = render([row["prompt"] for row in rows], tokenize=False, add_generation_prompt=True)
         wholes = render([[*row["prompt"], *row["completion"]] for row in rows], tokenize=False)
@@ -183,7 +182,7 @@ class FastCollator:
         return {"input_ids": ids, "attention_mask": mask, "mm_token_type_ids": kinds, "labels": labels}
 
     def _with_images(self, ids: Sequence[int], images: Sequence[Any]) -> Any:
-        """The tokens of a question, each placeholder repeated once per merged patch of its image."""
+        """Return the tokens of a question, each placeholder repeated once per merged patch of its image."""
         tokens = np.asarray(ids, dtype=np.int64)
         if not images:
             return tokens

@@ -1,9 +1,9 @@
 """GRPO for a critic, on TRL.
 
-TRL gives a masked sample the advantage zero, but still counts its tokens when it divides the loss, keeps it
-in the KL term, and sums in single precision. The trainer here takes advantages from `rewards/formula.py` and
-masks all tokens of such samples, so that a step with failures equals the step without them; where too much
-failed for that to be fair, nothing is learned from the step (`rewards/health.py`).
+TRL gives a masked sample the advantage zero, but still counts its tokens when it normalizes the loss, keeps
+it in the KL term, and sums in single precision. This trainer takes advantages from `rewards/formula.py` and
+masks all tokens of such samples, so that a step with failures equals the step without them. If too many
+redraws failed for that to be unbiased, the whole step is discarded (`rewards/health.py`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from interleave.train.trainers.trl import ScoredBatch, TrlReward, is_outage
 def train_grpo(
     job: TrainingJob, say: Callable[[str], None] = say_on_stderr, redraws: Redrawer | None = None
 ) -> str:
-    """Train, from the start or from where it stopped; returns the spec of the result."""
+    """Train from the start or from the last checkpoint; returns the spec of the result."""
     if redraws is None:
         check_reward(job.recipe)
     rows, output = open_training(job, say)
@@ -81,13 +81,13 @@ def train_grpo(
                 trainer.page.write()
             return use
         except RewardUnhealthy:
-            if trainer.outage:  # the current step was abandoned, and is repeated after a resume
+            if trainer.outage:  # the current step was abandoned and will be repeated after a resume
                 trainer.save_before_step()
             raise
 
 
 def check_reward(recipe: Recipe) -> None:
-    """Refuse a generator, scorer or prompt pack that does not exist, before anything is loaded."""
+    """Reject a generator, scorer or prompt pack that does not exist, before loading any model."""
     part = recipe.reward
     named = {"generator": part.generator, "scorer": part.scorer}
     if missing := [role for role, spec in named.items() if not spec]:
@@ -99,7 +99,7 @@ def check_reward(recipe: Recipe) -> None:
 
 
 def load_reward(recipe: Recipe, redraws: Redrawer | None = None) -> TrlReward:
-    """The reward of a recipe, with its generator and scorer."""
+    """Build the reward of a recipe, with its generator and scorer."""
     part, pack = recipe.reward, load_pack(recipe.reward.prompts)
     if redraws is None:
         redraws = load_redrawer(part.generator, part.scorer, pack)
@@ -123,8 +123,8 @@ def grpo_trainer(
     reward: TrlReward,
     say: Callable[[str], None],
 ) -> CriticTrainer:
-    """TRL's trainer, configured by a recipe."""
-    logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)  # it logs every masked row in full
+    """Build TRL's trainer from a recipe."""
+    logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)  # logs every masked row in full
     training, grpo = recipe.training, recipe.grpo
     refuse_few_rows(recipe, len(rows.train))
     batches = whole_batches(grpo.completions, training.device_batch, world_size(), "a generation")
@@ -163,7 +163,7 @@ def grpo_trainer(
         reward_funcs=reward.reward,
         peft_config=learner.lora,
     )
-    if trainer.ref_model is not None:  # TRL loaded it again, without our changes
+    if trainer.ref_model is not None:  # TRL loads it a second time, without our changes
         reference = trainer.accelerator.unwrap_model(trainer.ref_model)
         batch_vision(reference)
         use_uint8_pixels(reference, learner.processor)
@@ -181,42 +181,42 @@ def grpo_trainer(
 
 
 def image_tokens(tokenizer: Any) -> list[int]:
-    """Vision tokens: one in an answer would be taken for an image that is not there."""
+    """Return the vision tokens: in an answer, one would be read as an image that does not exist."""
     known = tokenizer.get_vocab()
     return sorted(known[token] for token in VISION_TOKENS.values() if token in known)
 
 
 class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
-    """TRL's trainer with exact advantages, masked samples left out whole, and failing rewards watched."""
+    """TRL's trainer with exact advantages, masked samples fully excluded, and failed rewards monitored."""
 
     outage = False
-    """Whether the current step was abandoned because no reward could be had."""
+    """Whether the current step was abandoned because every reward failed."""
     say: Callable[[str], None]
     scored: ScoredBatch
-    """Of the last call of the reward function, in this process."""
+    """Results of the last reward call in this process."""
     monitor: TrainingMonitor
     health: Health
     page: SamplePage
     adapts = False
     """Whether an adapter is trained."""
     rollouts: Rollouts | None = None
-    """What writes the answers; None: the library."""
+    """Our decoder for the answers; None: the library generates them."""
     early: TrlReward | None = None
-    """The reward, where it begins while answers are still written."""
+    """The reward, if it starts while other answers are still being generated."""
     _inputs: Sequence[Any]
-    """The rows that are being answered."""
+    """Rows being answered."""
     _groups: list[int]
-    """Of the rows of a generation, how many in a row are the same one."""
+    """Lengths of the runs of equal rows in a generation."""
 
     def note_scored(self, scored: ScoredBatch) -> None:
-        """Called by the reward function: TRL itself passes on only the totals."""
+        """Receive results from the reward function; TRL itself passes on only the totals."""
         self.scored = scored
 
     def _generate(self, prompts: Any) -> Any:
         return self._timed("time/generate", super()._generate, prompts)
 
     def _tokenize_prompts(self, prompts: Any) -> Any:
-        """Each prompt of a group is like the first: where our decoding reads it once, it is prepared once."""
+        """Tokenize one prompt per group if our decoder prefills it once: a group's prompts are equal."""
         if self.rollouts is None:
             return super()._tokenize_prompts(prompts)
         firsts = [sum(self._groups[:place]) for place in range(len(self._groups))]
@@ -238,7 +238,7 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
         return self.rollouts.answers(prompt_ids[::copies], fields, image_counts, copies, ended), None
 
     def _begin_reward(self, reward: TrlReward, place: int, ids: list[int]) -> None:
-        """Begin to draw for one answer; decoded as TRL does it, for whose reward function it will wait."""
+        """Start the redraw for one answer, decoded as TRL decodes it: the reward call awaits the result."""
         (text,) = self.processing_class.batch_decode([ids], skip_special_tokens=True)
         row = self._inputs[place]
         self.async_loop.call_soon_threadsafe(reward.begin, row, text, self.state.global_step)
@@ -274,14 +274,14 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
         return loss
 
     def _screened(self, rewards: list[float | None]) -> Screened:
-        """The rewards to learn from, over all processes: a group may be spread over several."""
+        """Return the rewards to learn from, over all processes: a group may span several."""
         mine = [result.case is Case.REDRAWN for result in self.scored.results]
         drawn = self.accelerator.gather(torch.tensor(mine, device=self.accelerator.device)).tolist()
         groups = [place // self.num_generations for place in range(len(rewards))]
         return screened(rewards, drawn, groups, self.health.limits)
 
     def _without_masked(self, output: Any, rewards: Sequence[float | None]) -> Any:
-        """The batch without masked samples and without groups that have too few valid ones."""
+        """Return the batch without masked samples and without groups that have too few valid ones."""
         advantages = batch_advantages(rewards, self.num_generations, self.scale_rewards)
         count = len(output["advantages"])
         mine = advantages[self.accelerator.process_index * count :][:count]
@@ -306,7 +306,7 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
         if step.discarded and self.accelerator.is_main_process:
             self.say(
                 f"step {self.state.global_step + 1}: {step.failed} of {step.needed} redraws failed"
-                f"{f' ({causes[0]})' if causes else ''}; nothing is learned from it"
+                f"{f' ({causes[0]})' if causes else ''}; step discarded"
             )
         if self.health.unhealthy:
             self.monitor.stop(self.health.complaint())
@@ -326,7 +326,7 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
             self._metrics["train"][name].append(float(value))
 
     def _is_outage(self) -> bool:
-        """Whether no redraw succeeded, in any process."""
+        """Return whether every redraw failed, in all processes."""
         mine = is_outage(self.scored.results, self.health.limits.step)
         flags = torch.tensor([float(mine)], device=self.accelerator.device)
         return bool(self.accelerator.gather(flags).min() > 0)
@@ -334,8 +334,8 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
     def _gave_up(self) -> RewardUnhealthy:
         cause = next(iter(self.scored.causes), "no reason given")
         return RewardUnhealthy(
-            f"reward_unhealthy: no reward of step {self.state.global_step + 1} could be got ({cause}). "
-            "Nothing was learned from it, the state is saved: fix it, then give the same command again"
+            f"reward_unhealthy: every reward of step {self.state.global_step + 1} failed ({cause}). "
+            "The step was discarded and the state is saved: fix the cause, then run the same command again"
         )
 
     def save_before_step(self) -> None:
@@ -363,7 +363,7 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
 
 
 def equal_runs(rows: Sequence[Any]) -> list[int]:
-    """How many rows in a row are the same, equally many each time: 1 where groups are cut by processes."""
+    """Return the lengths of runs of equal rows if all are equal, else 1 each: processes may split groups."""
     lengths = run_lengths([row["id"] for row in rows])
     return lengths if len(set(lengths)) == 1 else [1] * len(rows)
 

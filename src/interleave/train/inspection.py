@@ -1,7 +1,7 @@
-"""Training data, checked row by row before anything is loaded.
+"""Checks training data row by row before any model is loaded.
 
-Everything that could stop a training hours later is found here, with the file, number and id of every bad
-row: an image that cannot be read, a placeholder too many, an answer that is not in the agreed form.
+Finds everything that could stop a training hours later, with the file, number and id of every bad row: an
+unreadable image, an extra placeholder, an answer that does not parse.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from interleave.train.rows import RowFiles, as_image, find_rows, read_rows
 from interleave.train.shared_memory_images import share_images
 
 MOST_NAMED = 5
-"""How many bad rows a message names one by one."""
+"""Maximum number of bad rows listed in a message."""
 MANY_IMAGES = 2_000
-"""From this many images on, several processes check them."""
+"""Number of images from which several processes check them."""
 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The rows of a training, checked."""
+    """Checked rows of a training."""
 
     files: RowFiles
     train: Any
     validation: Any
     inspection: Inspection | None
     skipped: tuple[int, ...] = ()
-    """Indices of the rows that are left out."""
+    """Indices of skipped rows."""
 
     @property
     def digest(self) -> str:
-        """A fingerprint of the data: the files, and the rows left out of them."""
+        """Fingerprint of the data: the files and the skipped rows."""
         if not self.skipped:
             return self.files.digest
         return hashlib.sha256(f"{self.files.digest} without {self.skipped}".encode()).hexdigest()
 
 
 def open_rows(job: TrainingJob, say: Callable[[str], None]) -> TrainingRows:
-    """Find the rows, and check every one of them before a model is loaded."""
+    """Find the rows and check every one before a model is loaded."""
     files, held_out = find_rows(job.data, job.task)
     training = job.recipe.training
     share_images(training.picture_cache_mb)
@@ -63,10 +63,10 @@ def open_rows(job: TrainingJob, say: Callable[[str], None]) -> TrainingRows:
     if held_out is not None and training.validate_every:
         validation = read_rows(held_out, job.task, limit=training.validation_rows)
     if job.trust_data and job.skip_bad:
-        raise ConfigurationError("--skip-bad looks at every row and --trust-data at none: choose one")
+        raise ConfigurationError("--skip-bad cannot be combined with --trust-data, which checks no row")
     if job.trust_data:
         return TrainingRows(files, train, validation, None)
-    say(f"looking at {count(len(train), 'row')}…")
+    say(f"checking {count(len(train), 'row')}…")
     inspection = inspect_rows(
         train, job.task, folder=files.folder, validation=validation, workers=training.workers
     )
@@ -77,17 +77,17 @@ def open_rows(job: TrainingJob, say: Callable[[str], None]) -> TrainingRows:
         validation = _usable(validation, held_out, bad_validation, job, say)
     train = _usable(train, files, bad, job, say)
     if inspection.duplicates:
-        say(f"{count(inspection.duplicates, 'row')} like an earlier one, images and all")
+        say(f"{count(inspection.duplicates, 'row')} with the same question and images as an earlier row")
     if inspection.leaked and validation is not None:
-        message = f"{inspection.leaked:,} of {len(validation):,} validation rows are also trained on"
+        message = f"{inspection.leaked:,} of {len(validation):,} validation rows are also training rows"
         if job.fail_on_leak:
-            raise ConfigurationError(f"{message}: export again with another split, or drop --fail-on-leak")
-        say(f"{message}: their score says nothing about new ones")
+            raise ConfigurationError(f"{message}: export again with another split, or remove --fail-on-leak")
+        say(f"{message}: their score does not measure generalization")
     return TrainingRows(files, train, validation, inspection, tuple(sorted(bad)))
 
 
 def _too_long(job: TrainingJob, rows: Any, bad: Mapping[int, str]) -> dict[int, str]:
-    """Rows for supervised fine-tuning with more tokens than the recipe allows."""
+    """Find rows for supervised fine-tuning with more tokens than the recipe allows."""
     recipe = job.recipe
     if recipe.task != "sft" or recipe.training.max_length is None:
         return {}
@@ -101,28 +101,28 @@ def _too_long(job: TrainingJob, rows: Any, bad: Mapping[int, str]) -> dict[int, 
 def _usable(
     rows: Any, files: RowFiles, bad: Mapping[int, str], job: TrainingJob, say: Callable[[str], None]
 ) -> Any:
-    """The rows without the bad ones where the user allows that; else raise an error that names them."""
+    """Drop the bad rows if the user allows that, else raise an error that names them."""
     if not bad:
         return rows
     if not job.skip_bad or len(bad) == len(rows):
         raise bad_rows(rows, files, bad)
     first = min(bad)
-    say(f"{count(len(bad), 'row')} left out (the first: {files.place(first)}, {bad[first]})")
+    say(f"{count(len(bad), 'row')} skipped (the first: {files.place(first)}, {bad[first]})")
     return rows.select([index for index in range(len(rows)) if index not in bad])
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found in the rows before training."""
+    """Findings of the check before training."""
 
     rows: int
     images: int
     duplicates: int
-    """Rows whose question is that of an earlier row: the same text, the same images."""
+    """Rows with the same question as an earlier row: same text, same images."""
     leaked: int = 0
-    """Validation rows whose question is also trained on."""
+    """Validation rows whose question is also in the training rows."""
     bad: Mapping[int, str] = field(default_factory=dict)
-    """What is wrong with rows that cannot be used, by index."""
+    """Problem of each unusable row, by index."""
     bad_validation: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -156,7 +156,7 @@ def _inspect(rows: Any, task: Task, folder: Path, workers: int) -> tuple[list[by
 
 
 def bad_rows(rows: Any, files: RowFiles, bad: Mapping[int, str]) -> InputError:
-    """The error that names bad rows: file, number and id of the first few, and how many there are."""
+    """Build the error for bad rows: their count, and file, number and id of the first few."""
     named = [
         f"{files.place(index)} ({rows.with_format(None)[index].get('id')!r}): {bad[index]}"
         for index in sorted(bad)[:MOST_NAMED]
@@ -164,7 +164,7 @@ def bad_rows(rows: Any, files: RowFiles, bad: Mapping[int, str]) -> InputError:
     more = f"; and {len(bad) - len(named):,} more" if len(bad) > len(named) else ""
     return InputError(
         f"{len(bad):,} of {count(len(rows), 'row')} cannot be used: {'; '.join(named)}{more}. "
-        "Fix the export, or leave such rows out with --skip-bad"
+        "Fix the export, or skip such rows with --skip-bad"
     )
 
 
@@ -176,7 +176,7 @@ def _checked(
 
 
 def check_row(row: Mapping[str, Any], *, task: Task, folder: Path) -> tuple[bytes, int, str | None]:
-    """A row's question as a digest, its number of images, and what is wrong with it, if anything."""
+    """Return the digest of a row's question, its number of images, and its problem or None."""
     question = hashlib.sha256()
     try:
         stored = row["images"] or []
@@ -184,7 +184,7 @@ def check_row(row: Mapping[str, Any], *, task: Task, folder: Path) -> tuple[byte
             question.update(as_image(each, folder).tobytes())
         places = [part for message in row["prompt"] for part in message["content"] if part["type"] == "image"]
         if len(places) != len(stored):
-            raise InputError(f"it has {len(stored)} images for {len(places)} places in its prompt")
+            raise InputError(f"it has {len(stored)} images for {len(places)} placeholders in its prompt")
         for message in row["prompt"]:
             for part in message["content"]:
                 question.update(str(part.get("text")).encode("utf-8", "replace"))
@@ -206,7 +206,7 @@ def _answer(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _refuse_unreadable(completion: Sequence[Mapping[str, Any]], task: Task) -> None:
-    """Refuse an answer that the pipeline could not parse: it is not worth learning."""
+    """Reject an answer that the pipeline could not parse."""
     text = "".join(part.get("text") or "" for message in completion for part in message["content"])
     readers = {"planner": (agents.parse_plan,), "critic": (agents.parse_verdict,)}.get(
         task, (agents.parse_plan, agents.parse_verdict)
@@ -218,4 +218,4 @@ def _refuse_unreadable(completion: Sequence[Mapping[str, Any]], task: Task) -> N
             return
         except ReplyError as error:
             problem = error.problem
-    raise InputError(f"its answer is not in the agreed form ({problem})")
+    raise InputError(f"its answer cannot be parsed ({problem})")

@@ -1,4 +1,4 @@
-"""Launch files of accelerate and verl, checked against the recipe before a cluster is asked for."""
+"""Checks launch files of accelerate and verl against the recipe before a cluster is requested."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from interleave.train.recipes import Recipe
 
 SHARDED = {"FSDP": "FSDP", "DEEPSPEED": "DeepSpeed ZeRO"}
 ESTIMATOR, MODULE = "interleave_grpo", "interleave.train.trainers.verl_advantages"
-"""What leaves samples without a reward out, and where verl finds it."""
+"""The estimator that excludes samples without a reward, and the module from which verl imports it."""
 OLD_PACKAGE = ("interleave.train.", "interleave.train.")
-"""How scripts of old trainings name the package, whose modules can still be imported; and its name now."""
+"""The package name in old scripts, which can still be imported, and the current one."""
 REWARD_OPTIONS = "reward.custom_reward_function.reward_kwargs"
 _DEFAULT = re.compile(r"\$\{(\w+):-([^}]{0,1000})\}")
 _ASSIGNED = re.compile(r"^(?:export )?(\w+)=(\S*)$")
 _UNLESS_FILE = re.compile(r'^\[ -f "\$(\w+)" \] \|\| (\w+)=(\S+)$')
-"""The one condition that is understood: another file where the first is missing."""
+"""The only supported condition: another file if the first is missing."""
 _SETTING = re.compile(r"\s*+\+{0,2}([\w.]+)=(.*)")
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
 _PLAIN = re.compile(r"[\w/\-+.$%*@?|:]*")
-"""What Hydra reads as one value without quotes."""
+"""Characters that Hydra reads as one value without quotes."""
 
 
 @dataclass(frozen=True)
 class LaunchFile:
-    """What a launch file starts."""
+    """Contents of a launch file."""
 
     path: Path
     kind: str
@@ -42,7 +42,7 @@ class LaunchFile:
 
 
 def read_launch(path: Path, recipe: Recipe, layers: Iterable[str] = ()) -> LaunchFile:
-    """A launch file and what is wrong with it for this recipe; `layers` are the class names in the model."""
+    """Read a launch file and its problems with this recipe; `layers` are the class names in the model."""
     if not path.is_file():
         raise ConfigurationError(f"the launch file {str(path)!r} does not exist")
     if path.suffix in (".yaml", ".yml"):
@@ -57,9 +57,9 @@ def _accelerate(path: Path, recipe: Recipe, layers: set[str]) -> LaunchFile:
 
     try:
         config = load_config_from_file(str(path))
-    except Exception as error:  # the library raises whatever its YAML reader and its checks do
+    except Exception as error:  # the library's YAML reader and checks raise many types
         reason = str(error).strip().splitlines()[0]
-        raise ConfigurationError(f"{path} is no launch file of accelerate ({reason})") from None
+        raise ConfigurationError(f"{path} is not a launch file of accelerate ({reason})") from None
     kind = str(getattr(config.distributed_type, "value", config.distributed_type))
     problems = [
         *_wrong_precision(config),
@@ -82,20 +82,20 @@ def _wrong_wrapping(fsdp: Mapping[str, Any], layers: set[str]) -> Iterable[str]:
         if layers and name not in layers:
             yield f"fsdp_transformer_layer_cls_to_wrap names {name!r}, which this model does not have"
     if not wrapped:
-        yield "fsdp_transformer_layer_cls_to_wrap is missing: each device would hold the model whole"
+        yield "fsdp_transformer_layer_cls_to_wrap is missing: each device would hold the whole model"
 
 
 def _wrong_deepspeed(deepspeed: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
     if deepspeed.get("zero_stage") not in (2, 3):
         yield f"zero_stage is {deepspeed.get('zero_stage')!r}: write 2 or 3"
     if recipe.task == "grpo" and deepspeed.get("zero_stage") == 3 and not deepspeed.get("zero3_init_flag"):
-        yield "zero3_init_flag should be true with zero_stage 3: the model is built on one device else"
+        yield "zero3_init_flag should be true with zero_stage 3: otherwise one device builds the whole model"
 
 
 def _wrong_batches(recipe: Recipe, processes: int) -> Iterable[str]:
-    at_once = recipe.training.device_batch * processes
+    global_batch = recipe.training.device_batch * processes
     total = recipe.grpo.completions if recipe.task == "grpo" else recipe.training.batch
-    if total % at_once:
+    if total % global_batch:
         yield f"{total} rows a step do not split into batches of {recipe.training.device_batch} × {processes}"
 
 
@@ -110,7 +110,7 @@ def _verl(path: Path, recipe: Recipe) -> LaunchFile:
     }
     problems = [
         f"{key} is {settings.get(key)!r}, not {value!r}: samples whose reward failed would be dropped one by "
-        "one, which teaches to accept wrong images"
+        "one, which teaches the critic to accept wrong images"
         for key, value in wanted.items()
         if settings.get(key, "").replace(*OLD_PACKAGE) != value
     ]
@@ -123,7 +123,7 @@ def _verl(path: Path, recipe: Recipe) -> LaunchFile:
         "reward.custom_reward_function.name": "compute_score",
     }
     problems += [
-        f"{key} is {settings.get(key)!r}, and the recipe says {value!r}"
+        f"{key} is {settings.get(key)!r}, but the recipe says {value!r}"
         for key, value in wanted.items()
         if str(settings.get(key)).lower() != value.lower()
     ]
@@ -134,7 +134,7 @@ def _verl(path: Path, recipe: Recipe) -> LaunchFile:
         "data.max_response_length": recipe.grpo.max_completion,
     }
     problems += [
-        f"{key} is {settings.get(key)!r}, and the recipe says {number:g}"
+        f"{key} is {settings.get(key)!r}, but the recipe says {number:g}"
         for key, number in numbers.items()
         if not _equal(settings.get(key), number)
     ]
@@ -146,28 +146,28 @@ def _verl(path: Path, recipe: Recipe) -> LaunchFile:
 
 
 def _unquoted(script: str) -> Iterable[str]:
-    """Values that Hydra would not read as one text: bare variables, and bare commas, = or brackets."""
+    """Find values that Hydra would not read as one text: bare variables, and bare commas, = or brackets."""
     for key, value in _arguments(script).items():
         if _QUOTED.fullmatch(value) or value.startswith(("[", "{")):
             continue
         resolved = _resolved(value, _variables(script))
         if not _PLAIN.fullmatch(resolved) or (f".{key}".endswith((".generator", ".scorer")) and "$" in value):
-            yield f"{key} is not quoted for Hydra, which reads , = and brackets itself: write {key}=\"'…'\""
+            yield f"{key} is not quoted, and Hydra parses commas, = and brackets: write {key}=\"'…'\""
 
 
 def _missing_files(settings: Mapping[str, str]) -> Iterable[str]:
-    """Row files that are not there, where their export is on this machine."""
+    """Find missing row files, if their export is on this machine."""
     train = Path(settings.get("data.train_files", ""))
     for key in ("data.train_files", "data.val_files"):
         if train.parent.is_dir() and not Path(settings.get(key, "")).is_file():
             yield (
-                f"{key} is {settings.get(key)!r}, which does not exist: verl opens it even where nothing is "
-                "validated. Small exports have no validation rows: name data.train_files again"
+                f"{key} is {settings.get(key)!r}, which does not exist: verl opens it even without "
+                "validation. Small exports have no validation rows: set it to data.train_files"
             )
 
 
 def verl_settings(script: str) -> dict[str, str]:
-    """The settings that a script gives to verl, its variables replaced as a shell would."""
+    """Return the settings that a script passes to verl, with shell variables expanded."""
     names = _variables(script)
     settings = {}
     for key, value in _arguments(script).items():
@@ -178,7 +178,7 @@ def verl_settings(script: str) -> dict[str, str]:
 
 
 def _arguments(script: str) -> dict[str, str]:
-    """The arguments of the form `key.key=value`, as they are before variables are replaced."""
+    """Return the arguments of the form `key.key=value`, before variables are expanded."""
     found = (_SETTING.match(line) for line in script.splitlines())
     return {
         match[1]: " ".join(shlex.split(match[2].removesuffix("\\")))
@@ -188,7 +188,7 @@ def _arguments(script: str) -> dict[str, str]:
 
 
 def _variables(script: str) -> dict[str, str]:
-    """The variables of a script: from the environment, else the defaults it gives."""
+    """Return the variables of a script: from the environment, else its defaults."""
     names: dict[str, str] = {}
     for line in script.splitlines():
         if assigned := _ASSIGNED.match(line):

@@ -1,7 +1,7 @@
 """The log of a training: lines on the terminal, `log.jsonl`, TensorBoard, and reporters such as wandb.
 
-TensorBoard's files are always written, into the output folder. wandb writes there too, and only sends where
-its user is logged in and WANDB_MODE does not say offline; trackio writes to its own folder on this machine.
+TensorBoard's files are always written to the output folder. wandb writes there too, and uploads only if its
+user is logged in and WANDB_MODE is not offline. trackio writes to its own local folder.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ SHOWN = {
     "time/reward": "reward {:.1f} s",
     "time/update": "update {:.1f} s",
 }
-"""The metrics shown on the terminal, in this order."""
+"""Metrics shown on the terminal, in this order."""
 TIMES = ("time/", "step_time", "runtime", "per_second", "epoch_time", "from_cache")
-"""Parts of the names of metrics that depend on the machine; without them, two logs can be compared."""
+"""Name parts of machine-dependent metrics, which are ignored when two logs are compared."""
 
 
 class TrainingLog:
@@ -55,7 +55,7 @@ class TrainingLog:
         self._board: Any = None
 
     def begin(self, step: int) -> None:
-        """Resume after this step: later lines belong to steps that are repeated."""
+        """Resume after this step and drop later lines: their steps will be repeated."""
         kept = [line for line in read_log(self.path) if line["step"] <= step]
         write_atomic(self.path, "".join(json.dumps(line) + "\n" for line in kept).encode())
         self._board = _board(self._board_folder, step)
@@ -82,7 +82,7 @@ class TrainingLog:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a log, without a last line that a crash cut off."""
+    """Return the lines of a log, without an incomplete last line."""
     lines = []
     for line in path.read_text("utf-8").splitlines() if path.is_file() else []:
         try:
@@ -93,7 +93,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def comparable(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A log without machine-dependent metrics: equal trainings have equal ones."""
+    """Return a log without machine-dependent metrics: equal trainings have equal logs."""
     return [
         {name: value for name, value in line.items() if not any(word in name for word in TIMES)}
         for line in lines
@@ -137,9 +137,9 @@ def _is_number(value: Any) -> bool:
 
 
 def reporters(names: Sequence[str]) -> list[str]:
-    """The trainer's own reporters of these names; raises for one that is unknown or not installed.
+    """Return the trainer's reporters of these names; raises if one is unknown or not installed.
 
-    TensorBoard is left out: our log writes its files, with or without being asked.
+    TensorBoard is left out: our log always writes its files.
     """
     from transformers.integrations import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
 
@@ -155,8 +155,8 @@ def reporters(names: Sequence[str]) -> list[str]:
 
 
 def prepare_reporters(names: Sequence[str], folder: Path) -> None:
-    """Say where reporters write, unless the user has."""
+    """Set the folders that reporters write to, unless the user has."""
     if "wandb" in names:
-        folder.mkdir(parents=True, exist_ok=True)  # where it is missing, wandb takes a temporary folder
+        folder.mkdir(parents=True, exist_ok=True)  # if it is missing, wandb uses a temporary folder
         os.environ.setdefault("WANDB_DIR", str(folder))
         os.environ.setdefault("WANDB_PROJECT", PROJECT)

@@ -1,4 +1,4 @@
-"""The model that is trained: its weights, frozen parts, adapter and processor."""
+"""Loads the model to train: weights, frozen parts, adapter and processor."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class TrainableModel:
     model: Any
     processor: Any
     base: str
-    """How a spec names the model it starts from: as on the Hub, or by its path."""
+    """Name of the base model in a spec: its Hub name or its path."""
     lora: Any
-    """A `LoraConfig`, or None where the weights themselves are trained."""
+    """A `LoraConfig`, or None if the weights themselves are trained."""
 
 
 def model_source(part: ModelPart) -> Source:
-    """Where the model of a recipe is; it may be written as a spec `transformers:…` without options."""
+    """Locate the model of a recipe; it may be a spec `transformers:…` without options."""
     name = part.name.removeprefix(PREFIX)
     if not name:
         raise ConfigurationError("which model? Name it with --model ORG/NAME, or --model ./FOLDER")
@@ -54,7 +54,7 @@ def model_source(part: ModelPart) -> Source:
 
 
 def load_trainable_model(part: ModelPart, *, picture_cache_mb: int = 0) -> TrainableModel:
-    """The model and its processor, ready for a trainer."""
+    """Load the model and its processor for a trainer."""
     avoid_cudnn_attention()
     source = model_source(part)
     folder = find_model(source)
@@ -70,16 +70,16 @@ def load_trainable_model(part: ModelPart, *, picture_cache_mb: int = 0) -> Train
 
 
 def avoid_cudnn_attention() -> None:
-    """Leave attention to torch's other kernels.
+    """Disable cuDNN attention, so that torch uses its other kernels.
 
-    cuDNN's backward pass can give gradients that are not a number where a mask is given and the length leaves
-    64 when divided by 128 (torch 2.11 and later on H100 and H200, pytorch/pytorch#196678).
+    cuDNN's backward pass can return NaN gradients with a mask if the length modulo 128 is 64 (torch 2.11 and
+    later on H100 and H200, pytorch/pytorch#196678).
     """
     torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def load_sized_processor(folder: Path, source: Source, part: ModelPart) -> Any:
-    """The processor of a model, with the image size limits of the recipe."""
+    """Load the processor of a model, with the image size limits of the recipe."""
     model_type = str(read_json(folder / "config.json", source).get("model_type"))
     with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
         processor = load_processor(folder, model_type)
@@ -92,19 +92,19 @@ def load_sized_processor(folder: Path, source: Source, part: ModelPart) -> Any:
 
 
 def freeze(model: Any, part: ModelPart) -> None:
-    """Freeze the vision tower, if the recipe says so."""
+    """Freeze the vision tower if `train_vision` is false."""
     if part.train_vision:
         return
     tower = next((module for name, module in model.named_modules() if name.split(".")[-1] == "visual"), None)
     if tower is None:
         raise ConfigurationError(
-            f"model.train_vision = false: a {type(model).__name__} has no part named 'visual' to hold still"
+            f"model.train_vision = false: a {type(model).__name__} has no part named 'visual' to freeze"
         )
     tower.requires_grad_(False)
 
 
 def lora_config(part: ModelPart) -> Any:
-    """The adapter that is trained in place of the weights, or None."""
+    """Return the configuration of the adapter to train, or None to train the weights."""
     if not part.lora_rank:
         return None
     return LoraConfig(
@@ -118,10 +118,10 @@ def lora_config(part: ModelPart) -> Any:
 
 @contextmanager
 def uncast_adapter_inputs(model: Any, *, wanted: bool) -> Iterator[None]:
-    """Give adapters in float32 their inputs in half precision, as autocast would make them again.
+    """Pass half-precision inputs to float32 adapters, as autocast would cast them back anyway.
 
-    The library casts what an adapter reads to float32, and autocast casts it back: the same numbers, at the
-    price of two copies for each adapted matrix, one of which is kept for the backward pass.
+    The library casts an adapter's input to float32, and autocast casts it back. The numbers are the same, but
+    each adapted matrix costs two copies, one of which is kept for the backward pass.
     """
     if not wanted:
         yield
@@ -133,9 +133,9 @@ def uncast_adapter_inputs(model: Any, *, wanted: bool) -> Iterator[None]:
 def gather_output_layer(model: Any) -> None:
     """Gather the output layer's weights under FSDP until the backward pass has used them.
 
-    TRL computes the loss from these weights without calling the layer, which accelerate makes a unit of FSDP
-    of its own: TRL then gathers them itself, each process keeps the gradient of its own rows alone, and the
-    layer learns from a part of every batch without a word. Gathered by FSDP, its gradient is averaged.
+    TRL computes the loss from these weights without calling the layer, which accelerate wraps as a separate
+    FSDP unit. TRL then gathers them itself and each process keeps only the gradient of its own rows, so the
+    layer silently learns from a part of every batch. Gathered by FSDP, its gradient is averaged.
     """
     head = model.get_output_embeddings()
     if hasattr(head, "unshard"):
@@ -150,7 +150,7 @@ def _load(folder: Path, source: Source, part: ModelPart) -> Any:
             attn_implementation=None if part.attention == "auto" else part.attention,
             use_safetensors=True,
             local_files_only=True,
-            ignore_mismatched_sizes=True,  # they are refused below, with the file named
+            ignore_mismatched_sizes=True,  # rejected below, with the file name
             output_loading_info=True,
         )
     refuse_bad_fit(folder, info, source)
@@ -159,7 +159,7 @@ def _load(folder: Path, source: Source, part: ModelPart) -> Any:
 
 
 class FeatureCache:
-    """The output of an image processor by image content: groups and epochs show the same images again."""
+    """Cache of image processor outputs by image content: groups and epochs repeat the same images."""
 
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
@@ -167,7 +167,7 @@ class FeatureCache:
         self._bytes = 0
 
     def get(self, image: Any, compute: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
-        """The features of an image, computed where they are not in the cache; the oldest make room."""
+        """Return the features of an image, computed if not cached; the oldest entries are evicted."""
         key = hashlib.blake2b(image.tobytes(), digest_size=16, salt=_salt(image.size)).digest()
         if key in self._kept:
             self._kept.move_to_end(key)
@@ -181,7 +181,7 @@ class FeatureCache:
 
 
 def caching_image_processor(original: Any, cache: FeatureCache) -> Any:
-    """An image processor with the settings of `original` and a cache in front, saved under its name."""
+    """Return an image processor with the settings and saved name of `original`, and a cache."""
     base: Any = type(original)
     saved_name = original.to_dict()["image_processor_type"]
 

@@ -1,4 +1,4 @@
-"""Checks the gradients of every step, and decides when a training stops."""
+"""Checks the gradients of every step and decides when training stops."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ MOST_BAD_STEPS = 3
 
 
 class TrainingBroken(InterleaveError):
-    """The training diverged: its gradients are not finite any more."""
+    """The training diverged: its gradients are no longer finite."""
 
 
 class TrainingMonitor:
-    """Checks the gradients of every step, and decides when to stop."""
+    """Checks the gradients of every step and decides when to stop."""
 
     def __init__(self, *, max_minutes: float | None = None, cycle: int = 1) -> None:
         self.cycle = cycle
-        """Steps that belong together: training stops, and is saved, only between cycles."""
+        """Steps per cycle: training stops, and is saved, only between cycles."""
         self.ends_at = math.inf if max_minutes is None else time.monotonic() + 60 * max_minutes
         self.bad_steps = 0
         self.skipped = 0
-        """Steps that left the weights as they were."""
+        """Number of skipped updates."""
         self.reason: InterleaveError | None = None
-        """Why training stopped before its end."""
+        """Why training stopped early."""
 
     def stop(self, reason: InterleaveError) -> None:
         """Stop after the current cycle, with everything saved."""
         self.reason = self.reason or reason
 
     def before_update(self, model: Any) -> None:
-        """Skip the update where gradients are not finite, or all zero.
+        """Skip the update if gradients are not finite, or all zero.
 
         An optimizer skips weights without a gradient: neither momentum nor weight decay moves them.
         """
@@ -50,21 +50,21 @@ class TrainingMonitor:
         if self.bad_steps >= MOST_BAD_STEPS:
             self.stop(
                 TrainingBroken(
-                    f"the gradient was not a number in {self.bad_steps} steps running; they were skipped and "
-                    "the state is saved. Start again from it with a lower training.learning_rate"
+                    f"the gradient was not finite in {self.bad_steps} consecutive steps; they were skipped "
+                    "and the state is saved. Resume from it with a lower training.learning_rate"
                 )
             )
 
     def after_step(self, step: int, control: Any) -> None:
         if self.reason is None and time.monotonic() >= self.ends_at:
-            self.stop(LimitReached("stopped at --max-minutes: the same command goes on"))
+            self.stop(LimitReached("stopped at --max-minutes; run the same command to continue"))
         if self.reason is not None and step % self.cycle == 0:
             control.should_save = True
             control.should_training_stop = True
 
 
 class MonitorCallback(TrainerCallback):  # type: ignore[misc]
-    """Lets the monitor see every step of the trainer."""
+    """Calls the monitor at every step of the trainer."""
 
     def __init__(self, monitor: TrainingMonitor) -> None:
         self.monitor = monitor
@@ -77,7 +77,7 @@ class MonitorCallback(TrainerCallback):  # type: ignore[misc]
 
 
 def gradient_size(model: Any) -> float:
-    """The sum of all gradient norms over all processes; not finite when one of them is not."""
+    """Return the sum of all gradient norms over all processes; not finite if one of them is not."""
     gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]
     if not gradients:
         return 0.0

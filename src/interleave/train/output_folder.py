@@ -1,12 +1,12 @@
 """The output folder of a training.
 
-    training.json    everything that decides the training, and whether it is done
+    training.json    all settings that determine the training, and whether it is done
     checkpoints/     the last few, sealed
     log.jsonl        every logged step        tensorboard/   the same
     samples.html     answers of the model, with their images
     model/           the result: a model folder, or a LoRA adapter
 
-The same command on the same folder resumes the training; on a finished one it prints the result again.
+The same command on the same folder resumes the training. On a finished one it prints the result again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from interleave.train.recipes import Recipe
 
 RECORD = "training.json"
 ROWS = "rows"
-"""Very large data files are unpacked here before the training begins."""
+"""Subfolder for very large data files, unpacked before training."""
 FREE = {
     "training": {"save_every", "keep", "log_every", "workers", "picture_cache_mb", "report_to", "push_to"},
     "reward": {
@@ -39,7 +39,7 @@ FREE = {
         "health_window",
     },
 }
-"""Settings that may differ when a training is resumed: while nothing fails, the same is learned."""
+"""Settings that may differ on resume: they do not change the result unless something fails."""
 
 
 @dataclass(frozen=True)
@@ -66,28 +66,28 @@ class OutputFolder:
 
     @property
     def has_steps(self) -> bool:
-        """Whether a step was ever saved; without one there is nothing to lose."""
+        """Whether a step was ever saved; if not, nothing is lost by starting over."""
         return self.done or any(
             (path / checkpoints.SEAL).exists() for path in checkpoints.list_checkpoints(self.checkpoints)
         )
 
     def check(self, task: str, recipe: Recipe, rows: str) -> bool:
-        """Whether the folder holds this training; refuses another one. Writes nothing."""
+        """Return whether the folder holds this training; rejects another one. Writes nothing."""
         if not self.record.exists():
             if self.folder.is_dir() and any(path.name != ROWS for path in self.folder.iterdir()):
-                raise RunError(f"{self.folder} is not empty and holds no training: choose another --out")
+                raise RunError(f"{self.folder} is not empty and contains no training: choose another --out")
             return False
         differing = _first_difference(self._read().get("identity", {}), identity_of(task, recipe, rows))
         if differing and self.has_steps:
             raise RunError(
-                f"{self.folder} holds a training with another {differing}: go on with the same one, or "
+                f"{self.folder} contains a training with another {differing}: use the same value, or "
                 "choose another --out"
             )
         return differing is None
 
     @contextmanager
     def open(self, task: str, recipe: Recipe, rows: str) -> Iterator[None]:
-        """Lock the folder for this training; it may replace one of which no step was saved."""
+        """Lock the folder for this training; it may replace one without a saved step."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with _locked(self.folder):
             if not self.check(task, recipe, rows):
@@ -96,7 +96,7 @@ class OutputFolder:
             yield
 
     def resume_from(self, *, fall_back: bool) -> Path | None:
-        """The checkpoint to resume from, if there is one."""
+        """Return the checkpoint to resume from, if any."""
         return checkpoints.latest(self.checkpoints, fall_back=fall_back)
 
     def finish(self, *, steps: int, note: str) -> None:
@@ -115,7 +115,7 @@ class OutputFolder:
         except (OSError, ValueError) as error:
             raise RunError(f"{self.record} cannot be read ({error}): choose another --out") from None
         if not isinstance(value, dict):
-            raise RunError(f"{self.record} is no record of a training: choose another --out")
+            raise RunError(f"{self.record} is not the record of a training: choose another --out")
         return value
 
     def _write(self, value: dict[str, Any]) -> None:
@@ -123,13 +123,13 @@ class OutputFolder:
 
 
 def identity_of(task: str, recipe: Recipe, rows: str) -> dict[str, Any]:
-    """Everything that decides a training: a resumed one must have the same."""
+    """Return all settings that determine a training; they must be equal on resume."""
     values = recipe.model_dump(mode="json", exclude={"description": True, **FREE})
     return {"task": task, "rows": rows, **values}
 
 
 _held: set[int] = set()
-"""Handles of the folders that this process holds locked."""
+"""Handles of the folders locked by this process."""
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def _locked(folder: Path) -> Iterator[None]:
         locks.lock(handle)
     except BlockingIOError:
         _release(handle)
-        raise FolderInUse(f"another training is at work in {folder}: wait, or choose another --out") from None
+        raise FolderInUse(f"another training is running in {folder}: wait, or choose another --out") from None
     except OSError:
         pass  # some network file systems have no locks
     try:
@@ -162,7 +162,7 @@ def _release_all() -> None:
         _release(handle)
 
 
-# Data-loader processes live on for seconds when the training is killed, and would keep its folder locked.
+# Data-loader processes outlive a killed training by seconds and would keep its folder locked.
 if hasattr(os, "register_at_fork"):  # Windows does not fork
     os.register_at_fork(after_in_child=_release_all)
 
@@ -179,9 +179,9 @@ def _first_difference(before: dict[str, Any], now: dict[str, Any], place: str = 
 
 
 def how_to_use(folder: Path, base: str, *, adapter: bool) -> str:
-    """The spec that loads the result."""
+    """Return the spec that loads the result."""
     path = folder.absolute()
     spec = f"transformers:{base}?adapter={path}" if adapter else f"transformers:{path}"
     if "@" in spec:
-        raise ConfigurationError(f"{path} has an '@' in it, which a spec cannot hold: move it")
+        raise ConfigurationError(f"{path} contains '@', which a spec cannot: move the folder")
     return spec

@@ -1,4 +1,4 @@
-"""Pages, cards and scripts from the templates of this package, and images small enough to stand in a page."""
+"""Renders the templates of this package, and embeds thumbnails in pages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ THUMBNAIL = 160
 
 
 def rendered(template: str, **values: Any) -> str:
-    """A template filled in."""
+    """Render a template of this package."""
     return render.page_template(template, package="interleave.train").render(values)
 
 
 def data_url(image: Image) -> str:
-    """A thumbnail as a data URL: the page needs no other file."""
+    """Return a thumbnail as a data URL, so that the page needs no other file."""
     small = image.copy()
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     data = io.BytesIO()

@@ -1,9 +1,9 @@
-"""`--check`: prints the plan, the memory it needs and the first batch as the model sees it; trains nothing.
+"""`--check`: prints the plan, its memory and the first batch as the model receives it, without training.
 
-Weights, gradients and optimizer states follow from the number of parameters. Activations are estimated as in
-Korthikanti et al. (2022, arXiv 2205.05198) for attention that keeps no matrix of scores: 34 bytes for each
-token, hidden unit and layer in half precision; with gradient checkpointing, twice the input of every layer
-and one layer in full.
+The number of parameters determines weights, gradients and optimizer states. Activations are estimated as in
+Korthikanti et al. (2022, arXiv 2205.05198) for attention that stores no score matrix: 34 bytes per token,
+hidden unit and layer in half precision; with gradient checkpointing, twice the input of every layer and one
+full layer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NO_WEIGHTS = " (without its weights, which training needs)"
 
 
 def print_plan(job: TrainingJob, launch: Path | None = None, echo: Callable[[str], None] = print) -> None:
-    """Print what a training would do; raises what would stop it."""
+    """Print what a training would do; raises the errors that would stop it."""
     recipe = job.recipe
     reporters(recipe.training.report_to)
     if recipe.task == "grpo":
@@ -84,19 +84,19 @@ def _data_and_model(
     inspection = rows.inspection
     learns = "critic" if job.task == "grpo" else job.task
     yield f"task        {learns}, by {job.recipe.task.upper()}"
-    seen = f", {count(inspection.images, 'image')}, all looked at" if inspection else ", not looked at"
+    seen = f", {count(inspection.images, 'image')}, all checked" if inspection else ", not checked"
     yield f"rows        {count(len(rows.train), 'row')} in {rows.files.folder}{seen}"
     if rows.skipped:
-        yield f"            {count(len(rows.skipped), 'row')} left out: they cannot be used"
+        yield f"            {count(len(rows.skipped), 'row')} skipped: they cannot be used"
     if inspection and inspection.duplicates:
-        yield f"            {count(inspection.duplicates, 'row')} like an earlier one, images and all"
+        yield f"            {count(inspection.duplicates, 'row')} with the same question as an earlier row"
     if inspection and inspection.leaked:
         held_out = len(rows.validation)
-        yield f"            {inspection.leaked:,} of {held_out:,} validation rows are also trained on"
+        yield f"            {inspection.leaked:,} of {held_out:,} validation rows are also training rows"
     share = parameters.learning / parameters.all
     yield f"model       {folder}"
     yield (
-        f"            {parameters.all:,} parameters, {parameters.learning:,} of them learn ({share:.1%})"
+        f"            {parameters.all:,} parameters, {parameters.learning:,} trainable ({share:.1%})"
         + (f", LoRA of rank {job.recipe.model.lora_rank}" if job.recipe.model.lora_rank else "")
     )
     yield f"out         {job.out}"
@@ -109,24 +109,24 @@ def _schedule(recipe: Recipe, rows: int, processes: int) -> Iterator[str]:
         an_epoch = math.ceil(math.ceil(rows / training.device_batch / processes) / accumulate)
         steps = training.steps or math.ceil(an_epoch * training.epochs)
         yield (
-            f"steps       {steps:,} of {training.batch} rows: {training.device_batch} at once × "
+            f"steps       {steps:,} of {training.batch} rows: {training.device_batch} per device × "
             f"{accumulate} × {processes} processes"
         )
         if training.batch > rows:
-            yield f"            ! only {count(rows, 'row')} there: every step learns from all of them once"
+            yield f"            ! only {count(rows, 'row')}: every step uses all of them once"
     else:
         refuse_few_rows(recipe, rows)
         whole_batches(grpo.completions, training.device_batch, processes, "a generation")
         steps = training.steps or math.ceil(rows // grpo.prompts * grpo.updates * training.epochs)
         yield (
             f"steps       {steps:,}; each generation {grpo.prompts} prompts × {grpo.samples} answers, "
-            f"{count(grpo.updates, 'update')} of it, {training.device_batch} at once × {processes} processes"
+            f"{count(grpo.updates, 'update')}, {training.device_batch} per device × {processes} processes"
         )
         reward = recipe.reward
-        yield f"reward      {reward.form}; drawn by {reward.generator}, marked by {reward.scorer}"
+        yield f"reward      {reward.form}; generator {reward.generator}, scorer {reward.scorer}"
         yield (
             f"            at most {steps // grpo.updates * grpo.completions:,} images, "
-            f"{reward.concurrency} at a time, {reward.deadline:g} s each"
+            f"{reward.concurrency} concurrently, {reward.deadline:g} s each"
         )
     yield (
         f"learning    {training.learning_rate:g}, {training.schedule}, warm-up {training.warmup:g}, "
@@ -144,7 +144,7 @@ def _memory(memory: MemoryEstimate, tokens: int, rows: int) -> Iterator[str]:
 def _launched(launch: LaunchFile) -> Iterator[str]:
     yield (
         f"launch      {launch.path}: {launch.kind}, {count(launch.nodes, 'node')}, "
-        f"{launch.processes} processes" + (", weights divided among them" if launch.sharded else "")
+        f"{launch.processes} processes" + (", weights sharded" if launch.sharded else "")
     )
     for problem in launch.problems:
         yield f"            ✗ {problem}"
@@ -177,7 +177,7 @@ class _SftBatch:
 
 
 class _GrpoPrompt:
-    """The first row of GRPO, as the model sees it."""
+    """The first row of GRPO, as the model receives it."""
 
     def __init__(self, job: TrainingJob, rows: TrainingRows, processor: Any) -> None:
         recipe = job.recipe
@@ -200,11 +200,11 @@ class _GrpoPrompt:
         yield f"            planned: {one_line(sample.planned_prompt)}"
         yield f"--- masked, {self.prompt} tokens"
         yield shortened(decoded(self.processor, self.ids))
-        yield "--- LEARNED: whatever it answers"
+        yield "--- LEARNED: its answer"
 
 
 def decoded(processor: Any, ids: Any) -> str:
-    """Tokens as text; those of an image are counted, not shown."""
+    """Return tokens as text; those of an image are counted, not shown."""
     token = processor.image_token_id if hasattr(processor, "image_token_id") else None
     pieces = []
     for image, run in groupby([int(each) for each in ids], key=lambda each: each == token):
@@ -221,7 +221,7 @@ def shortened(tokens: str) -> str:
 
 
 def _skeleton(folder: Path) -> Any:
-    """The model without its weights, on the meta device: enough to count parameters."""
+    """Build the model without weights, on the meta device, to count its parameters."""
     with quiet(), torch.device("meta"):
         return AutoModelForImageTextToText.from_config(
             AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -234,14 +234,14 @@ def _on_gpu(launch: LaunchFile | None) -> bool:
 
 @dataclass(frozen=True)
 class ParameterCounts:
-    """The sizes of a model that decide its memory."""
+    """Sizes of a model that determine its memory."""
 
     all: int
     learning: int
     layers: int
     hidden: int
     kv_width: int
-    """Numbers in the KV cache for one token and layer."""
+    """KV cache elements per token and layer."""
 
 
 @dataclass(frozen=True)
@@ -269,9 +269,9 @@ def estimate_memory(
     shards: int = 1,
     half: bool = True,
 ) -> MemoryEstimate:
-    """Peak memory of one device.
+    """Estimate the peak memory of one device.
 
-    `tokens` are those of one batch in one forward pass, `prompt` those of the longest question; `shards` is
+    `tokens` is the size of one batch in one forward pass, `prompt` that of the longest question. `shards` is
     the number of devices that weights are sharded over, `half` whether arithmetic is in half precision.
     """
     stored = 4 if recipe.model.weights == "float32" else 2
@@ -281,7 +281,7 @@ def estimate_memory(
     all_layers = layer * parameters.layers
     activations = kept_inputs + layer if recipe.model.gradient_checkpointing else all_layers
     grpo = recipe.task == "grpo"
-    beside = (
+    reference = (
         parameters.all * stored // shards if grpo and recipe.grpo.kl and not recipe.model.lora_rank else 0
     )
     return MemoryEstimate(
@@ -290,19 +290,19 @@ def estimate_memory(
         optimizer=parameters.learning * stored * ADAM_STATES // shards,
         activations=activations,
         generation=_kv_cache_bytes(recipe, parameters, prompt, shards, half) if grpo else 0,
-        reference=beside,
+        reference=reference,
     )
 
 
 def _kv_cache_bytes(recipe: Recipe, parameters: ParameterCounts, prompt: int, shards: int, half: bool) -> int:
-    """The KV cache of all answers that a device generates at once."""
+    """Return the KV cache size of all answers that a device generates concurrently."""
     answers = recipe.grpo.completions // shards
     tokens = prompt + recipe.grpo.max_completion
     return answers * tokens * parameters.layers * parameters.kv_width * (2 if half else 4)
 
 
 def count_parameters(model: Any, recipe: Recipe) -> ParameterCounts:
-    """The sizes of a model; on the meta device it needs no weights."""
+    """Return the sizes of a model; on the meta device it needs no weights."""
     text = model.config.get_text_config()
     everything = sum(weights.numel() for weights in model.parameters())
     freeze(model, recipe.model)

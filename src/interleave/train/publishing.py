@@ -1,8 +1,7 @@
 """Publishes the result of a training: its `README.md`, and a private repository on the Hub.
 
-The card says what the model is, what it was trained on and how, and how to load it: only facts of the
-training, no path of this machine. The licence is left to whoever publishes it: it follows from those of the
-base model and the data.
+The card states what the model is, what it was trained on and how, and how to load it. It contains no local
+path. The publisher adds the licence, which depends on those of the base model and the data.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ FIGURES = {
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """What a card tells."""
+    """Contents of a model card."""
 
     task: Task
     recipe: Recipe
     base: str
-    """The model that was trained, as on the Hub or as a path."""
+    """The base model: a Hub name or a path."""
     data: Path
     rows: int
     digest: str
@@ -101,7 +100,7 @@ def _settings(trained: TrainedModel) -> Mapping[str, Any]:
 
 
 def _figures(log: Path) -> dict[str, str]:
-    """The last value of each figure in the log."""
+    """Return the last value of each metric in the log."""
     last: dict[str, float] = {}
     for line in read_log(log):
         last.update({name: line[name] for name in FIGURES if name in line})
@@ -109,25 +108,25 @@ def _figures(log: Path) -> dict[str, str]:
 
 
 def _public(base: str) -> str | None:
-    """The name of a model on the Hub; none for a path of this machine."""
+    """Return the name of a model on the Hub; None for a local path."""
     return None if base.startswith(("/", ".", "~")) else base
 
 
 def _public_spec(spec: str) -> str:
-    """A spec without addresses, paths and options: they are nobody else's business."""
+    """Return a spec without addresses, paths and options, which are private."""
     name, colon, model = spec.partition("?")[0].partition("@")[0].partition(":")
     if model.startswith(("/", ".", "~")) or name in ("http", "https"):
-        return f"{name} (an address of its own)" if name.startswith("http") else name
+        return f"{name} (a private address)" if name.startswith("http") else name
     return f"{name}{colon}{model}"
 
 
 def prepare_upload(repository: str) -> None:
-    """Make the repository, private where it is new: better refused now than after days of training."""
+    """Create the repository, private if new, so that a missing permission shows before days of training."""
     from huggingface_hub import HfApi
 
-    with _told(
+    with _hub_errors_as(
         lambda reason: ConfigurationError(
-            f"--push-to {repository!r}: nothing can be uploaded there ({reason}). Write ORG/NAME, and log in "
+            f"--push-to {repository!r}: cannot upload there ({reason}). Write ORG/NAME, and log in "
             "with `hf auth login` or HF_TOKEN"
         )
     ):
@@ -135,13 +134,13 @@ def prepare_upload(repository: str) -> None:
 
 
 def upload(folder: Path, repository: str) -> str:
-    """Upload a result; returns its address. It stays on this machine whatever happens."""
+    """Upload a result and return its address; the local copy stays."""
     from huggingface_hub import HfApi
 
-    with _told(
+    with _hub_errors_as(
         lambda reason: StorageError(
             f"the result is in {folder}, but was not uploaded to {repository!r} ({reason}): log in with "
-            f"`hf auth login`, then give the same command again, or: hf upload {repository} {folder}"
+            f"`hf auth login`, then run the same command again, or: hf upload {repository} {folder}"
         )
     ):
         api = HfApi()
@@ -151,8 +150,8 @@ def upload(folder: Path, repository: str) -> str:
 
 
 @contextmanager
-def _told(error_of: Callable[[str], InterleaveError]) -> Iterator[None]:
-    """Turn what the Hub's library raises into an error that says what to do."""
+def _hub_errors_as(error_of: Callable[[str], InterleaveError]) -> Iterator[None]:
+    """Convert exceptions of the Hub's library into errors that say what to do."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     try:

@@ -1,7 +1,7 @@
-"""Recipes: every setting that decides a training, as TOML; those we ship are in `configs/`.
+"""Recipes: TOML files with every training setting; the shipped ones are in `configs/`.
 
-What a recipe leaves out has a default here; the command line takes precedence. The whole recipe is stored in
-the output folder, and a training is resumed only with the same one.
+Missing settings have defaults here; the command line takes precedence. The complete recipe is stored in the
+output folder, and a training resumes only with the same one.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from interleave.train.rewards.health import (
 Task = Literal["planner", "critic", "agent", "grpo"]
 SHIPPED = Path(__file__).parent / "configs"
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-"""The layers of the language model; those of the vision tower have other names."""
+"""Layers of the language model; those of the vision tower have other names."""
 
 
 class ModelPart(Value):
-    """Which model is trained, and which parts of it."""
+    """The model to train, and which parts of it."""
 
     name: str = ""
     """`ORG/NAME` on the Hub, or a folder; --model takes precedence."""
@@ -47,13 +47,13 @@ class ModelPart(Value):
     train_vision: bool = True
     """Whether the vision tower and the projector are trained too."""
     weights: Literal["float32", "bfloat16"] = "float32"
-    """The dtype of the weights: float32 with bf16 arithmetic, or bf16 alone, which halves the memory."""
+    """Dtype of the weights: float32 with bf16 arithmetic, or bf16 alone, which halves the memory."""
     attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "auto"
     gradient_checkpointing: bool = False
-    """Recompute activations in the backward pass: less memory, a third more time."""
+    """Whether to recompute activations in the backward pass: less memory, a third more time."""
     min_pixels: int | None = Field(default=None, ge=1024)
     max_pixels: int | None = Field(default=None, ge=1024)
-    """Images with more pixels are scaled down to this. None: the limits of the model's processor."""
+    """Pixel limit above which images are scaled down. None: the limits of the model's processor."""
 
 
 class TrainingPart(Value):
@@ -61,53 +61,53 @@ class TrainingPart(Value):
 
     epochs: float = Field(default=1.0, gt=0)
     steps: int | None = Field(default=None, ge=1)
-    """End after this many steps instead."""
+    """Number of steps after which to end instead."""
     batch: int = Field(default=32, ge=1)
-    """Rows a step, over all devices (SFT)."""
+    """Rows per step, over all devices (SFT)."""
     device_batch: int = Field(default=2, ge=1)
-    """Rows that one device computes at once."""
+    """Rows per device and forward pass."""
     learning_rate: float = Field(default=2e-5, gt=0)
     schedule: Literal["cosine", "linear", "constant", "constant_with_warmup"] = "cosine"
     warmup: float = Field(default=0.0, ge=0)
-    """A share of all steps below 1, a number of steps from 1 on."""
+    """Below 1: share of all steps; from 1 on: number of steps."""
     weight_decay: float = Field(default=0.0, ge=0)
     optimizer: str = "adamw_torch"
     adam_beta2: float = Field(default=0.999, gt=0, lt=1)
     max_grad_norm: float = Field(default=1.0, gt=0)
     seed: int = Field(default=0, ge=0)
     max_length: int | None = Field(default=None, ge=1)
-    """Longer rows are refused before training, never truncated."""
+    """Maximum tokens per row; longer rows are rejected before training, never truncated."""
     pad_to: int = Field(default=1, ge=1)
-    """Pad batches to a multiple of this, so that fewer shapes occur."""
+    """Length multiple that batches are padded to, so that fewer shapes occur."""
     group_by_length: bool = False
-    """Put rows of about the same length into a batch (SFT): less of it is padding."""
+    """Whether to batch rows of similar length (SFT), which reduces padding."""
     compile: bool = False
-    """Compile the layers of a Qwen3-VL model (SFT): a minute more at the start, then less time a step."""
+    """Whether to compile the layers of a Qwen3-VL model (SFT): a minute at the start, then faster steps."""
     save_every: int = Field(default=500, ge=1)
     keep: int = Field(default=3, ge=1)
-    """How many checkpoints are kept."""
+    """Number of checkpoints to keep."""
     log_every: int = Field(default=10, ge=1)
     validate_every: int | None = Field(default=None, ge=1)
     validation_rows: int = Field(default=256, ge=1)
     workers: int = Field(default=0, ge=0, le=128)
     """Data-loader processes."""
     report_to: tuple[str, ...] = ()
-    """Further places for the log, by the names of the trainer: wandb, trackio, mlflow, … (`--report-to`)"""
+    """Additional reporters, by the trainer's names: wandb, trackio, mlflow, … (`--report-to`)."""
     push_to: str = ""
-    """Upload the result to this repository on the Hub, `ORG/NAME`, as a private one where it is new."""
+    """Hub repository `ORG/NAME` to upload the result to, private if new."""
     picture_cache_mb: int = Field(default=256, ge=0)
-    """A cache of decoded images, in memory that all data-loader processes share."""
+    """Size of the cache of decoded images, in memory shared by all data-loader processes."""
 
 
 class GrpoPart(Value):
-    """The settings of GRPO."""
+    """GRPO settings."""
 
     prompts: int = Field(default=16, ge=1)
     """Rows answered in one generation, over all devices."""
     samples: int = Field(default=8, ge=2)
-    """Answers to each row: a group."""
+    """Answers per row: a group."""
     updates: int = Field(default=1, ge=1)
-    """Steps of the optimizer for one generation."""
+    """Optimizer steps per generation."""
     max_completion: int = Field(default=4096, ge=1)
     temperature: float = Field(default=1.0, gt=0)
     top_p: float = Field(default=1.0, gt=0, le=1)
@@ -119,10 +119,10 @@ class GrpoPart(Value):
     """`dapo`: every token has the same weight, and masked samples have none."""
     scale: Literal["group", "none"] = "group"
     rollouts: Literal["auto", "graphs", "library"] = "auto"
-    """What writes the answers: our decoding by CUDA graphs, or `generate` of the library. `auto`: ours on a
-    GPU, where it supports model and settings."""
+    """Decoder of the answers: ours by CUDA graphs, or the library's `generate`. `auto`: ours on a GPU if it
+    supports model and settings."""
     rollout_batch: int = Field(default=64, ge=1)
-    """Answers written at once by our decoding; each takes memory for its KV cache."""
+    """Answers decoded together by our decoder; each needs memory for its KV cache."""
 
     @property
     def completions(self) -> int:
@@ -135,22 +135,23 @@ class RewardPart(Weights):
     generator: str = ""
     scorer: str = ""
     prompts: str = "default"
-    """The prompt pack of the rows, which decides the format of replies, and of the scorer."""
+    """Prompt pack of the rows and the scorer; it determines the format of replies."""
     concurrency: int = Field(default=CONCURRENCY, ge=1, le=4096)
     deadline: float = Field(default=300.0, gt=0)
-    """Seconds for drawing and scoring one sample."""
+    """Seconds to draw and score one sample."""
     during_rollout: bool = False
-    """Draw for each answer as soon as it is written, while others still are: for generators elsewhere."""
+    """Whether to draw for each answer as soon as it is complete, while others are still being decoded: for
+    generators on other devices."""
     patience: float = Field(default=600.0, ge=0)
-    """Seconds to wait, in all, while every reward of a step fails, before training stops."""
+    """Total seconds to wait while every reward of a step fails, before training stops."""
     most_failures: float = Field(default=MOST_FAILURES, ge=0, le=1)
-    """The share of redraws that may fail; above it nothing is learned from a step."""
+    """Share of redraws that may fail; above it the step is discarded."""
     most_failures_of_group: float = Field(default=MOST_GROUP_FAILURES, ge=0, le=1)
     """The same for one group of answers."""
     unhealthy_steps: int = Field(default=MOST_UNHEALTHY_STEPS, ge=1)
-    """This many consecutive steps from which nothing is learned stop the training."""
+    """Number of consecutive discarded steps that stops the training."""
     health_window: int = Field(default=WINDOW, ge=1)
-    """More than `most_failures` over this many steps together stop it as well."""
+    """Number of steps over which a total share above `most_failures` stops it as well."""
 
     @property
     def weights(self) -> Weights:
@@ -167,7 +168,7 @@ class RewardPart(Weights):
 
 
 class Recipe(Value):
-    """Everything that decides a training."""
+    """All settings that determine a training."""
 
     description: str = ""
     task: Literal["sft", "grpo"] = "sft"
@@ -187,15 +188,15 @@ class Recipe(Value):
     @model_validator(mode="after")
     def some_settings_are_for_sft(self) -> Recipe:
         if self.task == "grpo" and self.training.group_by_length:
-            raise ValueError("training.group_by_length: GRPO groups rows by their prompt, and nothing else")
+            raise ValueError("training.group_by_length: not supported by GRPO, which groups rows by prompt")
         if self.task == "grpo" and self.training.compile:
-            raise ValueError("training.compile: GRPO writes answers, whose lengths would all be compiled")
+            raise ValueError("training.compile: not supported by GRPO, whose answers vary in length")
         return self
 
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """What the user asked for: a recipe, its data, the output folder and how to treat both."""
+    """A training as requested: recipe, data, output folder, and how to treat both."""
 
     task: Task
     recipe: Recipe
@@ -203,23 +204,23 @@ class TrainingJob:
     out: Path
     max_minutes: float | None = None
     fall_back: bool = False
-    """Resume from an older checkpoint where the last one is broken."""
+    """Whether to resume from an older checkpoint if the last one is broken."""
     trust_data: bool = False
-    """Skip the check of every row."""
+    """Whether to skip the check of every row."""
     fail_on_leak: bool = False
-    """Refuse data whose validation rows are also trained on."""
+    """Whether to reject data whose validation rows are also training rows."""
     skip_bad: bool = False
-    """Leave out rows that cannot be used."""
+    """Whether to skip unusable rows."""
 
     def __post_init__(self) -> None:
         if self.max_minutes is not None and not self.max_minutes > 0:
             raise ConfigurationError(
-                f"--max-minutes {self.max_minutes:g} leaves no time to learn: write more"
+                f"--max-minutes {self.max_minutes:g} leaves no time to train: give a larger number"
             )
 
 
 def load_recipe(name: str | None, *, task: str, changes: Mapping[str, Any] | None = None) -> Recipe:
-    """A recipe by name or path, with some values changed: `{"training.batch": 64}`."""
+    """Load a recipe by name or path, with some values changed: `{"training.batch": 64}`."""
     values = _read(name) if name else {}
     values.setdefault("task", task)
     if values["task"] != task:
@@ -233,13 +234,13 @@ def load_recipe(name: str | None, *, task: str, changes: Mapping[str, Any] | Non
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """The recipes of this package and of plugins, by name."""
+    """Return the recipes of this package and of plugins, by name."""
     folders = [*entry_points.folders("recipes"), SHIPPED]
     return dict(sorted((path.stem, path) for folder in folders for path in folder.glob("*.toml")))
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
-    """Settings such as `training.batch=64`, their values parsed as TOML; a bare word is a string."""
+    """Parse settings such as `training.batch=64`; values are TOML, a bare word is a string."""
     changes: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -269,7 +270,7 @@ def _change(values: dict[str, Any], key: str, value: Any) -> None:
     part, _, name = key.partition(".")
     section = values.setdefault(part, {})
     if not name or not isinstance(section, dict):
-        raise ConfigurationError(f"there is no setting {key!r}: write PART.KEY, as in training.batch")
+        raise ConfigurationError(f"no setting {key!r}: write PART.KEY, as in training.batch")
     section[name] = value
 
 
@@ -282,6 +283,6 @@ def _bad_value(error: ValidationError, name: str | None) -> ConfigurationError:
         model = part.annotation if part is not None and len(first["loc"]) > 1 else Recipe
         known = getattr(model, "model_fields", {})
         return ConfigurationError(
-            f"{where}: there is no setting {place!r}. {did_you_mean(str(first['loc'][-1]), known)}"
+            f"{where}: no setting {place!r}. {did_you_mean(str(first['loc'][-1]), known)}"
         )
     return ConfigurationError(f"{where}: {first_problem(error)}")

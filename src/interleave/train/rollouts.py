@@ -1,10 +1,10 @@
-"""Answers for GRPO, decoded by CUDA graphs instead of the library's `generate`.
+"""Decodes answers for GRPO by CUDA graphs instead of the library's `generate`.
 
-The decoder reads the weights that are being trained: nothing has to be sent to another engine. Matrices are
-read in place; the adapters of LoRA, which are trained in float32, are copied before each generation in the
-dtype of the matrices. The prompt of a group is read once for all its answers.
+The decoder reads the weights in training, so nothing is sent to another engine. Matrices are read in place.
+LoRA adapters, which are trained in float32, are copied before each generation in the dtype of the matrices.
+The prompt of a group is prefilled once for all its answers.
 
-Where a model or a setting is not supported, or weights are divided among processes, the library generates.
+If the model or a setting is not supported, or weights are sharded, the library generates.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from interleave.local.qwen3_vl.token_choice import RandomChoice
 from interleave.train.recipes import GrpoPart
 
 Ended = Callable[[int, list[int]], None]
-"""Told the place and the tokens of an answer as soon as it is written."""
+"""Callback with the position and the tokens of an answer as soon as it is complete."""
 WHOLE_IN_EACH_PROCESS = ("NO", "MULTI_GPU", "MULTI_CPU")
-"""Kinds of training, by the names of accelerate, in which each process has all weights."""
+"""Accelerate's distribution types in which each process has all weights."""
 
 
 class Rollouts:
-    """Draws answers to prompts from a model that is being trained."""
+    """Samples answers to prompts from a model in training."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Rollouts:
         eos_ids: Sequence[int],
         pad_id: int,
     ) -> None:
-        """`model` is the library's, without the wrappers of trainers."""
+        """`model` is the library's model, without trainer wrappers."""
         self.decoder = CudaGraphDecoder(model)
         self.settings = settings
         self.eos_ids = frozenset(eos_ids)
@@ -55,20 +55,21 @@ class Rollouts:
         copies: int,
         ended: Ended | None = None,
     ) -> list[list[int]]:
-        """`copies` answers to each prompt, one after another.
+        """Return `copies` consecutive answers to each prompt.
 
-        `fields` are what the processor made of the prompts beside their tokens, `images` how many each has.
+        `fields` are the processor's outputs for the prompts except the tokens, `images` the number of images
+        of each prompt.
         """
         model = self.decoder.model
         was_training = model.training
-        model.eval()  # neither dropout nor gradient checkpointing, which has no KV cache
+        model.eval()  # no dropout, and no gradient checkpointing, which has no KV cache
         try:
             with torch.no_grad():
                 self.decoder.update_adapters()
                 return self._decoded(prompts, fields, images, copies, ended)
         finally:
             model.train(was_training)
-            # An update needs the memory of the KV cache more than captured graphs need to be kept.
+            # The update needs the memory of the KV cache, so the captured graphs are dropped.
             self.decoder.free_memory()
             release_memory(model.device)
 
@@ -81,9 +82,9 @@ class Rollouts:
         ended: Ended | None,
     ) -> list[list[int]]:
         made: list[list[int]] = []
-        at_once = max(1, self.settings.rollout_batch // copies)
-        for start in range(0, len(prompts), at_once):
-            some = slice(start, start + at_once)
+        batch = max(1, self.settings.rollout_batch // copies)
+        for start in range(0, len(prompts), batch):
+            some = slice(start, start + batch)
             inputs = self._inputs(prompts[some], _share(fields, images, some))
             replies = self.decoder.generate(
                 inputs,
@@ -94,19 +95,19 @@ class Rollouts:
                 compiled=self.compiled,
                 choice=self.choice,
                 copies=copies,
-                ended=self._told(ended, start * copies),
+                ended=self._shifted(ended, start * copies),
             )
             made.extend(self._ended(reply.ids) for reply in replies)
         return made
 
-    def _told(self, ended: Ended | None, first: int) -> Ended | None:
-        """The same for the rows of a batch, of which the first is the answer at this place."""
+    def _shifted(self, ended: Ended | None, first: int) -> Ended | None:
+        """Return a callback for the rows of a batch that starts at answer `first`."""
         if ended is None:
             return None
         return lambda row, ids: ended(first + row, self._ended(ids))
 
     def _inputs(self, prompts: Sequence[Sequence[int]], fields: dict[str, Any]) -> dict[str, Tensor]:
-        """A batch of prompts padded on the left, on the device."""
+        """Return a left-padded batch of prompts on the device."""
         device = self.decoder.model.device
         longest = max(map(len, prompts))
 
@@ -122,7 +123,7 @@ class Rollouts:
         return inputs
 
     def _ended(self, ids: list[int]) -> list[int]:
-        """An answer up to and with its end."""
+        """Return an answer up to and including its end token."""
         ids = ids[: self.settings.max_completion]
         end = next((place for place, token in enumerate(ids) if token in self.eos_ids), len(ids))
         return ids[: end + 1]
@@ -131,7 +132,7 @@ class Rollouts:
 def rollouts_for(
     trainer: Any, settings: GrpoPart, *, suppressed: Sequence[int], eos_ids: Sequence[int]
 ) -> Rollouts | None:
-    """Answers by CUDA graphs, where they are wanted and possible."""
+    """Return a CUDA graph decoder if it is requested and supported, else None."""
     accelerator = trainer.accelerator
     if settings.rollouts == "library":
         return None
@@ -148,7 +149,7 @@ def rollouts_for(
 
 
 def run_lengths(names: Sequence[Any]) -> list[int]:
-    """How often each name stands one after another: `a a b` is 2, 1."""
+    """Return the lengths of runs of equal names: `a a b` gives 2, 1."""
     lengths: list[int] = []
     for place, name in enumerate(names):
         if place and names[place - 1] == name:
@@ -159,7 +160,7 @@ def run_lengths(names: Sequence[Any]) -> list[int]:
 
 
 def _share(fields: dict[str, Any], images: Sequence[int], some: slice) -> dict[str, Any]:
-    """The part of the fields that belongs to some of the prompts."""
+    """Return the part of the fields that belongs to the prompts in `some`."""
     first, last = sum(images[: some.start]), sum(images[: some.stop])
     grids = fields.get("image_grid_thw")
     shares: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""The rows of a training: parquet files found, their columns checked, their images decoded on access.
+"""Reads training rows: finds parquet files, checks their columns, decodes images on access.
 
-Images are inside the parquet files, or beside them by path. A column that is missing or of the wrong type
-is wrong in every row, so it is reported once, by file and column; single rows are checked in `inspection.py`.
+Images are stored in the parquet files or referenced by path. A missing column or one of the wrong type
+affects every row, so it is reported once, by file and column. `inspection.py` checks single rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FILES: Mapping[str, str] = {
     "agent": "agent_sft",
     "grpo": "critic_rl",
 }
-"""The stem of each task's file in an export."""
+"""Stem of each task's file in an export."""
 IN_MEMORY_BYTES = 8_000_000_000
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "sft": ("prompt", "completion", "images"),
@@ -53,7 +53,7 @@ class RowFiles:
 
     @cached_property
     def digest(self) -> str:
-        """A fingerprint of the files: a training is resumed only with the same rows."""
+        """Fingerprint of the files: a training resumes only with the same rows."""
         digest = hashlib.sha256()
         for path in self.paths:
             with path.open("rb") as file:
@@ -61,7 +61,7 @@ class RowFiles:
         return digest.hexdigest()
 
     def place(self, index: int) -> str:
-        """Where a row is: its file and number."""
+        """Return the location of a row: its file and number."""
         for path in self.paths:
             rows = pyarrow.parquet.read_metadata(path).num_rows
             if index < rows:
@@ -71,7 +71,7 @@ class RowFiles:
 
 
 def find_rows(data: Path, task: Task) -> tuple[RowFiles, RowFiles | None]:
-    """The training rows and, where there are any, the validation rows of a task: an export, or one file."""
+    """Return the training rows and the validation rows (or None) of a task in an export or a file."""
     if data.is_file():
         return RowFiles((data,)), None
     if not data.is_dir():
@@ -85,20 +85,20 @@ def find_rows(data: Path, task: Task) -> tuple[RowFiles, RowFiles | None]:
 
 
 def _no_rows(data: Path, task: Task) -> ConfigurationError:
-    """The error for an export without the rows of a task: what it holds instead, and how to make them."""
+    """Build the error for an export without rows of a task: what it contains, and how to make them."""
     names = {path.stem: folder for folder in (data / "trl", data) for path in folder.glob("*.parquet")}
     if not names:
         return ConfigurationError(
-            f"{data} holds no parquet file: make rows with `interleave data export … --format trl`"
+            f"{data} contains no parquet file: make rows with `interleave data export … --format trl`"
         )
     why = (
-        "the selection gave no part 'rl'. Make it again with a lower --ratio or --variance "
+        "the selection has no part 'rl'. Make it again with a lower --ratio or --variance "
         "(`interleave data select`), and export again"
         if task == "grpo"
-        else "the export gave no such rows. Export again from runs that have them"
+        else "the export has no such rows. Export again from runs that have them"
     )
     folder = next(iter(names.values()))
-    return ConfigurationError(f"{folder} holds {', '.join(sorted(names))} and no {FILES[task]}: {why}")
+    return ConfigurationError(f"{folder} contains {', '.join(sorted(names))} but no {FILES[task]}: {why}")
 
 
 def _files(folder: Path, stem: str) -> RowFiles | None:
@@ -108,7 +108,7 @@ def _files(folder: Path, stem: str) -> RowFiles | None:
 
 
 def read_rows(files: RowFiles, task: Task, *, limit: int | None = None, cache: Path | None = None) -> Any:
-    """The rows as a `datasets.Dataset` whose images are decoded when a row is read."""
+    """Return the rows as a `datasets.Dataset` whose images are decoded when a row is read."""
     try:
         if cache is not None and sum(path.stat().st_size for path in files.paths) > IN_MEMORY_BYTES:
             rows = Dataset.from_parquet([str(path) for path in files.paths], cache_dir=str(cache))
@@ -126,14 +126,14 @@ def read_rows(files: RowFiles, task: Task, *, limit: int | None = None, cache: P
         raise InputError(f"{files.paths[0]} has no rows")
     if limit is not None:
         table = table.slice(0, limit)
-    # Images stay bytes, for `images.py` to decode; with a fingerprint `datasets` does not hash them.
+    # Images stay bytes, decoded by `images.py`; given a fingerprint, `datasets` does not hash them.
     rows = Dataset(table.replace_schema_metadata(None), fingerprint=generate_random_fingerprint())
     rows.set_transform(partial(decode_rows, folder=files.folder))
     return rows
 
 
 def decode_rows(columns: dict[str, list[Any]], *, folder: Path) -> dict[str, list[Any]]:
-    """Columns of rows with images decoded and messages without null fields."""
+    """Decode the images of some rows and remove null fields from their messages."""
     decoded = dict(columns)
     for name in ("images", "sources"):
         if name in columns:
@@ -145,7 +145,7 @@ def decode_rows(columns: dict[str, list[Any]], *, folder: Path) -> dict[str, lis
 
 
 def as_image(stored: Mapping[str, Any] | None, folder: Path) -> Image:
-    """An image of a row, from its bytes or from the file it names."""
+    """Load an image of a row from its bytes or from the file it names."""
     if stored is None:
         raise InputError("an image is null")
     data, path = stored.get("bytes"), stored.get("path")
@@ -158,7 +158,7 @@ def as_image(stored: Mapping[str, Any] | None, folder: Path) -> Image:
 
 
 def _without_nulls(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message without the fields that Arrow filled with null."""
+    """Return a message without the fields that Arrow filled with null."""
     parts = [{key: value for key, value in part.items() if value is not None} for part in message["content"]]
     return {"role": message["role"], "content": parts}
 
@@ -171,7 +171,7 @@ def check_columns(schema: pyarrow.Schema, path: Path, task: str) -> None:
     """Raise `InputError` for a column that is missing or of the wrong type."""
     for name in NEEDED["grpo" if task == "grpo" else "sft"]:
         if name not in schema.names:
-            raise InputError(f"{path} has no column {name!r}: it holds no rows for {task}")
+            raise InputError(f"{path} has no column {name!r}: it contains no rows for {task}")
     for column in schema:
         _check_column(column, path)
 
@@ -185,7 +185,7 @@ def _check_column(column: pyarrow.Field, path: Path) -> None:
     except (ValueError, TypeError, KeyError, AttributeError, NotImplementedError):
         raise InputError(
             f"{path}: the column {column.name!r} holds {_brief(column.type)}, which `datasets` cannot read: "
-            "leave it out"
+            "remove it"
         ) from None
 
 
@@ -202,18 +202,18 @@ def _is_text(kind: pyarrow.DataType) -> bool:
 
 
 def _is_text_or_null(kind: pyarrow.DataType) -> bool:
-    """Text, or a column of nothing but nulls."""
+    """Return whether a type is text, or null throughout."""
     return _is_text(kind) or bool(types.is_null(kind))
 
 
 def _items(kind: pyarrow.DataType) -> pyarrow.DataType | None:
-    """The item type of a list; None for other types."""
+    """Return the item type of a list; None for other types."""
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     return kind.value_type if is_list else None
 
 
 def _fields(kind: pyarrow.DataType | None) -> dict[str, pyarrow.DataType]:
-    """The field types of a struct; empty for other types."""
+    """Return the field types of a struct; empty for other types."""
     if kind is None or not types.is_struct(kind):
         return {}
     return {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}

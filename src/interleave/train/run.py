@@ -1,4 +1,4 @@
-"""Running a trainer: from the last checkpoint, until it is done, interrupted or broken."""
+"""Runs a trainer from the last checkpoint until it is done, interrupted or fails."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def run_training(
     learner: TrainableModel,
     rows: TrainingRows,
 ) -> str:
-    """Train from the last checkpoint to the end; returns the spec of the result, or raises why it stopped."""
+    """Train from the last checkpoint to the end; returns the spec of the result, raises if it stops early."""
     resume = output.resume_from(fall_back=job.fall_back)
     for folder in checkpoints.incomplete(output.checkpoints):
-        trainer.say(f"{folder} was cut off while it was written: passed over")
+        trainer.say(f"skipping {folder}: it was not written completely")
     if resume is not None:
         refuse_other_processes(resume, trainer.accelerator.num_processes)
         checkpoints.refuse_other_model(resume, learner.folder)
-        trainer.say(f"going on from {resume}")
+        trainer.say(f"resuming from {resume}")
     with quiet(), _without_stale_names(), _on_signals(monitor), _readable_failures(output):
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     if monitor.reason is not None:
@@ -57,18 +57,18 @@ def run_training(
 
 @contextmanager
 def _without_stale_names() -> Iterator[None]:
-    """Hide what transformers says to TRL about a name that TRL still reads: no user can change it."""
+    """Hide a deprecation warning of transformers about a name that TRL reads: users cannot act on it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
         yield
 
 
 def open_training(job: TrainingJob, say: Callable[[str], None]) -> tuple[TrainingRows, OutputFolder]:
-    """The checked rows and the output folder of a training, which may be done already."""
+    """Open the checked rows and the output folder of a training, which may already be done."""
     check_reports(job)
     rows = open_rows(job, say)
     output = OutputFolder(job.out)
-    if is_main_process():  # another process might see the folder half made
+    if is_main_process():  # another process might see an incomplete folder
         output.check(job.task, job.recipe, rows.digest)
     if output.done:
         say("this training is done")
@@ -77,7 +77,7 @@ def open_training(job: TrainingJob, say: Callable[[str], None]) -> tuple[Trainin
 
 
 def check_reports(job: TrainingJob) -> None:
-    """Refuse reporters and a repository that cannot be written to, before anything is loaded."""
+    """Reject reporters and a repository that cannot be written to, before loading any model."""
     training = job.recipe.training
     reporters(training.report_to)
     if training.push_to and is_main_process():
@@ -85,7 +85,7 @@ def check_reports(job: TrainingJob) -> None:
 
 
 def upload_result(job: TrainingJob, output: OutputFolder, say: Callable[[str], None]) -> None:
-    """Upload the result where the user asked for it."""
+    """Upload the result if the recipe names a repository."""
     repository = job.recipe.training.push_to
     if repository and is_main_process():
         say(f"uploaded to {upload(output.model, repository)}")
@@ -110,7 +110,7 @@ def _finish(
 def _facts(
     steps: int, output: OutputFolder, job: TrainingJob, learner: TrainableModel, rows: TrainingRows
 ) -> TrainedModel:
-    """What the card of the result tells."""
+    """Return the contents of the result's model card."""
     log = output.folder / LOG_NAME
     return TrainedModel(
         job.task, job.recipe, learner.base, job.data.absolute(), len(rows.train), rows.digest, steps, log
@@ -119,7 +119,7 @@ def _facts(
 
 @contextmanager
 def locked_output(output: OutputFolder, job: TrainingJob, rows: TrainingRows) -> Iterator[None]:
-    """Lock the output folder for this training; the main process does, for all."""
+    """Lock the output folder for this training; the main process locks it for all."""
     if not is_main_process():
         yield
         return
@@ -129,12 +129,12 @@ def locked_output(output: OutputFolder, job: TrainingJob, rows: TrainingRows) ->
 
 @contextmanager
 def _on_signals(monitor: TrainingMonitor) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM saves and stops after the current step; the second stops at once."""
+    """Save and stop after the current step on the first Ctrl-C or SIGTERM; stop immediately on the second."""
 
     def stop(number: int, frame: object) -> None:
         if monitor.reason is not None:
             raise KeyboardInterrupt
-        monitor.stop(Interrupted("interrupted: the state is saved, the same command goes on"))
+        monitor.stop(Interrupted("interrupted: the state is saved; run the same command to continue"))
 
     before = {}
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -151,21 +151,21 @@ def _on_signals(monitor: TrainingMonitor) -> Iterator[None]:
 
 @contextmanager
 def _readable_failures(output: OutputFolder) -> Iterator[None]:
-    """Turn failures of the libraries into errors that say what to do."""
+    """Convert failures of the libraries into errors that say what to do."""
     try:
         yield
     except InterleaveError:
         raise
     except torch.OutOfMemoryError:
         raise errors.OutOfMemory(
-            "the device ran out of memory in one batch; nothing was cut. Set training.device_batch lower, "
-            f"model.gradient_checkpointing = true or model.max_pixels lower. {_where(output)}"
+            "the device ran out of memory. Lower training.device_batch or model.max_pixels, or set "
+            f"model.gradient_checkpointing = true. {_where(output)}"
         ) from None
     except Exception as error:
         if "weights_only" in str(error) or "Weights only load failed" in str(error):
             raise ConfigurationError(
-                f"a file of the checkpoint in {output.checkpoints} wants to run code when it is opened, "
-                "which no checkpoint of ours does: do not use it. --fall-back tries an older one"
+                f"a file of the checkpoint in {output.checkpoints} would run code when it is opened, "
+                "which checkpoints of this program never do: do not use it. --fall-back tries an older one"
             ) from error
         raise
 
@@ -176,30 +176,30 @@ def _where(output: OutputFolder) -> str:
 
 
 def whole_batches(total: int, device_batch: int, processes: int, what: str) -> int:
-    """How many batches each device accumulates for one step of the optimizer."""
-    at_once = device_batch * processes
-    if total % at_once:
+    """Return the number of batches that each device accumulates per optimizer step."""
+    global_batch = device_batch * processes
+    if total % global_batch:
         raise ConfigurationError(
-            f"{what} of {total} cannot be made of batches of {device_batch} (processes: {processes}): "
-            f"choose a multiple of {at_once}, or another training.device_batch"
+            f"{what} of {total} does not divide into batches of {device_batch} (processes: {processes}): "
+            f"choose a multiple of {global_batch}, or another training.device_batch"
         )
-    return total // at_once
+    return total // global_batch
 
 
 def refuse_few_rows(recipe: Recipe, rows: int) -> None:
-    """Refuse fewer rows than one generation of GRPO takes: there would be no step at all."""
+    """Reject fewer rows than one GRPO generation needs: there would be no step."""
     if rows < recipe.grpo.prompts:
         raise ConfigurationError(
-            f"a generation takes {recipe.grpo.prompts} prompts, and there are {count(rows, 'row')}: set "
-            "grpo.prompts lower"
+            f"a generation needs {recipe.grpo.prompts} prompts, but the data has {count(rows, 'row')}: lower "
+            "grpo.prompts"
         )
 
 
 def world_size() -> int:
-    """How many processes train together, as the launcher says."""
+    """Return the number of processes set by the launcher."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def is_main_process() -> bool:
-    """Whether this is the process that prints and writes for all."""
+    """Return whether this process prints and writes for all."""
     return int(os.environ.get("RANK", "0")) == 0

@@ -1,4 +1,4 @@
-"""`samples.html`: rows, the model's answers to them and their rewards, beside the images they are about."""
+"""Writes `samples.html`: rows with their images, the model's answers and their rewards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS_OF_STEP = 4
 ANSWERS_OF_ROW = 4
 SFT_SHOWN = 8
 SFT_LOOKED_AT = 512
-"""Rows that are looked through for different ones."""
+"""Number of rows searched for different ones."""
 SFT_TOKENS = 512
 PAGE_SECONDS = 60.0
 
@@ -45,7 +45,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class SampleCard:
-    """One row on the page, with some of the answers to it."""
+    """One row on the page, with some of its answers."""
 
     title: str
     asked: str
@@ -55,7 +55,7 @@ class SampleCard:
 
 
 class SamplePage:
-    """The last answers of a training, rewritten at most every `every` seconds so as not to slow the steps."""
+    """The page of the latest answers, rewritten at most every `every` seconds so as not to slow the steps."""
 
     def __init__(self, folder: Path, title: str, *, every: float = PAGE_SECONDS) -> None:
         self.path = folder / PAGE_NAME
@@ -66,11 +66,11 @@ class SamplePage:
 
     @property
     def shown(self) -> list[SampleCard]:
-        """The cards of the page, the newest first."""
+        """The cards of the page, newest first."""
         return [make() for make in reversed(self._cards)]
 
     def add(self, step: int, scored: ScoredBatch, images: Sequence[Sequence[Image]]) -> None:
-        """Add some rows of a step, each with some of the answers to it."""
+        """Add some rows of a step, each with some of its answers."""
         answers = list(zip(scored.samples, scored.completions, scored.results, strict=True))
         for places in rows_of([sample.id for sample in scored.samples])[:ROWS_OF_STEP]:
             taken = [answers[place] for place in places[:ANSWERS_OF_ROW]]
@@ -82,13 +82,13 @@ class SamplePage:
         return self.path
 
     def write_if_due(self) -> None:
-        """Write the page, unless that was done less than `every` seconds ago."""
+        """Write the page unless it was written less than `every` seconds ago."""
         if time.monotonic() - self._written >= self.every:
             self.write()
 
 
 def rows_of(ids: Sequence[str]) -> list[list[int]]:
-    """The places of the answers to each row. Copies of a row differ by a number at the end of their ids."""
+    """Group the positions of answers by row; the ids of copies of a row end in `#` and a number."""
     places: dict[str, list[int]] = {}
     for place, name in enumerate(ids):
         places.setdefault(name.partition("#")[0], []).append(place)
@@ -96,7 +96,7 @@ def rows_of(ids: Sequence[str]) -> list[list[int]]:
 
 
 def different_rows(rows: Any, most: int) -> list[Any]:
-    """The first rows that differ in what they ask, show or answer; fewer where there are no more."""
+    """Return up to `most` rows that differ in question, images or answer."""
     found: dict[Any, Any] = {}
     for index in range(min(len(rows), SFT_LOOKED_AT)):
         row = rows[index]
@@ -112,7 +112,7 @@ def write_page(path: Path, title: str, shown: Sequence[SampleCard]) -> None:
 
 
 def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:
-    """A page of the trained model's answers to a few rows, beside the expected ones."""
+    """Write a page with the trained model's answers to a few rows and the expected ones."""
     taken = different_rows(rows, SFT_SHOWN)
     wanted = [_text(row["completion"]) for row in taken]
     longest = max(len(processor.tokenizer(text)["input_ids"]) for text in wanted)
@@ -133,7 +133,7 @@ def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:
 
 
 def answer_greedily(model: Any, processor: Any, rows: Sequence[Any], tokens: int) -> list[str]:
-    """The model's greedy answers to some rows, decoded in one batch."""
+    """Return the model's greedy answers to some rows, decoded in one batch."""
     messages = [prepare_multimodal_messages(row["prompt"], images=list(row["images"])) for row in rows]
     inputs = processor.apply_chat_template(
         messages,
@@ -173,7 +173,7 @@ def _answer(sample: Sample, completion: str, result: Result) -> Answer:
         facts.append(("quality", f"{before.quality:.1f} → {result.scores.quality:.1f}"))
     if result.cause:
         facts.append(("why", result.cause))
-    drawn = () if result.image is None else ((data_url(result.image), "drawn again"),)
+    drawn = () if result.image is None else ((data_url(result.image), "redrawn"),)
     right = None if result.judged is None else result.judged is sample.success
     return Answer(completion, drawn, tuple(facts), right)
 

@@ -49,18 +49,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Measure = Callable[[Any], "NDArray[np.int64]"]
-"""The length of each message part in an Arrow array of them."""
+"""Function that returns the length of each message part in an Arrow array."""
 RECOMPUTING = (
     "activation_checkpointing" if hasattr(SFTConfig, "activation_checkpointing") else "gradient_checkpointing"
 )
-"""The trainer's argument for recomputed activations, by its new name where transformers has it."""
+"""The trainer's argument for gradient checkpointing, by its new name if transformers has it."""
 BATCHES_SORTED_TOGETHER = 16
-"""A larger window saves little padding and makes batches more alike from epoch to epoch."""
-TEXTS_AT_ONCE = 10_000
+"""Batches per sorting window: a larger one saves little padding and makes epochs more alike."""
+TEXTS_PER_BATCH = 10_000
 
 
 def train_sft(job: TrainingJob, say: Callable[[str], None] = say_on_stderr) -> str:
-    """Train, from the start or from where it stopped; returns the spec of the result."""
+    """Train from the start or from the last checkpoint; returns the spec of the result."""
     rows, output = open_training(job, say)
     if output.done:
         return output.use
@@ -87,7 +87,7 @@ def sft_trainer(
     monitor: TrainingMonitor,
     say: Callable[[str], None],
 ) -> AgentTrainer:
-    """TRL's trainer, configured by a recipe."""
+    """Build TRL's trainer from a recipe."""
     training = recipe.training
     accumulate = whole_batches(training.batch, training.device_batch, world_size(), "a step")
     config = SFTConfig(
@@ -118,7 +118,7 @@ def sft_trainer(
 
 
 class AgentTrainer(CheckpointMixin, SFTTrainer):  # type: ignore[misc]
-    """TRL's trainer with a sampler of ours, and without a mask: rows are padded only at their ends."""
+    """TRL's trainer with our sampler, and without an attention mask: rows are padded only at the end."""
 
     sampler: LengthGroupedSampler | None = None
     say: Callable[[str], None]
@@ -133,7 +133,7 @@ class AgentTrainer(CheckpointMixin, SFTTrainer):  # type: ignore[misc]
 
 
 def common_arguments(recipe: Recipe, output: OutputFolder, *, validating: bool) -> dict[str, Any]:
-    """The arguments that both trainers share."""
+    """Return the arguments that both trainers share."""
     training, cuda = recipe.training, torch.cuda.is_available()
     prepare_reporters(training.report_to, output.folder)
     return {
@@ -174,16 +174,16 @@ def common_arguments(recipe: Recipe, output: OutputFolder, *, validating: bool) 
 
 
 def add_callbacks(trainer: Any, monitor: TrainingMonitor, log: TrainingLog) -> None:
-    """Log and stop by our callbacks in place of the library's printer."""
+    """Replace the library's printer by our callbacks for logging and stopping."""
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(MonitorCallback(monitor))
     trainer.add_callback(LoggingCallback(log))
 
 
 class LengthGroupedSampler:
-    """Shuffles rows every epoch so that those of a batch are about equally long: little of it is padding.
+    """Shuffles rows every epoch so that the rows of a batch have similar lengths, which reduces padding.
 
-    An epoch's order follows from the seed and the epoch alone, so that a resumed training finds its place.
+    The order depends only on the seed and the epoch, so that a resumed training continues with the same rows.
     """
 
     def __init__(self, lengths: NDArray[np.int64], batch: int, *, seed: int) -> None:
@@ -193,7 +193,7 @@ class LengthGroupedSampler:
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by the trainer before each epoch."""
+        """Set the epoch; the trainer calls this before each one."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -211,7 +211,7 @@ class LengthGroupedSampler:
             for ordered in map(self._by_length, windows)
             for start in range(0, len(ordered), self.batch)
         ]
-        rest = [batches.pop()] if len(rows) % self.batch else []  # only as the last may a batch be short
+        rest = [batches.pop()] if len(rows) % self.batch else []  # only the last batch may be short
         shuffled = [batches[number] for number in random.permutation(len(batches))]
         return [int(row) for each in [*shuffled, *rest] for row in each]
 
@@ -220,10 +220,10 @@ class LengthGroupedSampler:
 
 
 def row_lengths(rows: Any, collator: SftCollator) -> NDArray[np.int64]:
-    """About how many tokens every row of a dataset has, estimated without decoding its images.
+    """Estimate the number of tokens of every row of a dataset without decoding its images.
 
-    The text is tokenized; an image counts as many tokens as those of the row that has most of them, the only
-    row that is decoded.
+    The text is tokenized. Every image counts as many tokens as the images of the row with the most images,
+    the only row that is decoded.
     """
     lengths = _measured(rows, partial(_text_tokens, tokenizer=collator.tokenizer))
     images = _measured(rows, _image_count)
@@ -235,11 +235,11 @@ def row_lengths(rows: Any, collator: SftCollator) -> NDArray[np.int64]:
 
 
 def _measured(rows: Any, measure: Measure) -> NDArray[np.int64]:
-    """The sum of a measure over the message parts of every row."""
+    """Sum a measure over the message parts of every row."""
     lengths = np.zeros(rows.data.num_rows, np.int64)
     for name in ("prompt", "completion"):
         lengths += np.concatenate([_sums(chunk, measure) for chunk in rows.data.column(name).chunks])
-    selected = rows._indices  # of a selection of rows; `flatten_indices` would copy all of them
+    selected = rows._indices  # the indices of a selection; `flatten_indices` would copy all rows
     return lengths if selected is None else lengths[selected.column(0).to_numpy()]
 
 
@@ -257,8 +257,8 @@ def _by_list(sizes: NDArray[np.int64], lists: Any) -> NDArray[np.int64]:
 def _text_tokens(parts: Any, tokenizer: Any) -> NDArray[np.int64]:
     texts = arrow.fill_null(arrow.struct_field(parts, "text"), "").to_pylist()
     counted: list[int] = []
-    for start in range(0, len(texts), TEXTS_AT_ONCE):
-        some = texts[start : start + TEXTS_AT_ONCE]
+    for start in range(0, len(texts), TEXTS_PER_BATCH):
+        some = texts[start : start + TEXTS_PER_BATCH]
         found = tokenizer(some, add_special_tokens=False, return_attention_mask=False)["input_ids"]
         counted.extend(map(len, found))
     # Tokenizer threads do not survive a fork: this silences the warning in every data-loader worker.
@@ -274,9 +274,9 @@ def _image_count(parts: Any) -> NDArray[np.int64]:
 
 @contextmanager
 def compiled_layers(model: Any, *, wanted: bool = True) -> Iterator[None]:
-    """Run the repeated layers of a Qwen3-VL model compiled, with dynamic shapes; weights and names stay.
+    """Compile the repeated layers of a Qwen3-VL model with dynamic shapes; weights and names stay.
 
-    It pays for small models, whose time goes to memory traffic, not to arithmetic.
+    This helps small models, which are limited by memory traffic, not by arithmetic.
     """
     layers = _layers(model) if wanted else []
     for layer in layers:

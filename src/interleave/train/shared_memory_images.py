@@ -1,8 +1,8 @@
-"""Decoded images in memory that all processes of a training share.
+"""Caches decoded images in memory shared by all processes of a training.
 
-Decoding is most of the work of a row with images, and every epoch needs the same ones again. The process
-that decodes an image first puts its pixels here, by a digest of its file; the data-loader processes, forked
-after the memory was opened, see them at once. When the memory is full nothing more is cached.
+Decoding is most of the work of a row with images, and every epoch needs the same ones. The first process to
+decode an image stores its pixels here under a digest of its file. Data-loader processes, forked after the
+memory was opened, can read them immediately. When the memory is full, no more images are cached.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 TYPICAL_BYTES = 100_000
-"""Sizes the index: a quarter of its rows would be in use with images of this size."""
+"""Image size that the index is dimensioned for: a quarter of its rows would be in use."""
 FREE, DIGEST, PLACE = 0, slice(0, 2), slice(2, 5)
 COLUMNS = 6
 READY = 5
@@ -44,7 +44,7 @@ class SharedImages:
         return int(self._entries.value)
 
     def get(self, key: bytes, decode: Callable[[], Image]) -> Image:
-        """The image of a key, from the cache or decoded, and then cached where there is room."""
+        """Return the cached image of a key, or decode it and cache it if there is room."""
         digest = np.frombuffer(hashlib.blake2b(key, digest_size=16).digest(), dtype=np.int64)
         row, there = self._find(digest)
         if there:
@@ -55,7 +55,7 @@ class SharedImages:
         return image
 
     def _find(self, digest: Any) -> tuple[int, bool]:
-        """The row of a digest, or the free row where it would be."""
+        """Return the index row of a digest, or the free row for it, and whether it was found."""
         row = int(digest[0]) % len(self._index)
         while self._index[row, READY]:
             if (self._index[row, DIGEST] == digest).all():
@@ -96,7 +96,7 @@ def share_images(megabytes: int) -> None:
 
 
 def shared_image(key: bytes, decode: Callable[[], Image]) -> Image:
-    """An image by a key, its bytes or file name; from the shared memory where it is open."""
+    """Return an image by its key (bytes or file name), from the shared memory if it is open."""
     return decode() if _shared is None else _shared.get(key, decode)
 
 

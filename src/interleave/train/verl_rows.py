@@ -1,7 +1,7 @@
-"""Rows of an export for verl, read as those for TRL: a training by verl can be checked before it runs.
+"""Converts rows exported for verl to rows for TRL, so that a verl training can be checked before it runs.
 
-verl marks images by `<image>` in the text, and keeps what a reward needs in `reward_model` and
-`extra_info`. In an export no other text has that mark.
+verl marks images with `<image>` in the text and keeps the inputs of the reward in `reward_model` and
+`extra_info`. In an export no other text contains that mark.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ SCHEMA = pyarrow.schema(
 
 
 def is_for_verl(schema: pyarrow.Schema) -> bool:
-    """Whether these are rows for GRPO by verl."""
+    """Return whether these are rows for GRPO by verl."""
     return {"prompt", "images", "reward_model", "extra_info"} <= set(schema.names)
 
 
 def as_trl_rows(table: pyarrow.Table) -> pyarrow.Table:
-    """The same rows with the columns of an export for TRL."""
+    """Return the same rows with the columns of an export for TRL."""
     batches = [
         pyarrow.RecordBatch.from_pylist([_row(each) for each in batch.to_pylist()], schema=SCHEMA)
         for batch in table.to_batches(max_chunksize=256)

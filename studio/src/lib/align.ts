@@ -1,17 +1,17 @@
-/** Runs side by side: their steps in rows, and what differs from the run that the others are compared with. */
+/** Runs side by side: steps in rows, with differences from the baseline run. */
 import type { AttemptFacts, DocumentFacts, StepFacts } from "./types";
 
-export const MOST_RUNS = 8;
-export const DIFFERENCES = ["text", "prompt", "verdict", "picture"] as const;
+export const MAX_RUNS = 8;
+export const DIFFERENCES = ["text", "prompt", "verdict", "image"] as const;
 export type Difference = (typeof DIFFERENCES)[number];
 
 export interface Cell {
   step: StepFacts | null;
-  /** The attempt that is shown; while a step is worked on, the newest. */
+  /** The shown attempt, or the newest while the step is in progress. */
   attempt: AttemptFacts | null;
-  /** Whether its document has a plan yet. */
+  /** Whether its document has a plan. */
   planned: boolean;
-  /** What was drawn; before anything is, what is planned. */
+  /** The prompt of the attempt, or the planned one before anything is drawn. */
   prompt: string;
   differs: Difference[];
 }
@@ -48,19 +48,19 @@ function differencesOf(base: Cell, cell: Cell): Difference[] {
     text: base.step.text !== cell.step.text,
     prompt: base.prompt !== cell.prompt,
     verdict: both && outcomeOf(base) !== outcomeOf(cell),
-    picture: both && nameOf(base.attempt?.picture) !== nameOf(cell.attempt?.picture),
+    image: both && nameOf(base.attempt?.picture) !== nameOf(cell.attempt?.picture),
   };
   return DIFFERENCES.filter((kind) => found[kind]);
 }
 
-/** What the critic said in the end, in one word. */
+/** The critic's final verdict, in one word. */
 export function outcomeOf(cell: Cell): string {
   return cell.step?.forced ? "forced" : (cell.attempt?.verdict?.outcome ?? "waiting");
 }
 
-/** The file of a picture: equal files have equal names, in whichever document they are. */
-function nameOf(picture: string | undefined): string {
-  return picture?.split("/").at(-1) ?? "";
+/** The file name of an image. Equal images have equal names in all documents. */
+function nameOf(image: string | undefined): string {
+  return image?.split("/").at(-1) ?? "";
 }
 
 export interface Setting {
@@ -69,7 +69,7 @@ export interface Setting {
   differs: boolean;
 }
 
-/** The settings of runs; those that none of them has are left out. */
+/** The settings of runs, without those that no run has. */
 export function settingsOf(runs: Run[]): Setting[] {
   const of: Record<string, (run: DocumentFacts) => string | number | null | undefined> = {
     profile: (run) => run.profile,
@@ -82,7 +82,7 @@ export function settingsOf(runs: Run[]): Setting[] {
   };
   return Object.entries(of).flatMap(([name, read]) => {
     const values = runs.map((run) => String((run && read(run)) ?? ""));
-    // A run that has not begun has no settings yet; having come from no other document is one.
+    // A run that has not started has no settings yet; having no parent is a setting.
     const known = values.filter((value, place) => runs[place] && (value || name === "parent"));
     return known.some(Boolean) ? [{ name, values, differs: new Set(known).size > 1 }] : [];
   });
@@ -90,7 +90,7 @@ export function settingsOf(runs: Run[]): Setting[] {
 
 const ROLES = ["planner", "critic", "generator"];
 
-/** For each run what distinguishes it, in one line. */
+/** One line per run with its distinguishing settings. */
 export function summariesOf(settings: Setting[], runs: number): string[] {
   const differing = settings.filter((each) => each.differs && each.name !== "parent");
   const isNamed = differing.some((each) => each.name === "profile");
@@ -98,7 +98,7 @@ export function summariesOf(settings: Setting[], runs: number): string[] {
   return Array.from({ length: runs }, (_, place) => told.flatMap((each) => each.values[place] || []).join(" · "));
 }
 
-/** The same order for the same seed and ids, whatever order the ids come in: the order of a blind comparison. */
+/** The order of a blind comparison: it depends only on the seed and the set of ids. */
 export function shuffled(ids: string[], seed: string): string[] {
   const order = [...ids].sort();
   let state = 2166136261;

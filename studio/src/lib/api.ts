@@ -1,11 +1,11 @@
-/** The calls of the service's API. */
+/** Calls to the service's API. */
 import { readEvents } from "./sse";
 import type {
   AssetKind, DocumentFacts, EditedPlan, Gallery, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Reports,
   Retried, RunLabels, Start,
 } from "./types";
 
-/** A refusal by the service, in its own words. `status` 0: the service could not be reached. */
+/** An error response with the service's message. `status` 0 means that the service could not be reached. */
 export class ServiceError extends Error {
   constructor(
     message: string,
@@ -21,7 +21,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** Wanted by the service on every change, so that another site's page cannot send one. */
+/** Required by the service on every change, so that pages of other sites cannot send one. */
 const CHANGE_HEADERS = { "Content-Type": "application/json", "X-Interleave-Studio": "1" };
 
 async function request(path: string, init: RequestInit = {}): Promise<Response> {
@@ -50,7 +50,7 @@ async function post<T>(path: string, body: unknown = {}, headers: Record<string,
   return (text ? JSON.parse(text) : null) as T;
 }
 
-/** A key for a submission: sending it twice with the same key makes one document. */
+/** An idempotency key: sending a request twice with the same key makes one document. */
 export function newKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -59,16 +59,16 @@ const document_ = (id: string): string => `/v1/documents/${encodeURIComponent(id
 
 export interface NewDocument {
   text: string;
-  /** Pictures as `data:` URLs, in the user's order. */
-  pictures: string[];
+  /** Images as `data:` URLs, in the user's order. */
+  images: string[];
   profile: string | null;
   holdPlan: boolean;
   maxAttempts: number | null;
   seed: number | null;
   sources?: "previous" | "history" | null;
-  /** Things that must stay the same; pictures as `data:` URLs. */
+  /** Assets that must stay consistent; images as `data:` URLs. */
   assets?: NewAsset[];
-  /** Whether what is only described is drawn first. */
+  /** Whether to draw reference sheets of assets without an image. */
   sheets?: boolean;
 }
 
@@ -90,8 +90,8 @@ export const api = {
   },
 
   make: (asked: NewDocument, key: string): Promise<Job> => {
-    const pictures = asked.pictures.map((url) => ({ type: "input_image", image_url: url }));
-    const content = [...pictures, ...(asked.text ? [{ type: "input_text", text: asked.text }] : [])];
+    const images = asked.images.map((url) => ({ type: "input_image", image_url: url }));
+    const content = [...images, ...(asked.text ? [{ type: "input_text", text: asked.text }] : [])];
     const options: Record<string, unknown> = { hold_plan: asked.holdPlan };
     if (asked.maxAttempts !== null) options.max_attempts = asked.maxAttempts;
     if (asked.seed !== null) options.seed = asked.seed;
@@ -99,7 +99,7 @@ export const api = {
     if (asked.assets?.length) options.assets = asked.assets;
     if (asked.sheets) options.sheets = true;
     const body: Record<string, unknown> = {
-      input: asked.pictures.length ? [{ role: "user", content }] : asked.text,
+      input: asked.images.length ? [{ role: "user", content }] : asked.text,
       background: true,
       interleave: options,
     };
@@ -117,12 +117,12 @@ export const api = {
   branch: (id: string, how: { step: number; prompt?: string; seed?: number }): Promise<Job> =>
     post(`${document_(id)}/branch`, how),
   stop: (id: string): Promise<Job> => post(`/v1/responses/${encodeURIComponent(id)}/cancel`),
-  goOn: (id: string): Promise<Job> => post(`${document_(id)}/continue`),
+  resume: (id: string): Promise<Job> => post(`${document_(id)}/continue`),
   remove: async (id: string): Promise<void> => {
     await request(`/v1/responses/${encodeURIComponent(id)}`, { method: "DELETE", headers: CHANGE_HEADERS });
   },
 
-  /** The journal's events after `after`, until the job ends or the connection does. */
+  /** Yields the journal's events after `after`, until the job or the connection ends. */
   async *events(id: string, after: number, signal: AbortSignal): AsyncGenerator<JournalEvent> {
     const response = await request(`${document_(id)}/events?starting_after=${after}`, { signal });
     for await (const event of readEvents(response)) yield JSON.parse(event.data) as JournalEvent;
@@ -157,7 +157,7 @@ export const api = {
   retryFailed: (): Promise<Retried> => post("/v1/studio/queue/retry-failed"),
 };
 
-/** A small copy of a picture of a document, made by the service. */
-export function thumbnail(picture: string, side: 160 | 320 | 640 = 320): string {
-  return picture.replace(/\/pictures\/([0-9a-f]+)\.png$/, `/thumbnails/$1.webp?side=${side}`);
+/** The URL of an image's thumbnail. */
+export function thumbnail(image: string, side: 160 | 320 | 640 = 320): string {
+  return image.replace(/\/pictures\/([0-9a-f]+)\.png$/, `/thumbnails/$1.webp?side=${side}`);
 }

@@ -4,14 +4,14 @@ import { difference } from "./pixels";
 import { idsIn, links, routeOf } from "./route";
 import type { DocumentFacts } from "./types";
 
-interface Drawn { text?: string; prompt?: string; picture?: string; outcome?: string; attempts?: number }
+interface Drawn { text?: string; prompt?: string; image?: string; outcome?: string; attempts?: number }
 
 function run(id: string, steps: Drawn[], more: Partial<DocumentFacts> = {}): DocumentFacts {
   const facts = steps.map((step, place) => ({
     number: place + 1, name: null, text: step.text ?? "text", picture: null, before: null, accepted: true, shown: step.attempts ?? 1,
     forced: step.outcome === "forced", finished: true, state: "accepted", by_hand: null,
     attempts: Array.from({ length: step.attempts ?? 1 }, (_, at) => ({
-      number: at + 1, prompt: step.prompt ?? "a frog", seed: 1, picture: `/v1/documents/${id}/pictures/${step.picture ?? "aa"}.png`,
+      number: at + 1, prompt: step.prompt ?? "a frog", seed: 1, picture: `/v1/documents/${id}/pictures/${step.image ?? "aa"}.png`,
       verdict: { outcome: step.outcome ?? "accepted", reasoning: "", refined_prompt: null, confidence: null },
     })),
   }));
@@ -19,21 +19,21 @@ function run(id: string, steps: Drawn[], more: Partial<DocumentFacts> = {}): Doc
 }
 
 describe("runs side by side", () => {
-  it("marks what differs from the run that the others are compared with, step by step", () => {
-    const rows = rowsOf([run("a", [{}, {}]), run("b", [{}, { prompt: "a red frog", picture: "bb" }]), run("c", [{ outcome: "rejected" }])], 0);
+  it("marks differences from the baseline run, step by step", () => {
+    const rows = rowsOf([run("a", [{}, {}]), run("b", [{}, { prompt: "a red frog", image: "bb" }]), run("c", [{ outcome: "rejected" }])], 0);
     expect(rows.map((row) => row.number)).toEqual([1, 2]);
     expect(rows[0]?.differs).toEqual(["verdict"]);
-    expect(rows[1]?.cells[1]?.differs).toEqual(["prompt", "picture"]);
+    expect(rows[1]?.cells[1]?.differs).toEqual(["prompt", "image"]);
     expect(rows[1]?.cells[2]?.step).toBe(null);
     expect(rowsOf([run("a", [{ text: "x" }]), run("b", [{}])], 1)[0]?.cells[0]?.differs).toEqual(["text"]);
   });
 
-  it("has no rows before anything is planned, and none for a run that is not read yet", () => {
+  it("has no rows without a plan, and no cells for a run that is not loaded", () => {
     expect(rowsOf([null, run("a", [])], 0)).toEqual([]);
     expect(rowsOf([null, run("a", [{}])], 0)[0]?.cells[0]?.step).toBe(null);
   });
 
-  it("tells the settings that differ from those that do not", () => {
+  it("separates settings that differ from those that do not", () => {
     const found = settingsOf([run("a", [], { seed: 1 }), run("b", [], { seed: 2, parent: "a" }), null]);
     expect(found.filter((each) => each.differs).map((each) => each.name)).toEqual(["seed", "parent"]);
     expect(found.find((each) => each.name === "profile")?.differs).toBe(false);
@@ -42,7 +42,7 @@ describe("runs side by side", () => {
     expect(found.find((each) => each.name === "max_attempts")).toBe(undefined);
   });
 
-  it("shows pictures that differ only in what is not seen as the same", () => {
+  it("treats invisible pixel differences as equal", () => {
     const a = new Uint8ClampedArray([10, 10, 10, 255, 0, 0, 0, 255]);
     const b = new Uint8ClampedArray([20, 10, 10, 255, 0, 90, 0, 255]);
     expect(difference(a, b).share).toBe(0.5);
@@ -53,7 +53,7 @@ describe("runs side by side", () => {
 
 describe("a blind order", () => {
   const ids = ["a", "b", "c", "d"];
-  it("is the same for the same seed, however the ids are given", () => {
+  it("depends on the seed, not on the order of ids", () => {
     expect(shuffled(ids, "seed")).toEqual(shuffled([...ids].reverse(), "seed"));
     expect([...shuffled(ids, "seed")].sort()).toEqual(ids);
   });
@@ -70,7 +70,7 @@ describe("addresses", () => {
     expect(route.view === "compare" && [route.ids, route.query.get("step"), route.query.get("blind")]).toEqual([["resp_1", "resp_2"], "3", "00ff"]);
     expect(routeOf("#/compare")).toMatchObject({ view: "compare", ids: [] });
   });
-  it("name each document once, and nothing that is no id", () => {
+  it("have distinct document ids and nothing else", () => {
     expect(idsIn("a,b,,a,../x, c")).toEqual(["a", "b"]);
     expect(routeOf(links.judge("score", ["a", "b"]))).toMatchObject({ view: "judge", task: "score" });
   });

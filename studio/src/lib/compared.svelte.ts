@@ -1,12 +1,12 @@
 /**
- * The documents of a comparison. They are read again while they are being made: a stream for each would take all
- * the connections that a browser opens to one service.
+ * The documents of a comparison, polled while in progress: a stream for each would use up the connections that a
+ * browser opens to one host.
  */
 import { ServiceError, api } from "./api";
 import { sentence } from "./studio.svelte";
 import type { DocumentFacts } from "./types";
 
-const LOOK_AGAIN = 1000;
+const POLL_MS = 1000;
 const OPEN = ["queued", "in_progress"];
 
 export class ComparedRuns {
@@ -30,7 +30,7 @@ export class ComparedRuns {
       const read = await Promise.all(open.map((id) => this.read(id)));
       this.lost = read.includes("lost");
       open = open.filter((_, place) => read[place] !== "done");
-      if (open.length) await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN));
+      if (open.length) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
   }
 

@@ -1,7 +1,7 @@
-/** Saves an export as a file. A failure is told here, on the page, not by a page of its own. */
+/** Saves an export as a file. Failures are reported on this page. */
 import { ServiceError } from "./api";
 
-/** Returns how many characters the export could not show. */
+/** Downloads an export; returns the number of characters it could not show. */
 export async function download(path: string, title: string, format: string): Promise<number> {
   const response = await fetch(path).catch(() => {
     throw new ServiceError("unreachable", 0);
@@ -18,7 +18,7 @@ export async function download(path: string, title: string, format: string): Pro
   return Number(response.headers.get("x-interleave-missing-characters") ?? 0);
 }
 
-/** The name that the service gives the file, else one from the title. */
+/** The file name given by the service, or one made from the title. */
 export function fileName(disposition: string | null, title: string, format: string): string {
   const encoded = /filename\*=UTF-8''([^;]+)/i.exec(disposition ?? "")?.[1];
   const plain = /filename="([^"]+)"/i.exec(disposition ?? "")?.[1];

@@ -1,41 +1,41 @@
-/** The request that is being written: it survives a reload and a look at another page. */
+/** The draft of a request. It survives reloads and navigation. */
 import type { AssetKind } from "./types";
 
 const KEY = "interleave-draft";
 
-export interface GivenPicture {
+export interface GivenImage {
   url: string;
   name: string;
 }
 
-/** A named thing that must stay the same. */
+/** A named asset that must stay consistent. */
 export interface GivenAsset {
   key: number;
   name: string;
   kind: AssetKind;
   description: string;
-  picture: GivenPicture | null;
+  image: GivenImage | null;
 }
 
 let keys = 0;
 
 export function newAsset(): GivenAsset {
-  return { key: ++keys, name: "", kind: "character", description: "", picture: null };
+  return { key: ++keys, name: "", kind: "character", description: "", image: null };
 }
 
-/** Whether anything was said about an asset; one that was only added is not sent. */
-export function isSaid(asset: GivenAsset): boolean {
-  return Boolean(asset.name.trim() || asset.description.trim() || asset.picture);
+/** Whether any field of an asset is filled in. Empty assets are not sent. */
+export function isFilled(asset: GivenAsset): boolean {
+  return Boolean(asset.name.trim() || asset.description.trim() || asset.image);
 }
 
 class Draft {
   text = $state(sessionStorage.getItem(KEY) ?? "");
-  pictures = $state<GivenPicture[]>([]);
+  images = $state<GivenImage[]>([]);
   assets = $state<GivenAsset[]>([]);
 
-  set(words: string, pictures: GivenPicture[] = [], assets: GivenAsset[] = []): void {
+  set(words: string, images: GivenImage[] = [], assets: GivenAsset[] = []): void {
     this.text = words;
-    this.pictures = pictures;
+    this.images = images;
     this.assets = assets;
     this.keep();
   }
@@ -47,8 +47,8 @@ class Draft {
 
 export const draft = new Draft();
 
-/** A file as a `data:` URL; raises an error where the browser cannot show it as a picture. */
-export async function readPicture(file: File): Promise<GivenPicture> {
+/** Reads a file as a `data:` URL. Throws if the browser cannot decode it as an image. */
+export async function readImage(file: File): Promise<GivenImage> {
   const url = await new Promise<string>((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(String(reader.result));

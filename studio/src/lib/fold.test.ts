@@ -6,7 +6,7 @@ const step = (number: number, prompt: string | null = `draw ${number}`): PlanSte
   number, name: `Name ${number}`, instruction: null, prompt, caption: `Text ${number}`, sources: null,
 });
 
-/** A line with only what the test is about. */
+/** A line with only the fields under test. */
 type Line = { type: string } & Record<string, unknown>;
 
 const plan = { type: "planned", plan: { steps: [step(1), step(2, null), step(3)] } };
@@ -51,7 +51,7 @@ describe("the state of a run", () => {
     expect(run(...complete)).toMatchObject({ phase: "ended", status: "completed" });
   });
 
-  it("is the same whether events come once, twice, or in two connections", () => {
+  it("is the same if events come once, twice, or over two connections", () => {
     const once = run(...complete);
     const twice = emptyRun();
     const events = complete.map(numbered);
@@ -59,7 +59,7 @@ describe("the state of a run", () => {
     expect(twice).toEqual(once);
   });
 
-  it("passes over events that it does not know", () => {
+  it("skips unknown events", () => {
     const known = run(...begun);
     const more = run(...begun, { type: "something_new" });
     expect({ ...more, last: known.last }).toEqual(known);
@@ -75,7 +75,7 @@ describe("the state of a run", () => {
 });
 
 describe("a step", () => {
-  it("shows the critic's words while it is drawn again", () => {
+  it("shows the critic's reasoning while it is redrawn", () => {
     const state = run(...begun, plan, ...attempt(1, 1, "rejected"), { type: "called", role: "generator", call: 99, step: 1, attempt: 2 });
     const now = state.steps[0]!;
     expect(now).toMatchObject({ state: "drawing", current: 2 });
@@ -88,22 +88,22 @@ describe("a step", () => {
     expect(last.attempts[0]).toMatchObject({ drawSeconds: 2, seed: 7, replies: [{ text: "raw", seconds: 1 }] });
   });
 
-  it("is forced where nothing was accepted", () => {
+  it("is forced if nothing was accepted", () => {
     const state = run(...begun, plan, ...attempt(1, 1, "rejected"), finished(1, 1, true));
     expect(state.steps[0]).toMatchObject({ forced: true, accepted: false, state: "finished" });
   });
 
-  it("of text has no attempt", () => {
+  it("has no attempt if it is text only", () => {
     const text = run(...complete).steps[1]!;
     expect(text).toMatchObject({ state: "finished", shown: null, attempts: [] });
     expect(visibleAttempt(text)).toBeNull();
   });
 
-  it("keeps its old picture in view while another is drawn", () => {
+  it("keeps its old image in view while another is drawn", () => {
     const state = run(...complete, { type: "job.queued" }, { type: "redraw_decided", step: 1, keep: { "3": 2 } }, { type: "continued" });
     expect(state.phase).toBe("drawing");
     expect(state.steps.map((each) => each.state)).toEqual(["waiting", "finished", "finished"]);
-    expect(visibleAttempt(state.steps[0]!)?.picture).toBe("/p1.1");
+    expect(visibleAttempt(state.steps[0]!)?.image).toBe("/p1.1");
   });
 
   it("goes back to an earlier attempt when a decision is undone", () => {
@@ -116,20 +116,20 @@ describe("a step", () => {
     expect(state.steps[2]?.attempts).toHaveLength(3);
   });
 
-  it("is not being drawn any more when the job was stopped", () => {
+  it("stops drawing when the job is stopped", () => {
     const state = run(...begun, plan, { type: "called", role: "generator", call: 1, step: 1, attempt: 1 }, { type: "job.cancelled" });
     expect(state.steps[0]?.state).toBe("waiting");
     expect(state.calls[0]?.state).toBe("failed");
   });
 
-  it("has a text and perhaps a name that says more", () => {
+  it("has a text, and a name if it differs", () => {
     expect(textOf({ ...step(1), caption: null, instruction: "Do it" })).toBe("Do it");
     expect(nameOf({ ...step(1), caption: null, instruction: null })).toBe("");
   });
 });
 
 describe("calls", () => {
-  it("keep their number when they are made again, with what went wrong", () => {
+  it("keep their number and errors when retried", () => {
     const call = { role: "planner" as const, call: 1 };
     const state = run(
       ...begun, { type: "called", ...call }, { type: "call_failed", ...call, error: "busy", transient: true },

@@ -1,6 +1,6 @@
 /**
- * A run as the page shows it: a fold of the journal's events. The same events always give the same state, so a
- * page that was reloaded, or that lost its connection, shows what one that stayed open shows.
+ * The state of a run: a fold over the journal's events. Equal events give equal states, so a page that was reloaded
+ * or disconnected shows the same as one that stayed open.
  */
 import type { DocumentError, EventOf, JobStatus, JournalEvent, Plan, PlanStep, Verdict } from "./types";
 
@@ -16,7 +16,7 @@ export interface Attempt {
   number: number;
   prompt: string;
   seed: number;
-  picture: string;
+  image: string;
   drawSeconds: number;
   cost: number | null;
   verdict: Verdict | null;
@@ -28,9 +28,9 @@ export type StepState = "waiting" | "drawing" | "judging" | "finished";
 export interface Step {
   plan: PlanStep;
   state: StepState;
-  /** The attempt that is under way, while the step is drawn or judged. */
+  /** The current attempt while the step is drawn or judged. */
   current: number;
-  /** The number of the attempt that is shown; null for a step of text, and before the first picture. */
+  /** The number of the shown attempt; null for text-only steps and before the first image. */
   shown: number | null;
   accepted: boolean;
   forced: boolean;
@@ -48,7 +48,7 @@ export interface Call {
   seconds: number | null;
   cost: number | null;
   reply: Reply | null;
-  picture: string | null;
+  image: string | null;
   prompt: string | null;
   errors: string[];
 }
@@ -56,7 +56,7 @@ export interface Call {
 export type Phase = "waiting" | "planning" | "drawing" | "held" | "ended";
 
 export interface RunState {
-  /** The number of the last event that was folded. */
+  /** The number of the last folded event. */
   last: number;
   status: JobStatus;
   phase: Phase;
@@ -73,12 +73,12 @@ export function emptyRun(): RunState {
   };
 }
 
-/** The text that a reader sees at a step. */
+/** The text of a step for readers. */
 export function textOf(step: PlanStep): string {
   return step.caption || step.instruction || step.name || "";
 }
 
-/** A name of a step that says more than its text. */
+/** The name of a step if it differs from its text, else "". */
 export function nameOf(step: PlanStep): string {
   return step.name && step.name !== textOf(step) ? step.name : "";
 }
@@ -87,14 +87,14 @@ export function shownAttempt(step: Step): Attempt | null {
   return step.attempts.find((each) => each.number === step.shown) ?? null;
 }
 
-/** The picture to look at: the newest while a step is worked on, else the one that is shown. */
+/** The visible attempt: the newest while a step is in progress, else the shown one. */
 export function visibleAttempt(step: Step): Attempt | null {
   const newest = step.attempts.at(-1) ?? null;
   const underWay = step.state === "drawing" || step.state === "judging";
   return underWay ? newest : (shownAttempt(step) ?? newest);
 }
 
-/** Changes `run` by one event. Events that were folded before, and kinds that are new, are passed over. */
+/** Applies one event to `run`. Skips events that were folded before and unknown types. */
 export function fold(run: RunState, event: JournalEvent): void {
   if (event.sequence_number <= run.last) return;
   run.last = event.sequence_number;
@@ -192,7 +192,7 @@ function called(run: RunState, event: EventOf<"called">): void {
     seconds: null,
     cost: null,
     reply: null,
-    picture: null,
+    image: null,
     prompt: null,
     errors: [],
   });
@@ -219,15 +219,15 @@ function replied(run: RunState, event: EventOf<"replied">): void {
 }
 
 function drawn(run: RunState, event: EventOf<"drawn">): void {
-  const { prompt, seed, picture, seconds, cost } = event;
+  const { prompt, seed, picture: image, seconds, cost } = event;
   const call = callAt(run, event);
-  if (call) Object.assign(call, { state: "done", seconds, cost, picture, prompt });
+  if (call) Object.assign(call, { state: "done", seconds, cost, image, prompt });
   const step = stepAt(run, event);
   if (!step || attemptAt(run, event)) return;
   step.state = "judging";
   step.current = event.attempt;
   step.attempts.push({
-    number: event.attempt, prompt, seed, picture, drawSeconds: seconds, cost, verdict: null, replies: [],
+    number: event.attempt, prompt, seed, image, drawSeconds: seconds, cost, verdict: null, replies: [],
   });
 }
 
@@ -245,7 +245,7 @@ function stepFinished(run: RunState, event: EventOf<"step_finished">): void {
   step.forced = event.forced;
 }
 
-/** What a person decided about a step: it and the later steps that do not keep their picture are open again. */
+/** Applies a user's decision: reopens the step, and later steps that do not keep their image. */
 function stepDecided(run: RunState, event: EventOf<"redraw_decided" | "attempt_chosen">): void {
   for (const step of run.steps) {
     const kept = event.keep[String(step.plan.number)] !== undefined;

@@ -1,10 +1,10 @@
-/** Which tiles of a long grid are on the screen. Only those are in the page, however long it is. */
+/** A virtual grid: only tiles near the screen are in the page. */
 
 export interface Grid {
   columns: number;
   from: number;
   to: number;
-  /** Room in pixels for the rows that are not in the page. */
+  /** Height in pixels of the rows that are not in the page. */
   above: number;
   below: number;
   nearEnd: boolean;
@@ -15,7 +15,7 @@ const NARROW_TILE = 140;
 const GAP = 24;
 const NARROW_GAP = 16;
 const NARROW = 512;
-/** The height of a tile below its square picture: title, date and the space between rows. */
+/** The height of a tile below its square image: title, date and the space between rows. */
 const WORDS = 100;
 const ROWS_OUTSIDE = 3;
 

@@ -9,7 +9,7 @@ import { changes } from "./words";
 describe("server-sent events", () => {
   const wire = ": still here\nevent: drawn\nid: 3\ndata: {\"a\":1}\n\nevent: judged\ndata: x\ndata: y\n\n";
 
-  it("are read whole whatever the pieces", () => {
+  it("are parsed whole from any chunks", () => {
     for (const size of [1, 2, 7, wire.length]) {
       const parser = new EventParser();
       const events = [];
@@ -18,12 +18,12 @@ describe("server-sent events", () => {
     }
   });
 
-  it("are not given before they are complete", () => {
+  it("are not returned before they are complete", () => {
     expect(new EventParser().push("event: drawn\ndata: 1\n")).toEqual([]);
   });
 });
 
-describe("a plan that is edited", () => {
+describe("an edited plan", () => {
   const plan = {
     reasoning: "",
     steps: [
@@ -33,7 +33,7 @@ describe("a plan that is edited", () => {
     ],
   };
 
-  it("is the same plan when nothing was changed", () => {
+  it("equals the plan if nothing was changed", () => {
     const draft = draftOf(plan);
     expect(samePlan(draft, draftOf(plan))).toBe(true);
     const back = planOf(draft, 3).steps;
@@ -46,7 +46,7 @@ describe("a plan that is edited", () => {
     const steps = moved(draftOf(plan).steps, 2, 0);
     const edited = planOf({ steps, assets: [] }, 3).steps;
     expect(edited.map((each) => [each.number, each.prompt])).toEqual([[3, "c"], [4, "a"], [5, null]]);
-    expect(edited[0]?.sources).toBeNull(); // what it started from comes later now
+    expect(edited[0]?.sources).toBeNull(); // its source now comes later
   });
 
   it("keeps assets and scenes, and an asset goes with the step that it is taken from", () => {

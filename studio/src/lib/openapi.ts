@@ -28,7 +28,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether it can work */
+        /** Health check */
         get: operations["get_health"];
         put?: never;
         post?: never;
@@ -45,7 +45,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Figures for Prometheus */
+        /** Prometheus metrics */
         get: operations["get_metrics"];
         put?: never;
         post?: never;
@@ -62,7 +62,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** This description */
+        /** OpenAPI description */
         get: operations["get_openapi_json"];
         put?: never;
         post?: never;
@@ -96,7 +96,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The newest jobs */
+        /** List the newest jobs */
         get: operations["get_v1_documents"];
         put?: never;
         post?: never;
@@ -113,7 +113,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A document with everything about it */
+        /** Get a document with all its details */
         get: operations["get_v1_documents_id"];
         put?: never;
         post?: never;
@@ -132,7 +132,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A new document from a step on */
+        /** Branch a new document from a step */
         post: operations["post_v1_documents_id_branch"];
         delete?: never;
         options?: never;
@@ -147,7 +147,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Its model calls with their raw replies */
+        /** Get the model calls with their raw replies */
         get: operations["get_v1_documents_id_calls"];
         put?: never;
         post?: never;
@@ -166,7 +166,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Go on with what failed or was stopped */
+        /** Resume a stopped or failed job */
         post: operations["post_v1_documents_id_continue"];
         delete?: never;
         options?: never;
@@ -181,7 +181,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The document as EPUB */
+        /** Get the document as EPUB */
         get: operations["get_v1_documents_id_document_epub"];
         put?: never;
         post?: never;
@@ -198,7 +198,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The document as one HTML page */
+        /** Get the document as one HTML page */
         get: operations["get_v1_documents_id_document_html"];
         put?: never;
         post?: never;
@@ -215,7 +215,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The document as Markdown */
+        /** Get the document as Markdown */
         get: operations["get_v1_documents_id_document_md"];
         put?: never;
         post?: never;
@@ -232,7 +232,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The document as PDF */
+        /** Get the document as PDF */
         get: operations["get_v1_documents_id_document_pdf"];
         put?: never;
         post?: never;
@@ -249,7 +249,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The document as PowerPoint */
+        /** Get the document as PowerPoint */
         get: operations["get_v1_documents_id_document_pptx"];
         put?: never;
         post?: never;
@@ -266,7 +266,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The document as Markdown and pictures */
+        /** Get the document as Markdown and images */
         get: operations["get_v1_documents_id_document_zip"];
         put?: never;
         post?: never;
@@ -283,7 +283,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Its journal as server-sent events, each a JournalEvent */
+        /** Stream the journal as server-sent events, each a JournalEvent */
         get: operations["get_v1_documents_id_events"];
         put?: never;
         post?: never;
@@ -300,7 +300,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A picture */
+        /** Get an image */
         get: operations["get_v1_documents_id_pictures_name"];
         put?: never;
         post?: never;
@@ -317,7 +317,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Its plan */
+        /** Get the plan */
         get: operations["get_v1_documents_id_plan"];
         put?: never;
         post?: never;
@@ -336,7 +336,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Draw the plan that is held */
+        /** Release the held plan */
         post: operations["post_v1_documents_id_plan_release"];
         delete?: never;
         options?: never;
@@ -351,7 +351,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Its steps */
+        /** Get the steps */
         get: operations["get_v1_documents_id_steps"];
         put?: never;
         post?: never;
@@ -387,7 +387,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Draw a step again */
+        /** Redraw a step */
         post: operations["post_v1_documents_id_steps_step_redraw"];
         delete?: never;
         options?: never;
@@ -402,7 +402,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A small copy of a picture */
+        /** A thumbnail of an image */
         get: operations["get_v1_documents_id_thumbnails_name"];
         put?: never;
         post?: never;
@@ -436,10 +436,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The uploads */
+        /** List the uploads */
         get: operations["get_v1_files"];
         put?: never;
-        /** Upload a picture */
+        /** Upload an image */
         post: operations["post_v1_files"];
         delete?: never;
         options?: never;
@@ -454,7 +454,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** An upload */
+        /** Get an upload */
         get: operations["get_v1_files_id"];
         put?: never;
         post?: never;
@@ -472,7 +472,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The picture of an upload */
+        /** Get the image of an upload */
         get: operations["get_v1_files_id_content"];
         put?: never;
         post?: never;
@@ -489,7 +489,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** OpenAI's and Google's APIs: the models */
+        /** OpenAI's and Google's APIs: list the models */
         get: operations["get_v1_models"];
         put?: never;
         post?: never;
@@ -506,7 +506,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** OpenAI's and Google's APIs: a model */
+        /** OpenAI's and Google's APIs: get a model */
         get: operations["get_v1_models_name"];
         put?: never;
         /** Google's API: NAME:generateContent */
@@ -524,7 +524,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A picture at a signed address */
+        /** Get an image by its signed address */
         get: operations["get_v1_pictures_id_signature_name"];
         put?: never;
         post?: never;
@@ -543,7 +543,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make a document */
+        /** Create a document */
         post: operations["post_v1_responses"];
         delete?: never;
         options?: never;
@@ -558,11 +558,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A job as a Response; with stream=true its events */
+        /** Get a job as a Response, or its events with stream=true */
         get: operations["get_v1_responses_id"];
         put?: never;
         post?: never;
-        /** Delete a document and everything of it */
+        /** Delete a document with all its files */
         delete: operations["delete_v1_responses_id"];
         options?: never;
         head?: never;
@@ -578,7 +578,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Stop a job */
+        /** Cancel a job */
         post: operations["post_v1_responses_id_cancel"];
         delete?: never;
         options?: never;
@@ -593,7 +593,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The request of a job */
+        /** Get the request of a job */
         get: operations["get_v1_responses_id_input_items"];
         put?: never;
         post?: never;
@@ -627,7 +627,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How far raters agree */
+        /** Agreement of raters */
         get: operations["get_v1_studio_agreement"];
         put?: never;
         post?: never;
@@ -644,7 +644,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The gallery, searched */
+        /** Search the gallery */
         get: operations["get_v1_studio_documents"];
         put?: never;
         post?: never;
@@ -661,7 +661,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a document can be compared with */
+        /** Documents to compare this one with */
         get: operations["get_v1_studio_documents_id_related"];
         put?: never;
         post?: never;
@@ -678,7 +678,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a rater has not judged yet */
+        /** Items that a rater has not judged */
         get: operations["get_v1_studio_judging_task"];
         put?: never;
         post?: never;
@@ -695,7 +695,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The labels of a rater, the newest first */
+        /** Labels of a rater, newest first */
         get: operations["get_v1_studio_labels"];
         put?: never;
         /** Store labels */
@@ -713,7 +713,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Labels as a file */
+        /** Export labels */
         get: operations["get_v1_studio_labels_export"];
         put?: never;
         post?: never;
@@ -732,7 +732,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Labels from a file */
+        /** Import labels */
         post: operations["post_v1_studio_labels_import"];
         delete?: never;
         options?: never;
@@ -749,7 +749,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Note that a rater knows which systems drew these documents */
+        /** Record that a rater knows the systems behind these documents */
         post: operations["post_v1_studio_labels_reveal"];
         delete?: never;
         options?: never;
@@ -766,7 +766,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Take back what a rater said last */
+        /** Undo a rater's last labels */
         post: operations["post_v1_studio_labels_undo"];
         delete?: never;
         options?: never;
@@ -800,7 +800,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Start nothing more */
+        /** Pause the queue */
         post: operations["post_v1_studio_queue_pause"];
         delete?: never;
         options?: never;
@@ -817,7 +817,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Start again what waits */
+        /** Resume the queue */
         post: operations["post_v1_studio_queue_resume"];
         delete?: never;
         options?: never;
@@ -834,7 +834,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Go on with all that failed */
+        /** Retry all failed documents */
         post: operations["post_v1_studio_queue_retry_failed"];
         delete?: never;
         options?: never;
@@ -851,7 +851,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Another place in the queue */
+        /** Move a document in the queue */
         post: operations["post_v1_studio_queue_id_move"];
         delete?: never;
         options?: never;
@@ -866,7 +866,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The reports under the studio's folders */
+        /** Reports under the studio's folders */
         get: operations["get_v1_studio_reports"];
         put?: never;
         post?: never;
@@ -883,7 +883,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A file of a folder of reports */
+        /** A file of a report folder */
         get: operations["get_v1_studio_reports_ticket_path"];
         put?: never;
         post?: never;
@@ -902,9 +902,9 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Keep the key of this request in a cookie */
+        /** Store the key of this request in a cookie */
         post: operations["post_v1_studio_session"];
-        /** Forget the key */
+        /** Remove the key */
         delete: operations["delete_v1_studio_session"];
         options?: never;
         head?: never;
@@ -918,7 +918,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the studio can do here */
+        /** Features and settings of the studio */
         get: operations["get_v1_studio_start"];
         put?: never;
         post?: never;
@@ -935,7 +935,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Google's API: the models */
+        /** Google's API: list the models */
         get: operations["get_v1beta_models"];
         put?: never;
         post?: never;
@@ -952,7 +952,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Google's API: a model */
+        /** Google's API: get a model */
         get: operations["get_v1beta_models_name"];
         put?: never;
         /** Google's API: NAME:generateContent */
@@ -977,7 +977,7 @@ export interface components {
         };
         /**
          * Asset
-         * @description A named thing of a document that must stay the same from step to step.
+         * @description A named thing that must look the same in all steps of a document.
          */
         Asset: {
             /**
@@ -1001,7 +1001,7 @@ export interface components {
         };
         /**
          * Attempt
-         * @description One picture that was drawn for a step, and what the critic said.
+         * @description One generated image of a step, with the critic's verdict.
          */
         Attempt: {
             /** Aim */
@@ -1056,7 +1056,7 @@ export interface components {
         };
         /**
          * AuditRecord
-         * @description One look at the whole document.
+         * @description One audit of the whole document.
          */
         AuditRecord: {
             /**
@@ -1117,7 +1117,7 @@ export interface components {
         };
         /**
          * CallCounts
-         * @description Model calls, each counted once, and the number of retries.
+         * @description Model calls by role, each counted once, and the number of retries.
          */
         CallCounts: {
             /**
@@ -1195,7 +1195,7 @@ export interface components {
         };
         /**
          * Chapter
-         * @description How far a plan has come that is written in chapters, one after another.
+         * @description Progress of a plan that is written in chapters.
          */
         Chapter: {
             /**
@@ -1252,7 +1252,7 @@ export interface components {
         };
         /**
          * Decision
-         * @description What a person decided.
+         * @description A decision about a run.
          */
         Decision: {
             /** Attempt */
@@ -1386,7 +1386,7 @@ export interface components {
         };
         /**
          * DocumentError
-         * @description Why a job failed.
+         * @description Reason why a job failed.
          */
         DocumentError: {
             /** Code */
@@ -1401,7 +1401,7 @@ export interface components {
         };
         /**
          * DocumentPart
-         * @description A part of the request: a text, or the address of a picture (null until the job has started).
+         * @description A part of the request: a text, or the address of an image (null before the job starts).
          */
         DocumentPart: {
             /**
@@ -1480,7 +1480,7 @@ export interface components {
         };
         /**
          * EditedStep
-         * @description A step of an edited plan; its number follows from its position.
+         * @description A step of an edited plan, numbered by its position.
          */
         EditedStep: {
             /**
@@ -1558,14 +1558,14 @@ export interface components {
         };
         /**
          * ErrorBody
-         * @description The body of every refusal.
+         * @description Body of every error response.
          */
         ErrorBody: {
             error: components["schemas"]["ErrorFacts"];
         };
         /**
          * ErrorFacts
-         * @description What is wrong, for people and for programs.
+         * @description Error details for people and programs.
          */
         ErrorFacts: {
             /** Code */
@@ -1581,7 +1581,7 @@ export interface components {
         };
         /**
          * Example
-         * @description A request to start from.
+         * @description An example request.
          */
         Example: {
             /** Text */
@@ -1589,7 +1589,7 @@ export interface components {
         };
         /**
          * ExportFormat
-         * @description A format to save a document in.
+         * @description An export format.
          */
         ExportFormat: {
             /** Available */
@@ -1603,7 +1603,7 @@ export interface components {
         };
         /**
          * Facts
-         * @description What is ours about a job; everything from `reason` on is there once it has started.
+         * @description Details of a job in the field `interleave`; all from `reason` on exist once it has started.
          */
         Facts: {
             /** Assets */
@@ -1662,7 +1662,7 @@ export interface components {
         };
         /**
          * File
-         * @description A picture that was uploaded.
+         * @description An uploaded image.
          */
         File: {
             /** Bytes */
@@ -1700,7 +1700,7 @@ export interface components {
         };
         /**
          * Finding
-         * @description A picture of a finished document that contradicts the rest.
+         * @description An image of a finished document that contradicts the others.
          */
         Finding: {
             /** Assets */
@@ -1815,7 +1815,7 @@ export interface components {
         };
         /**
          * GivenAsset
-         * @description A named thing that must stay the same, as the request gave it.
+         * @description A named asset of the request that must stay consistent.
          */
         GivenAsset: {
             /** Description */
@@ -1849,7 +1849,7 @@ export interface components {
         };
         /**
          * InputAsset
-         * @description A named thing that must stay the same: a picture of it, a description, or both.
+         * @description A named asset that must stay consistent: an image, a description, or both.
          */
         InputAsset: {
             /**
@@ -1878,7 +1878,7 @@ export interface components {
         };
         /**
          * InputImage
-         * @description A picture as a `data:` address, or by the id of an upload.
+         * @description An image as a `data:` URL, or the id of an upload.
          */
         InputImage: {
             /**
@@ -1899,7 +1899,7 @@ export interface components {
         };
         /**
          * InputLimits
-         * @description What a request may have at most.
+         * @description Limits of a request.
          */
         InputLimits: {
             /** Max Picture Bytes */
@@ -1983,13 +1983,13 @@ export interface components {
         };
         /**
          * JudgeItem
-         * @description Something to be judged: a picture, two of them, or the steps of a document.
+         * @description An item to judge: an image, two images, or the steps of a document.
          */
         JudgeItem: {
-            first: components["schemas"]["JudgedPicture"] | null;
+            first: components["schemas"]["JudgedImage"] | null;
             /** Run */
             run: string;
-            second: components["schemas"]["JudgedPicture"] | null;
+            second: components["schemas"]["JudgedImage"] | null;
             /** Steps */
             steps: components["schemas"]["JudgedStep"][];
             /** Title */
@@ -1999,7 +1999,7 @@ export interface components {
         };
         /**
          * JudgeItems
-         * @description `GET /v1/studio/judging/{task}`: what a rater has not labelled yet.
+         * @description `GET /v1/studio/judging/{task}`: items that a rater has not labelled.
          */
         JudgeItems: {
             /** Complete */
@@ -2032,10 +2032,10 @@ export interface components {
             verdict: components["schemas"]["Verdict"];
         };
         /**
-         * JudgedPicture
-         * @description A picture to be judged.
+         * JudgedImage
+         * @description An image to judge.
          */
-        JudgedPicture: {
+        JudgedImage: {
             /** Attempt */
             attempt: number;
             /** Before */
@@ -2053,7 +2053,7 @@ export interface components {
         };
         /**
          * JudgedStep
-         * @description A step of a document to be judged.
+         * @description A step of a document to judge.
          */
         JudgedStep: {
             /** Number */
@@ -2065,13 +2065,13 @@ export interface components {
         };
         /**
          * Kind
-         * @description What a label says.
+         * @description The kind of a label.
          * @enum {string}
          */
         Kind: "accept" | "better" | "score" | "wrong_step";
         /**
          * KindAgreement
-         * @description How far the raters of one kind of label agree.
+         * @description Agreement of the raters on one kind of label.
          */
         KindAgreement: {
             /** Alpha */
@@ -2095,7 +2095,7 @@ export interface components {
         };
         /**
          * ModelCall
-         * @description One call; a call that was repeated after a failure is one.
+         * @description One model call, including its retries.
          */
         ModelCall: {
             /** Attempt */
@@ -2182,7 +2182,7 @@ export interface components {
         };
         /**
          * NewLabel
-         * @description What a rater says; what the label holds besides is taken from the run.
+         * @description A rater's label. The rest of the stored label comes from the run.
          */
         NewLabel: {
             /**
@@ -2225,13 +2225,13 @@ export interface components {
         Nothing: Record<string, never>;
         /**
          * Outcome
-         * @description What a critic's reply says about a picture.
+         * @description Result of a critic's reply about an image.
          * @enum {string}
          */
         Outcome: "accepted" | "rejected" | "unreadable";
         /**
          * OwnOptions
-         * @description The field `interleave` of a request.
+         * @description Options in the field `interleave` of a request.
          */
         OwnOptions: {
             /**
@@ -2269,7 +2269,7 @@ export interface components {
         };
         /**
          * Plan
-         * @description The whole answer, planned before the first picture is drawn; or its chapters so far.
+         * @description Plan of the whole answer, or of its chapters so far.
          */
         Plan: {
             /** Assets */
@@ -2300,7 +2300,7 @@ export interface components {
         };
         /**
          * PlanStep
-         * @description One step of the answer: some text, and unless `prompt` is None one picture.
+         * @description One step of the answer: text, and one image unless `prompt` is `None`.
          */
         PlanStep: {
             /** Assets */
@@ -2347,7 +2347,7 @@ export interface components {
         };
         /**
          * ProfileFacts
-         * @description What a profile is, and what it can be asked for.
+         * @description A profile and its features.
          */
         ProfileFacts: {
             /** Description */
@@ -2384,7 +2384,7 @@ export interface components {
         };
         /**
          * QueueItem
-         * @description A document that is made, or waits, or failed.
+         * @description A running, waiting or failed document.
          */
         QueueItem: {
             /**
@@ -2481,7 +2481,7 @@ export interface components {
         };
         /**
          * Related
-         * @description `GET /v1/studio/documents/{id}/related`: what a document can be compared with.
+         * @description `GET /v1/studio/documents/{id}/related`: documents to compare this one with.
          */
         Related: {
             /** Data */
@@ -2498,7 +2498,7 @@ export interface components {
         };
         /**
          * Release
-         * @description The plan to draw; without one, the plan that is held.
+         * @description The plan to draw; the default is the held plan.
          */
         Release: {
             /** @default null */
@@ -2545,7 +2545,7 @@ export interface components {
         };
         /**
          * Report
-         * @description A page that a command has written.
+         * @description A page written by a command.
          */
         Report: {
             /** Address */
@@ -2588,7 +2588,7 @@ export interface components {
         };
         /**
          * RequestPart
-         * @description A part of the request: text, or the name of a stored picture.
+         * @description A part of the request: text, or the name of a stored image.
          */
         RequestPart: {
             /**
@@ -2604,7 +2604,7 @@ export interface components {
         };
         /**
          * ResponseObject
-         * @description A Response of OpenAI's API; its other fields are as there.
+         * @description A Response of OpenAI's API; the fields not listed here are as in that API.
          */
         ResponseObject: {
             /** Background */
@@ -2665,7 +2665,7 @@ export interface components {
         };
         /**
          * RoleConfig
-         * @description The model that plays one role.
+         * @description The model of one role.
          */
         RoleConfig: {
             /**
@@ -2690,7 +2690,7 @@ export interface components {
         };
         /**
          * RunLabel
-         * @description A label without what would tell the rater more than they should know.
+         * @description A label, without anything that would unblind the rater.
          */
         RunLabel: {
             /** At */
@@ -2734,13 +2734,13 @@ export interface components {
         };
         /**
          * SourceRule
-         * @description Which pictures a step starts from when its plan does not say.
+         * @description Images that a step starts from if its plan does not name them.
          * @enum {string}
          */
         SourceRule: "previous" | "history";
         /**
          * Start
-         * @description `GET /v1/studio/start`; without an API key where one is needed, only the first fields have values.
+         * @description `GET /v1/studio/start`. Without a required API key, only the first fields have values.
          */
         Start: {
             /**
@@ -2830,7 +2830,7 @@ export interface components {
         };
         /**
          * StepDrift
-         * @description How far a step's picture has moved from where it should have stayed.
+         * @description Drift of a step's image in the area that it should have kept.
          */
         StepDrift: {
             /** Changed */
@@ -2882,7 +2882,7 @@ export interface components {
         };
         /**
          * StoredLabels
-         * @description How many labels were new, and how many were known already.
+         * @description The numbers of new and of known labels.
          */
         StoredLabels: {
             /** Known */
@@ -2892,7 +2892,7 @@ export interface components {
         };
         /**
          * Strictness
-         * @description How often a picture that the critic rejects is drawn again.
+         * @description A limit on redrawing images that the critic rejects.
          */
         Strictness: {
             /** Max Attempts */
@@ -2957,7 +2957,7 @@ export interface components {
         };
         /**
          * Submission
-         * @description The body of `POST /v1/responses`, as far as it is used here; parameters without effect are refused.
+         * @description Body of `POST /v1/responses`. Parameters without effect are refused.
          */
         Submission: {
             /**
@@ -3100,7 +3100,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3109,7 +3109,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3129,7 +3129,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3138,7 +3138,7 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3158,7 +3158,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3167,7 +3167,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3187,7 +3187,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3196,7 +3196,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3222,7 +3222,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3231,7 +3231,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3254,7 +3254,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3263,7 +3263,7 @@ export interface operations {
                     "application/json": components["schemas"]["Documents"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3285,7 +3285,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3294,7 +3294,7 @@ export interface operations {
                     "application/json": components["schemas"]["Document"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3323,7 +3323,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3332,7 +3332,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResponseObject"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3354,7 +3354,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3363,7 +3363,7 @@ export interface operations {
                     "application/json": components["schemas"]["ModelCalls"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3392,7 +3392,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3401,7 +3401,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResponseObject"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3427,7 +3427,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3436,7 +3436,7 @@ export interface operations {
                     "application/epub+zip": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3462,7 +3462,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3471,7 +3471,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3493,7 +3493,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3502,7 +3502,7 @@ export interface operations {
                     "text/markdown": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3528,7 +3528,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3537,7 +3537,7 @@ export interface operations {
                     "application/pdf": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3563,7 +3563,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3572,7 +3572,7 @@ export interface operations {
                     "application/vnd.openxmlformats-officedocument.presentationml.presentation": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3598,7 +3598,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3607,7 +3607,7 @@ export interface operations {
                     "application/zip": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3631,7 +3631,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3640,7 +3640,7 @@ export interface operations {
                     "text/event-stream": components["schemas"]["JournalEvent"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3663,7 +3663,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3672,7 +3672,7 @@ export interface operations {
                     "image/png": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3694,7 +3694,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3703,7 +3703,7 @@ export interface operations {
                     "application/json": components["schemas"]["Plan"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3732,7 +3732,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3741,7 +3741,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResponseObject"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3763,7 +3763,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3772,7 +3772,7 @@ export interface operations {
                     "application/json": components["schemas"]["Steps"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3802,7 +3802,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3811,7 +3811,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResponseObject"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3841,7 +3841,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3850,7 +3850,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResponseObject"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3875,7 +3875,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3884,7 +3884,7 @@ export interface operations {
                     "image/webp": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3913,7 +3913,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3922,7 +3922,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResponseObject"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3944,7 +3944,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3953,7 +3953,7 @@ export interface operations {
                     "application/json": components["schemas"]["Files"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3979,7 +3979,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3988,7 +3988,7 @@ export interface operations {
                     "application/json": components["schemas"]["File"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4010,7 +4010,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4019,7 +4019,7 @@ export interface operations {
                     "application/json": components["schemas"]["File"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4043,7 +4043,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4052,7 +4052,7 @@ export interface operations {
                     "application/json": components["schemas"]["Deleted"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4074,7 +4074,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4083,7 +4083,7 @@ export interface operations {
                     "image/png": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4103,7 +4103,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4112,7 +4112,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4134,7 +4134,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4143,7 +4143,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4171,7 +4171,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4180,7 +4180,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4204,7 +4204,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4213,7 +4213,7 @@ export interface operations {
                     "image/png": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4240,7 +4240,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4249,7 +4249,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResponseObject"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4274,7 +4274,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4283,7 +4283,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResponseObject"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4307,7 +4307,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4316,7 +4316,7 @@ export interface operations {
                     "application/json": components["schemas"]["Deleted"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4344,7 +4344,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4353,7 +4353,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResponseObject"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4375,7 +4375,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4384,7 +4384,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4410,7 +4410,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4419,7 +4419,7 @@ export interface operations {
                     "application/json": components["schemas"]["SubTaskVerdict"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4439,7 +4439,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4448,7 +4448,7 @@ export interface operations {
                     "application/json": components["schemas"]["AgreementFacts"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4477,7 +4477,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4486,7 +4486,7 @@ export interface operations {
                     "application/json": components["schemas"]["Gallery"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4508,7 +4508,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4517,7 +4517,7 @@ export interface operations {
                     "application/json": components["schemas"]["Related"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4545,7 +4545,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4554,7 +4554,7 @@ export interface operations {
                     "application/json": components["schemas"]["JudgeItems"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4580,7 +4580,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4589,7 +4589,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunLabels"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4615,7 +4615,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4624,7 +4624,7 @@ export interface operations {
                     "application/json": components["schemas"]["StoredLabels"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4647,7 +4647,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4656,7 +4656,7 @@ export interface operations {
                     "application/jsonl": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4682,7 +4682,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4691,7 +4691,7 @@ export interface operations {
                     "application/json": components["schemas"]["StoredLabels"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4717,14 +4717,14 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4750,7 +4750,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4759,7 +4759,7 @@ export interface operations {
                     "application/json": components["schemas"]["UndoneLabels"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4779,7 +4779,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4788,7 +4788,7 @@ export interface operations {
                     "application/json": components["schemas"]["Queue"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4814,7 +4814,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4823,7 +4823,7 @@ export interface operations {
                     "application/json": components["schemas"]["Queue"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4849,7 +4849,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4858,7 +4858,7 @@ export interface operations {
                     "application/json": components["schemas"]["Queue"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4884,7 +4884,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4893,7 +4893,7 @@ export interface operations {
                     "application/json": components["schemas"]["Retried"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4921,7 +4921,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4930,7 +4930,7 @@ export interface operations {
                     "application/json": components["schemas"]["Queue"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4950,7 +4950,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4959,7 +4959,7 @@ export interface operations {
                     "application/json": components["schemas"]["Reports"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4982,7 +4982,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4991,7 +4991,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5013,14 +5013,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5042,14 +5042,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5069,7 +5069,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5078,7 +5078,7 @@ export interface operations {
                     "application/json": components["schemas"]["Start"];
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5098,7 +5098,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5107,7 +5107,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5129,7 +5129,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5138,7 +5138,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5166,7 +5166,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description done */
+            /** @description Success */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5175,7 +5175,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description refused or failed */
+            /** @description Error */
             default: {
                 headers: {
                     [name: string]: unknown;

@@ -1,16 +1,16 @@
-/** Where two pictures differ. */
+/** Pixel differences of two images. */
 
-/** Of 255: smaller differences of a colour are not seen. */
+/** Visibility threshold of a colour difference, of 255. */
 const VISIBLE = 16;
 
 export interface PixelDifference {
-  /** The second picture, pale, with the pixels that differ coloured. */
+  /** The second image, faded, with differing pixels in colour. */
   overlay: Uint8ClampedArray<ArrayBuffer>;
-  /** The share of pixels that differ visibly. */
+  /** Share of visibly differing pixels. */
   share: number;
 }
 
-/** Both pictures as RGBA values of the same size. */
+/** Compares two images of the same size, given as RGBA values. */
 export function difference(a: Uint8ClampedArray, b: Uint8ClampedArray): PixelDifference {
   const overlay = new Uint8ClampedArray(b.length);
   let differing = 0;
@@ -29,7 +29,7 @@ export function difference(a: Uint8ClampedArray, b: Uint8ClampedArray): PixelDif
   return { overlay, share: b.length ? differing / (b.length / 4) : 0 };
 }
 
-/** The values of a picture at a size; it is loaded where it is not there yet. */
+/** Loads an image and returns its RGBA values, scaled to `size` if given. */
 export async function valuesOf(address: string, size?: { width: number; height: number }): Promise<ImageData> {
   const image = new Image();
   image.src = address;

@@ -1,4 +1,4 @@
-/** Editing a plan: each step has a key of its own, so that rows keep their focus when steps move. */
+/** Editing a plan. Each step has a unique key, so that rows keep their focus when steps move. */
 import type { Asset, EditedPlan, Plan } from "./types";
 import { text } from "./text";
 
@@ -9,22 +9,22 @@ export interface Draft {
   instruction: string | null;
   prompt: string;
   textOnly: boolean;
-  /** The keys of the steps whose pictures this one starts from; null where the run's own rule decides. */
+  /** Keys of the steps whose images this one starts from; null for the run's default rule. */
   sources: number[] | null;
-  /** The keys of the steps that it comes after; null: the one before it. */
+  /** Keys of the steps it depends on; null for the previous one. */
   needs: number[] | null;
-  /** The assets that it shows; null where its texts decide. */
+  /** The assets it shows; null to derive them from its texts. */
   assets: string[] | null;
-  /** The whole picture in words; null where the plan has none. */
+  /** Description of the whole image; null if the plan has none. */
   scene: string | null;
 }
 
-/** An asset of a plan; the step that it is taken from is named by its key. */
+/** An asset of a plan, with the key of the step it is taken from. */
 export interface AssetDraft extends Omit<Asset, "step"> {
   from: number | null;
 }
 
-/** A plan that is edited. */
+/** A plan being edited. */
 export interface PlanDraft {
   steps: Draft[];
   assets: AssetDraft[];
@@ -60,7 +60,7 @@ export function emptyDraft(): Draft {
   return { key: ++keys, name: "", caption: "", instruction: null, prompt: "", textOnly: false, sources: null, needs: null, assets: null, scene: null };
 }
 
-/** What keeps a plan from being drawn; empty where nothing does. */
+/** Reasons why a plan cannot be drawn; empty if it can. */
 export function problemsOf(steps: Draft[]): string[] {
   return steps.flatMap((step, place) => {
     if (step.textOnly) return step.caption.trim() || step.name.trim() ? [] : [text.plan.needsSomething(place + 1)];
@@ -69,8 +69,8 @@ export function problemsOf(steps: Draft[]): string[] {
 }
 
 /**
- * The edited plan. A step that started from one that now comes later, or has no picture, follows the rule; an
- * asset that was taken from such a step keeps its description alone.
+ * The edited plan. If a step's source now comes later or has no image, the step follows the default rule, and an
+ * asset taken from it keeps only its description.
  */
 export function planOf({ steps, assets }: PlanDraft, first: number): EditedPlan {
   const sourcesOf = (step: Draft, place: number): number[] | null => {
@@ -101,14 +101,14 @@ export function planOf({ steps, assets }: PlanDraft, first: number): EditedPlan 
   };
 }
 
-/** Whether two plans would be drawn the same way and read the same. */
+/** Whether two plans have equal images and texts. */
 export function samePlan(a: PlanDraft, b: PlanDraft): boolean {
   const plain = ({ steps, assets }: PlanDraft): string =>
     JSON.stringify([steps.map((s) => [s.name, s.caption, s.scene, s.textOnly ? null : s.prompt]), assets]);
   return plain(a) === plain(b);
 }
 
-/** The steps with the one at `from` moved to `to`; the same steps where that is outside. */
+/** Moves the step at `from` to `to`. Returns `steps` unchanged if `to` is out of range. */
 export function moved<T>(steps: T[], from: number, to: number): T[] {
   if (to < 0 || to >= steps.length) return steps;
   const result = [...steps];

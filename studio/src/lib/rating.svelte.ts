@@ -1,6 +1,6 @@
 /**
- * Who labels, and what they said that is not stored yet. It is kept in the browser until the service has it, so a
- * lost connection or a reload loses nothing; what the service has already it does not store twice.
+ * The rater, and labels that are not stored yet. They stay in the browser until the service has them, so a lost
+ * connection or a reload loses nothing. The service ignores duplicates.
  */
 import { ServiceError, api, newKey } from "./api";
 import { sentence, studio } from "./studio.svelte";
@@ -8,7 +8,7 @@ import type { Kind, NewLabel } from "./types";
 
 const NAME = "interleave-rater";
 const OUTBOX = "interleave-labels";
-const TRY_AGAIN = 2000;
+const RETRY_MS = 2000;
 
 interface Unsent {
   rater: string;
@@ -19,10 +19,10 @@ class Rating {
   private chosen = $state(localStorage.getItem(NAME) ?? "");
   private unsent = $state.raw<Unsent[]>(read());
   private sending: Promise<void> | null = null;
-  /** Whether the service does not take labels just now. */
+  /** Whether the service currently refuses labels. */
   failing = $state(false);
 
-  /** The name of the rater: as chosen here, else that of the API key. */
+  /** The name of the rater: chosen here, or that of the API key. */
   get rater(): string {
     return this.chosen || studio.start?.rater || "";
   }
@@ -36,19 +36,19 @@ class Rating {
     return this.unsent.reduce((sum, each) => sum + each.labels.length, 0);
   }
 
-  /** Stores labels, which are undone together. Does not wait for it. */
+  /** Queues labels for storing, without waiting. They are undone together. */
   say(labels: NewLabel[]): void {
     this.keep([...this.unsent, { rater: this.rater, labels }]);
     void this.send();
   }
 
-  /** Takes back what was said last; returns the names of what it was about. */
+  /** Undoes the last labels; returns the names of their items. */
   async undo(kind: Kind | null): Promise<string[]> {
     await this.send();
     return (await api.undoLabel(this.rater, kind)).units;
   }
 
-  /** Sends what is not stored yet, in order. */
+  /** Sends queued labels in order. */
   send(): Promise<void> {
     this.sending ??= this.sendAll().finally(() => (this.sending = null));
     return this.sending;
@@ -62,10 +62,10 @@ class Rating {
       } catch (error) {
         if (error instanceof ServiceError && (error.unreachable || [401, 429, 503].includes(error.status))) {
           this.failing = true;
-          await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN));
+          await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
           continue;
         }
-        studio.problem = sentence(error); // it will never be taken, and the next ones wait
+        studio.problem = sentence(error); // it will never be accepted, and later ones are waiting
       }
       this.keep(this.unsent.slice(1));
     }

@@ -1,4 +1,4 @@
-/** Where the page is: the part of the address after `#`. */
+/** Routes: the part of the URL after `#`. */
 
 export type Route =
   | { view: "make" }
@@ -29,16 +29,16 @@ export function routeOf(hash: string): Route {
   return { view: "make" };
 }
 
-/** The ids of documents in an address, each once. */
+/** The distinct document ids in a URL. */
 export function idsIn(text: string | null | undefined): string[] {
   return [...new Set((text ?? "").replaceAll("%2C", ",").split(",").filter((id) => /^\w{1,80}$/.test(id)))];
 }
 
 export interface ComparisonState {
   step?: number | null;
-  /** The document that the others are compared with. */
+  /** The baseline document. */
   base?: string | null;
-  /** What the order of a blind comparison follows from. */
+  /** The seed of a blind comparison's order. */
   blind?: string | null;
   judge?: boolean;
 }
@@ -66,7 +66,7 @@ export const links = {
   step: (id: string, step: number): string => `#/d/${encodeURIComponent(id)}/step/${step}`,
 };
 
-/** A piece of an address as it was before it was written there; itself where it is none. */
+/** Decodes a URL component; returns it unchanged if malformed. */
 function decoded(piece: string): string {
   try {
     return decodeURIComponent(piece);

@@ -1,4 +1,4 @@
-/** A rater going through what is to be judged: the next things are there before they are needed. */
+/** A judging session: the items to judge, prefetched. */
 import { api } from "./api";
 import { rating } from "./rating.svelte";
 import { sentence } from "./studio.svelte";
@@ -9,16 +9,16 @@ export const KINDS: Record<string, Kind> = {
 };
 const PAGE = 50;
 const READ_AHEAD = 20;
-const PICTURES_AHEAD = 5;
-const LOOK_AGAIN = 1500;
+const IMAGES_AHEAD = 5;
+const POLL_MS = 1500;
 
 export class JudgeSession {
-  /** What comes next; the first is on the screen. Null until it is known. */
+  /** Items to judge; the first is on the screen. Null until loaded. */
   queue = $state.raw<JudgeItem[] | null>(null);
   total = $state(0);
   left = $state(0);
   problem = $state("");
-  /** How many labels were given or taken back here. */
+  /** Number of labels given or undone in this session. */
   changes = $state(0);
   readonly kind: Kind;
   private cursor: string | null = null;
@@ -29,7 +29,7 @@ export class JudgeSession {
 
   constructor(readonly task: string, readonly runs: string[], readonly rater: string) {
     this.kind = KINDS[task] ?? "accept";
-    void rating.send().then(() => this.begin()); // what is still unsent is not asked again
+    void rating.send().then(() => this.begin()); // unsent labels must not be asked for again
   }
 
   close(): void {
@@ -51,13 +51,13 @@ export class JudgeSession {
     this.next();
   }
 
-  /** Leaves the first for the end. */
+  /** Moves the current item to the end. */
   skip(): void {
     if (this.current) this.later.push(this.current);
     this.next();
   }
 
-  /** Takes back what was said last; returns whether there was anything. */
+  /** Undoes the last labels; returns whether there were any. */
   async undo(): Promise<boolean> {
     const units = await rating.undo(this.kind);
     for (const unit of units.reverse()) if (await this.show(unit)) this.left++;
@@ -65,7 +65,7 @@ export class JudgeSession {
     return units.length > 0;
   }
 
-  /** Puts something in front, whether it was labelled or not; returns whether it is still there. */
+  /** Shows an item first, labelled or not; returns whether it still exists. */
   async show(unit: string): Promise<boolean> {
     const found = await api.toJudge(this.task, new URLSearchParams({ rater: this.rater, unit }));
     if (found.data[0]) this.queue = [found.data[0], ...(this.queue ?? []).filter((each) => each.unit !== unit)];
@@ -78,12 +78,12 @@ export class JudgeSession {
     this.look();
   }
 
-  /** Reads what comes, and its pictures. */
+  /** Prefetches the next items and their images. */
   private look(): void {
-    for (const item of (this.queue ?? []).slice(0, PICTURES_AHEAD)) {
+    for (const item of (this.queue ?? []).slice(0, IMAGES_AHEAD)) {
       const steps = item.steps.map((step) => step.picture);
-      for (const picture of [item.first?.picture, item.first?.before, item.second?.picture, ...steps]) {
-        if (picture && !this.ahead.has(picture)) this.fetchPicture(picture);
+      for (const image of [item.first?.picture, item.first?.before, item.second?.picture, ...steps]) {
+        if (image && !this.ahead.has(image)) this.fetchImage(image);
       }
     }
     if (this.cursor && (this.queue?.length ?? 0) < READ_AHEAD) {
@@ -91,7 +91,7 @@ export class JudgeSession {
     }
   }
 
-  private fetchPicture(address: string): void {
+  private fetchImage(address: string): void {
     const image = new Image();
     image.src = address;
     this.ahead.set(address, image);
@@ -108,7 +108,7 @@ export class JudgeSession {
       this.left = page.left ?? 0;
       this.problem = "";
       this.look();
-      if (!page.complete && !page.data.length) setTimeout(() => void this.begin(), LOOK_AGAIN);
+      if (!page.complete && !page.data.length) setTimeout(() => void this.begin(), POLL_MS);
     } catch (error) {
       if (!this.stopping.signal.aborted) this.problem = sentence(error);
     }
@@ -125,7 +125,7 @@ export class JudgeSession {
     } catch (error) {
       if (this.stopping.signal.aborted) return;
       this.problem = sentence(error);
-      setTimeout(() => this.look(), LOOK_AGAIN);
+      setTimeout(() => this.look(), POLL_MS);
     }
   }
 

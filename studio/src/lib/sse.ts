@@ -1,4 +1,4 @@
-/** Server-sent events out of a stream of text: complete events as they come, whatever the pieces. */
+/** Incremental parser of server-sent events. */
 
 export interface ServerEvent {
   type: string;
@@ -26,7 +26,7 @@ export class EventParser {
   }
 }
 
-/** The events of a response, until its stream ends. */
+/** Yields the events of a response until its stream ends. */
 export async function* readEvents(response: Response): AsyncGenerator<ServerEvent> {
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (!reader) return;

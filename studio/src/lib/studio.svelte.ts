@@ -1,20 +1,20 @@
-/** What all views share: the facts of the service, and what is said to the person. */
+/** State shared by all views: the service's initial data, announcements and errors. */
 import { ServiceError, api } from "./api";
 import { text } from "./text";
 import type { Start } from "./types";
 
-const LOOK_AGAIN = 1500;
+const POLL_MS = 1500;
 
 class Studio {
   start = $state<Start | null>(null);
   needsKey = $state(false);
   lost = $state(false);
-  /** Said once by screen readers. */
+  /** Text for screen readers. */
   announcement = $state("");
-  /** A failure to show until it is closed. */
+  /** An error shown until closed. */
   problem = $state("");
 
-  /** Reads the facts, again and again until the models are loaded. */
+  /** Loads the initial data, polling until the models are loaded. */
   async load(): Promise<void> {
     try {
       this.start = await api.start();
@@ -24,14 +24,14 @@ class Studio {
       this.needsKey = error instanceof ServiceError && error.status === 401;
       this.lost = !this.needsKey;
     }
-    if (!this.needsKey && this.start?.models_state !== "ready") setTimeout(() => void this.load(), LOOK_AGAIN);
+    if (!this.needsKey && this.start?.models_state !== "ready") setTimeout(() => void this.load(), POLL_MS);
   }
 
   announce(words: string): void {
     this.announcement = words;
   }
 
-  /** Does what a person asked for; what goes wrong is shown. Returns whether it went well. */
+  /** Runs an action and shows its error. Returns whether it succeeded. */
   async attempt(work: () => Promise<unknown>): Promise<boolean> {
     this.problem = "";
     try {

@@ -1,4 +1,4 @@
-/** Light or dark: the system's choice, until the person makes one. */
+/** Light or dark: the system's choice unless the user chooses. */
 
 const KEY = "interleave-theme";
 const system = matchMedia("(prefers-color-scheme: dark)");

@@ -1,6 +1,6 @@
 /**
- * A document that the page shows: its facts, and its run as the events tell it. It reads on after an
- * interruption where it was, also when the service was restarted meanwhile.
+ * A watched document: its facts, and its run built from events. It resumes after interruptions, including restarts
+ * of the service.
  */
 import { ServiceError, api } from "./api";
 import { emptyRun, fold, type RunState } from "./fold";
@@ -12,14 +12,14 @@ const OPEN: JobStatus[] = ["queued", "in_progress"];
 export class WatchedDocument {
   facts = $state<DocumentFacts | null>(null);
   run = $state<RunState>(emptyRun());
-  /** Whether the service cannot be reached just now. */
+  /** Whether the service is unreachable. */
   lost = $state(false);
-  /** Why there is nothing to show, in the service's words. */
+  /** The service's error, if there is nothing to show. */
   failure = $state<ServiceError | null>(null);
   private stopping = new AbortController();
   private following = false;
   private again = false;
-  /** Other tabs that show the same document: what is decided in one is told to all. */
+  /** Other tabs with the same document, notified of decisions. */
   private tabs = new BroadcastChannel("interleave-studio");
 
   constructor(readonly id: string) {
@@ -34,7 +34,7 @@ export class WatchedDocument {
     this.tabs.close();
   }
 
-  /** A decision about the document was taken here: read what follows from it. */
+  /** Notifies other tabs of a decision and reads its events. */
   decided(): void {
     this.tabs.postMessage(this.id);
     void this.follow();

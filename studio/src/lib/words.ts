@@ -1,16 +1,16 @@
-/** What changed between two texts, word by word. */
+/** Word-level diff of two texts. */
 
 export interface Change {
   kind: "same" | "added" | "removed";
   words: string;
 }
 
-const MOST_WORDS = 400;
+const MAX_WORDS = 400;
 
 export function changes(before: string, after: string): Change[] {
   const a = before.match(/\S+\s*/g) ?? [];
   const b = after.match(/\S+\s*/g) ?? [];
-  if (a.length > MOST_WORDS || b.length > MOST_WORDS) return [{ kind: "same", words: after }];
+  if (a.length > MAX_WORDS || b.length > MAX_WORDS) return [{ kind: "same", words: after }];
   const bare = (word: string | undefined): string => (word ?? "").trim();
   // lengths[i][j]: the longest common sequence of a from i and b from j
   const lengths = Array.from({ length: a.length + 1 }, () => new Array<number>(b.length + 1).fill(0));

@@ -56,7 +56,7 @@ def test_pairs_and_ranks(collection: Path) -> None:
 
 def test_one_sort_of_label_is_enough_and_none_is_an_error(collection: Path) -> None:
     assert judge_agreement("robot", PAIRS, [collection]).rank_correlation is None
-    with pytest.raises(InputError, match="no 'better' or 'score' label is about an attempt that 'robot'"):
+    with pytest.raises(InputError, match="no 'better' or 'score' label matches an attempt that 'robot'"):
         judge_agreement("robot", [label("score", 9, 1)], [collection])
 
 

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 from fuzzing import REFUSED, attempt, replies, scratch, target
-from interleave.cli.request_input import plan_as_json, read_plan_file
+from interleave.cli.request_input import plan_as_json
 from interleave.errors import InputError
+from interleave.request_files import read_plan_file
 from interleave.types import Plan, PlanStep, Request
 
 PLAN = Plan(

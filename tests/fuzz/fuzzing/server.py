@@ -61,7 +61,7 @@ class House:
         self.open_app = build_app(service, Access(None))
         self.guarded_app = build_app(service, Access(TOKEN))
         self.pool.start()
-        await self.pool.loaded_facts()
+        await self.pool.loaded_info()
 
     def close(self) -> None:
         if self.loop.is_running():

@@ -22,7 +22,7 @@ from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import JobTable
 from interleave.service.documents.keys import FILE_NAME, GuestQuota, Guests, KeyAccess
 from interleave.service.documents.metrics import DocumentMetrics
-from interleave.service.documents.model_cache import ModelShelf
+from interleave.service.documents.model_cache import ModelCache
 from interleave.service.documents.routes import RouteSet
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.generator.server import Server as UvicornServer
@@ -97,8 +97,8 @@ class Service:
         self.jobs = JobTable(self.folder / "jobs.sqlite")
         try:
             self.metrics = DocumentMetrics()
-            shelf = ModelShelf(config, pack, chosen, lambda models: observed(models, self.metrics))
-            self.documents = self._documents(shelf)
+            model_cache = ModelCache(config, pack, chosen, lambda models: observed(models, self.metrics))
+            self.documents = self._documents(model_cache)
             self.metrics.watch(self.documents)
             listening = listen("127.0.0.1", 0)
             self.url = address_of(listening)
@@ -114,11 +114,11 @@ class Service:
         finally:
             self.jobs.close()
 
-    def _documents(self, shelf: ModelShelf) -> Documents:
+    def _documents(self, model_cache: ModelCache) -> Documents:
         options = dict(self.options)
         if make := options.pop("webhooks", None):
             options["webhooks"] = make(self.jobs)
-        return Documents(Folders(self.folder), self.jobs, shelf, self.settings, **options)
+        return Documents(Folders(self.folder), self.jobs, model_cache, self.settings, **options)
 
     @property
     def routes(self) -> list[tuple[str, str]]:

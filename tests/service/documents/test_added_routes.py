@@ -47,9 +47,9 @@ def test_the_routes_of_the_page_are_served_as_those_of_the_service(
     [
         (
             replace(OWN, described={("GET", "/health"): Route("Mine")}),
-            "'mine' has GET /health, which is served already",
+            "'mine' has GET /health, which already exists",
         ),
-        (replace(OWN, handlers=lambda documents, access: {}), "GET /v1/own has a handler or a description"),
+        (replace(OWN, handlers=lambda documents, access: {}), "GET /v1/own needs both a handler"),
     ],
 )
 def test_a_set_that_does_not_fit_is_refused_at_the_start(
@@ -62,8 +62,8 @@ def test_a_set_that_does_not_fit_is_refused_at_the_start(
 @pytest.mark.parametrize(
     ("module", "said"),
     [
-        ("ROUTES = 7", "'own_routes:ROUTES' of own-routes is no RouteSet"),
-        ("import nowhere", "the set of routes 'own' of the package own-routes cannot be loaded"),
+        ("ROUTES = 7", "'own_routes:ROUTES' of own-routes is not a RouteSet"),
+        ("import nowhere", "the route set 'own' of the package own-routes cannot be loaded"),
     ],
 )
 def test_a_package_that_cannot_be_loaded_is_named(

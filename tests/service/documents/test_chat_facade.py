@@ -21,11 +21,11 @@ from interleave.backends.protocols import ImageRequest
 from interleave.cli.main import run
 from interleave.config.run_config import Limits
 from interleave.errors import BackendError
-from interleave.service.documents import broadcaster as feeds
+from interleave.service.documents import broadcaster
 from interleave.service.documents.chat import MAX_LINE_BYTES, ChatWriter
 from interleave.service.documents.chat_request import parse_chat
 from interleave.service.documents.document_parts import Ending
-from interleave.service.documents.keys import ANYBODY, FILE_NAME, add_key
+from interleave.service.documents.keys import FILE_NAME, LOCAL_CALLER, add_key
 from interleave.service.documents.service import ServiceSettings
 
 ASKED: list[Any] = [{"role": "user", "content": "How a frog grows up, in two pictures"}]
@@ -156,7 +156,7 @@ def test_no_line_is_longer_than_clients_read(tmp_path: Path, form: str | None) -
 def chunks_written(running: Service, *parts: Any, **body: Any) -> list[dict[str, Any]]:
     """The chunks that are made of these parts."""
     running.http.post("/v1/responses", json={"input": "A frog in one picture", "background": True})
-    job = running.do(running.documents.newest(ANYBODY, limit=1))[0]
+    job = running.do(running.documents.newest(LOCAL_CALLER, limit=1))[0]
     asked = parse_chat({**BODY, "stream": True, **body}, ("interleave",))
     writer = ChatWriter(running.documents, job, asked, None, "")
 
@@ -216,7 +216,7 @@ def test_a_conversation_goes_on_from_the_images_of_the_answer(running: Service, 
     sdk.chat.completions.create(
         model="interleave", messages=[*history, {"role": "user", "content": "And now one picture more"}]
     )
-    job = running.do(running.documents.newest(ANYBODY, limit=1))[0]
+    job = running.do(running.documents.newest(LOCAL_CALLER, limit=1))[0]
     kinds = ["picture" if part.image else "text" for part in job.parts]
     answer = ["text", "picture"] * 2 if images == "markdown" else ["text", "picture", "picture"]
     assert kinds == ["text", *answer, "text"]
@@ -291,7 +291,7 @@ def test_a_client_that_leaves_ends_its_job_unless_it_can_come_back(tmp_path: Pat
         id_ = (next(iter(stream)).model_extra or {})["interleave"]["document"].rpartition("/")[2]
         held.until(lambda: held.generator.calls)
         stream.close()
-        held.until(lambda: not len(held.documents.feeds))
+        held.until(lambda: not len(held.documents.broadcaster))
         if not kept:
             held.until(lambda: sdk.responses.retrieve(id_).status == "cancelled")
             return
@@ -305,7 +305,7 @@ def test_a_client_that_leaves_ends_its_job_unless_it_can_come_back(tmp_path: Pat
 
 
 def test_silence_is_filled_with_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(broadcaster, "HEARTBEAT_SECONDS", 0.01)
     with service(tmp_path, generator=HeldGenerator(free=0)) as held:
         lines = []
         with held.http.stream("POST", "/v1/chat/completions", json={**BODY, "stream": True}) as answer:
@@ -338,4 +338,4 @@ def test_keys_and_quotas_hold_and_addresses_of_images_need_no_key(tmp_path: Path
             sdk.chat.completions.create(model="interleave", messages=ASKED)
         sdk.responses.delete("resp_" + answer.id.removeprefix("chatcmpl-"))
         assert keyed.http.get(url).status_code == 404
-        assert oct((tmp_path / "images.secret").stat().st_mode)[-3:] == "600"
+        assert oct((tmp_path / "pictures.secret").stat().st_mode)[-3:] == "600"

@@ -162,7 +162,7 @@ def test_a_service_that_is_gone_for_good_is_said_with_the_document(
         with (
             cutting_proxy(held.url, [1 << 60] + [0] * 9) as address,
             pytest.raises(
-                node.DocumentError, match=r"cannot be reached any more .* goes on there: .*#/d/resp_"
+                node.DocumentError, match=r"can no longer be reached .* service continues it: .*#/d/resp_"
             ),
         ):
             made(node, address)
@@ -204,16 +204,14 @@ def test_a_document_that_somebody_else_cancels_is_an_error(node: ModuleType, tmp
 def test_no_service_says_how_to_start_one(node: ModuleType) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = taken.getsockname()[1]
-    with pytest.raises(node.DocumentError, match=r"(?s)no document service at .*interleave serve documents"):
+    with pytest.raises(node.DocumentError, match=r"(?s)no document service responds at .*interleave serve documents"):
         made(node, f"http://127.0.0.1:{free}")
 
 
 def test_a_refusal_is_said_in_the_services_words(node: ModuleType, running: Service) -> None:
-    with pytest.raises(
-        node.DocumentError, match="there is no model 'nothing' here; this service has interleave"
-    ):
+    with pytest.raises(node.DocumentError, match="no model 'nothing'; this service has interleave"):
         made(node, running.url, model="nothing")
-    with pytest.raises(node.DocumentError, match="refused the request: "):
+    with pytest.raises(node.DocumentError, match="rejected the request: "):
         made(node, running.url, "  ")
 
 
@@ -268,7 +266,7 @@ def test_addresses_as_people_write_them(
     "given", ["file:///etc/passwd", "http://", "http://a:b@c", "http://a:99999999", "http://a/?b"]
 )
 def test_what_is_no_address_is_said_before_anything_runs(node: ModuleType, given: str) -> None:
-    assert "is no address like" in node.InterleaveDocument.VALIDATE_INPUTS(given)
+    assert "is not an address such as" in node.InterleaveDocument.VALIDATE_INPUTS(given)
 
 
 def test_images_of_different_sizes_are_one_batch(node: ModuleType) -> None:

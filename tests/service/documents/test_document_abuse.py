@@ -80,7 +80,7 @@ def test_G01_a_gigabyte_is_refused_whether_it_is_announced_or_not(running: Servi
         except OSError:
             pass
     assert sent < 250_000_000
-    assert most <= running.documents.memory.most_for_bodies
+    assert most <= running.documents.memory.max_for_bodies
 
 
 def test_G04_a_flood_is_refused_in_part_and_what_was_accepted_is_done(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_G18_other_methods_are_not_allowed(running: Service, method: str) -> Non
     for path in ("/v1/responses", "/v1/documents", "/v1/files", "/health", "/v1beta/models"):
         reply = running.http.request(method, path)
         assert reply.status_code == 405, path
-        assert "is not allowed here" in reply.json()["error"]["message"]
+        assert "is not allowed on this route" in reply.json()["error"]["message"]
         assert "access-control-allow-origin" not in reply.headers  # G21: a preflight opens nothing
 
 

@@ -117,7 +117,7 @@ def test_a_held_job_survives_a_restart_and_waits(tmp_path: Path) -> None:
     with service(tmp_path) as first:
         id_ = held(first)["id"]
     with service(tmp_path) as second:
-        assert second.documents.turns.depth == second.documents.turns.in_flight == 0
+        assert second.documents.queue.depth == second.documents.queue.in_flight == 0
         assert not second.generator.calls
         assert post(second, f"{id_}/plan/release")[0] == 200
         assert ended(second, id_)["status"] == "completed"

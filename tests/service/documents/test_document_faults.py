@@ -156,16 +156,21 @@ def test_G14_many_readers_of_one_job_share_one_fold(tmp_path: Path) -> None:
                 base_url=held.url, trust_env=False, timeout=60, limits=limits
             ) as client:
                 reading = [asyncio.create_task(read(client)) for _ in range(40)]
-                while sum(feed.readers for feed in held.documents.feeds._feeds.values()) < 40:
+                while (
+                    sum(
+                        broadcast.subscribers for broadcast in held.documents.broadcaster._broadcasts.values()
+                    )
+                    < 40
+                ):
                     await asyncio.sleep(0.01)
-                assert len(held.documents.feeds) == 1
+                assert len(held.documents.broadcaster) == 1
                 held.generator.free = 100
                 return await asyncio.gather(*reading)
 
         read_by = asyncio.run(read_all())
         assert len(set(read_by)) == 1
         assert b"event: response.completed" in read_by[0]
-        held.until(lambda: not len(held.documents.feeds))
+        held.until(lambda: not len(held.documents.broadcaster))
 
 
 def test_G11_clients_that_hang_up_leave_nothing_behind(tmp_path: Path) -> None:
@@ -174,7 +179,7 @@ def test_G11_clients_that_hang_up_leave_nothing_behind(tmp_path: Path) -> None:
         for _ in range(30):
             with held.http.stream("GET", f"/v1/responses/{id_}?stream=true") as answer:
                 next(answer.iter_bytes())
-        held.until(lambda: not len(held.documents.feeds))
+        held.until(lambda: not len(held.documents.broadcaster))
         assert held.documents.memory.held == 0
         held.generator.free = 100
         held.until(lambda: held.http.get(f"/v1/documents/{id_}").json()["status"] == "completed")
@@ -313,7 +318,7 @@ def test_J06_cancel_races_with_the_end_and_one_state_is_final(tmp_path: Path) ->
             assert answer["status"] in ("cancelled", "completed")
             assert running.http.get(f"/v1/responses/{id_}").json()["status"] == answer["status"]
             assert running.http.delete(f"/v1/responses/{id_}").json()["deleted"]
-        assert running.documents.turns.in_flight == 0
+        assert running.documents.queue.in_flight == 0
         assert not list((tmp_path / "inputs").iterdir())
 
 
@@ -355,7 +360,7 @@ def test_J07_a_second_service_on_the_same_job_table_does_not_start(tmp_path: Pat
     JobTable(tmp_path / "jobs.sqlite").close()
     with (
         Folders(tmp_path).locked(),
-        pytest.raises(ConfigurationError, match="works in"),
+        pytest.raises(ConfigurationError, match="another document service uses"),
         Folders(tmp_path).locked(),
     ):
         pass

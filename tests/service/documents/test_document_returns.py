@@ -39,7 +39,7 @@ def test_who_is_cut_off_again_and_again_gets_every_event_once(tmp_path: Path, mo
         first.until(lambda: len(first.generator.calls) == 2)
         seen = events_of(first, id_, -1, most)
         seen += events_of(first, id_, seen[-1]["sequence_number"], 2)
-        first.until(lambda: not len(first.documents.feeds))
+        first.until(lambda: not len(first.documents.broadcaster))
     with service(tmp_path) as second:
         while seen[-1]["type"] != "response.completed":
             seen += events_of(second, id_, seen[-1]["sequence_number"], most)

@@ -171,7 +171,7 @@ def test_G09_a_deleted_job_is_unknown_like_any_that_never_was(running: Service) 
 def test_H01_no_url_is_fetched(running: Service) -> None:
     for url in ("http://127.0.0.1:1/x.png", "https://example.com/x.png", "file:///etc/passwd", "HTTPS://a"):
         content: Any = [{"type": "input_image", "image_url": url}]
-        with pytest.raises(openai.BadRequestError, match="nothing is fetched"):
+        with pytest.raises(openai.BadRequestError, match="fetches nothing"):
             running.sdk().responses.create(input=[{"role": "user", "content": content}])
 
 
@@ -190,7 +190,7 @@ def test_a_job_in_the_background_goes_on_without_its_client(tmp_path: Path) -> N
         seen = next(iter(stream))
         held.until(lambda: held.generator.calls)
         stream.close()
-        held.until(lambda: not len(held.documents.feeds))
+        held.until(lambda: not len(held.documents.broadcaster))
         held.generator.free = 100
         rest = list(
             held.sdk(timeout=HANGS_AFTER).responses.retrieve(

@@ -150,7 +150,7 @@ def test_a_host_that_is_no_host_is_not_repeated() -> None:
 def test_a_plan_is_held_by_neither_facade() -> None:
     """Their answer is the document: there would be none."""
     held = {"interleave": {"hold_plan": True}}
-    with pytest.raises(Refusal, match="plans are held with /v1/responses"):
+    with pytest.raises(Refusal, match="use /v1/responses to hold plans"):
         parse_chat({"messages": [{"role": "user", "content": "A frog"}], **held}, MODELS)
-    with pytest.raises(Refusal, match="plans are held with /v1/responses"):
+    with pytest.raises(Refusal, match="use /v1/responses to hold plans"):
         parse_content({"contents": [{"parts": [{"text": "A frog"}]}], **held}, MODELS, model="interleave")

@@ -19,9 +19,8 @@ from serving import coded, png
 
 from interleave.backends.protocols import ImageRequest
 from interleave.errors import BackendError
-from interleave.service.documents import broadcaster as feeds
-from interleave.service.documents import gemini
-from interleave.service.documents.keys import ANYBODY, FILE_NAME, add_key
+from interleave.service.documents import broadcaster, gemini
+from interleave.service.documents.keys import FILE_NAME, LOCAL_CALLER, add_key
 
 ASKED = "How a frog grows up, in two pictures"
 BODY = {"contents": [{"role": "user", "parts": [{"text": ASKED}]}]}
@@ -120,7 +119,7 @@ def test_a_chat_of_the_sdk_sends_its_images_back(running: Service) -> None:
     for _ in chat.send_message_stream([ASKED, types.Part.from_bytes(data=png(), mime_type="image/png")]):
         pass
     chat.send_message("And now one picture more")
-    job = running.do(running.documents.newest(ANYBODY, limit=1))[0]
+    job = running.do(running.documents.newest(LOCAL_CALLER, limit=1))[0]
     kinds = ["picture" if part.image else "text" for part in job.parts]
     assert kinds == ["text", "picture", "text", "picture", "text", "picture", "text"]
 
@@ -139,7 +138,7 @@ def test_both_spellings_are_read_and_nothing_is_fetched(running: Service) -> Non
     file = {"fileData": {"fileUri": "https://example.com/x.png", "mimeType": "image/png"}}
     refused = running.http.post(PATH, json={"contents": [{"parts": [file]}]})
     assert refused.status_code == 400
-    assert "nothing is fetched" in refused.json()["error"]["message"]
+    assert "fetches nothing" in refused.json()["error"]["message"]
 
 
 def test_errors_are_in_googles_shape(running: Service) -> None:
@@ -185,7 +184,7 @@ def test_a_failure_comes_as_an_error_before_and_during_a_stream(tmp_path: Path) 
 def test_silence_is_filled_so_that_the_sdk_does_not_stumble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feeds, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(broadcaster, "HEARTBEAT_SECONDS", 0.01)
     with service(tmp_path, generator=HeldGenerator(free=0)) as held:
         stream = client(held).models.generate_content_stream(model="interleave", contents=ASKED)
         first = next(stream)

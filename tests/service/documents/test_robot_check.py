@@ -67,7 +67,7 @@ def test_a_critic_that_only_judges_images_can_check_too(running: Service) -> Non
         ({"instruction": " "}, "instruction: say"),
         ({"before": None}, "before: send"),
         ({"after": None}, "after: send"),
-        ({"after": "https://example.org/a.png"}, "nothing is fetched"),
+        ({"after": "https://example.org/a.png"}, "fetches nothing"),
         ({"after": "data:image/png;base64,AAAA"}, "after"),
         ({"after": 7}, "after"),
         ({"speed": 3}, "unknown parameter"),

@@ -182,7 +182,7 @@ def test_a_document_that_is_deleted_while_it_is_read_does_not_come_back(
     read = Indexing._record
 
     def deleting(self: Indexing, job: Job) -> Any:
-        asyncio.run_coroutine_threadsafe(self.documents.forget(job.id), running.loop).result()
+        asyncio.run_coroutine_threadsafe(self.documents.remove_job(job.id), running.loop).result()
         return read(self, job)
 
     with service(tmp_path) as running:

@@ -199,7 +199,7 @@ def test_a_file_goes_out_and_comes_in_again(shelf: Service, runs: list[str], tmp
     old = json.loads(renamed.splitlines()[0]) | {"value": False, "at": "2001-01-01T00:00:00Z"}
     assert take_in(json.dumps(old).encode()).json() == {"stored": 0, "known": 1}
     bad = take_in(renamed.splitlines()[0] + b'\n{"kind": "accept"}\n')
-    assert bad.status_code == 400 and "line 2 is no label" in bad.json()["error"]["message"]
+    assert bad.status_code == 400 and "line 2 is not a label" in bad.json()["error"]["message"]
     assert "no labels" in take_in(b"\n").json()["error"]["message"]
 
 
@@ -219,7 +219,7 @@ def test_agreement_is_that_of_all_raters(shelf: Service, runs: list[str]) -> Non
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"kind": "accept", "value": "yes"}, "must be true or false"),
-    ({"kind": "accept", "attempt": None}, "'step' and 'attempt' must be given"),
+    ({"kind": "accept", "attempt": None}, "give 'step' and 'attempt'"),
     ({"kind": "accept", "attempt": 9}, "step 1 has no attempt 9"),
     ({"kind": "accept", "step": 9}, "no step 9"),
     ({"kind": "score", "value": 11}, "from 0 to 10"),
@@ -240,7 +240,7 @@ def test_what_is_no_label_is_refused_with_the_reason(
 
 def test_bad_questions_are_refused(shelf: Service, runs: list[str]) -> None:
     for path, said in [
-        ("/v1/studio/judging/nonsense?rater=a", "there is no task"),
+        ("/v1/studio/judging/nonsense?rater=a", "no task 'nonsense'"),
         ("/v1/studio/judging/accept", "rater must be a name"),
         (f"/v1/studio/judging/accept?rater={'x' * 61}", "rater must be a name"),
         ("/v1/studio/judging/accept?rater=a&runs=resp_none", "not found"),
@@ -331,7 +331,7 @@ def test_guests_judge_their_own_documents(tmp_path: Path, monkeypatch: pytest.Mo
         assert visitors[1].post("/v1/studio/labels", json=body).status_code == 404
         assert visitors[0].post("/v1/studio/labels", json=body).status_code == 200
         assert visitors[1].get("/v1/studio/labels/export").content == b""
-        monkeypatch.setattr("interleave.studio.label_routes.MOST_OF_A_GUEST", 1)
+        monkeypatch.setattr("interleave.studio.label_routes.MAX_GUEST_LABELS", 1)
         assert visitors[0].post("/v1/studio/labels", json=body).json()["error"]["code"] == "too_many_labels"
         refused = visitors[0].post("/v1/studio/labels/import", content=b"{}")
         assert refused.json()["error"]["code"] == "not_for_guests"

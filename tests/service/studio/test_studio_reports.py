@@ -248,5 +248,5 @@ def test_the_command_looks_where_other_commands_write(
 ) -> None:
     assert told(None, Path("runs/studio")) == (Path("runs/bench"), Path("runs/reports"), Path("trained"))
     assert told([tmp_path], Path("runs/studio")) == (tmp_path,)
-    with pytest.raises(ConfigurationError, match=r"--reports .*nothing: there is no such folder"):
+    with pytest.raises(ConfigurationError, match=r"--reports .*nothing: no such folder"):
         told([tmp_path / "nothing"], Path("runs/studio"))

@@ -10,7 +10,7 @@ from running import Service, service
 from interleave.config.run_config import RoleConfig
 from interleave.runs.resolve import Choices, adapted_request, resolve
 from interleave.service.documents.keys import FILE_NAME, add_key
-from interleave.service.documents.model_cache import ModelShelf, Offer
+from interleave.service.documents.model_cache import ModelCache, Offer
 from interleave.service.documents.service import suggestions_for
 from interleave.studio.schemas import Start
 from interleave.studio.start import examples_of, strictness_within
@@ -28,7 +28,7 @@ def test_the_start_tells_what_there_is(running: Service) -> None:
     (profile,) = start.profiles
     assert profile.name == start.default_profile
     assert len(profile.examples) == 6
-    assert any("double" in note for note in profile.notes)  # what draws here is no model
+    assert any("fake" in note for note in profile.notes)  # what draws here is no model
     assert {each.format for each in start.exports} == {"pdf", "epub", "pptx", "zip", "html"}
 
 
@@ -70,10 +70,10 @@ def test_a_job_that_was_refused_in_its_turn_has_the_nearest_requests_as_data(tmp
 
 def test_a_request_gets_the_models_of_the_profile_it_names() -> None:
     own, other = offer("dry-run"), offer("oracle")
-    shelf = ModelShelf(own.config, own.pack, own.chosen, others={"oracle": other})
-    assert shelf.config_for("oracle") is other.config
-    assert shelf.config_for("interleave") is own.config
-    assert shelf.offer_of(other.config.model_copy(update={"seed": 7})) is other
+    model_cache = ModelCache(own.config, own.pack, own.chosen, others={"oracle": other})
+    assert model_cache.config_for("oracle") is other.config
+    assert model_cache.config_for("interleave") is own.config
+    assert model_cache.offer_of(other.config.model_copy(update={"seed": 7})) is other
 
 
 def test_a_key_is_kept_in_a_cookie_that_scripts_cannot_read(tmp_path: Path) -> None:

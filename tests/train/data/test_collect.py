@@ -187,7 +187,7 @@ def test_a_folder_that_cannot_be_used_is_refused_before_models_are_loaded(capsys
     collect(requests, "busy")
     lock = open_journal(Path("busy"), "index.jsonl")
     capsys.readouterr()
-    for folder, why in (("mine", "other things"), ("other", "seed is 5"), ("busy", "another process")):
+    for folder, why in (("mine", "other files"), ("other", "seed is 5"), ("busy", "another process")):
         assert collect(requests, folder) == 2
         err = capsys.readouterr().err
         assert why in err and "loading" not in err
@@ -445,10 +445,10 @@ def test_options_that_only_change_the_speed_may_change() -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--generator", SMALL, "--generator", OTHER, "--weight", "1"], "give a --weight for each"),
-        (["--weight", "1", "--weight", "2"], "give a --weight for each"),
-        (["--generator", SMALL, "--generator", OTHER, "--weight", "1", "--weight", "0"], "more than 0"),
-        (["--generator", SMALL, "--generator", OTHER, "--weight", "1", "--weight", "nan"], "more than 0"),
+        (["--generator", SMALL, "--generator", OTHER, "--weight", "1"], "give one --weight per"),
+        (["--weight", "1", "--weight", "2"], "give one --weight per"),
+        (["--generator", SMALL, "--generator", OTHER, "--weight", "1", "--weight", "0"], "above 0"),
+        (["--generator", SMALL, "--generator", OTHER, "--weight", "1", "--weight", "nan"], "above 0"),
         (["--generator", SMALL, "--generator", SMALL], "given twice"),
         (["--generator", SMALL, "--generator", "sold"], "no image generator named 'sold'"),
         (["--shard", "0/4"], "--shard 1/4"),

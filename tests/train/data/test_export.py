@@ -94,7 +94,7 @@ def test_K13_the_same_bytes_whatever_the_order_of_the_collections(
 def test_K13_the_same_bytes_whatever_the_number_of_workers(
     selection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: ImageForm
 ) -> None:
-    monkeypatch.setattr(stage, "RUNS_AT_ONCE", dict.fromkeys(ImageForm, 2))
+    monkeypatch.setattr(stage, "RUNS_PER_TASK", dict.fromkeys(ImageForm, 2))
     monkeypatch.setattr(stage, "_workers", lambda runs, options: options.workers)
     found = []
     for workers in (1, 3):
@@ -229,7 +229,7 @@ def test_copies_differ_in_nothing_but_their_id(tmp_path: Path) -> None:
 
 
 def test_as_many_images_as_places_or_no_row() -> None:
-    with pytest.raises(ValueError, match="0 places for images, and 1 images"):
+    with pytest.raises(ValueError, match="0 image placeholders, but 1 images"):
         TrainingRow("x", "critic_sft", (), images=(None,))  # type: ignore[arg-type]
 
 
@@ -465,7 +465,7 @@ def test_K14_a_leak_can_be_made_an_error(tmp_path: Path) -> None:
     (tmp_path / "test.jsonl").write_text(json.dumps(line) + "\n")
     select([tmp_path / "col"], tmp_path / "selection")
     options = ExportOptions(("swift",), held_out=(tmp_path / "test.jsonl",), fail_on_leak=True)
-    with pytest.raises(InputError, match="1 runs answer requests that are held out"):
+    with pytest.raises(InputError, match="1 runs answer held-out requests"):
         export(tmp_path / "selection", tmp_path / "rows", options)
     assert not (tmp_path / "rows").exists()
 
@@ -539,7 +539,7 @@ def test_runs_made_with_other_words_need_a_choice(tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["data", "export", str(tmp_path), "--out", str(tmp_path / "rows"), "--format", "tlr"]) == 2
-    assert "no export format named 'tlr'" in capsys.readouterr().err
+    assert "no export format 'tlr'" in capsys.readouterr().err
 
 
 def test_what_is_no_selection_is_refused(tmp_path: Path) -> None:
@@ -625,5 +625,5 @@ def test_an_image_takes_a_token_for_every_square_of_32_pixels() -> None:
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     write_run(tmp_path / "col", "run", [[Try()]])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigurationError, match="no tokenizer"):
+    with pytest.raises(ConfigurationError, match="cannot load a tokenizer"):
         exported(tmp_path / "col", tmp_path, ExportOptions(("swift",), tokenizer=tmp_path / "empty"))

@@ -87,28 +87,28 @@ BAD = [
     ({"messages": [{"role": "user", "content": "hi"}]}, "the last turn is not an answer"),
     (
         {"messages": [{"role": "user", "content": "<image>"}, {"role": "assistant", "content": "a"}]},
-        "1 × <image> in the text, and 0 images",
+        "1 × <image> in the text, but 0 images",
     ),
     (
         {
             "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "<image>"}],
             "images": ["cat.png"],
         },
-        "an image in it",
+        "contains an image",
     ),
     (
         {
             "messages": [{"role": "user", "content": "<image>"}, {"role": "assistant", "content": "a"}],
             "images": ["../../etc/cat.png"],
         },
-        "lies outside",
+        "is not below the folder",
     ),
     (
         {
             "messages": [{"role": "user", "content": "<image>"}, {"role": "assistant", "content": "a"}],
             "images": ["gone.png"],
         },
-        "'gone.png' is not there",
+        "'gone.png' does not exist",
     ),
     ({"text": "hi"}, "'conversations' is missing"),
     ([], "has no attribute"),
@@ -137,7 +137,7 @@ def test_a_pickle_is_never_opened(selection: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [("comm", "FORMAT:PATH"), ("coco:x.json", "no format named 'coco'")]
+    ("text", "reason"), [("comm", "FORMAT:PATH"), ("coco:x.json", "no join format 'coco'")]
 )
 def test_what_to_join_must_be_said_in_full(text: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
@@ -154,7 +154,7 @@ def test_I05_text_that_no_file_can_hold_is_named_and_the_others_are_joined(
     rows = [{"messages": cut_off}, {"messages": TURNS}]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     joined = JoinedFile("sharegpt", tmp_path / "rows.jsonl")
-    with pytest.raises(InputError, match=r"rows\.jsonl:1: a text holds half of a surrogate pair"):
+    with pytest.raises(InputError, match=r"rows\.jsonl:1: a text contains half of a surrogate pair"):
         joined_rows(selection, joined)
     assert [row["id"] for row in joined_rows(selection, joined, skip_bad=True)] == ["rows/2"]
 
@@ -167,7 +167,7 @@ def test_I05_text_that_no_file_can_hold_is_named_and_the_others_are_joined(
         ("x.jsonl", b'{"a": "\xff"}\n', r"x\.jsonl:1 cannot be read as JSON"),
         ("x.json", b"[" * 100_000, r"x\.json cannot be read as JSON \(maximum recursion"),
         ("x.json", b"[" + b"9" * 5000 + b"]", r"x\.json cannot be read as JSON"),
-        ("x.json", b"{}", r"x\.json must hold a list"),
+        ("x.json", b"{}", r"x\.json must contain a list"),
     ],
 )
 def test_I07_a_file_that_is_no_json_is_refused_by_name_and_line(

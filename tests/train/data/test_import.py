@@ -212,7 +212,7 @@ UNUSABLE: list[tuple[str, object, str]] = [
     ("a record that is a list", changed(lambda value: value["steps"].append([])), "not an object"),
     ("I08 a missing picture", at(0, target_img="gone.png"), "missing"),
     ("I08 a picture outside", at(0, target_img="../../secret.png"), "outside"),
-    ("I08 an address", at(0, target_img="https://x/y.png"), "address"),
+    ("I08 an address", at(0, target_img="https://x/y.png"), "is a URL"),
     ("I08 no path", at(0, target_img=None), "not the path"),
     ("I08 a NUL", at(0, target_img="a\x00.png"), "not the path"),
     ("I08 not an image", at(0, target_img="text.png"), "cannot be used"),
@@ -304,7 +304,7 @@ def test_a_benchmark_record_without_its_request_is_named(tmp_path: Path) -> None
     src = ueval(tmp_path)
     (src / "result" / "test_rank0.json").unlink()
     (outcome,) = import_all(src, tmp_path / "out")
-    assert "does not say what was asked" in str(outcome.problem)
+    assert "contains the request" in str(outcome.problem)
 
 
 def test_answers_without_a_record_are_imported_from_the_result_file(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_answers_without_a_record_are_imported_from_the_result_file(tmp_path: Pa
     (src / "img" / "9" / "execution_record.json").unlink()
     (outcome,) = import_all(src, tmp_path / "out")
     assert outcome.source == "result/test_rank0.json#1"
-    assert "not to learn prompts from" in outcome.warnings[0]
+    assert "not for training on prompts" in outcome.warnings[0]
     assert len(only_run(tmp_path / "out").record.steps) == 3
 
 
@@ -326,7 +326,7 @@ def test_answers_without_a_record_are_imported_from_the_result_file(tmp_path: Pa
         ({**ITEM, "image_answer": "x.png"}, "image_answer"),
         ({**ITEM, "image_answer": ["gone.png"], "id": "z"}, "missing"),
         ({**ITEM, "image_answer": [], "text_answer": "", "id": "z"}, "neither images nor text"),
-        ({**ITEM, "prompt": "Another?"}, "stands for another answer"),
+        ({**ITEM, "prompt": "Another?"}, "is already another answer"),
         ("text", "not an object"),
     ],
 )
@@ -347,7 +347,7 @@ def test_one_file_can_be_imported(tmp_path: Path) -> None:
 
 def test_a_folder_with_nothing_in_it_and_a_folder_of_somebody_elses_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds neither"):
+    with pytest.raises(InputError, match="contains neither"):
         import_all(tmp_path / "empty", tmp_path / "out")
     with pytest.raises(InputError, match="does not exist"):
         import_all(tmp_path / "absent", tmp_path / "out")
@@ -363,7 +363,7 @@ def test_a_collection_may_lie_below_what_is_imported_but_not_around_it(tmp_path:
     for _ in range(2):
         (outcome,) = import_all(tmp_path / "src", tmp_path / "src" / "imported")
         assert outcome.run
-    with pytest.raises(InputError, match="holds what is to be imported"):
+    with pytest.raises(InputError, match="contains the files to import"):
         import_all(tmp_path / "src", tmp_path)
 
 
@@ -464,7 +464,7 @@ def test_20_000_attempts_of_a_step_are_refused_before_their_images_are_looked_fo
     )
     write(tmp_path / "src" / "1", record(*[attempt(1, 0, False, "again")] * 20_000), *ALL)
     (outcome,) = import_all(tmp_path / "src", tmp_path / "out")
-    assert outcome.problem == "step 1 has more than 100 attempts, which no run can hold"
+    assert outcome.problem == "step 1 has more than 100 attempts, more than a run can have"
     assert len(looked_for) == 100
     assert not (tmp_path / "out" / "runs").exists()
 

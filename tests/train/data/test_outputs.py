@@ -92,7 +92,7 @@ def test_whatever_rename_or_sync_fails_a_complete_output_is_kept(
         if content(out) is None:  # the disk failed again when it was to be moved back
             assert not once
             assert (out.parent / ".rows.old" / MARKER).read_text() == "old"
-        with pytest.raises(RunError, match="already made"):
+        with pytest.raises(RunError, match="already exists"):
             make(out, "another", replace=False)
         assert content(out) in ("old", "new")
         make(out, "newest")
@@ -108,7 +108,7 @@ def test_a_failed_rename_says_where_the_finished_output_is(
     with monkeypatch.context() as patched:
         patched.setattr(outputs, "exchange", lambda one, other: False)
         patched.setattr(os, "rename", Fault(2, once=False).on(os.rename))
-        with pytest.raises(StorageError, match=r"what was there before is in .*\.rows\.old"):
+        with pytest.raises(StorageError, match=r"its previous content is in .*\.rows\.old"):
             make(tmp_path / "rows", "new")
 
 
@@ -125,7 +125,7 @@ def test_what_was_set_aside_is_moved_back_and_never_deleted(tmp_path: Path) -> N
 def test_what_was_set_aside_goes_where_another_kind_of_output_is_asked_for(tmp_path: Path) -> None:
     make(tmp_path / "rows", "old")
     (tmp_path / "rows").rename(tmp_path / ".rows.old")
-    with pytest.raises(RunError, match="holds other things"), atomic_folder(tmp_path / "rows", "other.json"):
+    with pytest.raises(RunError, match="has other files"), atomic_folder(tmp_path / "rows", "other.json"):
         pass
     assert content(tmp_path / "rows") == "old"
 
@@ -165,7 +165,7 @@ def test_a_disk_that_could_not_write_something_is_noticed(
     make(tmp_path / "rows", "old")
     with monkeypatch.context() as patched:
         patched.setattr(outputs, "sync_file_system", Fault(1, once=True).on(outputs.sync_file_system))
-        with pytest.raises(StorageError, match="nothing was left behind"):
+        with pytest.raises(StorageError, match="no partial output is left"):
             make(tmp_path / "rows", "new")
     assert content(tmp_path / "rows") == "old"
     assert not beside(tmp_path / "rows")
@@ -206,7 +206,7 @@ def test_A01_killed_at_every_touch_of_the_disk_an_output_is_not_lost(
         kills += 1
         if in_one_step:  # at no moment is there none
             assert content(out) in ("old", "new")
-        with pytest.raises(RunError, match="already made"):
+        with pytest.raises(RunError, match="already exists"):
             make(out, "another", replace=False)
         assert content(out) in ("old", "new")
         make(out, "newest")

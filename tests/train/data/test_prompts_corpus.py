@@ -41,19 +41,23 @@ BAD_LINES: list[tuple[str, bytes | str, str]] = [
     ("I05 both", '{"request": "Draw a cat.", "user_input": "Draw a dog."}', "both"),
     ("I05 empty", '{"user_input": ""}', "empty"),
     ("I05 only spaces", '{"user_input": "   "}', "empty"),
-    ("I05 a number as text", '{"user_input": 7}', "must be a text"),
-    ("I05 a null text", '{"user_input": null}', "must be a text"),
+    ("I05 a number as text", '{"user_input": 7}', "must be a string"),
+    ("I05 a null text", '{"user_input": null}', "must be a string"),
     ("I05 a NUL", '{"user_input": "Draw\\u0000a cat."}', "NUL"),
     ("I05 half a surrogate pair", '{"user_input": "Draw \\ud800 a cat."}', "surrogate"),
     ("I05 very long", '{"user_input": "' + "a" * 70_000 + '"}', "65,536"),
     ("I05 half a surrogate pair in an id", '{"id": "\\ud83d", "user_input": "Draw a cat."}', "surrogate"),
-    ("I07 a key twice", '{"user_input": "Draw a cat.", "user_input": "Draw a dog."}', "stands there twice"),
+    ("I07 a key twice", '{"user_input": "Draw a cat.", "user_input": "Draw a dog."}', "occurs twice"),
     ("I07 a number too large", '{"user_input": "Draw a cat.", "score": -1e999}', "is too large"),
     ("I02 an id that is true", '{"id": true, "user_input": "Draw a cat."}', '"id" must be'),
     ("I02 an id that is 1.0", '{"id": 1.0, "user_input": "Draw a cat."}', '"id" must be'),
     ("I02 an id that is a list", '{"id": ["a"], "user_input": "Draw a cat."}', '"id" must be'),
     ("I01 a blank id", '{"id": " ", "user_input": "Draw a cat."}', "blank"),
-    ("I03 an id that is taken", '{"id": "good", "user_input": "Draw a cat."}', "stands for another request"),
+    (
+        "I03 an id that is taken",
+        '{"id": "good", "user_input": "Draw a cat."}',
+        "already names another request",
+    ),
     (
         "I03 a request that is there",
         '{"id": "b", "user_input": "Show how to bake bread."}',
@@ -62,7 +66,7 @@ BAD_LINES: list[tuple[str, bytes | str, str]] = [
     ("I08 a missing picture", '{"user_input": "Go on.", "user_input_image": "no.png"}', "missing"),
     ("I08 outside", '{"user_input": "Go on.", "user_input_image": "../secret.png"}', "outside"),
     ("I08 absolute", '{"user_input": "Go on.", "user_input_image": "/etc/passwd"}', "outside"),
-    ("I08 an address", '{"user_input": "Go on.", "user_input_image": "http://x/y.png"}', "address"),
+    ("I08 an address", '{"user_input": "Go on.", "user_input_image": "http://x/y.png"}', "is a URL"),
     ("I08 a folder", '{"user_input": "Go on.", "user_input_image": "folder"}', "not a file"),
     ("I08 a pipe", '{"user_input": "Go on.", "user_input_image": "pipe"}', "not a file"),
     ("I08 a link out", '{"user_input": "Go on.", "user_input_image": "link.png"}', "outside"),
@@ -184,7 +188,7 @@ def test_I02_one_and_the_text_one_are_one_id_and_case_matters(folder: Path) -> N
     )
     corpus, _ = read_corpora([path], threshold=None)
     assert [row.id for row in corpus.rows] == ["1", "a", "A"]
-    assert "stands for another request" in corpus.bad[0]
+    assert "already names another request" in corpus.bad[0]
 
 
 def test_I03_a_line_that_stands_there_twice_counts_once_and_is_said(
@@ -270,7 +274,7 @@ def test_two_files_are_joined_and_clashes_between_them_are_found(folder: Path) -
     )
     corpus, _ = read_corpora([one, two], threshold=0.8)
     assert [row.id for row in corpus.rows] == ["good", "c"]
-    assert corpus.bad == ["2.jsonl:1: the id 'good' stands for another request in 1.jsonl:1"]
+    assert corpus.bad == ["2.jsonl:1: the id 'good' already names another request in 1.jsonl:1"]
 
 
 def test_a_file_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,7 +157,7 @@ def test_hostile_text_is_shown_as_text_and_a_missing_image_is_said(tmp_path: Pat
     assert "<script" not in page and "<b>bold" not in page and "\u202e" not in page
     assert "&lt;script&gt;alert(1)" in page and "&lt;b&gt;bold" in page
     assert '<div class="empty">missing</div>' in page
-    assert "Nobody has scored this collection yet" in page
+    assert "This collection has no scores yet" in page
     for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
         ElementTree.fromstring(svg)
 
@@ -181,7 +181,7 @@ def test_a_selection_of_another_collection_is_refused_and_a_moved_one_found(
         write_run(tmp_path / name, "run", [[REFUSED, Try()]])
     assert run(["data", "select", "one", "--out", "selection"]) == 0
     assert run(["data", "report", "two", "--selection", "selection", "--out", "p.html"]) == 2
-    assert "is not of two: it was made of one" in capsys.readouterr().err
+    assert "is not from two: it was made from one" in capsys.readouterr().err
     shutil.move(tmp_path / "selection", tmp_path / "elsewhere" / "selection")
     assert run(["data", "report", "one", "--selection", "elsewhere/selection", "--out", "p.html"]) == 0
 
@@ -235,7 +235,7 @@ def test_a_corpus_without_a_request_is_refused(tmp_path: Path, capsys: pytest.Ca
     write_run(tmp_path / "c", "run", [[Try()]])
     (tmp_path / "empty.jsonl").write_text("\n")
     assert run(["data", "report", "c", "--requests", "empty.jsonl", "--out", "p.html"]) == 2
-    assert "empty.jsonl holds no request" in capsys.readouterr().err
+    assert "empty.jsonl contains no readable request" in capsys.readouterr().err
 
 
 def test_a_page_is_made_anew_and_no_other_file_is_overwritten(
@@ -263,7 +263,7 @@ def test_a_second_collection_gets_no_advice_about_requests(capsys: pytest.Captur
     ("arguments", "said"),
     [
         (["absent", "--out", "p.html"], "absent"),
-        ([".", "--out", "p.html"], "holds no runs"),
+        ([".", "--out", "p.html"], "contains no runs"),
         (["{made}", "--out", "p.txt"], ".html"),
         (["{made}", "--out", "p.html", "--scores", "nobody"], "no scores named 'nobody'"),
         (["{made}", "--out", "p.html", "--selection", "."], "not a selection"),

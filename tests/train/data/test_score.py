@@ -508,5 +508,5 @@ def test_I09_what_cannot_work_is_refused_before_anything_is_written(
 def test_a_folder_without_runs_is_refused(capsys: Captured) -> None:
     Path("made").mkdir()
     assert score() == 2
-    assert "holds no runs" in capsys.readouterr().err
+    assert "contains no runs" in capsys.readouterr().err
     assert list(Path("made").iterdir()) == []

@@ -82,5 +82,5 @@ def test_B07_a_torn_last_line_counts_for_nothing() -> None:
 )
 def test_K12_what_is_no_score_is_refused_with_its_line(bad: str) -> None:
     made = write("one.jsonl", line(semantics=8, quality=8), bad)
-    with pytest.raises(InputError, match=r"one\.jsonl:2 is no score"):
+    with pytest.raises(InputError, match=r"one\.jsonl:2 is not a score"):
         read_scores(made)

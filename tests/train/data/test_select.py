@@ -56,7 +56,7 @@ def test_K13_the_same_bytes_whatever_the_order_of_the_collections(
 def test_K13_the_same_bytes_whatever_the_number_of_workers(
     collections: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stage, "RUNS_AT_ONCE", 1)
+    monkeypatch.setattr(stage, "BATCH_RUNS", 1)
     for workers in (1, 3):
         select(collections, tmp_path / str(workers), SelectOptions(workers=workers))
     assert bytes_of(tmp_path / "1") == bytes_of(tmp_path / "3")
@@ -214,7 +214,7 @@ def test_a_selection_is_not_overwritten_unasked(collections: list[Path], tmp_pat
 def test_a_folder_that_holds_other_things_is_refused(collections: list[Path], tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("work of years")
-    with pytest.raises(RunError, match="holds other things"):
+    with pytest.raises(RunError, match="has other files"):
         select(collections, tmp_path / "mine", replace=True)
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "work of years"
 
@@ -224,7 +224,7 @@ def test_an_error_on_the_way_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "col/scores/made.jsonl").write_text(
         '{"run": "run", "step": 1, "attempt": 1, "semantics": NaN, "quality": 1}\n'
     )
-    with pytest.raises(InputError, match="is no score"):
+    with pytest.raises(InputError, match="is not a score"):
         select([tmp_path / "col"], tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".out.lock")) == [
         "col"
@@ -295,7 +295,7 @@ def test_a_full_disk_leaves_nothing_behind_and_says_so(tmp_path: Path, stage: st
         text=True,
     )
     assert done.returncode == 3
-    assert "nothing was left behind" in done.stderr and "Traceback" not in done.stderr
+    assert "no partial output is left" in done.stderr and "Traceback" not in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 

@@ -126,7 +126,7 @@ def test_K13_the_same_bytes_whatever_the_number_of_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = random_collection(tmp_path / "col", Random(5), 30)
-    monkeypatch.setattr(sequences, "RUNS_AT_ONCE", 2)
+    monkeypatch.setattr(sequences, "BATCH_RUNS", 2)
     found = []
     for workers in (1, 3):
         out = tmp_path / f"{workers}.json"
@@ -140,7 +140,7 @@ def test_K15_a_missing_image_is_named_and_nothing_is_written(tmp_path: Path) -> 
     write_run(tmp_path / "col", "whole", [[Try()]])
     next((folder / "images").iterdir()).unlink()
     out = tmp_path / "out.json"
-    with pytest.raises(InputError, match="1 trajectories cannot be told"):
+    with pytest.raises(InputError, match="1 trajectories cannot be written as sequences"):
         make_sequences([tmp_path / "col"], out)
     assert not out.exists()
     assert make_sequences([tmp_path / "col"], out, SequenceOptions(skip_bad=True)).counts["sequences"] == 1

@@ -139,7 +139,7 @@ def test_a_run_without_its_record_is_read_from_its_journal(tmp_path: Path) -> No
 
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no runs"):
+    with pytest.raises(InputError, match="contains no runs"):
         run_names(tmp_path)
 
 
@@ -213,6 +213,6 @@ def test_I05_a_collection_whose_name_is_no_text_is_refused_where_it_must_be_name
     except OSError:
         pytest.skip("does not apply: this file system takes only names in UTF-8")
     write_run(odd, "one", [[Try()]])
-    with pytest.raises(InputError, match="is not valid Unicode, and what is made of it must name it"):
+    with pytest.raises(InputError, match="is not valid Unicode, and the output must name it"):
         select([odd], tmp_path / "selection")
     assert not (tmp_path / "selection").exists()

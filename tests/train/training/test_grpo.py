@@ -284,7 +284,7 @@ def test_K01_when_the_scorer_is_down_for_a_whole_step_nothing_is_learned_and_it_
     per_step = PROMPTS * SAMPLES
     train(toy, data, tmp_path / "whole", Redrawer(Painter(), Marker()))
     down = Marker(lambda call: call > 2 * per_step)
-    with pytest.raises(RewardUnhealthy, match=r"no reward of step 3 could be got \(the scorer is down\)"):
+    with pytest.raises(RewardUnhealthy, match=r"every reward of step 3 failed \(the scorer is down\)"):
         train(toy, data, tmp_path / "out", Redrawer(Painter(), down))
     saved = tmp_path / "out" / "checkpoints" / "checkpoint-2"
     assert (saved / "whole.json").exists()
@@ -359,7 +359,7 @@ def test_nothing_is_learned_from_a_step_of_which_much_failed_and_the_next_ones_g
     assert first["groups/discarded"] == 1.0, "of the first group a half has failed, of the other a quarter"
     assert (first["loss"], first["grad_norm"]) == (0.0, 0.0)
     assert any(
-        "step 1: 3 of 8 redraws failed (the scorer is down); nothing is learned" in line for line in said
+        "step 1: 3 of 8 redraws failed (the scorer is down); step discarded" in line for line in said
     )
     unchanged = load_file(tmp_path / "out" / "checkpoints" / "checkpoint-1" / "model.safetensors")
     assert same(unchanged, load_file(toy / "model.safetensors"))

@@ -174,7 +174,7 @@ def test_a_repository_that_cannot_be_written_to_ends_the_command_before_it_begin
 ) -> None:
     changes = {"model.name": "./no-such-model", "training.push_to": "no/such/name"}
     job = TrainingJob("critic", load_recipe(None, task="sft", changes=changes), data, tmp_path / "out")
-    with pytest.raises(ConfigurationError, match="--push-to 'no/such/name': nothing can be uploaded there"):
+    with pytest.raises(ConfigurationError, match="--push-to 'no/such/name': cannot upload there"):
         train_sft(job)
 
 

@@ -124,7 +124,7 @@ def test_K05_three_discarded_steps_running_are_unhealthy() -> None:
     steps(health, 2, 2, 2)
     assert health.unhealthy
     complaint = str(health.complaint())
-    assert complaint.startswith("reward_unhealthy: more than 10% of the redraws failed in 3 steps running.")
+    assert complaint.startswith("reward_unhealthy: more than 10% of the redraws failed in 3 consecutive")
     assert "Most often: the scorer is down. The state is saved" in complaint
 
 
@@ -204,7 +204,7 @@ def test_trl_is_stopped_when_failures_go_on() -> None:
     reward = TrlReward(RewardCore(Redrawer(Painter(), Judge(lambda call: call % 6 != 3))), patience=0.0)
     rewards(reward)
     rewards(reward)
-    with pytest.raises(RewardUnhealthy, match=r"in 3 steps running.*goes on from its last checkpoint"):
+    with pytest.raises(RewardUnhealthy, match=r"in 3 consecutive steps.*resumes from its last checkpoint"):
         rewards(reward)
 
 
@@ -256,7 +256,7 @@ def test_ms_swift_is_given_one_reward_for_a_group_whose_only_refusal_failed(
 def test_trainers_without_masks_are_stopped_above_a_tenth(judged: Callable[..., None], trainer: str) -> None:
     judged(lambda call: call in (2, 4))
     row = {name: values[0] for name, values in COLUMNS.items()}
-    with pytest.raises(RewardUnhealthy, match=f"2 of 6 redraws failed.*{trainer} goes on from its last"):
+    with pytest.raises(RewardUnhealthy, match=f"2 of 6 redraws failed.*{trainer} resumes from its last"):
         if trainer == "EasyR1":
             easyr1.compute_score([easyr1_record(row, reply) for reply in REPLIES], **SPECS)
         else:

@@ -49,7 +49,7 @@ def test_what_is_not_there_is_said(rows: list[dict[str, Any]], tmp_path: Path) -
     with pytest.raises(ConfigurationError, match="does not exist"):
         find_rows(tmp_path / "nowhere", "critic")
     write_rows(tmp_path / "critic_sft.parquet", rows)
-    with pytest.raises(ConfigurationError, match="holds critic_sft and no planner_sft"):
+    with pytest.raises(ConfigurationError, match="contains critic_sft but no planner_sft"):
         find_rows(tmp_path, "planner")
     with pytest.raises(InputError, match="no column 'sources'"):
         read_rows(find_rows(tmp_path / "critic_sft.parquet", "grpo")[0], "grpo")
@@ -59,11 +59,11 @@ def test_what_is_not_there_is_said(rows: list[dict[str, Any]], tmp_path: Path) -
 
 
 def test_an_export_without_rows_for_rl_says_what_there_is(rows: list[dict[str, Any]], tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="holds no parquet file: make rows with"):
+    with pytest.raises(ConfigurationError, match="contains no parquet file: make rows with"):
         find_rows(tmp_path, "grpo")
     for name in ("critic_sft", "agent_sft"):
         write_rows(tmp_path / "trl" / f"{name}.parquet", rows)
-    there = "/trl holds agent_sft, critic_sft and no critic_rl: the selection gave no part 'rl'"
+    there = "/trl contains agent_sft, critic_sft but no critic_rl: the selection has no part 'rl'"
     with pytest.raises(ConfigurationError, match=there):
         find_rows(tmp_path, "grpo")
 
@@ -161,7 +161,7 @@ def test_a_row_with_a_null_in_it_is_named(column: str, value: Any, tmp_path: Pat
     rows = critic_sft_rows(4, side=64)
     rows[2][column] = value
     write_rows(tmp_path / "critic_sft.parquet", rows)
-    with pytest.raises(InputError, match=r"critic_sft.parquet row 3 \('critic/2'\): a(n image| value) is null"):
+    with pytest.raises(InputError, match=r"sft.parquet row 3 \('critic/2'\): a(n image| value) is null"):
         inspect(tmp_path)
 
 
@@ -213,18 +213,18 @@ def test_K15_all_bad_rows_are_named_by_file_number_and_id(spoiled: Path) -> None
         open_rows(job(spoiled), lambda message: None)
     said = str(caught.value)
     assert said.startswith("7 of 9 rows cannot be used: ")
-    assert f"{spoiled}/critic_sft-1.parquet row 2 ('critic/1'): it has 1 images for 2 places" in said
+    assert f"{spoiled}/critic_sft-1.parquet row 2 ('critic/1'): it has 1 images for 2 placeholders" in said
     assert f"{spoiled}/critic_sft-2.parquet row 1 ('critic/4'): " in said
-    assert "; and 2 more. Fix the export, or leave such rows out with --skip-bad" in said
+    assert "; and 2 more. Fix the export, or skip such rows with --skip-bad" in said
 
 
 def test_K15_bad_rows_are_left_out_if_the_user_says_so(spoiled: Path) -> None:
     said: list[str] = []
     rows = open_rows(job(spoiled, skip_bad=True), said.append)
     assert rows.train["id"] == ["critic/0", "critic/8"]
-    assert any("7 rows left out" in line for line in said)
+    assert any("7 rows skipped" in line for line in said)
     assert rows.digest != rows.files.digest, "another training than that on all rows"
-    with pytest.raises(ConfigurationError, match="choose one"):
+    with pytest.raises(ConfigurationError, match="cannot be combined"):
         open_rows(job(spoiled, skip_bad=True, trust_data=True), said.append)
 
 
@@ -234,7 +234,7 @@ def test_K14_validation_rows_that_are_trained_on_are_reported_or_refused(tmp_pat
     write_rows(tmp_path / "validation" / "critic_sft.parquet", [rows[1], *planner_sft_rows(0)])
     said: list[str] = []
     assert open_rows(job(tmp_path), said.append).inspection.leaked == 1  # type: ignore[union-attr]
-    assert "1 of 1 validation rows are also trained on" in " ".join(said)
+    assert "1 of 1 validation rows are also training rows" in " ".join(said)
     with pytest.raises(ConfigurationError, match="--fail-on-leak"):
         open_rows(job(tmp_path, fail_on_leak=True), said.append)
 

@@ -296,7 +296,7 @@ def test_K19_another_number_of_processes_is_refused(
         train(toy, data, tmp_path / "out")
     folder = tmp_path / "out" / "checkpoints" / "checkpoint-1"
     checkpoints.seal(folder, step=1, processes=8)
-    with pytest.raises(ConfigurationError, match="was trained by 8 processes, and this is 1"):
+    with pytest.raises(ConfigurationError, match="was trained by 8 processes, not 1"):
         train(toy, data, tmp_path / "out")
 
 
@@ -320,14 +320,14 @@ def fail(*arguments: Any) -> str:
 
 def test_two_trainings_do_not_share_a_folder(toy: Path, data: Path, tmp_path: Path) -> None:
     held = OutputFolder(tmp_path / "out").open("critic", recipe(toy), "rows")
-    with held, pytest.raises(FolderInUse, match="another training is at work"):
+    with held, pytest.raises(FolderInUse, match="another training is running"):
         train(toy, data, tmp_path / "out")
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(toy: Path, data: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").write_text("years of work")
-    with pytest.raises(RunError, match="not empty and holds no training"):
+    with pytest.raises(RunError, match="not empty and contains no training"):
         train(toy, data, tmp_path / "out")
 
 
@@ -368,7 +368,7 @@ def test_K16_running_out_of_memory_stops_with_what_to_do(
         return original(self, *arguments, **options)
 
     monkeypatch.setattr(SFTTrainer, "training_step", fail)
-    with pytest.raises(OutOfMemory, match=r"device_batch lower.*checkpoint-3"):
+    with pytest.raises(OutOfMemory, match=r"Lower training.device_batch.*checkpoint-3"):
         train(toy, data, tmp_path / "out")
 
 
@@ -383,7 +383,7 @@ def test_K20_a_gradient_that_is_not_a_number_is_skipped_and_counted(
 def test_K20_three_such_steps_running_stop_the_training(
     toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(TrainingBroken, match="in 3 steps running"):
+    with pytest.raises(TrainingBroken, match="in 3 consecutive steps"):
         _poisoned(toy, data, tmp_path, monkeypatch, steps={2, 3, 4})
     assert (tmp_path / "out" / "checkpoints" / "checkpoint-5" / "whole.json").exists(), "with its state saved"
 

@@ -98,9 +98,9 @@ def test_the_check_prints_the_plan_the_memory_and_the_first_batch_and_trains_not
     assert sft("--data", data, "--model", toy, "--config", "debug-sft", "--out", out, "--check") == 0
     said = capsys.readouterr().out
     assert "4 rows" in said
-    assert "8 images, all looked at" in said
-    assert "255,776 parameters, 255,776 of them learn (100.0%)" in said
-    assert "20 of 4 rows: 4 at once × 1 × 1 processes" in said
+    assert "8 images, all checked" in said
+    assert "255,776 parameters, 255,776 trainable (100.0%)" in said
+    assert "20 of 4 rows: 4 per device × 1 × 1 processes" in said
     assert "memory      about " in said
     masked, learned = said.split("--- LEARNED")
     assert "⟨image: 4 tokens⟩" in masked
@@ -129,7 +129,7 @@ def test_the_check_needs_no_weights(
     assert sft(*words, "--check") == 0
     assert "(without its weights, which training needs)" in capsys.readouterr().out
     assert sft(*words, "--out", tmp_path / "out") == 2
-    assert "there are no weights" in capsys.readouterr().err
+    assert "has no weights" in capsys.readouterr().err
 
 
 def test_the_check_counts_what_an_adapter_learns(
@@ -137,7 +137,7 @@ def test_the_check_counts_what_an_adapter_learns(
 ) -> None:
     assert sft("--data", data, "--model", toy, "--config", "debug-sft", "--lora-rank", 2, "--check") == 0
     # a layer: q, o 2·(64+64); k, v 2·(64+32); gate, up, down 2·(64+128); two layers
-    assert "4,096 of them learn (1.6%), LoRA of rank 2" in capsys.readouterr().out
+    assert "4,096 trainable (1.6%), LoRA of rank 2" in capsys.readouterr().out
 
 
 def test_the_check_of_grpo_shows_the_first_row(
@@ -147,7 +147,7 @@ def test_the_check_of_grpo_shows_the_first_row(
     assert run([*map(str, command), "--generator", "world", "--scorer", "oracle"]) == 0
     said = capsys.readouterr().out
     assert "each generation 2 prompts × 4 answers" in said
-    assert "drawn by world, marked by oracle" in said
+    assert "generator world, scorer oracle" in said
     assert "first row   'rl/0': labelled right, semantics 10" in said
 
 
@@ -227,7 +227,7 @@ def test_the_launch_file_of_verl_says_what_the_recipe_says() -> None:
     assert launch.problems == ()
     assert (launch.processes, launch.nodes) == (16, 2)
     problems = read_launch(LAUNCH / "verl-grpo.sh", coded).problems
-    assert any("ppo_mini_batch_size is '16', and the recipe says '8'" in problem for problem in problems)
+    assert any("ppo_mini_batch_size is '16', but the recipe says '8'" in problem for problem in problems)
     settings = verl_settings((LAUNCH / "verl-grpo.sh").read_text("utf-8"))
     assert settings["reward.custom_reward_function.reward_kwargs.generator"] == "http://localhost:8011"
     assert settings["data.train_files"] == "export/verl/critic_rl.parquet"
@@ -244,8 +244,8 @@ def test_a_launch_file_of_verl_may_name_modules_as_they_were(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("replaced", "by", "problem"),
     [
-        ("generator=\"'$GENERATOR'\"", 'generator="$GENERATOR"', "generator is not quoted for Hydra"),
-        ("scorer=\"'$SCORER'\"", "scorer=http://a:1,http://b:1", "scorer is not quoted for Hydra"),
+        ("generator=\"'$GENERATOR'\"", 'generator="$GENERATOR"', "generator is not quoted"),
+        ("scorer=\"'$SCORER'\"", "scorer=http://a:1,http://b:1", "scorer is not quoted"),
         ("adv_estimator=interleave_grpo", "adv_estimator=grpo", "would be dropped one by one"),
         ("reward_kwargs.failed=mark", "reward_kwargs.failed=raise", "would be dropped one by one"),
         ("use_kl_in_reward=False", "use_kl_in_reward=True", "use_kl_in_reward is 'True'"),
@@ -302,12 +302,12 @@ def test_a_user_trains_stops_and_goes_on(
     command = ["--data", data, "--model", toy, "--config", "debug-sft", "--steps", 4, "--out", out]
     command += ["--set", "training.log_every=1"]
     assert sft(*command, "--max-minutes", 1e-6) == 1
-    assert "stopped at --max-minutes: the same command goes on" in capsys.readouterr().err
+    assert "stopped at --max-minutes; run the same command to continue" in capsys.readouterr().err
     assert [line["step"] for line in read_log(out / "log.jsonl")] == [1]
     assert sft(*command) == 0
     said = capsys.readouterr()
     assert said.out.strip() == f"transformers:{out / 'model'}"
-    assert "going on from" in said.err
+    assert "resuming from" in said.err
     assert [line["step"] for line in read_log(out / "log.jsonl")] == [1, 2, 3, 4]
 
 
@@ -317,7 +317,7 @@ def test_a_user_trains_stops_and_goes_on(
         (["--data", "nowhere", "--model", "x/y"], "the data 'nowhere' does not exist"),
         (["--data", "DATA"], "which model? Name it with --model"),
         (["--data", "DATA", "--model", "./nothing"], "the model folder './nothing' does not exist"),
-        (["--data", "DATA", "--model", "TOY", "--batch", "3"], "cannot be made of batches of 2"),
+        (["--data", "DATA", "--model", "TOY", "--batch", "3"], "does not divide into batches of 2"),
         (["--data", "DATA", "--model", "TOY", "--max-minutes", "0"], "--max-minutes 0 leaves no time"),
     ],
 )
@@ -345,11 +345,11 @@ def test_the_check_says_where_a_batch_is_larger_than_the_rows(
     said = capsys.readouterr().out
     assert "task        critic, by SFT" in said
     assert "steps       3 of 512 rows" in said
-    assert "! only 4 rows there: every step learns from all of them once" in said
+    assert "! only 4 rows: every step uses all of them once" in said
     command = ["train", "grpo", "--data", data, "--model", toy, "--generator", "world", "--scorer", "oracle"]
     for check in (["--check"], ["--out", str(tmp_path / "out")]):
         assert run([*map(str, command), *check]) == 2
-        assert "a generation takes 16 prompts, and there are 8 rows" in capsys.readouterr().err
+        assert "a generation needs 16 prompts, but the data has 8 rows" in capsys.readouterr().err
 
 
 def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,7 +86,7 @@ def test_K08_a_checkpoint_of_another_model_is_refused(toy: Path, data: Path, out
     config = (last / "config.json").read_text()
     (last / "config.json").write_text(config.replace('"hidden_size": 64', '"hidden_size": 128'))
     checkpoints.seal(last, step=2, processes=1)
-    with pytest.raises(ConfigurationError, match=r"checkpoint of another model.*hidden_size"):
+    with pytest.raises(ConfigurationError, match=r"is not a checkpoint of .*hidden_size"):
         go_on(toy, data, out)
 
 
@@ -106,7 +106,7 @@ def test_K10_a_checkpoint_that_wants_to_run_code_is_refused(
         shutil.copy(last / name, tmp_path / name)
         (last / name).write_bytes(pickle.dumps(Evil()))
         checkpoints.seal(last, step=2, processes=1)  # whoever could write the file could seal it, too
-        with pytest.raises(ConfigurationError, match="wants to run code"):
+        with pytest.raises(ConfigurationError, match="would run code"):
             go_on(toy, data, out)
         assert not canary.exists()
         shutil.copy(tmp_path / name, last / name)

@@ -57,7 +57,7 @@ def label(
 
 def episodes(
     out: Annotated[Path, typer.Option(metavar="DIR", help="The new LeRobot dataset.")],
-    count: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 20,
+    count: Annotated[int, typer.Option("--episodes", min=1, help="How many episodes.")] = 20,
     seed: Annotated[int, typer.Option(help="Another seed gives other episodes.")] = 0,
 ) -> int:
     """Film the gripper and write the episodes as a LeRobot dataset; prints where their true sub-tasks are."""
@@ -76,9 +76,10 @@ def closed_loop(
     ] = "true",
     episodes: Annotated[int, typer.Option(min=1, help="How many goals.")] = 300,
     errs: Annotated[
-        float, typer.Option(min=0, max=1, help="The share of movements in which the gripper errs.")
+        float,
+        typer.Option("--error-rate", min=0, max=1, help="The share of movements in which the gripper errs."),
     ] = 0.2,
-    max_tries: Annotated[int, typer.Option(min=1, help="The most tries of a sub-task.")] = 5,
+    max_tries: Annotated[int, typer.Option("--max-attempts", min=1, help="The most tries of a sub-task.")] = 5,
     concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Episodes at the same time.")] = 16,
     seed: Annotated[int, typer.Option(help="Another seed gives other goals and mistakes.")] = 0,
     json_output: options.Json = False,

@@ -20,11 +20,11 @@ from interleave_mini.world.scene import Scene
 from miniature.grammar.tasks import tasks
 
 DRAWS = 4
-"""How many tasks are sampled for each one wanted, at most, so that rare topics get their share."""
+"""Maximum number of tasks sampled per task kept, so that rare topics get their share."""
 DRAWS_WITHOUT_NEWS = 500
-"""After this many tasks without a new topic, all topics count as found."""
+"""Number of tasks without a new topic after which all topics count as found."""
 MAX_THREADS = 4
-"""More would wait for the GIL: a quarter of the work on an image is Python."""
+"""Maximum threads; more would wait for the GIL, as a quarter of the work on an image is Python."""
 
 
 def mini_requests(
@@ -36,7 +36,7 @@ def mini_requests(
     seed: int = 0,
     progress: Callable[[int], None] = lambda written: None,
 ) -> list[RequestRow]:
-    """Different requests, evenly over the suites and their topics; images are put below the folder."""
+    """Return distinct requests, balanced over suites and topics; write their images below `folder`."""
     suites = suites or SUITES
     _check(suites, split)
     shares = _shares(items, len(suites))
@@ -54,7 +54,7 @@ def mini_requests(
 
 
 def _rows(chosen: Sequence[Task], store: _Images, progress: Callable[[int], None]) -> list[RequestRow]:
-    """The rows in order; images are compressed in threads, which releases the GIL."""
+    """Return the rows in order; images are compressed in threads, which releases the GIL."""
     rows: list[RequestRow] = []
     with ThreadPoolExecutor(min(MAX_THREADS, cpu_count() or 1)) as threads:
         for row in threads.map(lambda task: _row(task, store), chosen):
@@ -68,7 +68,7 @@ def _check(suites: Sequence[str], split: str) -> None:
         if suite not in SUITES:
             raise ConfigurationError(f"no suite named {suite!r}. {did_you_mean(suite, SUITES)}")
     if len(set(suites)) < len(suites):
-        raise ConfigurationError("a suite is named twice: name each once")
+        raise ConfigurationError("a suite is named twice: name each suite once")
     if split not in SPLITS:
         raise ConfigurationError(f"no split named {split!r}. {did_you_mean(split, SPLITS)}")
 
@@ -79,7 +79,7 @@ def _shares(items: int, among: int) -> list[int]:
 
 
 class _Pool:
-    """Tasks of a suite, sampled ahead, so that rare topics get their share too."""
+    """Tasks of a suite, sampled ahead so that rare topics get their share."""
 
     def __init__(self, stream: Iterator[Task], items: int) -> None:
         self._tasks: dict[Key, deque[Task]] = {}
@@ -89,7 +89,7 @@ class _Pool:
         self._taken: Counter[Key] = Counter()
 
     def take(self, so_far: Counter[Key]) -> Task:
-        """A task of the topic taken least from this suite; among equals, of the one taken least over all."""
+        """Return a task of the topic taken least from this suite; on a tie, the one taken least overall."""
         key = min(self._order, key=lambda key: (self._taken[key], so_far[key], self._order[key]))
         task = self._tasks[key].popleft()
         self._taken[key] += 1
@@ -100,13 +100,13 @@ class _Pool:
 
 
 def _ahead(stream: Iterator[Task], items: int) -> Iterator[Task]:
-    """Tasks until every topic has its share or the limit is reached, and more while new topics turn up."""
+    """Yield tasks until every topic has its share or the limit is reached, and while new topics appear."""
     found: Counter[Key] = Counter()
     drawn = last_new = 0
     while not (drawn >= DRAWS * items or _enough(found, items)) or drawn - last_new < DRAWS_WITHOUT_NEWS:
         try:
             task = next(stream)
-        except InputError as error:  # the grammar has no more
+        except InputError as error:  # the grammar is exhausted
             if drawn >= items:
                 return
             raise InputError(
@@ -120,12 +120,12 @@ def _ahead(stream: Iterator[Task], items: int) -> Iterator[Task]:
 
 
 def _enough(found: Counter[Key], items: int) -> bool:
-    """Whether `items` tasks can be taken evenly over the topics found."""
+    """Return whether `items` tasks can be taken evenly over the topics found."""
     return found.total() >= items and min(found.values()) * len(found) >= items + len(found)
 
 
 def _domains_in_turn(keys: Iterable[Key]) -> list[Key]:
-    """A topic of every domain, then another of each: a small corpus has all domains too."""
+    """Order topics round robin over domains, so that a small corpus has all domains."""
     place: Counter[str] = Counter()
     order: dict[Key, int] = {}
     for domain, topic in keys:
@@ -135,7 +135,7 @@ def _domains_in_turn(keys: Iterable[Key]) -> list[Key]:
 
 
 class _Images(ImageStore):
-    """The images of a corpus, in `images/` beside its file."""
+    """The images of a corpus, in `images/` next to its file."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -1,10 +1,10 @@
-"""Prompt packs: the prompts that models are asked with, as data with a name and a version.
+"""Prompt packs: prompts for models, as data with a name and a version.
 
 Packs are shipped here, installed as plugins, or the user's own in the configuration folder. A pack is a
 folder with `pack.toml` and one Markdown file per prompt. In a file, a line `=== system ===` or `=== user ===`
 starts a message (text before any such line is the user's), and `{{slot}}` is replaced by a value. Filling is
-one pass over the pack's own text: values are never searched again, so nothing that a user or a model writes
-can be taken for a slot, and an image is inserted as an image.
+one pass over the pack's own text: values are never searched again, so no text of a user or a model is
+mistaken for a slot, and an image is inserted as an image.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ PROMPTS: Mapping[str, frozenset[str]] = {
     "planner_chapter": frozenset({"request", "place", "story"}),
     "planner_assets": frozenset(),
 }
-"""Every prompt of a run, with the slots that it must have."""
+"""Prompts of a run, with their required slots."""
 LATER = frozenset({"auditor", "planner_chapter", "planner_assets"})
-"""Prompts that older packs lack: they have those of the default pack, which are then not part of the digest,
-so that a run which was started before there were any can be continued."""
+"""Prompts that older packs lack. They use those of the default pack, which are excluded from the digest, so
+that older runs can be continued."""
 
 PLANNER_PROMPTS = ("planner_text", "planner_interleaved")
 
@@ -56,12 +56,12 @@ ROBOT_PROMPTS: Mapping[str, frozenset[str]] = {
     "robot_segments": frozenset({"task", "frames", "count"}),
     "robot_boundary": frozenset({"earlier", "later", "frames", "count"}),
 }
-"""The prompts about robots, with the slots that each may have. No run asks them, so they are no part of a
-pack's digest; where a pack has none, the default pack's are used."""
+"""Prompts about robots, with their optional slots. No run uses them, so they are excluded from the digest of
+a pack. A pack without them uses those of the default pack."""
 
 MANY_IMAGES = 5
 MANY_IMAGES_AREA = 384 * 384
-"""In a message with five images or more, each is scaled to at most this many pixels."""
+"""Maximum pixels of each image in a message with five images or more."""
 
 SHIPPED = Path(__file__).parent
 DEFAULT_PACK = "default"
@@ -82,22 +82,22 @@ class PackDescription(Value):
     version: str
     description: str = ""
     extends: str | None = None
-    """A pack with the prompts that this one does not have."""
+    """Pack with the prompts that this one lacks."""
     models: tuple[str, ...] = ()
-    """Models that were trained with these prompts, as `ORG/NAME`: they get them unless others are named."""
+    """Models trained with these prompts, as `ORG/NAME`. They use this pack by default."""
     answers: AnswerForm | None = None
-    """What the prompts ask for, and the format reward therefore wants: a JSON object, or a Python literal,
-    which may also be JSON. None: as the pack that it extends, else JSON."""
+    """Format that the prompts ask for and the format reward requires: a JSON object, or a Python literal,
+    which may also be JSON. `None`: as in the extended pack, else JSON."""
     audits: Literal["document", "pictures"] = "document"
-    """How its critic looks at a finished document: at all of it at once, or image by image."""
+    """Whether its critic audits the whole document in one call, or image by image."""
     assets: bool | None = None
-    """Whether planners are asked for assets and scenes too, where a run needs them. None: as in the pack
-    that it extends, unless it has words of its own for planners."""
+    """Whether planners are asked for assets and scenes if a run needs them. `None`: as in the extended pack,
+    unless this pack has its own planner prompts."""
     chapters: bool = True
-    """Whether its planner can be asked for a plan in chapters, in the words of the default pack."""
+    """Whether its planner accepts the default pack's prompt for plans in chapters."""
     single_frames: int | None = Field(default=None, ge=2)
-    """How many frames of a video a model that cannot read contact sheets is shown in one call, each as an
-    image of its own. None: contact sheets."""
+    """Number of separate frames of a video per call, for a model that cannot read contact sheets. `None`: use
+    contact sheets."""
 
     @field_validator("version", mode="before")
     @classmethod
@@ -122,22 +122,22 @@ class PromptPack:
 
     @property
     def digest(self) -> str:
-        """A digest of the exact texts, so that a run can tell when they have changed."""
+        """Digest of the exact texts, by which a run detects changes."""
         return self.digest_of(PROMPTS)
 
     @property
     def identity(self) -> PackConfig:
-        """What a run records of the pack."""
+        """Record of the pack in a run."""
         return PackConfig(name=self.name, version=self.description.version, digest=self.digest)
 
     def digest_of(self, prompts: Iterable[str]) -> str:
-        """A digest of the texts of these prompts."""
+        """Return a digest of the texts of these prompts."""
         own = sorted(name for name in prompts if name not in LATER or self.texts[name] != _shipped(name))
         texts = "\x00".join(f"{name}\x00{self.texts[name]}" for name in own)
         return hashlib.sha256(texts.encode()).hexdigest()[:16]
 
     def messages(self, prompt: str, slots: Mapping[str, str | tuple[Part, ...]]) -> tuple[Message, ...]:
-        """The messages of a prompt with its slots filled."""
+        """Return the messages of a prompt with its slots filled."""
         return tuple(
             Message(role, _shrink_many(tuple(_fill(pieces, slots))))
             for role, pieces in _template(self.texts[prompt])
@@ -145,7 +145,7 @@ class PromptPack:
 
 
 def load_pack(name: str = DEFAULT_PACK) -> PromptPack:
-    """The pack of this name; raises `ConfigurationError` that lists the known names."""
+    """Return the pack with this name. Raises `ConfigurationError` that lists the known names."""
     return _load(name, children=())
 
 
@@ -156,7 +156,7 @@ def _load(name: str, *, children: tuple[str, ...]) -> PromptPack:
     if folder is None:
         raise ConfigurationError(f"no prompt pack named {name!r}. {did_you_mean(name, pack_folders())}")
     description = read_description(folder / "pack.toml")
-    if description.name != name:  # a run records the name in the file, and is continued by it
+    if description.name != name:  # a run records the name in the file and is continued with it
         raise ConfigurationError(
             f"{folder / 'pack.toml'} says name = {description.name!r}: write {name!r}, the name of its folder"
         )
@@ -165,7 +165,7 @@ def _load(name: str, *, children: tuple[str, ...]) -> PromptPack:
 
 
 def pack_trained_for(models: Iterable[str]) -> str | None:
-    """The name of an installed pack that one of these models was trained with, if there is one."""
+    """Return the name of an installed pack that one of these models was trained with, if any."""
     names = names_of_models(models)
     for name, folder in sorted(pack_folders().items()) if names else ():
         try:
@@ -178,12 +178,12 @@ def pack_trained_for(models: Iterable[str]) -> str | None:
 
 
 def names_of_models(models: Iterable[str]) -> set[str]:
-    """Names of models without owner or folder, so that a copy on disk counts as the model."""
+    """Return names of models without owner or folder, so that a copy on disk counts as the model."""
     return {model.rstrip("/").rpartition("/")[2].casefold() for model in models}
 
 
 def describe_packs() -> list[tuple[PackDescription, Path]]:
-    """Every pack that can be read, with its folder; of another one the reason is logged."""
+    """Return every readable pack with its folder. Log why others cannot be read."""
     packs: list[tuple[PackDescription, Path]] = []
     for _, folder in sorted(pack_folders().items()):
         try:
@@ -194,7 +194,7 @@ def describe_packs() -> list[tuple[PackDescription, Path]]:
 
 
 def pack_folders() -> dict[str, Path]:
-    """Pack names and their folders; a user's pack hides a shipped one of the same name."""
+    """Return pack names and their folders. A user's pack hides a shipped one of the same name."""
     own = user_packs_folder()
     folders = [*entry_points.folders("prompt_packs"), SHIPPED, *([own] if own else [])]
     return {path.parent.name: path.parent for folder in folders for path in folder.glob("*/pack.toml")}
@@ -206,14 +206,16 @@ def user_packs_folder() -> Path | None:
 
 
 def checked_pack_name(name: str) -> str:
-    """The name, refused where it cannot be the name of a folder."""
+    """Return the name. Raises if it cannot be the name of a folder."""
     if not _NAME.match(name):
-        raise ConfigurationError(f"{name!r} cannot name a prompt pack: use letters, digits, '.', '_' and '-'")
+        raise ConfigurationError(
+            f"{name!r} is not a valid name of a prompt pack: use letters, digits, '.', '_' and '-'"
+        )
     return name
 
 
 def read_pack(folder: Path, *, base: PromptPack | None = None) -> PromptPack:
-    """Read a pack's folder; `base` has what it may leave out."""
+    """Read a pack's folder. `base` provides the prompts that it omits."""
     description = read_description(folder / "pack.toml")
     if base and description.answers is None:
         description = description.model_copy(update={"answers": base.answers})
@@ -249,7 +251,7 @@ def read_pack(folder: Path, *, base: PromptPack | None = None) -> PromptPack:
 
 @cache
 def _shipped(name: str) -> str:
-    """A prompt of the default pack."""
+    """Return a prompt of the default pack."""
     return _read_text(SHIPPED / DEFAULT_PACK / f"{name}.md")
 
 
@@ -276,7 +278,7 @@ def _read_text(path: Path) -> str:
 
 @cache
 def _template(text: str) -> tuple[tuple[Literal["system", "user"], tuple[str, ...]], ...]:
-    """The messages of a prompt, each split at its slots: text, slot, text, slot, …, text."""
+    """Return the messages of a prompt, each split at its slots: text, slot, text, slot, …, text."""
     return tuple((role, tuple(_SLOT.split(body))) for role, body in _sections(text))
 
 
@@ -315,7 +317,7 @@ T = TypeVar("T")
 
 REASKS = 3
 QUOTED_CHARACTERS = 1500
-"""How much of its bad reply a model sees again."""
+"""Characters of its bad reply that a model receives again."""
 
 
 async def ask(
@@ -326,7 +328,7 @@ async def ask(
     sampling: Sampling,
     pack: PromptPack,
 ) -> T:
-    """The value that `read` parses from a reply; raises the last `ReplyError` when it never succeeds."""
+    """Return the value that `read` parses from a reply. Raises the last `ReplyError` if it never succeeds."""
     asked, unread, first = tuple(messages), None, sampling
     for reasks_left in range(REASKS, -1, -1):
         try:
@@ -340,19 +342,19 @@ async def ask(
         except ReplyError as error:
             error.advice = _advice(vlm, reply)
             if not reasks_left or reply.finish_reason == "content_filter":
-                raise  # a content filter does not change its mind
+                raise  # a content filter would refuse again
             unread, sampling = error, replace(first, reask=True)
             asked = (*messages, *_complaint(reply, error, pack))
     raise AssertionError("unreachable: the last ask returns or raises")
 
 
 def _advice(vlm: VisionLanguageModel, reply: Reply) -> str:
-    """What the person can change in the spec of a model whose replies cannot be read."""
+    """Return advice for the spec of a model whose replies cannot be read."""
     options = vlm.capabilities.reply_options
     if reply.finish_reason == "length" and "max_tokens" in options:
-        return "Longer replies are allowed with ?max_tokens=16384 in the spec of the model"
+        return "Allow longer replies with ?max_tokens=16384 in the spec of the model"
     if reply.finish_reason != "content_filter" and "json_schema" in options:
-        return "If its server can hold it to a JSON schema, say ?json_schema=true in the spec of the model"
+        return "If its server supports JSON schemas, add ?json_schema=true to the spec of the model"
     return ""
 
 

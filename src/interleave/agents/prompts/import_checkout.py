@@ -1,6 +1,6 @@
-"""Prompts of the released checkpoints, read from a user's own checkout of the reference repository.
+"""Prompts of the released checkpoints, read from a user's checkout of the reference repository.
 
-Those checkpoints answer best to the exact prompts they were trained with, which have no licence and are not
+Those checkpoints work best with the exact prompts they were trained with, which have no licence and are not
 shipped here. The checkout's Python files are parsed, never executed: only constants that are plain strings
 are read. Their slots and image markers are replaced by those of a pack; nothing else changes, not even a
 line break.
@@ -32,16 +32,16 @@ RELEASED_MODELS = (
     "InterleaveThinker/InterleaveThinker-Critic-8B",
     "InterleaveThinker/Critic-SFT-8B",
 )
-"""The checkpoints that were trained with these prompts."""
+"""Checkpoints that were trained with these prompts."""
 HOW_TO_IMPORT = (
     "the released checkpoints answer best to the prompts they were trained with: import them once, with "
-    "'interleave prompts import CHECKOUT' on your checkout of github.com/zhengdian1/InterleaveThinker"
+    "'interleave models prompts import CHECKOUT' on your checkout of github.com/zhengdian1/InterleaveThinker"
 )
 
 
 @dataclass(frozen=True)
 class Constant:
-    """Where one prompt is in the checkout, and the names of its slots there."""
+    """Location of one prompt in the checkout, and the names of its slots there."""
 
     prompt: str
     name: str
@@ -49,7 +49,7 @@ class Constant:
     slots: tuple[tuple[str, str], ...]
     prefix: str = ""
     stripped: bool = False
-    """Whether the reference strips it before use."""
+    """Whether the reference strips the text before use."""
 
 
 CRITIC_SLOTS = (("{original_instruction}", "{{planned_prompt}}"), ("{rewritten_prompt}", "{{prompt}}"))
@@ -59,7 +59,7 @@ CRITICS = {
         "Iterative_T2I_PROMPT_QWEN",
         ("UEval/system.py", "data_gen/system_hy.py"),
         CRITIC_SLOTS,
-        prefix=prefix,  # the pair of images stands before the text
+        prefix=prefix,  # the pair of images precedes the text
         stripped=form == "rl",
     )
     for form, prefix in (
@@ -91,10 +91,10 @@ def import_pack(
 ) -> tuple[PromptPack, Path]:
     """Write a pack with the checkout's prompts to the user's configuration folder, atomically."""
     if critic not in CRITICS:
-        raise ConfigurationError(f"there is no critic prompt {critic!r}. {did_you_mean(critic, CRITICS)}")
+        raise ConfigurationError(f"no critic prompt {critic!r}. {did_you_mean(critic, CRITICS)}")
     packs = user_packs_folder()
     if packs is None:
-        raise ConfigurationError("there is no configuration folder: set HOME or INTERLEAVE_CONFIG")
+        raise ConfigurationError("no configuration folder: set HOME or INTERLEAVE_CONFIG")
     if name == DEFAULT_PACK:
         raise ConfigurationError(f"{name!r} is the pack that others extend: choose another --name")
     folder = packs / checked_pack_name(name)

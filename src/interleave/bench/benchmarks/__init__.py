@@ -1,1 +1,1 @@
-"""The benchmarks, a file each, with the words of their judges and published numbers."""
+"""The benchmarks, one file each, with their judge prompts and published numbers."""

@@ -1,8 +1,8 @@
 """CoMM: documents of text and images, continued (`comm-continue`, task 3) or written for a topic
 (`comm-document`, task 4).
 
-Three calls an item: marks for the whole document; what the hidden images should show; whether the images
-show that. A sample of which one call fails has no result file upstream and drops out of all means: `zero`
+Three calls per item: marks for the whole document; the expected content of the hidden images; whether the
+images show it. If one call fails, the sample has no result file upstream and drops out of all means; `zero`
 keeps it in the denominator. The data on the Hub is pickled and is not opened: give JSON, or results folders.
 """
 
@@ -38,8 +38,8 @@ from interleave.plugin import Part, make_folder, write_atomic
 
 DOCUMENT, DESCRIPTIONS, FIDELITY = "document", "descriptions", "fidelity"
 SIDE = 512
-MOST_IMAGES = 10
-"""Of the input and the output together; the document is cut behind the last."""
+MAX_IMAGES = 10
+"""Maximum images of input and output together. The document is cut after the last one."""
 RESULTS = "results.json"
 MARKS = {
     "Sty": ("Image_Coherence", "overall_score", "style_consistency"),
@@ -49,7 +49,7 @@ MARKS = {
     "ImgQ": ("Image_Quality", "Score"),
     "overall_consistency": ("Image_Coherence", "overall_score", "overall_consistency"),
 }
-"""Where the judge's reply has the marks of the document."""
+"""Keys of the document's marks in the judge's reply."""
 IMPORTED = {
     "Sty": ("coherence_score", "style_consistency"),
     "Enti": ("coherence_score", "entity_consistency"),
@@ -64,15 +64,15 @@ _MARKER = re.compile(r"\s*\((\d{1,4})\)(?=\s|$)")
 _PROMPTS = "eval/tot_metric/machine_evaluation_prompts"
 
 Shown = str | Path
-"""A piece of a document: text, or the file of an image."""
+"""A piece of a document: text, or an image file."""
 
 
 class CoMM(Benchmark):
-    """What both tasks have in common."""
+    """Base of both tasks."""
 
     task: ClassVar[str]
-    """Upstream's name, with which the folders of its results end."""
-    licence = "CC-BY-4.0 (pictures: their websites')"
+    """Upstream's name, a suffix of its results folders."""
+    licence = "CC-BY-4.0 (images: their websites')"
     judge = Judge("gpt-4o", "openai:gpt-4o")
     full_marks = 10.0
     asks_as = "comm"
@@ -82,7 +82,7 @@ class CoMM(Benchmark):
         FIDELITY: Constant(f"{_PROMPTS}/descriptions_gt_images_consistency.json"),
     }
     about = (
-        "a mark that the judge calls not applicable counts as 0, as upstream does; the planner's training "
+        "a mark that the judge calls not applicable counts as 0, as in upstream; the planner's training "
         "set holds CoMM data, so this is partly in-domain"
     )
 
@@ -98,23 +98,23 @@ class CoMM(Benchmark):
         else:
             items = [self._from_results(identity, path) for identity, path in samples.items()]
             files = [path / RESULTS for path in samples.values()]
-        full = [item for item in items if len(_images(item.parts)) >= MOST_IMAGES]
+        full = [item for item in items if len(_images(item.parts)) >= MAX_IMAGES]
         if full:
             notes.append(
-                f"{len(full):,} items are left out, as upstream does: their input has {MOST_IMAGES} "
-                "pictures or more"
+                f"{len(full):,} items are left out, as in upstream: their input has {MAX_IMAGES} "
+                "images or more"
             )
-        kept = tuple(item for item in items if len(_images(item.parts)) < MOST_IMAGES)
+        kept = tuple(item for item in items if len(_images(item.parts)) < MAX_IMAGES)
         if not kept:
             raise InputError(f"{folder} has no item for {self.task} ({'; '.join(notes) or 'nothing found'})")
         return Dataset(kept, digest_of(files), str(folder), (f"{len(kept):,} items", *notes))
 
     @abstractmethod
     def request(self, topic: str, steps: Sequence[Sequence[Shown]]) -> tuple[Shown, ...] | None:
-        """What a system is asked, from the steps of a document; None where there is nothing to ask."""
+        """Build the request from the steps of a document; `None` if it would be empty."""
 
     def given(self, steps: Sequence[Any]) -> int:
-        """How many steps of the document the system is given."""
+        """Return the number of steps given to the system."""
         return 0
 
     def _from_rows(self, files: Sequence[Path], root: Path, notes: list[str]) -> Iterator[Item]:
@@ -143,15 +143,15 @@ class CoMM(Benchmark):
                 {"first": given + 1, "references": references},
             )
         if bare:
-            notes.append(f"{bare:,} documents without pictures are left out")
+            notes.append(f"{bare:,} documents without images are left out")
         if rotten:
-            notes.append(f"{rotten:,} items are left out because input pictures are not in the folder")
+            notes.append(f"{rotten:,} items are left out because input images are not in the folder")
         if short:
-            notes.append(f"{short:,} documents of one step are left out: nothing of them could be given")
-        notes.append("requests are in our words; folders of results have upstream's")
+            notes.append(f"{short:,} documents of one step are left out: they have no first half to give")
+        notes.append("requests use our wording; results folders have upstream's")
 
     def _samples(self, folder: Path) -> dict[str, Path]:
-        """The folders of results, by item."""
+        """Return the results folders by item."""
         ending = f"_{self.task}"
         return {
             path.name.removesuffix(ending): path
@@ -180,17 +180,17 @@ class CoMM(Benchmark):
 
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
         if output is None:
-            raise MissingOutput("there is no output")
+            raise MissingOutput("no output")
         asked = [part for part in item.parts if isinstance(part, str | Path)]
         first = len(_images(asked))
-        answered = _cut(_document(output, context.folder), MOST_IMAGES - first)
+        answered = _cut(_document(output, context.folder), MAX_IMAGES - first)
         images = _images(answered)
         if key != DOCUMENT and not images:
-            raise MissingOutput("the document has no pictures")
+            raise MissingOutput("the document has no images")
         if key == FIDELITY:
             said = context.records.get(DESCRIPTIONS)
             if said is None or said.status != "ok":
-                raise Unparsed("the judge has not said what the pictures should show")
+                raise Unparsed("the judge did not describe the expected images")
             parts = _described(said.value, images)
         else:
             shown = _numbered(asked, 0, hidden=False)
@@ -262,7 +262,7 @@ class CoMM(Benchmark):
             raise InputError(f"{folder} has no folder *_{self.task} with a {RESULTS}")
         for name, sample in samples.items():
             if name not in known:
-                raise InputError(f"{sample} answers {name!r}, which is no item")
+                raise InputError(f"{sample} answers an unknown item {name!r}")
             found = read_object(sample / RESULTS)
             text = field(found, "model_output", str, str(sample / RESULTS))
             pieces = _interleaved(text, _named(found, "prediction_image_list", sample, "."))
@@ -280,19 +280,19 @@ class CoMM(Benchmark):
         for sample in samples:
             identity = known.get(sample.parent.name.removesuffix(f"_{self.task}"))
             if identity is None:
-                raise InputError(f"{sample.parent} judges what is no item")
+                raise InputError(f"{sample.parent} judges an unknown item")
             try:
                 found = read_object(sample)
                 marks = {name: _mark(_at(found, place)) for name, place in IMPORTED.items()}
                 fidelity = _mark(_at(found, ("text fidelity to images", "Score"))) or 0.0
             except (InputError, Unparsed):
-                continue  # upstream's script passes over what it cannot read
+                continue  # upstream's script skips what it cannot read
             for key, value in ((DOCUMENT, marks), (DESCRIPTIONS, []), (FIDELITY, fidelity)):
                 yield JudgeRecord(item=identity, key=key, output="", status="ok", value=value)
 
 
 class CoMMContinue(CoMM):
-    """Task 3: the first half of a document is given."""
+    """Task 3: continue the first half of a document."""
 
     name = "comm-continue"
     title = "CoMM, continuation (task 3)"
@@ -312,7 +312,7 @@ class CoMMContinue(CoMM):
 
 
 class CoMMDocument(CoMM):
-    """Task 4: only the topic is given."""
+    """Task 4: write a document for a topic."""
 
     name = "comm-document"
     title = "CoMM, document for a question (task 4)"
@@ -335,7 +335,7 @@ def _refuse(folder: Path, task: str) -> None:
     pickled = folder.suffix in (".pth", ".pt", ".pkl") or any(folder.glob("*.pth"))
     reason = (
         "has only pickled data (.pth), which is not opened because it can run code: save its items as JSON "
-        "(data_id, title, step_info) beside the images"
+        "(data_id, title, step_info) next to the images"
         if pickled
         else f"has neither a .json or .jsonl file of items nor folders *_{task} with a {RESULTS}"
     )
@@ -346,11 +346,11 @@ def _topic(row: Mapping[str, Any], where: str) -> str:
     for name in ("title", "summary_info"):
         if isinstance(text := row.get(name), str) and text.strip():
             return text.strip()
-    raise InputError(f"{where}: neither 'title' nor 'summary_info' says what the document is about")
+    raise InputError(f"{where}: neither 'title' nor 'summary_info' gives the topic")
 
 
 def _steps_of(row: Mapping[str, Any], root: Path, where: str) -> tuple[list[list[Shown]], set[int]]:
-    """The steps of a document, and the places of those with an image that is not in the folder."""
+    """Return the steps of a document, and the indices of those whose image is not in the folder."""
     if not isinstance(row.get("data_id"), str | int):
         raise InputError(f"{where}: 'data_id' is {row.get('data_id')!r:.60}")
     steps: list[list[Shown]] = []
@@ -376,19 +376,19 @@ def _steps_of(row: Mapping[str, Any], root: Path, where: str) -> tuple[list[list
 def _named(
     found: Mapping[str, Any], name: str, sample: Path, below: str, *, needed: bool = True
 ) -> list[Path]:
-    """The images of a list of file names."""
+    """Return the images of a list of file names."""
     paths = []
     for each in field(found, name, list, str(sample / RESULTS)):
         path = within(sample, f"{below}/{each}", str(each))
         if path is not None:
             paths.append(path)
         elif needed:
-            raise InputError(f"{sample / RESULTS}: {name} has {each!r:.80}, which is not there")
+            raise InputError(f"{sample / RESULTS}: {name} names a missing file {each!r:.80}")
     return paths
 
 
 def _interleaved(text: str, images: Sequence[Path]) -> list[Shown]:
-    """Text with <IMAGE> in it, and the images in those places; a place without an image is dropped."""
+    """Replace each <IMAGE> in a text by its image. Placeholders without an image are dropped."""
     pieces: list[Shown] = []
     ahead = iter(images)
     for place, piece in enumerate(text.split("<IMAGE>")):
@@ -400,7 +400,7 @@ def _interleaved(text: str, images: Sequence[Path]) -> list[Shown]:
 
 
 def _by_step(pieces: Sequence[Shown]) -> Iterator[Shown]:
-    """The same with every numbered step as a text of its own."""
+    """Do the same, with every numbered step as a separate text."""
     for piece in pieces:
         if isinstance(piece, str):
             yield from (part.strip() for part in re.split(r"(?=\(\d{1,4}\)\s)", piece) if part.strip())
@@ -416,14 +416,14 @@ def _images(pieces: Sequence[Any]) -> list[Path]:
 
 
 def _with_marker(step: Sequence[Shown], number: int) -> list[Shown]:
-    """A step that begins with its number in brackets, as all of CoMM's do."""
+    """Prefix a step with its number in brackets, as in all CoMM documents."""
     if step and isinstance(step[0], str):
         return list(step) if _MARKER.match(step[0]) else [f"({number}) {step[0]}", *step[1:]]
     return [f"({number})", *step]
 
 
 def _document(output: Output, base: Path, *, first: int = 1) -> list[Shown]:
-    """An answer with its steps numbered: by its own numbers where it has any, else one for every text."""
+    """Number the steps of an answer: by its own numbers if it has any, else one per text."""
     pieces: list[Shown] = [
         base / part.image if part.image is not None else (part.text or "").replace("<IMAGE>", "").strip()
         for part in output.parts
@@ -440,7 +440,7 @@ def _document(output: Output, base: Path, *, first: int = 1) -> list[Shown]:
 
 
 def _cut(pieces: Sequence[Shown], most: int) -> list[Shown]:
-    """A document up to its last allowed image."""
+    """Cut a document after its last allowed image."""
     kept: list[Shown] = []
     left = most
     for piece in pieces:
@@ -456,7 +456,7 @@ def _flat(pieces: Sequence[Shown]) -> str:
 
 
 def _numbered(pieces: Sequence[Shown], first: int, *, hidden: bool) -> list[Part]:
-    """A document as the judge sees it, its images between numbered marks."""
+    """Return a document as the judge sees it, with its images between numbered marks."""
     parts: list[Part] = []
     number = first
     for piece in pieces:
@@ -470,7 +470,7 @@ def _numbered(pieces: Sequence[Shown], first: int, *, hidden: bool) -> list[Part
 
 
 def _described(descriptions: Sequence[str], images: Sequence[Path]) -> list[Part]:
-    """What each image should show, and the image; a description too many stands alone."""
+    """Pair each image with its expected content. A surplus description has no image."""
     parts: list[Part] = []
     for number, text in enumerate(descriptions):
         parts.append(Text(f"<Description_{number}> {text} </Description_{number}>"))
@@ -491,13 +491,13 @@ def _image(path: Path) -> ImagePart:
 def _at(found: Any, place: Sequence[str]) -> Any:
     for name in place:
         if not isinstance(found, dict):
-            raise Unparsed(f"{found!r:.40} stands where the reply should have {name!r}")
+            raise Unparsed(f"{found!r:.40} is not a valid {name!r}")
         found = field_of(found, name)
     return found
 
 
 def _mark(value: Any) -> float | None:
-    """A mark; None where the judge says that there is none to give."""
+    """Return a mark; `None` if the judge calls it not applicable."""
     if value is None or (isinstance(value, str) and value.strip().lower() in NOT_APPLICABLE):
         return None
     return number_of(value, low=0, high=10)
@@ -509,19 +509,19 @@ def _marks(reply: str) -> dict[str, float | None]:
 
 
 def _descriptions(reply: str, first: int, images: int) -> list[str]:
-    """What each image should show, by the numbers that the images have in the document."""
+    """Return the expected content of each image, in the order of their numbers in the document."""
     tasks = field_of(json_object(reply), "Tasks")
     named = next(iter(tasks.values()), None) if isinstance(tasks, dict) and len(tasks) == 1 else None
     if not isinstance(named, dict):
-        raise Unparsed("the reply has no list of pictures")
+        raise Unparsed("the reply has no list of images")
     texts = []
     for number in range(first, first + len(named)):
         text = named.get(f"Content of Image {number}")
         if not isinstance(text, str):
-            raise Unparsed(f"the reply does not say what picture {number} should show")
+            raise Unparsed(f"the reply does not describe image {number}")
         texts.append(text)
     if len(texts) < images:
-        raise Unparsed(f"the reply describes {len(texts)} of {images} pictures")
+        raise Unparsed(f"the reply describes {len(texts)} of {images} images")
     return texts
 
 

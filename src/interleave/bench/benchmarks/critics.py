@@ -1,9 +1,9 @@
-"""What benchmarks of critics share: our critic asked as it runs, and what its verdicts on pairs come to.
+"""Shared code of critic benchmarks: asking our critic as in a run, and scoring its verdicts on pairs.
 
-A critic is asked in one of two ways. The benchmark's own: a judge sees both images, or gives marks. Or as
-the critic of the loop, about each image alone, through the same input, words and parser as in a run; the
-image with the higher probability of "this is right" is the better one, and where a backend gives no
-probabilities, the one that is accepted.
+A critic is asked in one of two ways. Either as in the benchmark: a judge sees both images, or gives marks. Or
+as the critic of the loop: about each image alone, with the same input, prompts and parser as in a run. Then
+the image with the higher acceptance probability is the better one, or the accepted one if the backend gives
+no probabilities.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 CRITIC = "critic"
 WRONG = "wrong"
-"""What `--missing zero` gives a question without a value: it makes every pair that needs it wrong."""
+"""The value that `--missing zero` gives a question without one. It makes every dependent pair wrong."""
 OUR_CRITIC = Judge("Qwen3-VL-8B-Instruct", "transformers:Qwen/Qwen3-VL-8B-Instruct")
-"""Who is asked where no --judge is given: the model that the paper's critic is trained from."""
+"""The default judge: the model that the paper's critic is trained from."""
 
 MEASURES = (
     "right",
@@ -41,17 +41,17 @@ MEASURES = (
 )
 
 
-class AskedAsInARun:
-    """What benchmarks have in common that ask a critic as the loop does: goes before the benchmark's class.
+class LoopCriticMixin:
+    """Mixin for benchmarks that ask a critic as the loop does. It precedes the benchmark's class.
 
-    Upstream does not ask in this way, so there are no official prompts, failures or judgements of it.
+    Upstream does not ask in this way, so it has no official prompts, failures or judgements.
     """
 
     name: ClassVar[str]
     official_prompts: ClassVar[Mapping[str, Constant]] = {}
 
     def words(self, pack: str | None) -> JudgePrompts:
-        """The critic's prompt of a pack, as the words of a judge."""
+        """Return the critic's prompt of a pack as judge prompts."""
         loaded = load_pack(pack or agents.DEFAULT_PACK)
         return JudgePrompts(f"pack-{loaded.name}", {CRITIC: loaded.texts[CRITIC]})
 
@@ -59,26 +59,25 @@ class AskedAsInARun:
         return "drop"
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        raise ConfigurationError(f"{self.name} has no judgements to import")
+        raise ConfigurationError(f"benchmark {self.name!r} has no judgements to import")
 
 
 @contextmanager
 def showing() -> Iterator[None]:
-    """Within it, an image that cannot be read raises `Unparsed`.
+    """Convert errors of unreadable images to `Unparsed`.
 
-    One damaged image of thousands is a question without an answer, not the end of all others.
+    One damaged image of thousands leaves one question without an answer and does not stop the others.
     """
     try:
         yield
     except InputError as error:
-        raise Unparsed(f"what is to be judged cannot be shown: {error}") from None
+        raise Unparsed(f"cannot show the image to judge: {error}") from None
 
 
 def critic_question(prompt: str, sources: Sequence[Image], image: Image, context: Context) -> Question:
-    """The question that a run asks its critic about a first attempt.
+    """Return the question that a run asks its critic about a first attempt.
 
-    The first verdict that can be read counts: a run would ask again for a better prompt where a rejection
-    has none.
+    The first readable verdict counts. A run would ask again for a better prompt if a rejection has none.
     """
     pack = PromptPack(
         agents.PackDescription(name=context.prompts.label, version="1"), context.prompts.templates
@@ -93,12 +92,12 @@ def critic_question(prompt: str, sources: Sequence[Image], image: Image, context
 
 
 def verdict_value(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as a record holds it."""
+    """Convert a verdict to a record's value."""
     return {"accepted": verdict.accepted, "confidence": verdict.confidence}
 
 
 def scores_of(verdicts: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Scores that can be compared: the probabilities where all have one, else one for accepted, or none."""
+    """Return comparable scores: probabilities if all have one, else 1 for accepted and 0 for rejected."""
     known = [verdict["confidence"] for verdict in verdicts]
     if all(confidence is not None for confidence in known):
         return [float(confidence) for confidence in known]
@@ -106,9 +105,9 @@ def scores_of(verdicts: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def pair_measures(pairs: Sequence[tuple[Any, Any]]) -> dict[str, float | None]:
-    """What the pairs of an item contribute: verdicts on the chosen and on the rejected image.
+    """Return the contributions of an item's pairs, from verdicts on the chosen and the rejected image.
 
-    None stands for an answer that is left out, `WRONG` for one that counts as wrong.
+    `None` is an answer that is left out, `WRONG` one that counts as wrong.
     """
     counts = dict.fromkeys(MEASURES, 0.0)
     for chosen, rejected in pairs:
@@ -135,12 +134,12 @@ def pair_measures(pairs: Sequence[tuple[Any, Any]]) -> dict[str, float | None]:
 
 
 def ratio(name: str, top: str, bottom: str, *, scale: float = 100, digits: int = 1) -> Number:
-    """The sum of one measure by the sum of another."""
+    """Define the ratio of the sums of two measures."""
     return Number(name, lambda table: _ratio(table, top, bottom), scale, digits, (top, bottom))
 
 
 def group_ratio(name: str, top: str, bottom: str, *, groups: Sequence[str] = ()) -> Number:
-    """The mean over groups of such ratios; over these alone where some are named."""
+    """Define the mean of such ratios over groups, or over the named groups."""
 
     def aggregate(table: Table) -> float:
         tops, bottoms = _group_sums(table, top), _group_sums(table, bottom)
@@ -155,7 +154,7 @@ def group_ratio(name: str, top: str, bottom: str, *, groups: Sequence[str] = ())
 
 
 def critic_numbers() -> list[Number]:
-    """The numbers of a binary critic on pairs, with what one would have that accepts everything."""
+    """Return the numbers of a binary critic on pairs, with those of one that accepts everything."""
 
     def verdicts(table: Table) -> float:
         right = sums(table, "chosen_accepted") + sums(table, "rejected") - sums(table, "rejected_accepted")

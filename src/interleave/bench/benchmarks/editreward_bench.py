@@ -1,10 +1,10 @@
 """EditReward-Bench of TIGER-Lab: two, three or four edits of one image, ranked by people.
 
-Another set has the same name, that of EditScore (`editscore-bench`). A judge compares the edits two by two; a
-ranking is right where all its pairs are, and what is published is the share of right rankings. Scorers are
-published with a threshold for ties that was chosen on the same labels: such numbers end in `_tuned` here.
+EditScore has another dataset of the same name (`editscore-bench`). A judge compares the edits pairwise. A
+ranking is right if all its pairs are; published is the share of right rankings. Scorers are published with a
+tie threshold chosen on the same labels: such numbers end in `_tuned` here.
 
-Early versions of the data hold some pairs twice, a few with opposite labels. Each copy is an item of its own
+Early versions of the data hold some pairs twice, a few with opposite labels. Each copy is a separate item,
 and the notes count them.
 """
 
@@ -33,7 +33,7 @@ from interleave.bench.base import (
 from interleave.bench.benchmarks.critics import (
     OUR_CRITIC,
     WRONG,
-    AskedAsInARun,
+    LoopCriticMixin,
     critic_numbers,
     critic_question,
     pair_measures,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 SIZES = {"2pair": 2, "3pair": 3, "4pair": 4}
 RANKINGS = {2: 186, 3: 150, 4: 148}
-"""How many rankings the published numbers are over."""
+"""Number of rankings behind the published numbers."""
 LETTERS = "ABCD"
 COMPARISONS = tuple(f"{first}vs{second}" for first, second in combinations(LETTERS, 2))
 COLUMNS = ("id", "instruction", "dataset", "ranking", "comparison_type", "model_1", "model_2")
@@ -78,7 +78,7 @@ _LABEL = re.compile(r"\[\[([^\[\]]{1,40})\]\]")
 
 @dataclass(frozen=True)
 class Compared:
-    """Two edits of one image, and which of them people prefer."""
+    """Two edits of one image, and the human preference."""
 
     comparison: str
     sign: int
@@ -97,7 +97,7 @@ class EditRewardBench(Benchmark):
     title = "EditReward-Bench (TIGER-Lab)"
     licence = "Apache-2.0"
     judge = OUR_CRITIC
-    # Later versions leave out the pairs that stand there twice; the published numbers are older than those.
+    # later versions drop duplicate pairs; the published numbers are older
     hub = HubData(
         "TIGER-Lab/EditReward-Bench", "fb9aef9a4972d075e10f3dbedc9f967031da90c3", ("*pair/*.parquet",)
     )
@@ -107,8 +107,8 @@ class EditRewardBench(Benchmark):
     }
     tests = "critics"
     about = (
-        "the share of rankings of which all pairs are right, over K = 2 (people may call a tie), 3 and 4; "
-        "each pair is asked about in one order, as upstream does"
+        "the share of rankings with all pairs right, over K = 2 (people may call a tie), 3 and 4; "
+        "each pair is asked about in one order, as in upstream"
     )
 
     def read(self, folder: Path) -> Dataset:
@@ -122,7 +122,7 @@ class EditRewardBench(Benchmark):
         notes = [f"{len(items):,} rankings ({', '.join(said)}), {len(rows):,} pairs", self.licence, *notes]
         if counts != RANKINGS:
             published = ", ".join(map(str, RANKINGS.values()))
-            notes.append(f"the published numbers are over {published} rankings")
+            notes.append(f"published numbers use {published} rankings")
         return Dataset(
             tuple(items), revision_of((values for values, _ in rows), paths), str(folder), tuple(notes)
         )
@@ -152,7 +152,7 @@ class EditRewardBench(Benchmark):
         return WRONG
 
     def official(self, measure: str, key: str, status: Status) -> Policy:
-        """A reply without a vote is wrong upstream; a failed call is left out, and its ranking is wrong."""
+        """Count a reply without a vote as wrong. Leave out a failed call, and count its ranking as wrong."""
         of_rankings = measure.startswith("rank") and not key.startswith("2/")
         if status in ("unparsed", "refused") or of_rankings:
             return "zero"
@@ -173,7 +173,7 @@ class EditRewardBench(Benchmark):
         return [*_rankings(), ratio("pair_acc", "right", "pairs")]
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        """Read the results of upstream's `inference_Kpair_hf.py`, one file for each K or a folder of them."""
+        """Read the results of upstream's `inference_Kpair_hf.py`: one file per K, or a folder of them."""
         waiting = _by_row(dataset)
         matched = False
         for result in _results(path):
@@ -185,18 +185,18 @@ class EditRewardBench(Benchmark):
             matched = True
             yield _imported(item, pair, result)
         if not matched:
-            raise InputError(f"{path} has votes on no pair of {dataset.source}")
+            raise InputError(f"{path} has no votes on pairs of {dataset.source}")
 
 
-class EditRewardBenchCritic(AskedAsInARun, EditRewardBench):
-    """The same edits, each seen alone by a critic as it runs."""
+class EditRewardBenchCritic(LoopCriticMixin, EditRewardBench):
+    """The same edits, each judged alone by a critic as in a run."""
 
     name = "editreward-bench-critic"
     title = "EditReward-Bench (TIGER-Lab), asked as the critic of a run"
     data_as = "editreward-bench"
     about = (
-        "edits are ranked by the probabilities of acceptance; equal ones are a tie. Numbers in _tuned "
-        "call small differences a tie by a threshold chosen on these same labels, as upstream does"
+        "edits are ranked by acceptance probability; equal ones are a tie. Numbers in _tuned "
+        "call small differences a tie, by a threshold chosen on these same labels, as upstream does"
     )
 
     def keys(self, item: Item, output: Output | None) -> Sequence[str]:
@@ -230,7 +230,7 @@ class EditRewardBenchCritic(AskedAsInARun, EditRewardBench):
 
 
 def _items(rows: Sequence[tuple[dict[str, Any], TableRow]]) -> tuple[list[Item], list[str]]:
-    """Rankings from their pairs: those whose ids agree up to an underscore belong together."""
+    """Build rankings from their pairs: pairs whose ids agree up to an underscore belong together."""
     copies: dict[tuple[str, str, int], dict[str, Compared]] = {}
     asked: dict[tuple[str, str, int], tuple[str, list[str]]] = {}
     repeated = opposite = 0
@@ -238,7 +238,7 @@ def _items(rows: Sequence[tuple[dict[str, Any], TableRow]]) -> tuple[list[Item],
         where = f"{row.path}: row {row.row}"
         size = field(values, "dataset", str, where)
         if size not in SIZES:
-            raise InputError(f"{where}: there is no part {size!r}")
+            raise InputError(f"{where}: unknown part {size!r}")
         identity = field(values, "id", str, where)
         group = identity if size == "2pair" else identity.split("_")[0]
         pair = _compared(values, row, where)
@@ -266,18 +266,16 @@ def _items(rows: Sequence[tuple[dict[str, Any], TableRow]]) -> tuple[list[Item],
         items.append(Item(name, f"K={count}", (instruction,), facts))
     notes = []
     if repeated:
-        notes.append(f"pairs that stand there again: {repeated:,}, of them with another label: {opposite:,}")
+        notes.append(f"duplicate pairs: {repeated:,}, of which with another label: {opposite:,}")
     if broken := sum(not item.facts["whole"] for item in items):
-        notes.append(
-            f"rankings that lack pairs: {broken:,}; upstream counts them as wrong, and so are they here"
-        )
+        notes.append(f"rankings that lack pairs: {broken:,}; they count as wrong, as in upstream")
     return items, notes
 
 
 def _compared(values: Mapping[str, Any], row: TableRow, where: str) -> Compared:
     comparison = values.get("comparison_type") or "AvsB"
     if comparison not in COMPARISONS:
-        raise InputError(f"{where}: there is no comparison {comparison!r:.40}")
+        raise InputError(f"{where}: unknown comparison {comparison!r:.40}")
     first, second = comparison[0], comparison[-1]
     ranking = field(values, "ranking", str, where).replace(" ", "")
     if ranking in TIES and comparison == "AvsB":
@@ -311,7 +309,7 @@ def _shown(item: Item, letter: str) -> tuple[Image, Image]:
 def _filled(
     prompts: JudgePrompts, name: str, gaps: Mapping[str, str], images: Mapping[str, Image]
 ) -> Iterator[Part]:
-    """A template with texts and images in its gaps; what an instruction says is never taken for a gap."""
+    """Fill a template with texts and images. Gaps in the filled-in instruction are not expanded."""
     for place, piece in enumerate(_IMAGE.split(prompts.templates[name])):
         if place % 2:
             yield ImagePart(images[piece])
@@ -320,7 +318,7 @@ def _filled(
 
 
 def _vote(reply: str, letters: tuple[str, str], ties: bool) -> str:
-    """The letter that is preferred, or `=`: the one label in double brackets."""
+    """Return the preferred letter, or `=`: the only label in double brackets."""
     first, second = letters
     meanings = {f"{first}>{second}": first, f"{second}>{first}": second}
     meanings |= {f"{second}<{first}": first, f"{first}<{second}": second}
@@ -330,10 +328,10 @@ def _vote(reply: str, letters: tuple[str, str], ties: bool) -> str:
     said = {"".join(label.split()).upper() for label in _LABEL.findall(without_thoughts(reply))}
     votes = {meanings[label] for label in said if label in meanings}
     if not said:
-        raise Unparsed("the reply has no label in double brackets")
+        raise Unparsed("no label in double brackets in the reply")
     if len(votes) != 1 or not said <= set(meanings):
         raise Unparsed(
-            f"the labels {', '.join(sorted(said))!r:.80} are no single vote on {first} and {second}"
+            f"the labels {', '.join(sorted(said))!r:.80} are not a single vote on {first} and {second}"
         )
     return votes.pop()
 
@@ -351,7 +349,7 @@ def _rankings() -> list[Number]:
 
 
 def _ranking(item: Item, right: bool | None) -> dict[str, float | None]:
-    """Whether a ranking is right, among all and among those of its size; None where it is left out."""
+    """Return whether a ranking is right, among all and among those of its size; `None` if left out."""
     found: dict[str, float | None] = {}
     for part in ("", *(f"_k{size}" for size in RANKINGS)):
         counts = right is not None and part in ("", f"_k{item.facts['size']}")
@@ -361,13 +359,13 @@ def _ranking(item: Item, right: bool | None) -> dict[str, float | None]:
 
 
 def _ordered(pair: Compared) -> tuple[str, str]:
-    """The letters, the better one first."""
+    """Return the letters, the better one first."""
     first, second = pair.letters
     return (first, second) if pair.sign > 0 else (second, first)
 
 
 def _ranked(item: Item, said: Mapping[str, Any]) -> dict[str, float | None]:
-    """Whether scores put all pairs in order; a tie of people takes equal scores, and theirs alone does."""
+    """Return whether scores order all pairs as people do. Human ties, and only those, need equal scores."""
     if None in said.values():
         return _ranking(item, None)
     right = item.facts["whole"] and WRONG not in said.values()
@@ -381,7 +379,7 @@ def _ranked(item: Item, said: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def _gaps(item: Item, said: Mapping[str, Any]) -> dict[str, float | None]:
-    """The label of every pair and the difference of its scores; a wrong answer is as far off as can be."""
+    """Return each pair's label and score difference. A wrong answer gets the largest wrong difference."""
     found: dict[str, float | None] = {}
     for name in COMPARISONS:
         found |= {f"label_{name}": None, f"gap_{name}": None}
@@ -403,7 +401,7 @@ def _sign(value: float) -> int:
 
 
 def _columns(table: Table) -> tuple[Array, Array]:
-    """The labels and differences of all pairs that have them."""
+    """Return the labels and differences of all pairs that have them."""
     import numpy as np
 
     labels = np.concatenate([table.columns[f"label_{name}"] for name in COMPARISONS])
@@ -422,7 +420,7 @@ def _tuned(table: Table) -> float:
 
 
 def _tuned_rankings(table: Table) -> float:
-    """Rankings where a pair of K = 2 that people call a tie is right below the threshold tuned on K = 2."""
+    """Return rankings in which a K = 2 tie is right if below the threshold tuned on K = 2."""
     import numpy as np
 
     ranked = table.columns["ranked"].copy()

@@ -1,8 +1,8 @@
-"""EditReward-Bench of EditScore: pairs of edits in 13 types, judged in three dimensions by experts.
+"""EditReward-Bench of EditScore: pairs of edits of 13 types, judged in three dimensions by experts.
 
-Another set has the same name, that of TIGER-Lab (`editreward-bench`). Here the critic gives marks to each
-image alone; a pair is right where the better image, which stands first, has strictly more. The accuracy
-is the mean over types. Upstream makes a mark up where a reply cannot be read: here it stays missing.
+TIGER-Lab has another dataset of the same name (`editreward-bench`). Here the critic marks each image alone. A
+pair is right if the better image, which comes first, has strictly more. The accuracy is the mean over types.
+Upstream invents a mark for an unreadable reply; here the mark is missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from interleave.bench.base import (
 from interleave.bench.benchmarks.critics import (
     OUR_CRITIC,
     WRONG,
-    AskedAsInARun,
+    LoopCriticMixin,
     critic_numbers,
     critic_question,
     group_ratio,
@@ -67,7 +67,7 @@ _PROMPTS = "editscore/vie_prompts.py"
 
 @dataclass(frozen=True)
 class Edited:
-    """One image that is judged, perhaps in several pairs."""
+    """One judged image, possibly in several pairs."""
 
     key: str
     instruction: str
@@ -75,13 +75,13 @@ class Edited:
     place: int
 
     def shown(self) -> tuple[Image, Image]:
-        """The source and the edit."""
+        """Return the source and the edit."""
         return self.row.image("input_image"), self.row.image("output_images", self.place)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Which two images of an item are compared, the better one first."""
+    """The two compared images of an item, the better one first."""
 
     dimension: str
     better: int
@@ -89,7 +89,7 @@ class Pair:
 
 
 class EditScoreBench(Benchmark):
-    """Two questions about every image: how well the edit follows and keeps, and how well it looks."""
+    """Two questions per image: instruction following with preservation, and visual quality."""
 
     name = "editscore-bench"
     title = "EditReward-Bench (EditScore)"
@@ -119,10 +119,10 @@ class EditScoreBench(Benchmark):
         items = tuple(_items(rows))
         unknown = sorted({item.group for item in items} - set(TYPES))
         if unknown:
-            raise InputError(f"{folder}: EditReward-Bench has no edit type {unknown[0]!r}")
+            raise InputError(f"{folder}: unknown edit type {unknown[0]!r}")
         images = sum(len(item.facts["pictures"]) for item in items)
         notes = [
-            f"{len(rows):,} pairs of {images:,} pictures, {len({item.group for item in items})} edit types",
+            f"{len(rows):,} pairs of {images:,} images, {len({item.group for item in items})} edit types",
             self.licence,
         ]
         if missing := sorted(set(TYPES) - {item.group for item in items}):
@@ -150,7 +150,7 @@ class EditScoreBench(Benchmark):
         return WRONG
 
     def official(self, measure: str, key: str, status: Status) -> Policy:
-        return "stop"  # upstream makes a mark up, or ends with an error
+        return "stop"  # upstream invents a mark, or fails
 
     def measures(self, item: Item, answers: Answers) -> Mapping[str, float | None]:
         marks = {
@@ -172,7 +172,7 @@ class EditScoreBench(Benchmark):
         return _accuracies()
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        """Read the cache of upstream's script, which has the marks of every image by a hash of its key."""
+        """Read the cache of upstream's script: the marks of every image by a hash of its key."""
         found = _cache(path)
         matched = False
         for item in dataset.items:
@@ -182,18 +182,18 @@ class EditScoreBench(Benchmark):
                     matched = True
                     yield from _imported(item.id, place, result, path)
         if not matched:
-            raise InputError(f"{path} has marks of no picture of {dataset.source}")
+            raise InputError(f"{path} has no marks of images of {dataset.source}")
 
 
-class EditScoreBenchCritic(AskedAsInARun, EditScoreBench):
-    """The same images, each seen by a critic as it runs."""
+class EditScoreBenchCritic(LoopCriticMixin, EditScoreBench):
+    """The same images, each judged by a critic as in a run."""
 
     name = "editscore-bench-critic"
     title = "EditReward-Bench (EditScore), asked as the critic of a run"
     data_as = "editscore-bench"
     about = (
-        "one verdict on each picture serves all three dimensions; pairs are compared by the probabilities of "
-        "acceptance, a tie is wrong; the other numbers are over the pairs of the dimension overall"
+        "one verdict per image serves all three dimensions; pairs are compared by acceptance "
+        "probability, a tie is wrong; the other numbers are over the pairs of the dimension overall"
     )
 
     def keys(self, item: Item, output: Output | None) -> Sequence[str]:
@@ -225,7 +225,7 @@ class EditScoreBenchCritic(AskedAsInARun, EditScoreBench):
 
 
 def _items(rows: Sequence[tuple[dict[str, Any], TableRow]]) -> Iterator[Item]:
-    """One item for all pairs that share images: an image is then asked about once."""
+    """Build one item for all pairs that share images, so that each image is asked about once."""
     read = [_row(values, row) for values, row in rows]
     leader: dict[str, str] = {}
 
@@ -262,18 +262,18 @@ def _row(values: Mapping[str, Any], row: TableRow) -> tuple[str, str, tuple[Edit
     instruction = field(values, "instruction", str, where)
     dimension = field(values, "dimension", str, where)
     if dimension not in DIMENSIONS:
-        raise InputError(f"{where}: there is no dimension {dimension!r}")
+        raise InputError(f"{where}: unknown dimension {dimension!r}")
     match values.get("key"):
         case [str(better), str(worse)] if better != worse:
             both = (Edited(better, instruction, row, 0), Edited(worse, instruction, row, 1))
             return field(values, "task_type", str, where), dimension, both
-    raise InputError(f"{where}: 'key' is {values.get('key')!r:.60}, which is not two different names")
+    raise InputError(f"{where}: 'key' is {values.get('key')!r:.60}, not two different names")
 
 
 def _words(prompts: JudgePrompts, kind: str, instruction: str) -> str:
     if prompts.label != OFFICIAL:
         return prompts.fill("semantics" if kind == SEMANTICS else "quality", instruction=instruction)
-    # upstream's templates mark out of 10; it writes its own highest mark over that before it fills them
+    # upstream's templates mark out of 10; upstream replaces that by its own maximum before filling them
     pieces = ["context", "edit"] if kind == SEMANTICS else ["context"]
     rule = JudgePrompts(
         prompts.label,
@@ -306,7 +306,7 @@ def _two_marks(reply: str) -> tuple[float, float]:
 
 
 def _is_right(dimension: str, better: tuple[Any, Any], worse: tuple[Any, Any]) -> bool | None:
-    """Whether the better image has more marks; None where an answer it takes is left out."""
+    """Return whether the better image has more marks; `None` if a needed answer is left out."""
     needed = [*better, *worse] if dimension == "overall" else [better[0], worse[0]]
     if None in needed:
         return None
@@ -318,7 +318,7 @@ def _is_right(dimension: str, better: tuple[Any, Any], worse: tuple[Any, Any]) -
 def _mark(dimension: str, semantics: Mapping[str, float], quality: Mapping[str, float]) -> float:
     if dimension != "overall":
         return semantics[dimension]
-    if (mean := quality.get("overall")) is not None:  # of several passes, as upstream's cache has it
+    if (mean := quality.get("overall")) is not None:  # marks of several passes, as in upstream's cache
         return mean
     # the product, not its root: roots of equal products may differ in the last digit
     return min(semantics.values()) * quality["quality"]
@@ -351,19 +351,19 @@ def _cache(path: Path) -> dict[str, Any]:
     try:
         lines = files.read_bytes(path, most_bytes=MAX_CACHE_BYTES).splitlines()
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({files.why(error)})") from None
+        raise InputError(f"cannot read {path} ({files.why(error)})") from None
     found: dict[str, Any] = {}
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)
             found[row["key"]] = row["result"]
         except (ValueError, RecursionError, KeyError, TypeError):
-            raise InputError(f"{path}:{number}: no line of upstream's cache") from None
+            raise InputError(f"{path}:{number} is not a line of upstream's cache") from None
     return found
 
 
 def _imported(item: str, place: int, result: Any, path: Path) -> Iterator[JudgeRecord]:
-    """Upstream stores marks out of 10, as means over its passes."""
+    """Convert upstream's marks, which are out of 10 and means over its passes."""
     scale = HIGHEST / 10
     try:
         following, consistency, quality, overall = (
@@ -371,9 +371,7 @@ def _imported(item: str, place: int, result: Any, path: Path) -> Iterator[JudgeR
             for name in ("prompt_following", "consistency", "perceptual_quality", "overall")
         )
     except (KeyError, TypeError, Unparsed) as error:
-        raise InputError(
-            f"{path}: the marks of picture {place} of {item!r} are incomplete ({error})"
-        ) from None
+        raise InputError(f"{path}: the marks of image {place} of {item!r} are incomplete ({error})") from None
     values = {
         SEMANTICS: {"prompt_following": following * scale, "consistency": consistency * scale},
         QUALITY: {"quality": quality * scale, "overall": overall * scale},

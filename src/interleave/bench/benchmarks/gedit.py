@@ -1,7 +1,7 @@
-"""GEdit-Bench: 606 real requests to edit an image, in English and in Chinese, in eleven types.
+"""GEdit-Bench: 606 user requests to edit an image, in English and in Chinese, of eleven types.
 
-VIEScore's questions are asked; the judge sees the edit in the size of its source. The score of a language is
-the mean of the eleven types' means of sqrt(SC × PQ). Upstream silently leaves out images that are missing.
+It uses VIEScore's questions. The judge sees the edit at the size of its source. The score of a language is
+the mean of the eleven types' means of sqrt(SC × PQ). Upstream silently leaves out missing images.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ COLUMNS = (
 
 
 class GEdit(Benchmark):
-    """Two questions about every edit."""
+    """Two questions per edit."""
 
     name = "gedit"
     title = "GEdit-Bench"
@@ -74,7 +74,7 @@ class GEdit(Benchmark):
     official_prompts = vie.official_places("GEdit-Bench/viescore/vie_prompts.py", ("tie",))
     about = (
         "means of eleven edit types, 0 to 10; O is the mean of sqrt(SC × PQ), not the root of the means; "
-        "…_intersection has only what all systems of the paper answered"
+        "…_intersection has only the items that all systems of the paper answered"
     )
 
     def read(self, folder: Path) -> Dataset:
@@ -143,7 +143,7 @@ class GEdit(Benchmark):
                 *_, task, language, name = Path(field(row, "edited_image", str, where)).parts
                 item = known.get(f"{task}/{language}/{Path(name).stem}")
                 if item is None:
-                    raise InputError(f"{where}: {row['edited_image']!r:.80} is the edit of no item")
+                    raise InputError(f"{where}: {row['edited_image']!r:.80} is an edit of an unknown item")
                 for key, column in ((vie.SC, "sementics_score"), (vie.PQ, "quality_score")):
                     yield _imported(item, key, row.get(column), f"{where}: {column}")
 
@@ -199,13 +199,13 @@ def _imported(item: Item, key: str, cell: Any, where: str) -> JudgeRecord:
 
 
 def _cache_folder(name: str) -> Path:
-    """Where images that lie in tables are put as files, once."""
+    """Return the folder for image files extracted from tables."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "interleave" / "benchmarks" / name
 
 
 def _kept_image(data: bytes, folder: Path) -> Path:
-    """A file with these bytes, named by their digest."""
+    """Write these bytes once, to a file named by their digest."""
     path = folder / f"{hashlib.sha256(data).hexdigest()[:24]}.img"
     if not path.exists():
         make_folder(folder)
@@ -214,11 +214,11 @@ def _kept_image(data: bytes, folder: Path) -> Path:
 
 
 def _image_path(value: Any, row_file: Path, cache: Path, where: str) -> Path:
-    """An image of a row: bytes in a table, or the name of a file beside it."""
+    """Return an image of a row: bytes in a table, or the name of a file next to it."""
     if isinstance(value, Mapping) and isinstance(value.get("bytes"), bytes):
         return _kept_image(value["bytes"], cache)
     if isinstance(value, bytes):
         return _kept_image(value, cache)
     if isinstance(value, str) and value:
         return row_file.parent / value
-    raise InputError(f"{where}: {value!r:.60} is no picture")
+    raise InputError(f"{where}: {value!r:.60} is not an image")

@@ -1,4 +1,4 @@
-"""The images of outputs as files: found, shown to a judge, exported to and imported from official layouts."""
+"""Image files of outputs: found, shown to a judge, exported to and imported from official layouts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ JPEG_QUALITY = 95
 
 
 def edited_image(output: Output | None, folder: Path) -> Image:
-    """The result of an edit: the last image of an output; raises `Unparsed` where there is none."""
+    """Return the result of an edit: the output's last image. Raises `Unparsed` if it has none."""
     if output is None or not output.images:
         raise Unparsed("the output has no image to judge")
     return read_image(folder / output.images[-1])
 
 
 def as_jpeg(image: Image, size: tuple[int, int]) -> Image:
-    """An image in another size, with what JPEG loses: some judges were only ever shown that."""
+    """Resize an image and compress it as JPEG, the only form some judges were shown."""
     resized = image if image.size == size else image.resize(size)
     coded = io.BytesIO()
     resized.convert("RGB").save(coded, format="JPEG")
@@ -37,7 +37,7 @@ def as_jpeg(image: Image, size: tuple[int, int]) -> Image:
 
 
 def save_image(image: Image, path: Path) -> None:
-    """Write an image as what its name says it is, PNG or JPEG."""
+    """Write an image as PNG or JPEG, by its suffix."""
     make_folder(path.parent)
     if path.suffix == ".png":
         write_atomic(path, images.encode_png(image))
@@ -48,18 +48,18 @@ def save_image(image: Image, path: Path) -> None:
 
 
 def copy_image(source: Path, target: Path) -> None:
-    """Copy an image into a folder that is made where there is none."""
+    """Copy an image, creating its folder."""
     make_folder(target.parent)
     try:
         shutil.copyfile(source, target)
     except OSError as error:
-        raise InputError(f"{source} cannot be copied to {target} ({files.why(error)})") from None
+        raise InputError(f"cannot copy {source} to {target} ({files.why(error)})") from None
 
 
 def export_edits(
     dataset: Dataset, outputs: Mapping[str, Output], base: Path, path_of: Callable[[Item], Path]
 ) -> None:
-    """Write the last image of every output where its item's path says."""
+    """Write the last image of every output to its item's path."""
     for item in dataset.items:
         output = outputs.get(item.id)
         if output is not None and output.images:
@@ -67,7 +67,7 @@ def export_edits(
 
 
 def import_edits(dataset: Dataset, paths_of: Callable[[Item], Sequence[Path]]) -> Iterator[Output]:
-    """The outputs of items of which one of these files is there; raises `InputError` where there are none."""
+    """Yield outputs of items for which one of these files exists. Raises `InputError` if there are none."""
     found = False
     for item in dataset.items:
         path = next((path for path in paths_of(item) if path.is_file()), None)
@@ -76,20 +76,20 @@ def import_edits(dataset: Dataset, paths_of: Callable[[Item], Sequence[Path]]) -
             yield Output(item=item.id, parts=(OutputPart(image=str(path.resolve())),))
     if not found:
         first = paths_of(dataset.items[0])[0] if dataset.items else None
-        raise InputError(f"there is no image in the official layout, which would have {first}")
+        raise InputError(f"no image in the official layout, such as {first}")
 
 
 def below(folder: Path, name: str) -> Path:
-    """A file of a folder, there or not; raises `InputError` for a name that leads out of it."""
+    """Return the path of a file below a folder. Raises `InputError` for a name outside it."""
     root = os.path.abspath(folder)
     path = Path(os.path.normpath(os.path.join(root, name)))  # by name alone: image folders are often links
     if not path.is_relative_to(root):
-        raise InputError(f"{name!r:.80} leads out of {folder}")
+        raise InputError(f"{name!r:.80} is outside {folder}")
     return path
 
 
 def within(folder: Path, *names: str) -> Path | None:
-    """The first of these files that is there; names that lead out of the folder are not there."""
+    """Return the first of these files that exists, ignoring names outside the folder."""
     for name in names:
         try:
             path = below(folder, name)
@@ -101,5 +101,5 @@ def within(folder: Path, *names: str) -> Path | None:
 
 
 def file_name(identity: str) -> str:
-    """The name of an item's file or folder: an id must not choose where it is written."""
+    """Return a safe file or folder name for an item: its id must not choose the location."""
     return re.sub(r"[/\\\0]", "_", identity)

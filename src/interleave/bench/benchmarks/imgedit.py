@@ -1,8 +1,8 @@
 """ImgEdit-Bench (Basic): 737 edits of nine types, each with three scores from 1 to 5.
 
-The judge is told that the second and third score must not exceed the first, and often forgets; upstream's
-scripts do not look. `overall` follows them; `overall_capped` holds the judge to its rule. Upstream prints the
-nine types and no overall: the mean of the nine is what papers report, some report the mean over items.
+The judge is told that the second and third score must not exceed the first, and often breaks the rule;
+upstream's scripts do not check. `overall` follows them, `overall_capped` enforces the rule. Upstream prints
+the nine types and no overall: papers report the mean of the nine, some the mean over items.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LABELS = {
     "compose": ("Instruction Compliance", "Visual Naturalness", "Physical Consistency & Fine Detail"),
     "action": ("Action Fidelity", "Identity Preservation", "Visual & Anatomical Coherence"),
 }
-"""The nine types, and what the three scores are called."""
+"""The nine types, and the names of their three scores."""
 COUNTS = {
     "add": 95,
     "adjust": 94,
@@ -59,7 +59,7 @@ PLACES = {
     kind: Constant("Benchmark/Basic/prompts.json", kind, {"<edit_prompt>": "instruction"}) for kind in LABELS
 }
 LISTS = ("basic_edit.json", "singleturn.json")
-"""The list of items, as the repository and as the archive of images name it."""
+"""The list of items, by its names in the repository and in the image archive."""
 SCORES = "scores"
 REASONING = "brief reasoning"
 _LINE = re.compile(
@@ -68,7 +68,7 @@ _LINE = re.compile(
 
 
 class ImgEdit(Benchmark):
-    """One question about every edit."""
+    """One question per edit."""
 
     name = "imgedit"
     title = "ImgEdit-Bench (Basic)"
@@ -86,7 +86,7 @@ class ImgEdit(Benchmark):
         path = folder if folder.is_file() else next(iter(lists), None)
         if path is None:
             raise InputError(
-                f"{folder} has no {LISTS[0]}: give a folder with it and the pictures of Benchmark.tar"
+                f"{folder} has no {LISTS[0]}: give a folder with it and the images of Benchmark.tar"
             )
         rows = read_object(path)
         if not rows:
@@ -99,7 +99,7 @@ class ImgEdit(Benchmark):
         if there != COUNTS:
             notes.append(f"the whole benchmark has {sum(COUNTS.values())} items of {len(COUNTS)} types")
         if missing := sum(not item.facts["source"].is_file() for item in placed):
-            notes.append(f"{missing:,} source pictures are not below {folder}")
+            notes.append(f"{missing:,} source images are not below {folder}")
         return Dataset(placed, digest_of([path]), str(folder), tuple(notes))
 
     def keys(self, item: Item, output: Output | None) -> Sequence[str]:
@@ -148,9 +148,9 @@ class ImgEdit(Benchmark):
 
 
 def read_three(reply: str, labels: Sequence[str]) -> list[float]:
-    """The three scores of a reply, a line each; raises `Unparsed` for more, fewer or others.
+    """Return the three scores of a reply, one per line. Raises `Unparsed` for more, fewer or others.
 
-    They are put in the order of the labels; where a judge names them otherwise, in that of its lines.
+    Scores are ordered by their labels, or by line if the judge uses other labels.
     """
     found: dict[str, int] = {}
     for line in without_thoughts(reply).splitlines():
@@ -167,14 +167,14 @@ def read_three(reply: str, labels: Sequence[str]) -> list[float]:
         raise Unparsed(f"the reply has {len(found)} lines with a score, not 3")
     for label, score in found.items():
         if not 1 <= score <= 5:
-            raise Unparsed(f"{label!r} is {score}, not from 1 to 5")
+            raise Unparsed(f"{label!r} is {score}, not between 1 and 5")
     named = [label.lower() for label in labels]
     order = named if set(named) == set(found) else list(found)
     return [float(found[label]) for label in order]
 
 
 def official_scores(reply: str) -> list[float]:
-    """What upstream's script reads: every line of one colon, a space and digits, whatever it says."""
+    """Return what upstream's script parses: every line with one colon, a space and digits."""
     found = []
     for line in reply.splitlines():
         parts = line.strip().split(": ")
@@ -206,7 +206,7 @@ def _item(key: str, row: Any, where: str) -> Item:
 
 
 def _root(folder: Path, files: Sequence[str]) -> Path:
-    """The folder that the images' names are relative to."""
+    """Return the folder that image names are relative to."""
     if files:
         wanted = Path(files[0])
         for path in sorted(folder.rglob(wanted.name)):

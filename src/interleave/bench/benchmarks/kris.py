@@ -1,8 +1,9 @@
 """KRIS-Bench: 1,267 edits in 20 categories that need knowledge, each with scores from 1 to 5.
 
-Visual consistency (VC), visual quality (VQ), instruction following (IF), and for categories of knowledge and
-logic its plausibility (KP), asked together with IF. Upstream has no script for the total; the one in use, of
-BAGEL's repository, takes (score - 1) × 25 and the flat mean of all scores: an item with KP counts for more.
+The scores are visual consistency (VC), visual quality (VQ) and instruction following (IF). Categories of
+knowledge and logic add plausibility (KP), asked together with IF. Upstream has no script for the total. The
+one in use, of BAGEL's repository, takes (score - 1) × 25 and the flat mean of all scores: items with KP
+count more.
 """
 
 from __future__ import annotations
@@ -65,10 +66,10 @@ LEVELS = {
     "procedural": tuple(COUNTS)[16:],
 }
 KNOWLEDGE = tuple(COUNTS)[8:18]
-"""Those with KP: social and natural science, and logic."""
+"""Categories with KP: social and natural science, and logic."""
 TEMPORAL, COMPOSED, VIEW = "temporal_prediction", "multi-element_composition", "viewpoint_change"
 MEASURES = {"VC": "consistency", "VQ": "quality", "IF": "instruction", "KP": "knowledge"}
-"""The scores, by the word that upstream's fields begin with."""
+"""The scores, by the prefix of upstream's fields."""
 ENDINGS = (".jpg", ".jpeg", ".png")
 FRAMES = 4
 SAMPLING = Sampling(max_tokens=1000)
@@ -92,7 +93,7 @@ PLACES = {
 
 
 class KRIS(Benchmark):
-    """Three questions about every edit."""
+    """Three questions per edit."""
 
     name = "kris"
     title = "KRIS-Bench"
@@ -103,14 +104,14 @@ class KRIS(Benchmark):
     official_prompts = PLACES
     about = (
         "(score - 1) × 25, the flat mean of all scores as in BAGEL's script; upstream's special question for "
-        "anomalies is never asked, there or here, as its category has another name"
+        "anomalies is never asked, there or here, because its category has another name"
     )
 
     def read(self, folder: Path) -> Dataset:
         lists = {path.parent.name: path for path in sorted(folder.rglob("annotation.json"))}
         unknown = sorted(set(lists) - set(COUNTS))
         if unknown or not lists:
-            what = f"KRIS-Bench has no category {unknown[0]!r}" if unknown else "no CATEGORY/annotation.json"
+            what = f"unknown category {unknown[0]!r}" if unknown else "no CATEGORY/annotation.json"
             raise InputError(f"{folder}: {what}")
         items = [
             _item(category, key, row, lists[category].parent)
@@ -124,7 +125,7 @@ class KRIS(Benchmark):
                 f"the whole benchmark has {sum(COUNTS.values()):,} items in {len(COUNTS)} categories"
             )
         if missing := sum(not path.is_file() for item in items for path in item.facts["sources"]):
-            notes.append(f"{missing:,} source pictures are missing")
+            notes.append(f"{missing:,} source images are missing")
         return Dataset(tuple(items), digest_of(lists.values()), str(folder), tuple(notes))
 
     def keys(self, item: Item, output: Output | None) -> Sequence[str]:
@@ -142,7 +143,7 @@ class KRIS(Benchmark):
         shown = [("The edited image:", edit)] if key == "vq" else _shown(item, edit)
         if template == "if_view":
             if item.facts["truth"] is None:
-                raise InputError(f"{item.id}: 'gt_img' names no picture")
+                raise InputError(f"{item.id}: 'gt_img' does not name an image")
             shown.append(("The true image:", read_image(item.facts["truth"])))
         parts = [part for said, image in shown for part in (Text(said), ImagePart(image))]
         return Question((Message("user", on_lines([Text(asked), *parts])),), _reader(key), SAMPLING)
@@ -210,13 +211,13 @@ def _item(category: str, key: str, row: Any, folder: Path) -> Item:
 
 
 def _frame(path: Path) -> int | None:
-    """The number of a frame, which its name ends in."""
+    """Return the number of a frame, a suffix of its name."""
     last = path.stem.rpartition("-")[2]
     return int(last) if last.isdecimal() and last != path.stem else None
 
 
 def _missing_frame(sources: Sequence[Path]) -> int:
-    """The frame that is to be predicted: the one of four that is not shown."""
+    """Return the frame to predict: the one of four that is not shown."""
     shown = {number for path in sources if (number := _frame(path)) is not None}
     left = set(range(1, FRAMES + 1)) - shown
     return left.pop() if len(left) == 1 else max(shown, default=0) + 1
@@ -232,7 +233,7 @@ def _variant(key: str, category: str) -> str:
 
 
 def _shown(item: Item, edit: Image) -> list[tuple[str, Image]]:
-    """What was to be edited and the edit, each image with what is said of it; frames in their order."""
+    """Return sources and edit, each image with its caption; frames in order."""
     images = [read_image(path) for path in item.facts["sources"]]
     if item.group == TEMPORAL:
         made = item.facts["frame"]
@@ -255,9 +256,9 @@ def _reader(key: str) -> Callable[[str], dict[str, float]]:
 
 
 def read_scores(reply: str, measures: Sequence[str]) -> dict[str, float]:
-    """The scores of a reply by measure, from 1 to 5; raises `Unparsed` where one is missing or said twice.
+    """Return the scores of a reply by measure, from 1 to 5. Raises `Unparsed` if one is missing or repeated.
 
-    Upstream takes the first digit from 1 to 5 anywhere in what it cannot read, which is never done here.
+    If upstream cannot parse a reply it takes the first digit from 1 to 5 anywhere. This function never does.
     """
     reply = without_thoughts(reply)
     return {measure: _score(reply, f"{MEASURES[measure]}_score") for measure in measures}
@@ -283,7 +284,7 @@ def _imported(item: Item, key: str, row: Mapping[str, Any]) -> JudgeRecord:
         score = row.get(f"{MEASURES[measure]}_score")
         try:
             value[measure] = None if score is None else number_of(score, low=1, high=5)
-        except Unparsed:  # upstream writes 0 where its judge left a score out
+        except Unparsed:  # upstream writes 0 if its judge left a score out
             value[measure] = None
     status: Status = "ok" if any(score is not None for score in value.values()) else "unparsed"
     reasons = {name: row[name] for name in row if name.endswith("_reasoning") and row[name]}
@@ -300,7 +301,7 @@ def _imported(item: Item, key: str, row: Mapping[str, Any]) -> JudgeRecord:
 
 
 def _flat(measures: Iterable[str], groups: Sequence[str] | None = None) -> Callable[[Table], float]:
-    """The mean of all scores there are, whatever item and measure they belong to."""
+    """Return the mean of all scores, whatever item and measure they belong to."""
     chosen = tuple(measures)
 
     def aggregate(table: Table) -> float:

@@ -1,8 +1,8 @@
 """Multimodal RewardBench 2: pairs of edits and of interleaved documents, with the choice of three experts.
 
-Every pair is judged in both orders; the accuracy is the share of right answers among all that were given. A
-critic of ours can be asked about edits in its own way, about each image alone; documents have no prompt
-for each of their images, which that would need.
+Every pair is judged in both orders; the accuracy is the share of right answers. Our critic can also judge
+edits as in a run, each image alone. It cannot judge documents in that way, because their images have no
+prompts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from interleave.bench.base import (
 from interleave.bench.benchmarks.critics import (
     OUR_CRITIC,
     WRONG,
-    AskedAsInARun,
+    LoopCriticMixin,
     critic_numbers,
     critic_question,
     pair_measures,
@@ -48,7 +48,7 @@ ORDERS = ("forward", "reverse")
 SIDES = ("a", "b")
 OTHER = {"A": "B", "B": "A"}
 ASKED, FIRST, SECOND = "[ORIGINAL PROMPT TO MODEL:]", "[RESPONSE A:]", "[RESPONSE B:]"
-"""What stands before each part of a question; upstream's words for its judges name them so."""
+"""Headings before each part of a question; upstream's judge prompts refer to them."""
 WHOLE = 1000
 MAX_FILE_BYTES = 200_000_000
 PROMPTS_FILE = "evaluate/generate_judgements/evaluator_apis/llm_judges/evaluation_prompts.py"
@@ -89,7 +89,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Tabled:
-    """The same in a row of the Hub's tables: a text with places for the images of a column."""
+    """The same in a row of the Hub's tables: a text with placeholders for the images of a column."""
 
     text: str
     row: TableRow
@@ -97,11 +97,11 @@ class Tabled:
 
     @property
     def images(self) -> int:
-        """By their places; where there are none, all stand at the end, and one is taken to be there."""
+        """Images by their placeholders; without placeholders, all come last, and one is assumed."""
         return len(_IMAGE.findall(self.text)) or 1
 
     def parts(self) -> list[Part]:
-        """Images in the order of their places, whatever number these have; the rest at the end."""
+        """Return images in the order of their placeholders, ignoring their numbers; the rest come last."""
         images = iter(self.row.images(self.column))
         parts: list[Part] = []
         for place, piece in enumerate(_IMAGE.split(self.text)):
@@ -109,19 +109,19 @@ class Tabled:
                 parts.append(ImagePart(image))
             if piece.strip():
                 parts.append(Text(piece.strip()))
-        if not _IMAGE.search(self.text):  # upstream leaves out images beyond the places, where there are any
+        if not _IMAGE.search(self.text):  # upstream drops images beyond the placeholders, if there are any
             parts += map(ImagePart, images)
         return parts
 
 
 class Mmrb2(Benchmark):
-    """Two questions about every pair, one for each order."""
+    """Two questions per pair, one for each order."""
 
     task: ClassVar[str]
     licence = "CC BY-NC 4.0, for benchmarking only"
     judge = OUR_CRITIC
     tests = "critics"
-    about = "accuracy over the answers in both orders; a judge that always names the first one has 50"
+    about = "accuracy over the answers in both orders; a judge that always picks the first has 50"
 
     def read(self, folder: Path) -> Dataset:
         items = tuple(self._items(folder))
@@ -129,7 +129,7 @@ class Mmrb2(Benchmark):
         if len(items) != WHOLE:
             notes.append(f"the whole task has {WHOLE:,} pairs")
         if without := sum(item.facts["prompt"] is None for item in items):
-            notes.append(f"{without:,} pairs have no prompt here: judgements of them can only be imported")
+            notes.append(f"{without:,} pairs have no prompt here: their judgements can only be imported")
         labels = ((item.id, item.group, item.facts["chosen"], item.prompt) for item in items)
         return Dataset(items, revision_of(labels), str(folder), tuple(notes))
 
@@ -147,7 +147,7 @@ class Mmrb2(Benchmark):
             )
 
     def _tables(self, folder: Path) -> list[Path]:
-        """The tables of this task, of a folder with all tasks or of its own."""
+        """Return the tables of this task, from a folder of all tasks or of one."""
         if self.task in folder.name:
             return table_files(folder)
         return [path for path in table_files(folder) if self.task in path.relative_to(folder).as_posix()]
@@ -206,7 +206,7 @@ class Mmrb2(Benchmark):
         found = read_object(path)
         known = [item.id for item in dataset.items if item.id in found]
         if not known:
-            raise InputError(f"{path} has judgements of no pair of {dataset.source}")
+            raise InputError(f"{path} has no judgements of pairs of {dataset.source}")
         for identity in known:
             for key in ORDERS:
                 yield _imported(identity, key, found[identity], path)
@@ -218,7 +218,7 @@ class Mmrb2Edit(Mmrb2):
     name = "mmrb2-edit"
     title = "MMRB2 edit"
     task = "edit"
-    # The Hub's commit is not known here: the name of every number has a digest of the labels instead.
+    # the Hub's commit is not known here: number ids have a digest of the labels instead
     hub = HubData("rl-research/multimodal-rewardbench-2", "main", ("*edit*.parquet",))
     official_prompts: ClassVar[Mapping[str, Constant]] = {
         "ask": Constant(PROMPTS_FILE, "get_image_edit_prompt")
@@ -244,15 +244,15 @@ class Mmrb2Interleaved(Mmrb2):
     }
 
 
-class Mmrb2EditCritic(AskedAsInARun, Mmrb2Edit):
-    """The same edits, each seen alone by a critic as it runs."""
+class Mmrb2EditCritic(LoopCriticMixin, Mmrb2Edit):
+    """The same edits, each judged alone by a critic as in a run."""
 
     name = "mmrb2-edit-critic"
     title = "MMRB2 edit, asked as the critic of a run"
     data_as = "mmrb2-edit"
     about = (
-        "each picture is judged alone; pair_acc compares the probabilities of acceptance, a tie is wrong; "
-        "the critic sees one source, the last: …_single_source is over the prompts that have no more"
+        "each image is judged alone; pair_acc compares acceptance probabilities, a tie is wrong; "
+        "the critic sees only the last source: …_single_source is over prompts with a single one"
     )
 
     def keys(self, item: Item, output: Output | None) -> Sequence[str]:
@@ -264,7 +264,7 @@ class Mmrb2EditCritic(AskedAsInARun, Mmrb2Edit):
             sources = _images(item.facts["prompt"].parts())
             made = _images(item.facts[key].parts())
         if not made:
-            raise Unparsed("the answer has no picture")
+            raise Unparsed("the answer has no image")
         return critic_question(item.prompt, sources, made[-1], context)
 
     def measures(self, item: Item, answers: Answers) -> Mapping[str, float | None]:
@@ -280,7 +280,7 @@ class Mmrb2EditCritic(AskedAsInARun, Mmrb2Edit):
 def _with_single(
     item: Item, measures: Mapping[str, float | None], names: Sequence[str]
 ) -> dict[str, float | None]:
-    """Some measures once more, for prompts with one image alone: scorers of edits see no more than one."""
+    """Repeat some measures for prompts with a single image: scorers of edits see only one."""
     prompt = item.facts["prompt"]
     alone = prompt is not None and prompt.images == 1
     return {**measures, **{f"single_{name}": measures[name] if alone else None for name in names}}
@@ -322,17 +322,17 @@ def _item(
 ) -> Item:
     chosen = str(values.get("chosen")).upper()
     if chosen not in OTHER:
-        raise InputError(f"{where}: 'chosen' is {values.get('chosen')!r:.60}, which is neither A nor B")
+        raise InputError(f"{where}: 'chosen' is {values.get('chosen')!r:.60}, neither A nor B")
     asked = "" if prompt is None else " ".join(_IMAGE.sub(" ", prompt.text).split())
     group = str(values.get("prompt_source") or "unknown")
     return Item(identity, group, (asked,), {"chosen": chosen, "prompt": prompt, **sides})
 
 
 def _listed(content: Any, folder: Path, where: str) -> Listed:
-    """Texts and images in order; an image must lie below the folder of the file."""
+    """Return texts and images in order. An image must be below the file's folder."""
     parts = []
     if not isinstance(content, list):
-        raise InputError(f"{where}: its content is {content!r:.60}, which is no list")
+        raise InputError(f"{where}: the content {content!r:.60} is not a list")
     for part in content:
         match part:
             case ["text", str(text)]:
@@ -353,7 +353,7 @@ def _images(parts: Iterable[Part]) -> list[Any]:
 def _refuse_without_prompt(item: Item) -> None:
     if item.facts["prompt"] is None:
         raise InputError(
-            f"{item.id}: its prompt is not in the data, which has answers alone. Build MMRB2 with its "
+            f"{item.id}: the data has answers but no prompt. Build MMRB2 with its "
             "build_from_hf.py, or import judgements"
         )
 
@@ -367,12 +367,12 @@ def _letter(reply: str) -> str:
 
 
 def _upright(order: str, said: str) -> str:
-    """The side that was named, whatever the order it was shown in."""
+    """Return the named side, corrected for the order shown."""
     return said if order == "forward" else OTHER.get(said, said)
 
 
 def _imported(identity: str, key: str, predicted: Any, path: Path) -> JudgeRecord:
-    """Upstream counts the first judgement alone, and what is neither A nor B as a wrong answer."""
+    """Convert upstream's first judgement. Upstream counts anything but A or B as a wrong answer."""
     all_said = (predicted.get(key) if isinstance(predicted, dict) else None) or []
     if not isinstance(all_said, list):
         raise InputError(f"{path}: {identity!r} has no list under {key!r}")

@@ -1,6 +1,6 @@
-"""OpenING: open requests for documents of text and images, marked by seven criteria from 0 to 10.
+"""OpenING: open requests for documents of text and images, marked from 0 to 10 by seven criteria.
 
-How its files hold documents is here too; `opening_pairs.py`, the test of critics, reads the same files.
+This module also reads the benchmark's document files, for `opening_pairs.py`, the test of critics.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ CRITERIA = {
     "completeness": "Completeness",
     "content_richness": "Content Richness",
 }
-"""Our names of the criteria, and those of the judge's replies."""
+"""Our names of the criteria, and those in the judge's replies."""
 SCORES = "scores"
 SIZE = (512, 512)
-"""Upstream forces every image into a square, whatever its shape."""
+"""Upstream resizes every image to a square, whatever its shape."""
 ITEMS = 2160
 DATA_FILE = "test_data.jsonl"
 PLACES = (".", "OpenING-benchmark", "OpenING-Benchmark", "Interleaved_Arena")
-"""Where a checkout has the data and the verdicts."""
+"""Locations of the data and the verdicts in a checkout."""
 ENDING = "_output"
 MODEL = "InterleaveThinker"
 NO_LICENCE = "none stated"
@@ -56,10 +56,10 @@ NO_LICENCE = "none stated"
 
 @dataclass(frozen=True)
 class Document:
-    """Texts and images in order, as the files of the benchmark and of systems have them."""
+    """Texts and images in order, as in the files of the benchmark and of systems."""
 
     steps: tuple[tuple[str, Path | None], ...]
-    """A text, which may be empty, and the image behind it."""
+    """Pairs of a text, which may be empty, and the image after it."""
 
     @property
     def images(self) -> list[Path]:
@@ -67,7 +67,7 @@ class Document:
 
 
 class OpenING(Benchmark):
-    """One call an item, seven marks."""
+    """One call per item, seven marks."""
 
     name = "opening"
     title = "OpenING"
@@ -77,7 +77,7 @@ class OpenING(Benchmark):
     official_prompts: ClassVar[Mapping[str, Constant]] = {
         SCORES: Constant("prompts/detailed_score_system.txt")
     }
-    about = "criteria are rounded to .01 before they are averaged, as upstream does"
+    about = "criteria are rounded to .01 before they are averaged, as in upstream"
 
     def read(self, folder: Path) -> Dataset:
         path = find_file(folder, DATA_FILE)
@@ -91,7 +91,7 @@ class OpenING(Benchmark):
             notes.append(f"the test set has {ITEMS:,} items")
         if missing:
             notes.append(
-                f"{missing:,} input pictures are not in the folder: items that need them cannot be run"
+                f"{missing:,} input images are not in the folder: items that need them cannot be run"
             )
         return Dataset(tuple(items), digest_of([path]), str(folder), tuple(notes))
 
@@ -100,7 +100,7 @@ class OpenING(Benchmark):
 
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
         if output is None:
-            raise MissingOutput("there is no output")
+            raise MissingOutput("no output")
         asked = complete(item.facts["input"])
         shown = [
             *shown_parts(asked, "INPUT:", 0),
@@ -150,11 +150,11 @@ class OpenING(Benchmark):
         known = {file_name(item.id): item.id for item in dataset.items}
         for path in sorted(path for path in folder.iterdir() if path.suffix in (".json", ".jsonl")):
             if path.stem not in known:
-                raise InputError(f"{path} answers {path.stem!r}, which is no item")
+                raise InputError(f"{path} answers an unknown item {path.stem!r}")
             yield Output(item=known[path.stem], parts=tuple(_output_parts(read_document(path))))
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        """The file of scores; FILE#MODEL where it has those of several models."""
+        """Read the file of scores; FILE#MODEL selects one model of several."""
         wanted = None
         if not path.exists() and "#" in path.name:
             name, wanted = path.name.rsplit("#", 1)
@@ -162,16 +162,16 @@ class OpenING(Benchmark):
         rows = list(read_rows(path))
         models = sorted({_model(row, path) for row in rows})
         if wanted is None and len(models) > 1:
-            raise InputError(f"{path} has scores of {', '.join(models)}: give one as {path}#{models[0]}")
+            raise InputError(f"{path} has scores of {', '.join(models)}: choose one as {path}#{models[0]}")
         if wanted is not None and wanted not in models:
-            raise InputError(f"{path} has no scores of {wanted!r}, but of {', '.join(models)}")
+            raise InputError(f"{path} has no scores of {wanted!r}, only of {', '.join(models)}")
         known = {item.id for item in dataset.items}
         for row in rows:
             if _model(row, path) != (wanted or models[0]):
                 continue
             identity = str(row.get("data_id") or row.get("instance_id"))
             if identity not in known:
-                raise InputError(f"{path} has scores of {identity!r}, which is no item")
+                raise InputError(f"{path} has scores of an unknown item {identity!r}")
             record = JudgeRecord(item=identity, key=SCORES, output="", status="ok")
             try:
                 yield record.model_copy(update={"value": _of_scores(row.get("score"))})
@@ -187,11 +187,11 @@ def _scores(reply: str) -> dict[str, float]:
 
 
 def _of_scores(found: Any) -> dict[str, float]:
-    """The seven marks. One that is null leaves the item without any, as upstream does."""
+    """Return the seven marks. A null mark leaves the item without any, as in upstream."""
     if isinstance(found, dict) and isinstance(found.get("scores"), dict):
         found = found["scores"]
     if not isinstance(found, dict):
-        raise Unparsed(f"{found!r:.40} holds no marks")
+        raise Unparsed(f"{found!r:.40} has no marks")
     marks = {}
     for name, theirs in CRITERIA.items():
         mark = field_of(found, theirs)
@@ -218,11 +218,11 @@ def find_file(folder: Path, name: str) -> Path:
     for place in PLACES:
         if (path := folder / place / name).is_file():
             return path
-    raise InputError(f"{folder} has no {name}: give a checkout of the benchmark, or its folder of data")
+    raise InputError(f"{folder} has no {name}: give a checkout of the benchmark, or its data folder")
 
 
 def root_of(folder: Path, path: Path) -> Path:
-    """The checkout that a file of the arena is in."""
+    """Return the checkout that contains a file of the arena."""
     start = path.parent if folder.is_file() else folder
     return start.parent if start.name == "Interleaved_Arena" else start
 
@@ -243,7 +243,7 @@ def _item(row: dict[str, Any], number: int, folder: Path) -> tuple[Item, int]:
 def turns_of(row: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     turns: list[dict[str, Any]] = field(row, "conversations", list, where)
     if len(turns) != 2 or not all(isinstance(turn, dict) for turn in turns):
-        raise InputError(f"{where}: 'conversations' should hold an input and an output")
+        raise InputError(f"{where}: 'conversations' must hold an input and an output")
     return turns
 
 
@@ -262,14 +262,14 @@ def read_steps(
 
 
 def complete(asked: Document) -> Document:
-    """A request of which all images are there: without them, an answer cannot be judged."""
+    """Check that all images of a request exist: without them an answer cannot be judged."""
     if lost := [path for path in asked.images if not path.is_file()]:
-        raise MissingOutput(f"{lost[0]}, which the request shows, is not there")
+        raise MissingOutput(f"image {lost[0]} of the request is missing")
     return asked
 
 
 def read_document(path: Path) -> Document:
-    """A system's answer; an image that is named but not there is left out, as upstream does."""
+    """Read a system's answer. Missing images are left out, as in upstream."""
     return read_steps(
         turns_of(read_object(path), str(path))[1],
         "output",
@@ -279,12 +279,12 @@ def read_document(path: Path) -> Document:
 
 
 def _one_system(folder: Path) -> Path:
-    """The folder of one system's answers, or the only one in a folder of such folders."""
+    """Return the folder of one system's answers: this one, or its only subfolder."""
     systems = sorted(path for path in folder.glob(f"*{ENDING}") if path.is_dir())
     if len(systems) > 1:
-        raise InputError(f"{folder} has answers of {len(systems)} systems: give one, such as {systems[0]}")
+        raise InputError(f"{folder} has answers of {len(systems)} systems: choose one, such as {systems[0]}")
     if not systems and not folder.is_dir():
-        raise InputError(f"{folder} is no folder of answers")
+        raise InputError(f"{folder} is not a folder of answers")
     return systems[0] if systems else folder
 
 
@@ -297,7 +297,7 @@ def _output_parts(document: Document) -> Iterator[OutputPart]:
 
 
 def _of_output(output: Output, base: Path) -> Document:
-    """Each text with the image behind it; a second image stands alone."""
+    """Pair each text with the image after it. A second image has no text."""
     steps: list[tuple[str, Path | None]] = []
     for part in output.parts:
         if part.image is None:
@@ -310,7 +310,7 @@ def _of_output(output: Output, base: Path) -> Document:
 
 
 def shown_parts(document: Document, label: str, first: int) -> list[Part]:
-    """A document as the judge sees it, its images numbered on from those before."""
+    """Return a document as the judge sees it, with its image numbers continued from `before`."""
     parts: list[Part] = []
     number = first
     for place, (text, path) in enumerate(document.steps or (("", None),)):
@@ -327,5 +327,5 @@ def shown_parts(document: Document, label: str, first: int) -> list[Part]:
 def _model(row: Mapping[str, Any], path: Path) -> str:
     model = row.get("model")
     if not isinstance(model, dict) or not isinstance(model.get("name"), str):
-        raise InputError(f"{path}: {model!r:.60} names no model")
+        raise InputError(f"{path}: {model!r:.60} is not the name of a model")
     return str(model["name"])

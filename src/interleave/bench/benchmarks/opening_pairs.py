@@ -1,7 +1,7 @@
-"""OpenING's human verdicts: 4,302 pairs of documents that people have compared, as a test of critics.
+"""OpenING's human verdicts: 4,302 pairs of documents compared by people, as a test of critics.
 
-Each pair is shown to the judge in both orders. Upstream asks in one order only, in which GPT-4o preferred the
-first document in 64 % of the pairs: numbers of that order end in `_forward`.
+The judge sees each pair in both orders. Upstream asks in one order only, in which GPT-4o preferred the first
+document in 64 % of the pairs: numbers of that order end in `_forward`.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ PAIRS = 4302
 PAIRS_FILE = "judge_modelAB_results.json"
 HUMAN = "Human"
 UNSEEN = ("anole", "GPT-4+DALL-E3", "SEED-LLaMA", "NExT-GPT")
-"""Upstream's list of models that its own judge was not trained on; the data does not know the second."""
+"""Upstream's list of models that its own judge was not trained on. The second is not in the data."""
 FORWARD, REVERSE = "ab", "ba"
 VERDICTS = ("A", "B", "Tie(A)", "Tie(B)")
 RULES = ("fdt", "no_tie", "tie_0", "tie_half")
-"""What a tie is worth: a win of the side it leans to, nothing played, no win, half a win for both."""
+"""The value of a tie: a win of the side it leans to, not counted, no win, or half a win for both."""
 _CLEAR = re.compile(r"\b([AB]) is better\b")
 _TIE = re.compile(r"\b[Tt][Ii][Ee]\s?\(\s?([AB])\b")
 
 
 class OpenINGPairs(Benchmark):
-    """Two calls a pair, one in each order."""
+    """Two calls per pair, one in each order."""
 
     name = "opening-pairs"
     title = "OpenING, pairs that people compared"
@@ -72,8 +72,8 @@ class OpenINGPairs(Benchmark):
     judge = Judge("gpt-4o", "openai:gpt-4o")
     official_prompts: ClassVar[Mapping[str, Constant]] = {"pair": Constant("prompts/judge_system.txt")}
     about = (
-        "upstream asks in one order only: compare its numbers with those that end in _forward. It draws a "
-        "side at random where a reply names none; here such a reply has no value"
+        "upstream asks in one order only: compare its numbers with those that end in _forward. It picks a "
+        "random side if a reply names none; here such a reply has no value"
     )
 
     def read(self, folder: Path) -> Dataset:
@@ -90,7 +90,7 @@ class OpenINGPairs(Benchmark):
             notes.append(f"upstream has {PAIRS:,} pairs")
         if there < len(items):
             notes.append(
-                f"both documents of {there:,} pairs are in {root / 'gen_outputs'}: only those can be judged"
+                f"{there:,} pairs have both documents in {root / 'gen_outputs'}: only those can be judged"
             )
         return Dataset(items, digest_of([path, *documents.files.values()]), str(folder), tuple(notes))
 
@@ -165,10 +165,10 @@ class OpenINGPairs(Benchmark):
         for number, row in enumerate(read_rows(path), start=1):
             identity = _pair_id(row, path, number)
             if identity not in known:
-                continue  # upstream's judges were asked about pairs that people have not compared
+                continue  # upstream's judges also saw pairs without a human verdict
             record = JudgeRecord(item=identity, key=FORWARD, output="", status="ok", value=row.get("winner"))
             if record.value not in VERDICTS:
-                reason = f"{row.get('winner')!r:.40} is no verdict"
+                reason = f"{row.get('winner')!r:.40} is not a verdict"
                 record = record.model_copy(update={"status": "unparsed", "value": None, "reason": reason})
             yield record
 
@@ -177,25 +177,25 @@ class OpenINGPairs(Benchmark):
 
 
 def verdict_of(reply: str) -> str:
-    """One of the four verdicts; raises `Unparsed` where a reply has none, or several."""
+    """Return one of the four verdicts. Raises `Unparsed` if the reply has none, or several."""
     said = without_thoughts(reply).replace("*", "").replace('"', "").replace("`", "")
     if (bare := said.strip().rstrip(".")) in ("A", "B"):
         return bare
     found = {f"Tie({side})" for side in _TIE.findall(said)} | set(_CLEAR.findall(said))
     if len(found) != 1:
         raise Unparsed(
-            "the reply says neither A nor B" if not found else f"the reply says {' and '.join(sorted(found))}"
+            "the reply names neither A nor B" if not found else f"it names {' and '.join(sorted(found))}"
         )
     return str(found.pop())
 
 
 def swapped(verdict: str) -> str:
-    """The verdict on the same pair in the other order."""
+    """Return the verdict on the same pair in the other order."""
     return verdict.translate({ord("A"): "B", ord("B"): "A"})
 
 
 def side_of(verdict: str) -> str:
-    """The side that wins where ties go to the one they lean to."""
+    """Return the winning side; ties go to the side they lean to."""
     return verdict.removeprefix("Tie(").removesuffix(")")
 
 
@@ -222,7 +222,7 @@ AGREEMENTS: dict[str, Callable[[str, str], float | None]] = {
     "agreement_with_ties": _agrees_with_ties,
     "agreement_no_ties": _agrees_no_ties,
 }
-"""With ties forced to a side, with ties as a third verdict, and over pairs that neither calls a tie."""
+"""With ties assigned to a side, with ties as a third verdict, and over pairs that neither calls a tie."""
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -236,13 +236,13 @@ POINTS = {
     "tie_0": ((1, 0, 0, 0), (0, 1, 0, 0)),
     "tie_half": ((1, 0, 0.5, 0.5), (0, 1, 0.5, 0.5)),
 }
-"""By rule: what each verdict is worth to the first side and to the second; None where it was not played."""
+"""By rule, the value of each verdict to the first and the second side; `None` if not counted."""
 
 
 def win_rates(first: Array, second: Array, verdicts: Sequence[Array], rule: str, models: int) -> Array:
-    """The share of its pairs that each model wins, NaN where it has none; each set of verdicts counts alike.
+    """Return the share of its pairs that each model wins, NaN if it has none. Sets of verdicts weigh equally.
 
-    Models and verdicts are given by their numbers, verdicts that are missing as NaN.
+    Models and verdicts are given as indices, missing verdicts as NaN.
     """
     import numpy as np
 
@@ -262,7 +262,7 @@ def win_rates(first: Array, second: Array, verdicts: Sequence[Array], rule: str,
 
 
 def _rank_number(rule: str) -> Callable[[Table], float]:
-    """Whether the judge ranks models by their win rates as people do, over the pairs it has judged."""
+    """Define the rank correlation of judge's and people's win rates, over the judged pairs."""
 
     def aggregate(table: Table) -> float:
         import numpy as np
@@ -288,13 +288,13 @@ def _rank_number(rule: str) -> Callable[[Table], float]:
 
 @dataclass(frozen=True)
 class _Documents:
-    """The answers of all models that are in a folder."""
+    """The answers of all models in a folder."""
 
     root: Path
     files: Mapping[tuple[str, str], Path]
-    """By model and item."""
+    """Answer files by model and item."""
     data: Mapping[str, dict[str, Any]]
-    """The rows of the benchmark, whose own answers are those of the model named Human."""
+    """The benchmark's rows. Its own answers are those of the model named Human."""
     data_folder: Path
 
     @classmethod
@@ -322,12 +322,12 @@ class _Documents:
             return read_document(path)
         if model == HUMAN and (document := self._human(item)) is not None:
             return document
-        raise MissingOutput(f"the answer of {model} to {item} is not below {self.root}")
+        raise MissingOutput(f"no answer of {model} to {item} below {self.root}")
 
     def asked(self, item: str) -> Document:
         row = self.data.get(item)
         if row is None:
-            raise MissingOutput(f"{DATA_FILE} with item {item} is not below {self.root}")
+            raise MissingOutput(f"no {DATA_FILE} with item {item} below {self.root}")
         turn = turns_of(row, item)[0]
         return complete(read_steps(turn, "input", lambda name: below(self.data_folder, name), item))
 
@@ -343,7 +343,7 @@ class _Documents:
 def _name(row: Mapping[str, Any], side: str, path: Path) -> str:
     model = row.get(side)
     if not isinstance(model, dict) or not isinstance(model.get("name"), str):
-        raise InputError(f"{path}: {side!r} is {model!r:.60}, which names no model")
+        raise InputError(f"{path}: {side!r} is {model!r:.60}, not the name of a model")
     return str(model["name"])
 
 
@@ -357,7 +357,7 @@ def _pair(
 ) -> Item:
     human = field(row, "winner", str, f"{path}: row {number}")
     if human not in VERDICTS:
-        raise InputError(f"{path}: row {number}: {human!r:.40} is no verdict")
+        raise InputError(f"{path}: row {number}: {human!r:.40} is not a verdict")
     first, second = _name(row, "model_A", path), _name(row, "model_B", path)
     return Item(
         _pair_id(row, path, number),

@@ -1,10 +1,10 @@
-"""RISEBench: images changed by reasoning about time, cause, space and logic; 360 items, or 64 of them.
+"""RISEBench: images edited by reasoning about time, cause, space and logic; 360 items, or 64 of them.
 
-An item is solved where every mark it has is the best one. Upstream changed that rule in April 2026:
+An item is solved if all its marks are the highest. Upstream changed that rule in April 2026:
 `risebench_acc_v1` never counts the items that have no mark for consistency, `risebench_acc_v2` does. Boards
-and papers before that date show the first. Its mean score leaves out consistency for all items but the
-logical ones where the data has the column `consistency_free`, because NaN is true in Python: `rise_score` is
-what was meant, `rise_score_compat` what its script prints.
+and papers before that date show the first. If the data has the column `consistency_free`, upstream's mean
+score leaves out consistency for all but the logical items, because NaN is true in Python: `rise_score` is the
+intended number, `rise_score_compat` the one its script prints.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 GROUPS = ("temporal", "causal", "spatial", "logical")
 BEST = 5
 SIDE = 768
-"""The judge sees images of at most so many pixels a side, as JPEG."""
+"""Maximum side in pixels of the JPEG images that the judge sees."""
 SUFFIXES = ("png", "jpg", "jpeg")
 LOGICAL = "logical_"
-"""Keys of questions that are answered with 0 or 1; the others with 1 to 5."""
+"""Keys of questions answered with 0 or 1; the others with 1 to 5."""
 COLUMNS = {"consistency": "ApprConsistency", "reasoning": "Reasoning", "quality": "VisualPlausibility"}
-"""Where upstream's table has the marks."""
+"""Columns of the marks in upstream's table."""
 REPLIES = {"consistency": "judge_cons", "reasoning": "judge_reas", "quality": "judge_qua"}
 ARCHIVE = "data.zip"
 MAX_IMAGE_BYTES = 100_000_000
@@ -63,14 +63,14 @@ _GAPS = {"{instruct}": "instruction"}
 
 
 class Asked(NamedTuple):
-    """How a question is put: the template, and whether the image before, or the solution, is shown too."""
+    """The form of a question: its template, and whether it shows the source image or the solution too."""
 
     template: str
-    beside: bool
+    shows_reference: bool
 
 
 class Rise(Benchmark):
-    """Up to three questions an item: consistency, reasoning, quality."""
+    """Up to three questions per item: consistency, reasoning, quality."""
 
     name = "rise"
     title = "RISEBench (360)"
@@ -123,7 +123,7 @@ class Rise(Benchmark):
         if gone and len(gone) < len(seen):
             raise InputError(f"{gone[0]} is missing, and {len(gone) - 1:,} more images")
         if gone:
-            notes.append("there are no images: only judgements made elsewhere can be scored")
+            notes.append("the data has no images: only judgements made elsewhere can be scored")
         return Dataset(
             items, digest_of([path, *(each for each in seen if each not in gone)]), str(folder), (*notes,)
         )
@@ -133,7 +133,9 @@ class Rise(Benchmark):
         free = sum(item.facts["free"] for item in items)
         said = ", ".join(f"{counts[name]} {name}" for name in GROUPS)
         whole = (
-            "" if tuple(counts[name] for name in GROUPS) == self.counts else f"; all are {sum(self.counts)}"
+            ""
+            if tuple(counts[name] for name in GROUPS) == self.counts
+            else f"; the whole benchmark has {sum(self.counts)}"
         )
         return f"{len(items)} items ({said}), {free} of them without a mark for consistency{whole}"
 
@@ -146,15 +148,15 @@ class Rise(Benchmark):
 
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
         if output is None or not output.images:
-            raise MissingOutput("the output has no picture")
+            raise MissingOutput("the output has no image")
         asked = asked_of(item, key.removeprefix(LOGICAL))
         text = context.prompts.fill(
             asked.template,
             instruction=item.facts["instruction"],
             reference=item.facts["reference"] or "",
         )
-        # where there is an image of the solution, upstream compares with it and not with the image before
-        paths = [item.facts["solution"] or item.facts["image"]] if asked.beside else []
+        # if the solution is an image, upstream compares with it and not with the source image
+        paths = [item.facts["solution"] or item.facts["image"]] if asked.shows_reference else []
         paths.append(context.folder / output.images[-1])
         images = [ImagePart(as_sent(read_image(path))) for path in paths]
         low, high = (0, 1) if key.startswith(LOGICAL) else (1, BEST)
@@ -214,34 +216,34 @@ class Rise(Benchmark):
         )
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        """The rows of `…_judge.xlsx`, upstream's marks and replies; its pickled file is never opened."""
+        """Read marks and replies from `…_judge.xlsx`. Upstream's pickled file is never opened."""
         files = sorted(path.glob("*_judge.xlsx")) if path.is_dir() else [path]
         if len(files) != 1 or files[0].suffix != ".xlsx":
-            raise InputError(f"{path}: give the one …_judge.xlsx that upstream's script has written")
+            raise InputError(f"{path}: give the …_judge.xlsx that upstream's script wrote")
         items = {item.id: item for item in dataset.items}
         for number, row in enumerate(read_sheet(files[0]), start=2):
             item = items.get(str(row.get("index")))
             if item is None:
-                raise InputError(f"{files[0]}: row {number} judges {row.get('index')!r}, which is no item")
+                raise InputError(f"{files[0]}: row {number} judges an unknown item {row.get('index')!r}")
             for key in self.keys(item, None):
                 yield _imported(item, key, row)
 
 
 class Rise64(Rise):
-    """The 64 items of the repository, which upstream's script of today cannot read."""
+    """The repository's 64 items, which upstream's current script cannot read."""
 
     name = "rise64"
     title = "RISEBench-64"
     hub = None
     checkout = "RISEBench"
     asks_as = "rise"
-    about = "64 items: an accuracy near 30 has a standard error of 5.7 points; boards are of the 360"
+    about = "64 items: an accuracy near 30 has a standard error of 5.7 points; boards use the 360"
     file = "data_total.json"
     counts = (16, 16, 16, 16)
 
 
 def score(marks: Mapping[str, float], *, ignoring: bool = False) -> float:
-    """The score of an item from 1 to 5; where its reasoning is worthless, half of it."""
+    """Return an item's score from 1 to 5, halved if its reasoning has the lowest mark."""
     reasoning, consistency, quality = (marks.get(kind) for kind in ("reasoning", "consistency", "quality"))
     if reasoning is None:
         raise ValueError("an item without a mark for reasoning")
@@ -255,17 +257,17 @@ def score(marks: Mapping[str, float], *, ignoring: bool = False) -> float:
 
 
 def percent(mark: float) -> float:
-    """A mark from 1 to 5 on a scale from 0 to 100."""
+    """Convert a mark from 1 to 5 to a scale from 0 to 100."""
     return 25 * (mark - 1)
 
 
 def asked_of(item: Item, kind: str) -> Asked:
-    """How a question about an item is put."""
+    """Return the form of a question about an item."""
     facts = item.facts
     match item.group, kind:
         case "logical", _:
             form = "text" if facts["reference"] is not None else "image"
-            # upstream asks every logical item so as soon as one row of the data has the flag
+            # upstream asks every logical item this way as soon as one row of the data has the flag
             alone = "_alone" if kind == "reasoning" and form == "image" and facts["alone"] else ""
             return Asked(f"{kind}_logical_{form}{alone}", kind == "consistency" or form == "image")
         case "spatial", "reasoning" if facts["solution"] is not None:
@@ -278,7 +280,7 @@ def asked_of(item: Item, kind: str) -> Asked:
 
 
 def as_sent(image: Image) -> Image:
-    """An image as upstream's script sends it to the judge."""
+    """Encode an image as upstream's script sends it to the judge."""
     smaller = image.copy()
     smaller.thumbnail((SIDE, SIDE))
     coded = io.BytesIO()
@@ -291,15 +293,15 @@ def _item(row: Mapping[str, Any], number: int, images: Path, column: bool) -> It
     index, category = field(row, "index", str, where), field(row, "category", str, where)
     group = category.removesuffix("_reasoning")
     if group not in GROUPS:
-        raise InputError(f"{where}: RISEBench has no category {category!r}")
+        raise InputError(f"{where}: unknown category {category!r}")
     if PurePosixPath(index).name != index:
-        raise InputError(f"{where}: the index {index!r:.60} cannot be the name of a file")
+        raise InputError(f"{where}: the index {index!r:.60} is not a valid file name")
     instruction = field(row, "instruction", str, where)
     text = row.get("reference_txt" if group == "logical" else "reference")
     reference = text if isinstance(text, str) else None
     image = images / _inside(field(row, "image", str, where), where)
     solution = row.get("reference_img")
-    # of two solutions upstream takes the text for logical items, the image for spatial ones
+    # of two solutions upstream uses the text for logical items, the image for spatial ones
     drawn = (
         images / _inside(solution, where)
         if isinstance(solution, str) and (group == "spatial" or (group == "logical" and reference is None))
@@ -322,19 +324,19 @@ def _item(row: Mapping[str, Any], number: int, images: Path, column: bool) -> It
 
 
 def _is_set(value: Any) -> bool:
-    """Whether a flag is there and not false; what is missing is NaN in tables made with pandas."""
+    """Return whether a flag is set. Tables made with pandas hold NaN for a missing one."""
     return bool(value) and value == value
 
 
 def _inside(name: str, where: str) -> PurePosixPath:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
-        raise InputError(f"{where}: {name!r:.60} is outside the folder of the data")
+        raise InputError(f"{where}: {name!r:.60} is outside the data folder")
     return path
 
 
 def _image_folder(folder: Path, data: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Where the paths of the rows begin; the archive of the Hub is unpacked where that has not been done."""
+    """Return the base folder of the rows' paths, unpacking the Hub's archive if needed."""
     first = _inside(field(rows[0], "image", str, "row 1"), "row 1") if rows else PurePosixPath(".")
     places = (folder / "data", data.parent)
     for place in places:
@@ -346,12 +348,12 @@ def _image_folder(folder: Path, data: Path, rows: Sequence[Mapping[str, Any]]) -
 
 
 def _unpack(archive: Path, target: Path) -> None:
-    """Take the images out of an archive, and nothing else; all of them or none."""
+    """Extract the images of an archive and nothing else; all of them or none."""
     try:
         making = Path(mkdtemp(prefix=".data-", dir=target.parent))
     except OSError as error:
         raise InputError(
-            f"{archive} cannot be unpacked here ({files.why(error)}): unpack it and give --data"
+            f"cannot unpack {archive} here ({files.why(error)}): unpack it and give --data"
         ) from None
     try:
         with zipfile.ZipFile(archive) as packed:
@@ -360,20 +362,20 @@ def _unpack(archive: Path, target: Path) -> None:
                 if entry.is_dir() or path.suffix[1:].lower() not in SUFFIXES or "__MACOSX" in path.parts:
                     continue
                 if entry.file_size > MAX_IMAGE_BYTES:
-                    raise InputError(f"{archive}: {path} has {entry.file_size:,} bytes")
+                    raise InputError(f"{archive}: {path} is too large ({entry.file_size:,} bytes)")
                 parts = path.parts[1:] if path.parts[0] == target.name else path.parts
                 goal = making / _inside("/".join(parts), str(archive))
                 goal.parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(goal, packed.read(entry))
         making.rename(target)
     except (OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{archive} cannot be unpacked ({error}): unpack it and give --data") from None
+        raise InputError(f"cannot unpack {archive} ({error}): unpack it and give --data") from None
     finally:
         rmtree(making, ignore_errors=True)
 
 
 def _imported(item: Item, key: str, row: Mapping[str, Any]) -> JudgeRecord:
-    """One mark of a row; a row that upstream could not read has none."""
+    """Convert one mark of a row. A row that upstream could not read has none."""
     kind = key.removeprefix(LOGICAL)
     reply = row.get(REPLIES[kind])
     record = JudgeRecord(
@@ -382,7 +384,7 @@ def _imported(item: Item, key: str, row: Mapping[str, Any]) -> JudgeRecord:
     try:
         mark = number_of(row.get(COLUMNS[kind]), low=1, high=BEST, whole=True)
         if key.startswith(LOGICAL) and mark not in (1, BEST):
-            raise Unparsed(f"{mark:g} is no mark of a logical item")
+            raise Unparsed(f"{mark:g} is not a mark of a logical item")
     except Unparsed as error:
         return record.model_copy(update={"status": "unparsed", "reason": f"upstream's table: {error}"})
     value = int(mark == BEST) if key.startswith(LOGICAL) else int(mark)

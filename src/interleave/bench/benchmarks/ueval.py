@@ -1,6 +1,6 @@
 """UEval: 1,000 prompts in eight tasks that need text and images, judged criterion by criterion.
 
-The leaderboard's average is the mean of the eight tasks (`macro_avg`); the official script prints the mean of
+The leaderboard's average is the mean of the eight tasks (`macro_avg`). The official script prints the mean of
 the text rate and the image rate over all items (`item_avg`). They differ by up to two points: never mix them.
 """
 
@@ -33,12 +33,12 @@ from interleave.plugin import write_atomic
 
 CLOSED = ("space", "textbook", "diagram", "paper")
 OPEN = ("art", "life", "tech", "exercise")
-ASIDE = " both visually and textually"
-"""Words of many prompts that say how to answer, not what; the paper leaves them out."""
+ANSWER_HINT = " both visually and textually"
+"""A phrase in many prompts about how to answer, not what; the paper leaves it out."""
 
 
 class UEval(Benchmark):
-    """One question to the judge for every criterion."""
+    """One question per criterion."""
 
     name = "ueval"
     title = "UEval"
@@ -54,7 +54,7 @@ class UEval(Benchmark):
         )
         unknown = sorted({item.group for item in items} - {*CLOSED, *OPEN})
         if unknown:
-            raise InputError(f"{folder}: UEval has no task {unknown[0]!r}")
+            raise InputError(f"{folder}: unknown task {unknown[0]!r}")
         criteria = sum(len(item.facts["text"]) + len(item.facts["image"]) for item in items)
         notes = [f"{len(items):,} items, {criteria:,} criteria"]
         if len(items) != 1000:
@@ -66,7 +66,7 @@ class UEval(Benchmark):
 
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
         if output is None:
-            raise MissingOutput("there is no output")
+            raise MissingOutput("no output")
         kind, number = key.split("/")
         template = "text" if kind == "text" else "image_closed" if item.group in CLOSED else "image_open"
         asked = context.prompts.fill(
@@ -122,7 +122,7 @@ class UEval(Benchmark):
         for number, row in enumerate(read_rows(path), start=1):
             identity = str(row.get("id"))
             if identity not in known:
-                raise InputError(f"{path}: row {number} answers {identity!r}, which is no item")
+                raise InputError(f"{path}: row {number} answers an unknown item {identity!r}")
             text = field(row, "text_answer", str, f"{path}: row {number}")
             images = field(row, "image_answer", list, f"{path}: row {number}")
             parts = [OutputPart(text=text)] if text else []
@@ -135,11 +135,11 @@ def _item(row: Mapping[str, Any], number: int) -> Item:
     prompt = field(row, "prompt", str, where)
     task = row.get("task") or row.get("task_type")
     if not isinstance(task, str):
-        raise InputError(f"{where}: 'task' is {task!r:.60}, which is not what the benchmark has there")
+        raise InputError(f"{where}: 'task' is {task!r:.60}, which is not valid here")
     return Item(
         str(row.get("id")),
         task.lower(),
-        (prompt.replace(ASIDE, ""),),
+        (prompt.replace(ANSWER_HINT, ""),),
         {
             "question": prompt,
             "text": _criteria(row, "text_rubrics", where),
@@ -149,7 +149,7 @@ def _item(row: Mapping[str, Any], number: int) -> Item:
 
 
 def _criteria(row: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
-    """Older mirrors have an object for each criterion."""
+    """Return the criteria. Older mirrors have an object for each."""
     found = []
     for each in row.get(name) or ():
         text = each.get("criterion") if isinstance(each, dict) else each

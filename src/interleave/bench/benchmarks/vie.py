@@ -1,8 +1,8 @@
 """VIEScore's two questions, shared by the benchmarks that use them.
 
-SC (semantic consistency): does the image follow what was asked? PQ (perceptual quality): does the image,
+SC (semantic consistency): does the image follow the instruction? PQ (perceptual quality): does the image,
 seen alone, look natural and free of artefacts? Each reply holds a list of scores from 0 to 10, of which the
-lowest counts; the overall score of an image is sqrt(SC × PQ).
+lowest counts. The overall score of an image is sqrt(SC × PQ).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PQ_SCORES = 2
 """Naturalness and artefacts."""
 SAMPLING = Sampling(max_tokens=1400)
 MARK = "||V^=^V||"
-"""What some replies stand between."""
+"""Delimiters of some replies."""
 
 RULES = {
     "t2i": "one_image_gen_rule",
@@ -39,7 +39,7 @@ RULES = {
     "msdig": "multi_subject_image_gen_rule",
     "sdie": "subject_image_edit_rule",
 }
-"""The tasks, and what a judge is told about the images of each, by upstream's names."""
+"""The tasks, and the rules about the images of each that a judge is told, by upstream's names."""
 SC_SCORES = {"t2i": 1, "tie": 2, "mie": 2, "cig": 2, "sdig": 2, "msdig": 3, "sdie": 2}
 
 _BARE_LIST = re.compile(r"\[[^\[\]]*\]")
@@ -47,7 +47,7 @@ _UNQUOTED = re.compile(r"""["']?\bscore["']?\s*[:=]\s*(\[[^\[\]]*\]|-?\d+(?:\.\d
 
 
 def official_places(file: str, tasks: Sequence[str] = tuple(RULES)) -> dict[str, Constant]:
-    """Where the templates stand in a copy of VIEScore's prompts."""
+    """Return the locations of the templates in a copy of VIEScore's prompts."""
 
     def constant(name: str) -> Constant:
         gaps = {f"<{gap}>": "asked" for gap in ("prompt", "instruction", "subject")}
@@ -61,7 +61,7 @@ def official_places(file: str, tasks: Sequence[str] = tuple(RULES)) -> dict[str,
 
 
 def sc_question(prompts: JudgePrompts, task: str, asked: str, images: Sequence[Image]) -> Question:
-    """Whether an image, the last one, follows what was asked."""
+    """Ask whether the last image follows the instruction."""
     words = [
         prompts.templates["context"],
         prompts.templates[f"rule_{task}"],
@@ -71,7 +71,7 @@ def sc_question(prompts: JudgePrompts, task: str, asked: str, images: Sequence[I
 
 
 def pq_question(prompts: JudgePrompts, image: Image) -> Question:
-    """How an image looks by itself."""
+    """Ask about the quality of an image alone."""
     return _question([prompts.templates["context"], prompts.templates[PQ]], [image], PQ_SCORES)
 
 
@@ -82,10 +82,10 @@ def _question(words: Sequence[str], images: Sequence[Image], count: int) -> Ques
 
 
 def read_scores(reply: str, count: int) -> list[float]:
-    """The scores of a reply, from 0 to 10; raises `Unparsed` where there are others, or not as many as asked.
+    """Return a reply's scores from 0 to 10. Raises `Unparsed` for other values, or another count.
 
-    Read in turn: JSON (between marks, in a fence or in braces), JSON whose quotes are missing, a list alone,
-    a number alone. Upstream draws a random score for what is left, which is never done here.
+    Tries JSON (between delimiters, in a fence or in braces), JSON without quotes, a list alone, then a number
+    alone. For any other reply upstream picks a random score; this function never does.
     """
     reply = without_thoughts(reply)
     if reply.count(MARK) == 2:
@@ -111,22 +111,22 @@ def _given(reply: str) -> Any:
 
 
 def _one(texts: Sequence[str]) -> Any:
-    """The value of texts that all say the same."""
+    """Return the value of texts that all agree."""
     values: list[Any] = []
     for text in texts:
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
-            raise Unparsed(f"{text[:40]!r} is no score") from None
+            raise Unparsed(f"{text[:40]!r} is not a score") from None
         if value not in values:
             values.append(value)
     if len(values) != 1:
-        raise Unparsed("the reply holds several scores" if values else "the reply holds no score")
+        raise Unparsed("the reply has several scores" if values else "the reply has no score")
     return values[0]
 
 
 def scores_of(value: Any) -> list[float]:
-    """A list of scores, or one alone, each from 0 to 10."""
+    """Return a list of scores, or a single one, each from 0 to 10."""
     given = value if isinstance(value, list) else [value]
     if not given:
         raise Unparsed("the list of scores is empty")
@@ -134,17 +134,17 @@ def scores_of(value: Any) -> list[float]:
 
 
 def lowest(value: Sequence[float] | None) -> float | None:
-    """What the scores of one reply count as."""
+    """Return the lowest score, which counts for the reply."""
     return None if value is None else min(value)
 
 
 def overall(sc: float | None, pq: float | None) -> float | None:
-    """The geometric mean of both scores."""
+    """Return the geometric mean of both scores."""
     return None if sc is None or pq is None else math.sqrt(sc * pq)
 
 
 def three_scores(sc: Sequence[float] | None, pq: Sequence[float] | None) -> Mapping[str, float | None]:
-    """SC, PQ and O of an image; without one of the replies there are none, as upstream asks both at once."""
+    """Return SC, PQ and O of an image; all `None` if one reply is missing, as in upstream."""
     low_sc, low_pq = lowest(sc), lowest(pq)
     if low_sc is None or low_pq is None:
         return {"SC": None, "PQ": None, "O": None}

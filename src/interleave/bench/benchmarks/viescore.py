@@ -1,8 +1,8 @@
-"""VIEScore's test of judges: how well scores of images agree with three human raters of ImagenHub.
+"""VIEScore's test of judges: agreement of image scores with three human raters of ImagenHub.
 
-Seven tasks, 29 models, about 4,800 images. For each model the judge's scores are correlated with the mean
-of the raters (Spearman); models are averaged within tasks, and tasks among each other. The published numbers
-take tanh of the mean of raw correlations (`…_notebook`); the mean through Fisher's z is another, higher one.
+Seven tasks, 29 models, about 4,800 images. For each model the judge's scores are correlated with the mean of
+the raters (Spearman). Models are averaged within tasks, then tasks. The published numbers take tanh of the
+mean of raw correlations (`…_notebook`); the mean through Fisher's z differs, and is higher.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from interleave.bench.statistics import fisher_mean, group_spearman, tanh_mean
 RATERS = 3
 LOOKUP = "dataset_lookup.json"
 GUESSED = "guess_if_cannot_parse"
-"""What upstream writes as the reason of a score that it made up."""
+"""The reason that upstream writes for an invented score."""
 MEASURES = ("SC", "PQ", "O")
 
 
@@ -45,13 +45,13 @@ class Task:
     """One of ImagenHub's tasks."""
 
     kind: str
-    """By VIEScore's short name, which its prompts have."""
+    """VIEScore's short name, as in its prompts."""
     asked: str
-    """The field of the museum's index that says what was asked."""
+    """The field of the museum's index with the instruction."""
     models: tuple[str, ...]
-    """Those that were judged; raters have seen two more, Imagic and SuTI."""
+    """The judged models. Raters have seen two more, Imagic and SuTI."""
     shown: tuple[str, ...] = ("input",)
-    """The folders of what the judge sees before the image."""
+    """Folders of the images that the judge sees before the result."""
 
 
 TASKS = {
@@ -90,11 +90,11 @@ MODELS = sum(len(task.models) for task in TASKS.values())
 
 
 class VIEScore(Benchmark):
-    """Two questions about every image; the numbers are correlations with people."""
+    """Two questions per image. The numbers are correlations with people."""
 
     name = "viescore"
     title = "VIEScore on ImagenHub"
-    licence = "MIT (ratings); pictures: see ImagenHub"
+    licence = "MIT (ratings); images: see ImagenHub"
     judge = Judge("gpt-4o-2024-05-13", "openai:gpt-4o-2024-05-13")
     official_prompts = vie.official_places("viescore/vie_prompts.py")
     tests = "critics"
@@ -116,13 +116,11 @@ class VIEScore(Benchmark):
             if sheets:
                 items += _items(name, task, sheets, museum.get(name))
         models = len({item.group for item in items})
-        notes = [f"{len(items):,} pictures of {models} models, each with {RATERS} raters"]
+        notes = [f"{len(items):,} images of {models} models, each with {RATERS} raters"]
         if models != MODELS:
             notes.append(f"the whole benchmark has {MODELS} models")
         if without := sum(item.facts["asked"] is None for item in items):
-            notes.append(
-                f"{without:,} have no prompt or picture here: judgements of them can only be imported"
-            )
+            notes.append(f"{without:,} have no prompt or image here: their judgements can only be imported")
         return Dataset(tuple(items), digest_of(rated), str(folder), tuple(notes))
 
     def keys(self, item: Item, output: Output | None) -> Sequence[str]:
@@ -131,8 +129,8 @@ class VIEScore(Benchmark):
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
         if item.facts["asked"] is None:
             raise InputError(
-                f"{item.id}: its prompt is not in the data. Put ImagenHub's museum (TASK/{LOOKUP}, "
-                "TASK/input/…, TASK/MODEL/…) beside the ratings"
+                f"{item.id}: the prompt is not in the data. Put ImagenHub's museum (TASK/{LOOKUP}, "
+                "TASK/input/…, TASK/MODEL/…) next to the ratings"
             )
         images = [read_image(path) for path in item.parts if isinstance(path, Path)]
         if key == vie.PQ:
@@ -148,7 +146,7 @@ class VIEScore(Benchmark):
         return {**found, **{f"human_{name}": score for name, score in item.facts["human"].items()}}
 
     def item_score(self, measures: Mapping[str, float | None]) -> float | None:
-        """How near the judge is to the raters: a correlation says nothing of one image."""
+        """Return the closeness of judge and raters: a correlation is undefined for one image."""
         ours, theirs = measures["O"], measures["human_O"]
         return None if ours is None or theirs is None else 1 - abs(ours - theirs)
 
@@ -160,7 +158,7 @@ class VIEScore(Benchmark):
         ]
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        """Read a `results_…` folder: TASK/MODEL/SC.json and PQ.json, by the names of the images."""
+        """Read a `results_…` folder: TASK/MODEL/SC.json and PQ.json, by image name."""
         stored: dict[tuple[str, str], Mapping[str, Any]] = {}
         for group in dict.fromkeys(item.group for item in dataset.items):
             for key in vie.KEYS:
@@ -180,7 +178,7 @@ def _imported(item: Item, key: str, entry: Any) -> JudgeRecord:
     if not isinstance(entry, dict) or "score" not in entry:
         raise InputError(f"{item.id}: {key.upper()}.json has no 'score' for it")
     said = str(entry.get("reasoning") or "")
-    value, failure = None, "upstream drew a random score" if said.startswith(GUESSED) else ""
+    value, failure = None, "upstream picked a random score" if said.startswith(GUESSED) else ""
     if not failure:
         try:
             value = vie.scores_of(entry["score"])
@@ -205,7 +203,7 @@ def _items(name: str, task: Task, sheets: Sequence[Mapping[str, Any]], museum: P
     for model in task.models:
         for uid, row in first.items():
             if model not in row:
-                break  # a part of the data, without this model
+                break  # a subset of the data, without this model
             try:
                 ratings = [sheet[uid][model] for sheet in sheets]
             except KeyError:
@@ -229,14 +227,14 @@ def _items(name: str, task: Task, sheets: Sequence[Mapping[str, Any]], museum: P
 
 
 def _said(kind: str, asked: str) -> str:
-    """What was asked, without the marks of ImagenHub's own prompts."""
+    """Return the instruction, without the delimiters of ImagenHub's prompts."""
     if kind == "sdie":
         return asked.replace("_", " ")
     return asked.replace("<token> ", "") if kind == "sdig" else asked
 
 
 def _human(ratings: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """The means over raters; the overall rating is the geometric mean of each rater's two."""
+    """Return the means over raters. The overall rating is the geometric mean of each rater's two."""
     count = len(ratings)
     return {
         "SC": sum(sc for sc, _ in ratings) / count,
@@ -246,7 +244,7 @@ def _human(ratings: Sequence[tuple[float, float]]) -> dict[str, float]:
 
 
 def _ratings(path: Path) -> dict[str, dict[str, tuple[float, float]]]:
-    """One rater's sheet: by image and model."""
+    """Read one rater's sheet, by image and model."""
     found: dict[str, dict[str, tuple[float, float]]] = {}
     for number, row in enumerate(read_cells(path, delimiter="\t"), start=2):
         uid = row.pop("uid", None)
@@ -263,7 +261,7 @@ def _rating(cell: Any, where: str) -> tuple[float, float]:
             return float(sc), float(pq)
     except (TypeError, ValueError):
         pass
-    raise InputError(f"{where}: {cell!r:.40} is no rating such as [0.5, 1]")
+    raise InputError(f"{where}: {cell!r:.40} is not a rating such as [0.5, 1]")
 
 
 Averaged = Callable[[Iterable[float]], float]
@@ -277,7 +275,7 @@ def _correlation(name: str, measure: str, mean: Averaged) -> Number:
 
 
 def model_correlations(table: Table, measure: str) -> dict[str, float]:
-    """Spearman's correlation with the raters for each task and model; NaN where a side never varies."""
+    """Return Spearman's correlation with the raters by task and model; NaN if a side is constant."""
     import numpy as np
 
     ours, human = table.columns[measure], table.columns[f"human_{measure}"]
@@ -287,7 +285,7 @@ def model_correlations(table: Table, measure: str) -> dict[str, float]:
 
 
 def task_mean(correlations: Mapping[str, float], mean: Averaged) -> float:
-    """The mean over tasks of the mean over their models."""
+    """Define the mean over tasks of the mean over their models."""
     tasks: dict[str, list[float]] = {}
     for name, correlation in correlations.items():
         tasks.setdefault(name.split("/")[0], []).append(correlation)

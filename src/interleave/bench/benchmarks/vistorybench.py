@@ -1,9 +1,9 @@
 """ViStoryBench: 80 stories of 4 to 30 shots, with images of their characters.
 
-A story is one request: its shots in order, and its characters as assets. Upstream's judge gives every shot
-marks from 0 to 4 for its setting, for what the characters do, and for the camera. Whether characters stay
-themselves it measures with detectors and embeddings (CIDS), which are not part of this: `same` asks the judge
-instead, and is a number of ours.
+A story is one request: its shots in order, and its characters as assets. Upstream's judge marks every shot
+from 0 to 4 for its setting, the characters' actions, and the camera. Upstream measures the identity of
+characters with detectors and embeddings (CIDS), which are not included here. Our number `same` asks the judge
+instead.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ JUDGED = ("scene", "action", "camera")
 BEST = 4.0
 IMAGES = (".png", ".jpg", ".jpeg", ".webp")
 TIMESTAMP = "00000000-000000"
-"""Upstream has a folder for every run of a story; ours is not named by a time."""
+"""Upstream has a folder for every run of a story. Ours has a fixed name."""
 _SHOT = re.compile(r"shot_([0-9]{1,4})\Z")
 _NOT_IN_NAMES = re.compile(r"[^\w '.-]|_")
 
 
 class ViStoryBench(Benchmark):
-    """Three questions to the judge for every shot, and one for every character in it."""
+    """Three questions per shot, and one per character in it."""
 
     name = "vistorybench"
     title = "ViStoryBench"
@@ -56,8 +56,8 @@ class ViStoryBench(Benchmark):
     judge = Judge("gpt-4.1", "openai:gpt-4.1")
     checkout = "ViStory"
     about = (
-        "align is the mean of scene, action and camera, 0 to 4, over the stories; same is a question of "
-        "ours, not upstream's CIDS"
+        "align is the mean of scene, action and camera, 0 to 4, over the stories; same is our own "
+        "question, not upstream's CIDS"
     )
     full_marks = BEST
     language = "en"
@@ -65,9 +65,7 @@ class ViStoryBench(Benchmark):
     def read(self, folder: Path) -> Dataset:
         paths = sorted(folder.glob("*/story.json")) or sorted(folder.glob("*/*/story.json"))
         if not paths:
-            raise InputError(
-                f"{folder} has no stories: ViStoryBench has them as 01/story.json, 02/story.json, …"
-            )
+            raise InputError(f"{folder} has no stories: expected 01/story.json, 02/story.json, …")
         items = tuple(self._item(path) for path in paths)
         shots = sum(len(item.facts["shots"]) for item in items)
         notes = [f"{len(items):,} stories, {shots:,} shots"]
@@ -102,7 +100,7 @@ class ViStoryBench(Benchmark):
 
     def _shot(self, shot: Any, where: str) -> dict[str, Any]:
         if not isinstance(shot, dict):
-            raise InputError(f"{where} is no object")
+            raise InputError(f"{where} is not an object")
         found = {name: self._in_language(shot, label, str, where) for name, label in SHOT_FIELDS.items()}
         characters = self._in_language(shot, "Characters Appearing", list, where)
         return {**found, "characters": [str(each).strip() for each in characters]}
@@ -111,7 +109,7 @@ class ViStoryBench(Benchmark):
         return field(field(shot, name, dict, where), self.language, kind, f"{where}, {name!r}")
 
     def _asset(self, path: Path, key: str, character: Any) -> ItemAsset | None:
-        """A character; None for one whose name no prompt could carry, or of whom nothing is known."""
+        """Return a character; `None` if a prompt cannot carry its name, or nothing is known of it."""
         described = character if isinstance(character, dict) else {}
         words = str(described.get(f"prompt_{self.language}") or "").strip()
         name = " ".join(_NOT_IN_NAMES.sub(" ", key).split())[:60].strip()
@@ -132,7 +130,7 @@ class ViStoryBench(Benchmark):
         number, what, *name = key.split("/", 2)
         place, shot = int(number), item.facts["shots"][int(number)]
         if output is None or len(output.images) <= place:
-            raise MissingOutput(f"the output has no picture {place + 1}")
+            raise MissingOutput(f"the output has no image {place + 1}")
         image = read_image(context.folder / output.images[place])
         if what == "same":
             asset = item.facts["assets"][name[0].lower()]
@@ -164,7 +162,7 @@ class ViStoryBench(Benchmark):
         return [item_mean(name, name, digits=2) for name in ("align", *JUDGED, "same")]
 
     def export(self, dataset: Dataset, outputs: Mapping[str, Output], base: Path, folder: Path) -> None:
-        """STORY/TIME/shot_01.png and so on, as upstream reads outputs."""
+        """Write STORY/TIME/shot_01.png and so on, as upstream reads outputs."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, output in outputs.items():
             for number, image in enumerate(output.images, start=1):
@@ -189,7 +187,7 @@ def read_mark(reply: str) -> float:
 
 
 def _request(shots: Sequence[Mapping[str, Any]]) -> str:
-    """The story as a user would ask for it."""
+    """Phrase the story as a user's request."""
     count = "one picture" if len(shots) == 1 else f"{len(shots)} pictures"
     lines = [f"Tell this story in {count}, one for every shot, in this order."]
     for number, shot in enumerate(shots, start=1):
@@ -202,13 +200,13 @@ def _request(shots: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _shown(item: Item, shot: Mapping[str, Any]) -> list[ItemAsset]:
-    """The characters of a shot of whom there is an image."""
+    """Return the characters of a shot that have an image."""
     assets = item.facts["assets"].values()
     return [asset for asset in assets if asset.image is not None and asset.key in shot["characters"]]
 
 
 def _shots_in(run: Path) -> dict[int, Path]:
-    """The images of a run by the numbers of their shots; some versions keep them in a folder."""
+    """Return the images of a run by shot number. Some versions keep them in a subfolder."""
     for folder in (run / "shots", run / "image_outputs", run):
         found = {
             int(match[1]): path

@@ -1,8 +1,8 @@
-"""WISE: 1,000 prompts that need knowledge of the world, one image each, in two versions.
+"""WISE: 1,000 prompts that need world knowledge, one image each, in two versions.
 
-`wise` is the first release (three marks from 0 to 2 by GPT-4o), in which most papers report; `wise-verified`
-is what upstream recommends since 2026 (one bit by an open judge, other prompts and id ranges). Their numbers
-have nothing in common. In both, the weights of the categories are their shares of the 1,000 prompts.
+`wise` is the first release (three marks from 0 to 2 by GPT-4o), used by most papers. `wise-verified` is what
+upstream recommends since 2026 (one bit by an open judge, other prompts and id ranges). Their numbers are not
+comparable. In both, the weights of the categories are their shares of the 1,000 prompts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from interleave.bench.prompts import Constant
 WHOLE = 1000
 KEY = "score"
 FULL = "*results.json"
-"""The files in which upstream keeps the judge's replies."""
+"""Files in which upstream keeps the judge's replies."""
 CATEGORIES = {
     "culture": "cultural knowledge",
     "time": "time",
@@ -59,18 +59,18 @@ _GAPS = {"{prompt_data['Prompt']}": "prompt", "{prompt_data['Explanation']}": "e
 
 
 class _Wise(Benchmark):
-    """What both versions share."""
+    """Base of both versions."""
 
     licence = "none stated"
     checkout = "WISE"
     folders: ClassVar[tuple[str, ...]]
-    """Where a checkout keeps the data."""
+    """Folders of the data in a checkout."""
     files: ClassVar[tuple[str, ...]]
     ends: ClassVar[Mapping[str, int]]
-    """The last id of each category, in their order."""
+    """The last id of each category, in order."""
     weights: ClassVar[Mapping[str, float]]
     room: ClassVar[int]
-    """The tokens that the judge may answer with."""
+    """Maximum tokens of the judge's reply."""
 
     # data
 
@@ -111,7 +111,7 @@ class _Wise(Benchmark):
         return Item(str(number), group, (prompt,), {"prompt": prompt, "explanation": explanation})
 
     def category(self, number: int) -> str | None:
-        """The category of an id."""
+        """Return the category of an id."""
         return next((name for name, end in self.ends.items() if 1 <= number <= end), None)
 
     # judging
@@ -121,7 +121,7 @@ class _Wise(Benchmark):
 
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
         if output is None or not output.images:
-            raise MissingOutput("the output has no picture")
+            raise MissingOutput("the output has no image")
         asked = context.prompts.fill(
             "user", prompt=item.facts["prompt"], explanation=item.facts["explanation"]
         )
@@ -137,7 +137,7 @@ class _Wise(Benchmark):
 
     @abstractmethod
     def parse(self, reply: str) -> Any:
-        """The value of a reply."""
+        """Return the value of a reply."""
 
     # numbers
 
@@ -153,7 +153,7 @@ class _Wise(Benchmark):
         return import_edits(dataset, lambda item: [folder / f"{item.id}.png"])
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        """The rows of `…_results.jsonl`; the replies beside them in JSON files, where those are there."""
+        """Read the rows of `…_results.jsonl`, and the replies in JSON files next to them, if any."""
         known = {item.id for item in dataset.items}
         files = [path] if path.is_file() else sorted(path.rglob("*.jsonl"))
         if not files:
@@ -163,7 +163,7 @@ class _Wise(Benchmark):
             for line, row in enumerate(read_rows(file), start=1):
                 identity = str(field(row, "prompt_id", int, f"{file}:{line}"))
                 if identity not in known:
-                    raise InputError(f"{file}:{line}: {identity} is no prompt of {self.name}")
+                    raise InputError(f"{file}:{line}: unknown prompt {identity} of {self.name}")
                 record = JudgeRecord(item=identity, key=KEY, output="", status="ok", tries=1)
                 made: dict[str, Any] = {"reply": replies.get(identity, "")}
                 try:
@@ -174,7 +174,7 @@ class _Wise(Benchmark):
 
     @abstractmethod
     def value(self, row: Mapping[str, Any]) -> Any:
-        """What a row of upstream's scores says."""
+        """Return the value of a row of upstream's scores."""
 
 
 class WiseLegacy(_Wise):
@@ -184,8 +184,8 @@ class WiseLegacy(_Wise):
     title = "WISE (first release)"
     judge = Judge("gpt-4o-2024-05-13", "openai:gpt-4o-2024-05-13")
     about = (
-        "wise_legacy weighs the six categories by their share of the prompts; another GPT-4o shifts it by up "
-        "to 0.08; unweighted_compat is the plain mean of categories that scripts copied from BAGEL print"
+        "wise_legacy weights the six categories by their share of the prompts; another GPT-4o shifts it by "
+        "up to 0.08; unweighted_compat is the plain mean of categories that scripts copied from BAGEL print"
     )
     official_prompts: ClassVar[Mapping[str, Constant]] = {
         "system": Constant("WISE_legacy/gpt_eval.py", "build_evaluation_messages", text=0),
@@ -214,7 +214,7 @@ class WiseLegacy(_Wise):
     def parse(self, reply: str) -> dict[str, int]:
         reply = without_thoughts(reply)
         if not any(pattern.search(reply) for pattern in MARKS.values()):
-            bare = _BARE.findall(reply)  # some judges leave the labels out
+            bare = _BARE.findall(reply)  # some judges omit the labels
             if len(bare) != len(MARKS):
                 raise Unparsed("the reply has no scores")
             return {name: int(_mark(mark)) for name, mark in zip(MARKS, bare, strict=True)}
@@ -291,7 +291,7 @@ class WiseVerified(_Wise):
 
 
 def wiscore(consistency: float, realism: float, aesthetic_quality: float) -> float:
-    """What an image of the first release is worth, from 0 to 1."""
+    """Return the score of an image of the first release, from 0 to 1."""
     return (0.7 * consistency + 0.2 * realism + 0.1 * aesthetic_quality) / 2
 
 
@@ -300,7 +300,7 @@ def _mark(value: Any) -> float:
 
 
 def _replies(paths: Iterable[Path]) -> dict[str, str]:
-    """The judge's own words, by id, from the files that have them."""
+    """Return the judge's replies by id, from the files that have them."""
     return {
         str(row["prompt_id"]): str(row["evaluation"])
         for path in sorted(paths)

@@ -1,1 +1,1 @@
-"""How well a critic's confidence fits what people say, and from which confidence on it should accept."""
+"""Calibration of a critic: fit of its confidence to human labels, and the threshold to accept at."""

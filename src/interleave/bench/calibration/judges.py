@@ -1,7 +1,7 @@
-"""How far a scorer agrees with people: on pairs of attempts, and in the order of single ones.
+"""Agreement of a scorer with people: on pairs of attempts, and in the ranking of single attempts.
 
-Its scores are those that `data score` has stored. How a benchmark's judge agrees with published human
-verdicts is measured by the benchmarks of critics: `interleave bench opening-pairs` and `viescore`.
+Scores are read from files that `data score` wrote. Agreement of a benchmark's judge with published human
+verdicts is measured by the benchmarks of critics, such as `opening-pairs` and `viescore`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from interleave.train.data.score_file import AttemptKey, read_scores
 
 
 class JudgeAgreement(Value):
-    """Agreement with `better` and `score` labels; None where there are none."""
+    """Agreement with `better` and `score` labels; `None` for a kind without labels."""
 
     judge: str
     pairs: int
@@ -27,7 +27,7 @@ class JudgeAgreement(Value):
     low: float | None
     high: float | None
     with_ties: float | None
-    """Over all pairs; scores that differ by at most `epsilon` are equal."""
+    """Over all pairs. Scores that differ by at most `epsilon` count as equal."""
     epsilon: float | None
     scored: int
     rank_correlation: float | None
@@ -35,7 +35,7 @@ class JudgeAgreement(Value):
 
     @property
     def lines(self) -> list[str]:
-        """The figures in words."""
+        """The figures as sentences."""
         said = []
         if self.pair_accuracy is not None:
             said.append(
@@ -51,7 +51,7 @@ class JudgeAgreement(Value):
 
 
 def judge_agreement(judge: str, labels: Sequence[Label], collections: Sequence[Path]) -> JudgeAgreement:
-    """Compare a scorer of collections with labels about their attempts."""
+    """Compare a scorer of collections with labels of their attempts."""
     scores: dict[AttemptKey, float] = {}
     for collection in collections:
         found = read_scores(collection, judge)
@@ -71,7 +71,7 @@ def judge_agreement(judge: str, labels: Sequence[Label], collections: Sequence[P
             rated.setdefault(_key(label), []).append(float(label.value))
     if not pairs and not rated:
         raise InputError(
-            f"no 'better' or 'score' label is about an attempt that {judge!r} has scored in "
+            f"no 'better' or 'score' label matches an attempt that {judge!r} scored in "
             f"{', '.join(map(str, collections))}"
         )
     ranks = spearman([sum(each) / len(each) for each in rated.values()], [scores[key] for key in rated])

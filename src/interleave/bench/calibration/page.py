@@ -12,7 +12,7 @@ PAGE_NAME, CHART_NAME, FIGURES_NAME = "calibration.html", "reliability.svg", "ca
 
 
 def write_calibration(folder: Path, calibration: Calibration, command: str) -> Path:
-    """Write page, chart and figures into a folder; returns the page."""
+    """Write page, chart and figures into a folder; return the page's path."""
     make_folder(folder)
     write_atomic(folder / FIGURES_NAME, calibration.model_dump_json(indent=1).encode() + b"\n")
     write_atomic(folder / CHART_NAME, render.as_file(reliability_chart(calibration)).encode())
@@ -29,7 +29,7 @@ def write_calibration(folder: Path, calibration: Calibration, command: str) -> P
 
 
 def reliability_chart(calibration: Calibration) -> str:
-    """The share that is right over the critic's confidence, with intervals; the diagonal is perfect."""
+    """Plot the share of right images over the critic's confidence, with intervals and the ideal diagonal."""
     bins = calibration.bins
     curves = [
         render.Curve(
@@ -46,28 +46,28 @@ def reliability_chart(calibration: Calibration) -> str:
         ),
     ]
     return render.square(
-        curves, across="confidence of the critic", up="share right", title="Reliability", diagonal=True
+        curves, across="critic's confidence", up="share right", title="Reliability", diagonal=True
     )
 
 
 def trade_chart(calibration: Calibration) -> str:
-    """Misses over false alarms at every threshold, and where the critic's own word and the choice lie."""
+    """Plot misses over false alarms at every threshold, and mark the critic's verdict and the chosen one."""
     said, chosen = calibration.as_it_says, calibration.threshold.point
     curves = [
         render.Curve(
             "thresholds", [(each.false_alarms.share, each.misses.share) for each in calibration.points]
         ),
-        render.Curve("its own word", [(said.false_alarms.share, said.misses.share)]),
+        render.Curve("critic's verdict", [(said.false_alarms.share, said.misses.share)]),
         render.Curve("chosen", [(chosen.false_alarms.share, chosen.misses.share)]),
     ]
     return render.square(curves, across="false alarms", up="misses", title="False alarms against misses")
 
 
 def percent(rate: Rate) -> str:
-    """A rate with its interval."""
+    """Format a rate with its interval."""
     return f"{rate.share:.1%} ({rate.low:.1%} to {rate.high:.1%}, of {rate.of:,})"
 
 
 def number(value: float) -> str:
-    """A threshold in as many digits as tell it from 0 and 1."""
+    """Format a threshold with enough digits to tell it from 0 and 1."""
     return f"{value:.4g}" if 1e-4 < value < 1 - 1e-4 or value in (0.0, 1.0) else f"{value:.12g}"

@@ -1,7 +1,7 @@
-"""Strictness written into a profile: the text of the file stays as it is, but for the critic.
+"""Write a critic's strictness into a profile, leaving the rest of the file unchanged.
 
-There is no library for TOML with comments among the dependencies, so the one line is edited as text, and the
-file is read again to make sure that it says what it should.
+No dependency writes TOML with comments, so the line is edited as text. The file is then read again to verify
+the result.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _STRICT = re.compile(r"^strict\s*=[^\n]*\n?", re.MULTILINE)
 
 
 def profile_path(name: str) -> Path:
-    """The file of a profile that may be written: a `.toml` file, or the user's own of this name."""
+    """Return the writable file of a profile: a `.toml` path, or the user's profile of this name."""
     if name.endswith(".toml"):
         return Path(name)
     own = config.config_folder()
     if own is None:
-        raise ConfigurationError(f"there is no folder for profiles here: write --profile ./{name}.toml")
+        raise ConfigurationError(f"no configuration folder for profiles: use --profile ./{name}.toml")
     return own / "profiles" / f"{name}.toml"
 
 
 def write_strictness(name: str, strict: float, critic: str | None) -> Path:
-    """Set the critic's strictness in a profile; returns its file.
+    """Set the critic's strictness in a profile; return its file.
 
-    A profile that does not exist becomes a copy of the shipped one of that name, or of the default, with this
+    A missing profile is created as a copy of the shipped profile of that name, or of the default with this
     critic.
     """
     path = profile_path(name)
@@ -41,18 +41,16 @@ def write_strictness(name: str, strict: float, critic: str | None) -> Path:
     profile = config.load_profile(str(base))
     own = profile.critic.as_spec("critic")
     spec = own if critic is None else parse_spec(critic)
-    # the words of a profile go with its models: only those of the default are understood by any critic
+    # a profile's prompts fit its models: only the default's prompts work with any critic
     if _model(spec) != _model(own) and (path.exists() or profile.prompts != agents.DEFAULT_PACK):
         raise ConfigurationError(
-            f"the critic of {base} is {str(own)!r}, not {str(spec)!r}: name a profile of this critic, or "
-            f"write {path} by hand"
+            f"the critic of {base} is {str(own)!r}, not {str(spec)!r}: name a profile with this critic, or "
+            f"edit {path} by hand"
         )
     written = _with_strictness(text, spec if _model(spec) != _model(own) else None, strict)
     found = config.Profile.model_validate(files.parse_toml(written)).critic.as_spec("critic")
     if _model(found) != _model(spec) or found.options.get("strict") != repr(strict):
-        raise ConfigurationError(
-            f"the critic of {base} is not written in a way that can be changed: add strict = {strict!r} to it"
-        )
+        raise ConfigurationError(f"cannot edit the critic of {base}: add strict = {strict!r} to it by hand")
     make_folder(path.parent)
     write_atomic(path, written.encode())
     return path
@@ -68,7 +66,7 @@ def _model(spec: Spec) -> tuple[str, str | None, str | None]:
 
 
 def _with_strictness(text: str, critic: Spec | None, strict: float) -> str:
-    """The text with the strictness; a new critic replaces what the table or line says."""
+    """Return the text with the strictness set. A new critic replaces the existing table or line."""
     if (table := _TABLE.search(text)) is not None:
         following = _NEXT_TABLE.search(text, table.end())
         end = following.start() if following else len(text)
@@ -91,5 +89,5 @@ def _plain(spec: Spec) -> Spec:
 def _quoted(line: str) -> str:
     found = re.search(r"[\"']([^\"']*)[\"']", line)
     if found is None:
-        raise ConfigurationError(f"the line {line!r} of the profile cannot be changed: add strict by hand")
+        raise ConfigurationError(f"cannot edit the line {line!r} of the profile: add strict by hand")
     return found[1]

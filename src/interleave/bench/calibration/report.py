@@ -1,4 +1,4 @@
-"""The calibration of a critic: labels with its verdicts in, all figures out."""
+"""The calibration of a critic: computes all figures from labels and the critic's verdicts."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from interleave.bench.statistics import (
 )
 from interleave.plugin import Value
 
-FEWEST_IN_A_HALF = 10
-"""Labels of each half, below which nothing is fitted."""
+MIN_LABELS_PER_HALF = 10
+"""Minimum labels per half for fitting."""
 
 
 @dataclass(frozen=True)
 class JudgedLabel:
-    """What people say about an attempt, and what the critic says."""
+    """Human and critic verdicts on one attempt."""
 
     run: str
     right: bool
@@ -46,31 +46,31 @@ class JudgedLabel:
 
 
 class ScaledErrors(Value):
-    """A scaling that was fitted on one half of the labels, and the errors on the other half."""
+    """A scaling fitted on one half of the labels, with its errors on the other half."""
 
     scaling: Scaling
     before: Errors
     after: Errors
     bins: tuple[Bin, ...]
-    """Those of the scaled confidences."""
+    """Bins of the scaled confidences."""
 
 
 class Calibration(Value):
-    """Everything that is known about a critic's confidence."""
+    """All calibration figures of a critic."""
 
     critic: str
     labels: int
-    """Attempts that were labelled and judged."""
+    """Labelled and judged attempts."""
     right: int
     unjudged: int
-    """Attempts without a verdict that could be read, or without its confidence."""
+    """Attempts without a readable verdict, or without its confidence."""
     undecided: int
     """Attempts whose raters are split."""
     agreement: Agreement
     errors: Errors
     bins: tuple[Bin, ...]
     area: float
-    """Under the curve of false alarms and misses: 1 is perfect, 0.5 chance."""
+    """Area under the curve of false alarms and misses: 1 is perfect, 0.5 is chance."""
     as_it_says: OperatingPoint
     points: tuple[OperatingPoint, ...]
     threshold: Threshold
@@ -78,12 +78,12 @@ class Calibration(Value):
 
 
 def in_first_half(run: str) -> bool:
-    """Whether the labels of a run are fitted on; all attempts of a run are on the same side."""
+    """Return whether a run's labels are in the fitting half. All attempts of a run are in the same half."""
     return hashlib.sha256(run.encode("utf-8", "surrogatepass")).digest()[0] < 128
 
 
 def truths(labels: Iterable[Label]) -> dict[Subject, bool | None]:
-    """What most raters say of each attempt, the last label of each; None where they are split."""
+    """Return the majority label of each attempt, using each rater's last; `None` if raters are split."""
     said: dict[Subject, dict[str, bool]] = {}
     for label in labels:
         if label.kind is Kind.ACCEPT:
@@ -105,7 +105,7 @@ def calibrate(
     rate: float,
     bins: int = BINS,
 ) -> Calibration:
-    """All figures; raises `InputError` where the labels do not allow them."""
+    """Compute all figures. Raises `InputError` if the labels do not allow it."""
     truth = truths(labels)
     judged = [
         JudgedLabel(subject.run, right, verdict.accepted, verdict.confidence)
@@ -117,7 +117,7 @@ def calibrate(
     undecided = sum(right is None for right in truth.values())
     if not judged:
         raise InputError(
-            "no labelled attempt has a critic's confidence: its backend must give token probabilities "
+            "no labelled attempt has a critic's confidence: its backend must return token probabilities "
             "(openai: ?logprobs=true)"
         )
     confidences, right = [each.confidence for each in judged], [each.right for each in judged]
@@ -142,11 +142,11 @@ def calibrate(
 
 
 def _scaled(method: Method, judged: Sequence[JudgedLabel], bins: int) -> ScaledErrors | None:
-    """The scaling of one half, and its errors on the other; None where a half says too little."""
+    """Fit a scaling on one half and measure it on the other; `None` if a half has too few labels."""
     fitted = [each for each in judged if in_first_half(each.run)]
     measured = [each for each in judged if not in_first_half(each.run)]
     for half in (fitted, measured):
-        if len(half) < FEWEST_IN_A_HALF or len({each.right for each in half}) < 2:
+        if len(half) < MIN_LABELS_PER_HALF or len({each.right for each in half}) < 2:
             return None
     scaling = FITS[method]([each.confidence for each in fitted], [each.right for each in fitted])
     before, truth = [each.confidence for each in measured], [each.right for each in measured]

@@ -1,7 +1,7 @@
-"""False alarms against misses: what a critic does at every threshold, and the threshold for a wanted rate.
+"""False alarms and misses of a critic at every threshold, and the threshold for a target rate.
 
-An image is accepted where its confidence is at least the threshold. A false alarm is a right image that is
-refused, a miss a wrong one that is accepted.
+An image is accepted if its confidence is at least the threshold. A false alarm is a right image that is
+rejected; a miss is a wrong image that is accepted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Wanted = Literal["false_alarms", "misses"]
 
 
 class OperatingPoint(Value):
-    """What happens at a threshold; None: the critic's own word."""
+    """Error rates at a threshold; `None` is the critic's own verdict."""
 
     threshold: float | None
     false_alarms: Rate
@@ -34,7 +34,7 @@ class OperatingPoint(Value):
 
 
 class Threshold(Value):
-    """The threshold for a wanted rate."""
+    """The threshold for a target rate."""
 
     wanted: Wanted
     rate: float
@@ -43,18 +43,18 @@ class Threshold(Value):
     """The 95 % bootstrap interval of the threshold."""
     high: float
     held_out: OperatingPoint | None
-    """A threshold chosen in the same way on a half of the labels, measured on the other half."""
+    """The same choice made on one half of the labels and measured on the other half."""
 
 
 def point_at(threshold: float, confidences: Sequence[float], right: Sequence[bool]) -> OperatingPoint:
-    """False alarms and misses at a threshold."""
+    """Return false alarms and misses at a threshold."""
     return point_of([each >= threshold for each in confidences], right, threshold)
 
 
 def point_of(
     accepted: Sequence[bool], right: Sequence[bool], threshold: float | None = None
 ) -> OperatingPoint:
-    """False alarms and misses of verdicts."""
+    """Return false alarms and misses of verdicts."""
     pairs = list(zip(accepted, right, strict=True))
     good = sum(right)
     alarms = sum(is_right and not accepts for accepts, is_right in pairs)
@@ -67,7 +67,7 @@ def point_of(
 
 
 def operating_points(confidences: Sequence[float], right: Sequence[bool]) -> list[OperatingPoint]:
-    """The points of a table, from accepting everything on; evenly spread over the images."""
+    """Return the points of a table, from accepting everything, spaced evenly over the images."""
     import numpy as np
 
     below, above = _cuts(np.asarray(confidences, dtype=float))
@@ -78,9 +78,9 @@ def operating_points(confidences: Sequence[float], right: Sequence[bool]) -> lis
 def threshold_for(
     wanted: Wanted, rate: float, confidences: Sequence[float], right: Sequence[bool], first: Sequence[bool]
 ) -> Threshold:
-    """The strictest threshold within a rate of false alarms, or the mildest within a rate of misses.
+    """Return the strictest threshold within a false-alarm rate, or the mildest within a miss rate.
 
-    `first` says which labels are of the half that the threshold is chosen on for `held_out`.
+    `first` marks the labels of the half on which the threshold for `held_out` is chosen.
     """
     import numpy as np
 
@@ -99,10 +99,10 @@ def threshold_for(
 
 
 def refuse_one_sided(right: Sequence[bool]) -> None:
-    """Refuse labels that are all alike: nothing can be told from them."""
+    """Raise `InputError` if all labels are equal."""
     if all(right) or not any(right):
         said = "right" if right and right[0] else "wrong"
-        raise InputError(f"all labels say {said}: a critic is calibrated with right and wrong images")
+        raise InputError(f"all labels say {said}: calibration needs labels of right and of wrong images")
 
 
 def _held_out(
@@ -121,7 +121,7 @@ def _held_out(
 def _choose(
     wanted: Wanted, rate: float, confidences: Sequence[float] | Array, right: Sequence[bool] | Mask
 ) -> tuple[float, float]:
-    """Two neighbouring confidences with the threshold between them."""
+    """Return the two neighbouring confidences that enclose the threshold."""
     import numpy as np
 
     known, truth = np.asarray(confidences, dtype=float), np.asarray(right, dtype=bool)
@@ -129,7 +129,7 @@ def _choose(
     good, bad = np.sort(known[truth]), np.sort(known[~truth])
     alarms = np.searchsorted(good, above, side="left") / max(len(good), 1)
     misses = 1 - np.searchsorted(bad, above, side="left") / max(len(bad), 1)
-    if wanted == "false_alarms":  # the first cut accepts everything, and is always within the rate
+    if wanted == "false_alarms":  # the first cut accepts everything, so it is always within the rate
         place = np.flatnonzero(alarms <= rate)[-1]
     else:
         place = np.append(np.flatnonzero(misses <= rate), len(above) - 1)[0]
@@ -137,7 +137,7 @@ def _choose(
 
 
 def _cuts(confidences: Array) -> tuple[Array, Array]:
-    """The ends of every gap that a threshold may lie in; the first threshold is 0."""
+    """Return the ends of every gap that may hold a threshold. The first threshold is 0."""
     import numpy as np
 
     different = np.unique(confidences)
@@ -146,6 +146,6 @@ def _cuts(confidences: Array) -> tuple[Array, Array]:
 
 
 def _between(low: float, high: float) -> float:
-    """The shortest decimal number above one and not above the other."""
+    """Return the shortest decimal number in (`low`, `high`]."""
     middle = (low + high) / 2
     return next((cut for digits in range(1, 17) if low < (cut := round(middle, digits)) <= high), high)

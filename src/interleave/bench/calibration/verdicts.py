@@ -1,7 +1,7 @@
-"""The critic's verdicts on labelled attempts: those of the labels, and else the critic is asked.
+"""The critic's verdicts on labelled attempts: read from the labels, otherwise asked of the critic.
 
-Verdicts are kept in a file of the output folder, one line each, and are on disk before they count: the same
-command goes on after a kill, and no attempt is judged twice by the same critic with the same prompts.
+Verdicts are appended to a file in the output folder and synced before they count. A killed command resumes,
+and an attempt is never judged twice by the same critic with the same prompts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DEFAULT_CONCURRENCY = 16
 
 
 class VerdictLine(Value):
-    """A verdict on one attempt, also one that could not be read: it is not paid for again."""
+    """A verdict on one attempt. Unreadable verdicts are stored too, so that none is paid for twice."""
 
     run: str
     step: int
@@ -50,7 +50,7 @@ class VerdictLine(Value):
 
 
 def stored_verdicts(labels: Iterable[Label]) -> dict[Subject, CriticVerdict]:
-    """The verdicts that the labels themselves have."""
+    """Return the verdicts stored in the labels."""
     return {
         label.subject: label.critic
         for label in labels
@@ -59,7 +59,7 @@ def stored_verdicts(labels: Iterable[Label]) -> dict[Subject, CriticVerdict]:
 
 
 def readable(lines: Iterable[VerdictLine]) -> dict[Subject, CriticVerdict]:
-    """The verdicts of lines that could be read."""
+    """Return the verdicts of readable lines."""
     return {
         line.subject: CriticVerdict(accepted=line.outcome is Outcome.ACCEPTED, confidence=line.confidence)
         for line in lines
@@ -69,12 +69,12 @@ def readable(lines: Iterable[VerdictLine]) -> dict[Subject, CriticVerdict]:
 
 @dataclass(frozen=True)
 class RunFolders:
-    """Where the runs of labels lie: the folders that were given, and the one of the labels themselves."""
+    """Folders searched for labelled runs: those given, and the folder of the labels."""
 
     folders: tuple[Path, ...]
 
     def critic_input(self, subject: Subject) -> CriticInput:
-        """What the critic sees of an attempt, with its images loaded."""
+        """Return the critic's input for an attempt, with its images loaded."""
         trajectory = self._trajectory(subject.run)
         for step, attempt in trajectory.attempts():
             if (step.plan.number, attempt.number) == (subject.step, subject.attempt):
@@ -82,10 +82,10 @@ class RunFolders:
                 seen.before.load()
                 seen.after.load()
                 return seen
-        raise InputError(f"the run {subject.run!r} has no attempt {subject.attempt} of step {subject.step}")
+        raise InputError(f"run {subject.run!r} has no attempt {subject.attempt} of step {subject.step}")
 
     def has(self, run: str) -> bool:
-        """Whether a run lies in one of the folders."""
+        """Return whether one of the folders holds a run."""
         return any(
             (folder / run).is_dir() or (folder.name == run and folder.is_dir()) for folder in self.folders
         )
@@ -97,15 +97,15 @@ class RunFolders:
 
     def _find(self, run: str) -> Trajectory:
         for folder in self.folders:
-            # a label may name a run by its path, or by the name of its folder alone
+            # a label names a run by its path, or only by the name of its folder
             for base, name in ((folder, run), (folder.parent, folder.name if folder.name == run else "")):
                 if name and (base / name).is_dir():
                     found = read_trajectory(base, name)
                     if isinstance(found, Trajectory):
                         return found
-                    raise InputError(f"the run {base / name} cannot be judged: it is {found}")
+                    raise InputError(f"run {base / name} cannot be judged: it is {found}")
         searched = ", ".join(map(str, self.folders))
-        raise InputError(f"no run {run!r} of a label is in {searched}: name its folder with --run-folder")
+        raise InputError(f"labelled run {run!r} not found in {searched}: name its folder with --run-folder")
 
     @cached_property
     def _read(self) -> dict[str, Trajectory]:
@@ -113,7 +113,7 @@ class RunFolders:
 
 
 class VerdictFile:
-    """The verdicts of one critic, with one prompt pack, on attempts."""
+    """The verdicts of one critic with one prompt pack."""
 
     def __init__(self, folder: Path, spec: str, pack: PromptPack) -> None:
         named = f"{config.without_tuning(parse_spec(spec))}/{pack.digest}"
@@ -132,7 +132,7 @@ class VerdictFile:
                 continue
 
     def add(self, line: VerdictLine) -> None:
-        """Store a verdict; it is on disk when this returns."""
+        """Append a verdict and sync it to disk."""
         try:
             with open(self.path, "ab") as file:
                 file.write(self._start + line.model_dump_json().encode() + b"\n")
@@ -147,7 +147,7 @@ class VerdictFile:
 
 
 def load_critic(spec: str, pack: PromptPack) -> LoadedAgent[Critic]:
-    """The critic without strictness, its calls retried: calibration needs its own word."""
+    """Load the critic without strictness and with retries: calibration needs its own verdict."""
     loaded = agents.critic_from(backends.load_agent(spec, "critic"), pack)
     return loaded if loaded.vlm is None else loaded.wrapped(lambda vlm: RetriedVlm("the critic", vlm))
 
@@ -161,7 +161,7 @@ async def judge_attempts(
     concurrency: int = DEFAULT_CONCURRENCY,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
-    """Have the critic judge what has no line yet, many at once."""
+    """Judge attempts that have no stored verdict, concurrently."""
     left = [subject for subject in dict.fromkeys(subjects) if subject not in file.lines]
     slots = asyncio.Semaphore(min(concurrency, critic.concurrency or concurrency))
     done = 0
@@ -187,7 +187,7 @@ async def judge_attempts(
 
 
 async def _all_or_none(work: Sequence[Awaitable[None]]) -> None:
-    """Wait for all; the first error ends the others."""
+    """Wait for all tasks. The first error cancels the others."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         await asyncio.gather(*tasks)

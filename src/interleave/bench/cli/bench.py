@@ -1,12 +1,13 @@
-"""`interleave bench`: the benchmarks there are, one command each; `list` and `compare`."""
+"""`interleave bench`: run, judge, score and compare benchmarks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from inspect import signature
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,32 +15,69 @@ import typer
 from interleave import ConfigurationError
 from interleave.bench.cli.options import BenchOptions
 from interleave.bench.table import TABLE, find_benchmark, is_benchmark
-from interleave.plugin import cli, lazy_command, lazy_group, options, say
+from interleave.plugin import cli, entry_points, lazy_command, lazy_group, options, say
 
 if TYPE_CHECKING:
     from interleave.bench.base import Benchmark
 
 
+def complete_benchmark(incomplete: str) -> list[str]:
+    names = (*TABLE, *entry_points.installed("benchmarks"))
+    return [name for name in names if name.startswith(incomplete)]
+
+
+BenchmarkName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", autocompletion=complete_benchmark, help="A benchmark; see 'interleave bench list'."
+    ),
+]
+
+
 def _rows() -> dict[str, cli.Row]:
-    """Commands for all benchmarks, then one for each."""
+    """Return our commands, and those that packages bring; their benchmarks are run by `bench run NAME`."""
     added = {
-        name: row._replace(load=partial(_command_or_benchmark, name, row))
+        name: row._replace(load=partial(_own_command, row))
         for name, row in cli.plugged_in("benchmarks", "benchmark").items()
+        if name not in COMMANDS
     }
-    shipped = {name: cli.Row(partial(_command_of, name), f"Run and score {name}.") for name in TABLE}
-    return COMMANDS | shipped | {name: row for name, row in added.items() if name not in COMMANDS | shipped}
+    return COMMANDS | added
+
+
+def _own_command(row: cli.Row) -> Any:
+    """Return the command that a package brings; `None` for a benchmark."""
+    loaded = row.load()
+    return None if is_benchmark(loaded) else loaded
+
+
+def _stage(stage: str, does: str) -> cli.Row:
+    """Return the row of a command that carries out one stage of a benchmark, or all of them."""
+
+    @cli.taking(BenchOptions)
+    def command(name: BenchmarkName, given: BenchOptions) -> int:
+        from interleave.bench.cli.stages import run_stages
+
+        return run_stages(find_benchmark(name), stage, given)
+
+    command.__doc__ = does
+    return cli.Row(lambda: command, does)
 
 
 COMMANDS = {
     "list": lazy_command(
-        "interleave.bench.cli.bench:list_benchmarks", "The benchmarks there are, and who judges."
+        "interleave.bench.cli.bench:list_benchmarks", "List the benchmarks and their judges."
     ),
-    "compare": lazy_command(
-        "interleave.bench.cli.bench:compare", "Two systems on the same items, with intervals."
+    "run": _stage("all", "Run a benchmark: generate outputs, judge, score, report."),
+    "generate": _stage("run", "Only generate the outputs of a benchmark."),
+    "judge": _stage("judge", "Only ask the judge about outputs."),
+    "score": _stage("score", "Compute the scores from judgements, and write the report."),
+    "report": _stage("report", "Write the report again, and print its numbers."),
+    "export": _stage("export", "Write outputs in the layout of the official scripts."),
+    "compare": lazy_command("interleave.bench.cli.bench:compare", "Compare two systems on the same items."),
+    "calibrate": lazy_command(
+        "interleave.bench.cli.calibrate:calibrate", "Compare a critic's confidence with labels."
     ),
-    "drift": lazy_command(
-        "interleave.bench.cli.drift:drift", "How far long documents drift from their start."
-    ),
+    "drift": lazy_command("interleave.bench.cli.drift:drift", "Measure how far long documents drift."),
 }
 app = typer.Typer(
     cls=lazy_group(_rows), help="Measure planners, critics and generators.", no_args_is_help=True
@@ -52,24 +90,21 @@ def _bench() -> None:
 
 
 def list_benchmarks(json_output: options.Json = False) -> int:
-    """The benchmarks there are, what they test, and who judges."""
+    """List the benchmarks, what they test, and their judges."""
     rows = list(_benchmarks())
     if json_output:
         typer.echo(json.dumps([_as_json(row) for row in rows]))
         return 0
-    from rich.table import Column, Table
-
-    from interleave.plugin import make_console
-
-    table = Table(Column("name", no_wrap=True), "benchmark", "tests", "official judge", "licence of the data")
+    width = max(len(row.name) for row in rows) + 2
+    wrapper = TextWrapper(max(60, get_terminal_size().columns), subsequent_indent=" " * width)
     for row in rows:
-        table.add_row(row.name, row.title, row.tests, row.judge.name, row.licence)
-    make_console(stderr=False).print(table)
+        facts = f"{row.title}. Tests {row.tests}, judge {row.judge.name}, data {row.licence}."
+        typer.echo(wrapper.fill(f"{row.name:{width}}{facts}"))
     return 0
 
 
 def _benchmarks() -> Iterator[Benchmark]:
-    """The benchmarks that ship, then those of other packages; one that cannot be loaded is a warning."""
+    """Yield our benchmarks, then those of other packages; warn if one cannot be loaded."""
     yield from map(find_benchmark, TABLE)
     for name, row in cli.plugged_in("benchmarks", "benchmark").items():
         try:
@@ -95,13 +130,13 @@ def compare(
     ours: Annotated[
         Path, typer.Argument(metavar="A", help="The folder of a system, or a file of its scores/.")
     ],
-    theirs: Annotated[Path, typer.Argument(metavar="B", help="Another one, of the same benchmark.")],
+    theirs: Annotated[Path, typer.Argument(metavar="B", help="Another system on the same benchmark.")],
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The benchmark's data. [default: where A found it]")
     ] = None,
     json_output: options.Json = False,
 ) -> int:
-    """Two systems on the same items: paired differences with 95 % intervals, wins and losses side by side."""
+    """Compare two systems on the same items: paired differences with 95 % intervals, wins and losses."""
     from interleave.bench.compare import compare_folders, write_comparison
 
     comparison = compare_folders(ours, theirs)
@@ -125,28 +160,9 @@ def compare(
     console.print(table)
     console.print(
         f"{len(comparison.wins):,} wins of A, {len(comparison.losses):,} losses, {comparison.ties:,} ties; "
-        "bold: the interval does not hold zero"
+        "bold: the interval excludes zero"
     )
     for note in comparison.notes:
         console.print(note, style="yellow")
     typer.echo(str(page))
     return 0
-
-
-def _command_of(name: str) -> Callable[..., int]:
-    """The command of a benchmark of the table."""
-
-    def bench(**given: Any) -> int:
-        from interleave.bench.cli.stages import run_stages
-
-        return run_stages(find_benchmark(name), BenchOptions(**given))
-
-    bench.__doc__ = f"The benchmark {name}: run a system, ask the judge, score, report."
-    bench.__signature__ = signature(BenchOptions, eval_str=True)  # type: ignore[attr-defined]
-    return bench
-
-
-def _command_or_benchmark(name: str, row: cli.Row) -> Callable[..., Any]:
-    """A package's own command, or the command of its benchmark."""
-    loaded: Callable[..., Any] = row.load()
-    return _command_of(name) if is_benchmark(loaded) else loaded

@@ -1,4 +1,4 @@
-"""`interleave calibrate`: how well a critic's confidence fits labels, and from which one on it accepts."""
+"""`interleave bench calibrate`: compare a critic's confidence with labels, and choose its threshold."""
 
 from __future__ import annotations
 
@@ -19,24 +19,29 @@ DEFAULT_FALSE_ALARMS = 0.03
 
 def calibrate(
     labels: Annotated[
-        Path, typer.Option(metavar="FILE.jsonl", help="Labels: what people say about attempts.")
+        Path,
+        typer.Option(
+            metavar="FILE.jsonl",
+            callback=options.or_stdin,
+            help="Labels of attempts by people. '-' reads standard input.",
+        ),
     ],
     critic: options.CriticSpec = None,
     judge: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Instead: compare the scores of this scorer with the labels."),
+        typer.Option(metavar="NAME", help="Compare the scores of this scorer with the labels instead."),
     ] = None,
-    run_folder: Annotated[
+    runs: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="Where the runs of the labels are; may be repeated."),
+        typer.Option(metavar="DIR", help="A folder with runs of the labels. Repeatable."),
     ] = None,
     false_alarms: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="The share of right images that may be refused. [default: 0.03]"),
+        typer.Option(min=0, max=1, help="The share of right images that may be rejected. [default: 0.03]"),
     ] = None,
     misses: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Instead: the share of wrong ones accepted."),
+        typer.Option(min=0, max=1, help="The share of wrong images that may be accepted instead."),
     ] = None,
     profile: Annotated[
         str | None,
@@ -44,18 +49,17 @@ def calibrate(
     ] = None,
     prompts: options.PackName = None,
     rejudge: Annotated[
-        bool, typer.Option("--rejudge", help="Ask the critic also where labels have a verdict.")
+        bool, typer.Option("--rejudge", help="Also judge attempts whose labels have a verdict.")
     ] = False,
-    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Attempts judged at the same time.")] = 16,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the page and new verdicts go.")] = Path(
-        "calibration"
-    ),
+    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Concurrent attempts.")] = 16,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder of the page and of new verdicts.")
+    ] = Path("calibration"),
     json_output: options.Json = False,
 ) -> int:
-    """Compare a critic's confidence with labels; prints where the page is.
+    """Compare a critic's confidence with labels. Prints the path of the page.
 
-    Labels that have the critic's verdict need no model; about others the critic is asked, and the same
-    command goes on where it was.
+    The critic judges attempts whose labels have no verdict. Run the command again to continue.
     """
     from interleave import ConfigurationError
     from interleave.bench.calibration.page import PAGE_NAME, write_calibration
@@ -65,11 +69,13 @@ def calibrate(
     from interleave.plugin import say
 
     if false_alarms is not None and misses is not None:
-        raise ConfigurationError("--false-alarms and --misses exclude each other: each decides the threshold")
+        raise ConfigurationError(
+            "--false-alarms and --misses cannot be combined: each determines the threshold"
+        )
     read = read_labels(labels)
-    folders = [*(run_folder or ()), Path(), labels.parent]
+    folders = [*(runs or ()), Path(), labels.parent]
     if judge is not None:
-        return _compare_judge(judge, read, run_folder or [], json_output)
+        return _compare_judge(judge, read, runs or [], json_output)
     verdicts = _verdicts(read, critic, prompts, folders, rejudge=rejudge, concurrency=concurrency, out=out)
     found = figures_of(
         critic or "the critic of the labels",
@@ -100,7 +106,7 @@ def _verdicts(
     concurrency: int,
     out: Path,
 ) -> dict[Subject, CriticVerdict]:
-    """The verdicts of the labels, and those of the critic on the other attempts."""
+    """Return the verdicts of the labels, and those of the critic on the other attempts."""
     import asyncio
 
     from interleave import ConfigurationError
@@ -127,10 +133,10 @@ def _verdicts(
     file = VerdictFile(out, critic, pack)
     places = RunFolders(tuple(folders))
     new = [subject for subject in left if subject not in file.lines]
-    if stored:  # what a label leaves open may be a verdict that could not be read
+    if stored:  # a label without a verdict may be an unreadable one
         there = [subject for subject in new if places.has(subject.run)]
         if absent := len(new) - len(there):
-            say(f"{count(absent, 'attempt')} without a verdict left out: the runs are not in --run-folder")
+            say(f"{count(absent, 'attempt')} without a verdict left out: the runs are not in --runs")
         new = there
     if new:
         say(f"{count(len(new), 'attempt')} to be judged by {critic}")
@@ -142,7 +148,7 @@ def _verdicts(
 
 
 def _use(critic: str | None, threshold: float, profile: Path | None) -> str:
-    """The command that uses the threshold."""
+    """Return the command that uses the threshold."""
     from dataclasses import replace
 
     from interleave.plugin import parse_spec
@@ -178,13 +184,13 @@ def _summary(found: Calibration) -> list[str]:
 
 
 def _compare_judge(judge: str, labels: list[Label], collections: list[Path], json_output: bool) -> int:
-    """Agreement of a scorer's scores with `better` and `score` labels."""
+    """Print the agreement of a scorer's scores with `better` and `score` labels."""
     from interleave import ConfigurationError
     from interleave.bench.calibration.judges import judge_agreement
     from interleave.plugin import say
 
     if not collections:
-        raise ConfigurationError("--judge compares the scores of a collection: name it with --run-folder DIR")
+        raise ConfigurationError("--judge compares the scores of a collection: name it with --runs DIR")
     found = judge_agreement(judge, labels, collections)
     for line in found.lines:
         say(line)

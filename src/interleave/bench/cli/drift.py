@@ -1,4 +1,4 @@
-"""`interleave bench drift`: what a generator loses over many chained edits, with and without remedies."""
+"""`interleave bench drift`: quality of chained edits, with and without drift control."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ def drift(
     protocol: Annotated[
         str, typer.Option(help="noop, cycle, chain and twins, separated by commas.")
     ] = "chain",
-    remedies: Annotated[
+    drift_control: Annotated[
         str,
         typer.Option(
-            help="plain, keep (unchanged parts by a mask), align (tint), anchor (drawn anew), all "
-            "three; assets (described in prompts); several as one: keep+anchor."
+            metavar="NAME,…",
+            help="plain, keep (unchanged parts by a mask), align (tint), anchor (redrawn), all "
+            "(these three), assets (described in prompts), or a combination: keep+anchor.",
         ),
     ] = REMEDIES,
-    chains: Annotated[int, typer.Option(min=1, help="How many chains of each sort.")] = CHAINS,
+    chains: Annotated[int, typer.Option(min=1, help="Chains of each kind.")] = CHAINS,
     steps: Annotated[str, typer.Option(help="The steps to report; the last is the length.")] = MARKS,
     anchor_every: Annotated[
-        int, typer.Option(min=1, help="How often an image is drawn anew.")
+        int, typer.Option(min=1, metavar="N", help="Redraw an image every N steps.")
     ] = ANCHOR_EVERY,
     image: options.Images = None,
     chains_file: Annotated[
@@ -48,19 +49,22 @@ def drift(
         typer.Option(
             "--chains-file",
             metavar="FILE",
-            help="Chains of your own, a line of JSON each, or a folder with EdiVal.",
+            help="A file of chains, one JSON object per line, or a folder with EdiVal.",
         ),
     ] = None,
     seed: options.Seed = 0,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder; the same command on it goes on.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The folder. Run the command again to continue. [default: runs/drift]"
+        ),
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Images under way at once.")] = 16,
+    concurrency: Annotated[int, typer.Option(min=1, help="Concurrent images.")] = 16,
     json_output: options.Json = False,
 ) -> int:
-    """How images hold over long chains of edits: three protocols, side by side with each remedy.
+    """Measure how images degrade over long chains of edits, with each kind of drift control.
 
-    In the miniature the truth of every image is known. For any other generator give images to start from.
+    The miniature knows the truth of every image. For any other generator, pass images to start from.
     """
     import asyncio
 
@@ -75,7 +79,7 @@ def drift(
     )
     settings = DriftSettings(
         generator=spec,
-        cells=_cells(protocol, remedies, anchor_every),
+        cells=_cells(protocol, drift_control, anchor_every),
         chains=chains,
         marks=_marks(steps),
         seed=seed,
@@ -97,7 +101,7 @@ def drift(
 
 
 def _source(spec: str, images: Sequence[Path], chains_file: Path | None) -> ChainSource:
-    """Who makes the chains: the user's file or images, else what the generator's world brings along."""
+    """Return the source of the chains: the user's file or images, else the generator's world."""
     from interleave import InputError, read_image
     from interleave.bench.drift.chains import FileChains, ImageChains
     from interleave.bench.drift.edival import EdivalChains
@@ -138,7 +142,7 @@ def _cells(protocol: str, remedies: str, anchor_every: int) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-def _remedies(name: str, anchor_every: int) -> config.Remedies:
+def _remedies(name: str, anchor_every: int) -> config.DriftControl:
     from interleave import ConfigurationError
     from interleave.plugin import config, did_you_mean
 
@@ -146,7 +150,7 @@ def _remedies(name: str, anchor_every: int) -> config.Remedies:
     parts = {"keep", "align", "anchor"} if name == "all" else set(name.split("+"))
     if unknown := parts - set(known):
         raise ConfigurationError(f"no remedy is named {min(unknown)!r}. {did_you_mean(min(unknown), known)}")
-    return config.Remedies(
+    return config.DriftControl(
         keep="keep" in parts,
         align="align" in parts,
         anchor_every=anchor_every if "anchor" in parts else None,

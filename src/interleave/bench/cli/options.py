@@ -1,4 +1,4 @@
-"""The options of `interleave bench NAME`: the same for every benchmark, declared once, as fields."""
+"""Options of `interleave bench run` and its stages, declared once, as fields."""
 
 from __future__ import annotations
 
@@ -12,22 +12,12 @@ import typer
 from interleave.plugin import options
 
 CONCURRENCY = 16
+judging, scale = options.panel("Judging"), options.panel("Scale")
 CHOICES = ("profile", "planner", "critic", "generator", "prompts", "max_attempts", "choose", "seed")
 
 
-class Stage(StrEnum):
-    """What to do; each stage goes on where it was left."""
-
-    ALL = "all"
-    RUN = "run"
-    JUDGE = "judge"
-    SCORE = "score"
-    REPORT = "report"
-    EXPORT = "export"
-
-
 class MissingChoice(StrEnum):
-    """What a question without a value counts as."""
+    """Value of a question without an answer."""
 
     ZERO = "zero"
     DROP = "drop"
@@ -36,85 +26,90 @@ class MissingChoice(StrEnum):
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """What the command line says."""
+    """Options of `bench run` and of its single stages."""
 
-    stage: Annotated[Stage, typer.Argument(help="A stage, or all of them.")] = Stage.ALL
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The folder of one system on one benchmark.")
     ] = None
+    items: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Only N items, from all groups in turn.")
+    ] = None
+    system: Annotated[
+        str, typer.Option(help="base (generator alone), plan (one attempt per step) or full (with critic).")
+    ] = "full"
+    profile: options.ProfileName = None
+    max_attempts: options.MaxAttempts = None
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            autocompletion=options.complete_spec,
+            help="The model that judges the outputs. [default: the official judge]",
+        ),
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the models, the questions and the cost, and stop.")
+    ] = False
+    planner: options.PlannerSpec = None
+    critic: options.CriticSpec = None
+    generator: options.GeneratorSpec = None
+    prompts: options.PackName = None
     data: Annotated[
         Path | None,
-        typer.Option(
+        options.input_(
             metavar="DIR", help="The benchmark's data. [default: below $INTERLEAVE_BENCH_DATA, else the Hub]"
         ),
     ] = None
     data_revision: Annotated[
         str | None,
-        typer.Option(
+        options.input_(
             metavar="COMMIT",
             help="The commit of the data on the Hub. [default: the folder's, else the newest]",
         ),
     ] = None
-    items: Annotated[int | None, typer.Option(min=1, help="Only so many items, of all groups in turn.")] = (
-        None
-    )
     outputs: Annotated[
         Path | None,
-        typer.Option("--import", metavar="PATH", help="Outputs made elsewhere, in the official layout."),
+        options.input_("--import", metavar="PATH", help="Outputs made elsewhere, in the official layout."),
     ] = None
     judgements: Annotated[
         Path | None,
-        typer.Option(
+        options.input_(
             "--import-judge",
             metavar="PATH",
-            help="What the official script wrote for its judge; to score it later, name it again.",
+            help="Judgements that the official script wrote. Name them again to score them later.",
         ),
     ] = None
-    system: Annotated[
-        str, typer.Option(help="base (generator alone), plan (one attempt a step) or full (with critic).")
-    ] = "full"
-    profile: options.ProfileName = None
-    planner: options.PlannerSpec = None
-    critic: options.CriticSpec = None
-    generator: options.GeneratorSpec = None
-    prompts: options.PackName = None
-    max_attempts: options.MaxAttempts = None
     choose: options.Choose = None
     seed: options.Seed = 0
     attempts: Annotated[
-        int | None, typer.Option(min=1, help="Judge the outputs of so many attempts. [default: the most]")
-    ] = None
-    judge: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="Who judges. [default: the official judge]")
+        int | None,
+        judging(metavar="N", min=1, help="Judge the outputs of at most N attempts. [default: all attempts]"),
     ] = None
     judge_prompts: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="A checkout of the benchmark, to ask in its own words. [default: our words]"
+        judging(
+            metavar="DIR", help="A checkout of the benchmark, to use its own prompts. [default: our prompts]"
         ),
     ] = None
-    missing: Annotated[MissingChoice, typer.Option(help="What a question without an answer counts as.")] = (
+    missing: Annotated[MissingChoice, judging(help="The value of a question without an answer.")] = (
         MissingChoice.ZERO
     )
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Ask again where replies could not be read.")
+        bool, judging("--retry-failed", help="Repeat questions whose replies could not be read.")
     ] = False
-    max_cost: Annotated[float | None, typer.Option(help="Stop judging before it costs more US dollars.")] = (
-        None
-    )
-    concurrency: Annotated[int, typer.Option(min=1, help="Items under way at once.")] = CONCURRENCY
-    shard: Annotated[
-        str | None, typer.Option(metavar="K/N", help="With run: only this part of the items.")
+    max_cost: Annotated[
+        float | None, judging(metavar="USD", help="Stop judging before it costs more than this.")
     ] = None
-    engine: Annotated[str, typer.Option(help="local, or ray: workers on a cluster.")] = "local"
-    workers: Annotated[int, typer.Option(min=1, help="With ray: how many workers.")] = 1
-    worker_gpus: Annotated[float, typer.Option(min=0, help="With ray: GPUs for each worker.")] = 0.0
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be done, and what it would cost.")
-    ] = False
+    concurrency: Annotated[int, scale(metavar="N", min=1, help="Concurrent items.")] = CONCURRENCY
+    shard: Annotated[str | None, scale(metavar="K/N", help="With bench generate: only part K of N.")] = None
+    engine: Annotated[str, scale(metavar="local|ray", help="This process, or workers on a Ray cluster.")] = (
+        "local"
+    )
+    workers: Annotated[int, scale(metavar="N", min=1, help="Ray workers.")] = 1
+    worker_gpus: Annotated[float, scale(metavar="N", min=0, help="GPUs of each Ray worker.")] = 0.0
     json_output: options.Json = False
 
     @property
     def choices(self) -> dict[str, Any]:
-        """What is asked of the system, as `interleave.generate` takes it."""
+        """Return the choices of the system, as keyword arguments of `interleave.generate`."""
         return {name: getattr(self, name) for name in CHOICES}

@@ -1,4 +1,4 @@
-"""The stages of `interleave bench NAME`, from options to what is printed."""
+"""The stages of a benchmark, from options to printed results."""
 
 from __future__ import annotations
 
@@ -49,16 +49,18 @@ if TYPE_CHECKING:
     from interleave.bench.scoring import Measured
 
 
-def run_stages(benchmark: Benchmark, given: BenchOptions) -> int:
-    """Carry out one stage, or all of them; returns the exit code."""
-    console, stage = make_console(), given.stage
+def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
+    """Carry out one stage, or all of them. Return the exit code."""
+    console = make_console()
     if given.shard is not None and stage != "run":
-        raise ConfigurationError("--shard is for the stage run: judge and score when all shards have ended")
+        raise ConfigurationError(
+            "--shard goes with bench generate: judge and score when all shards have ended"
+        )
     folder = given.out or default_folder(benchmark, given)
     workspace = open_workspace(benchmark, folder, given.data, given.items, given.data_revision)
     for note in workspace.dataset.notes:
         console.print(f"{benchmark.title}: {note}")
-    # before anything is drawn: a benchmark without words for its judge must not cost a run
+    # before anything is drawn: a benchmark without judge prompts must not cost a run
     prompts = None if stage in ("run", "export") else _prompts(benchmark, given)
     if given.dry_run:
         return _dry_run(workspace, given, console)
@@ -90,14 +92,14 @@ def run_stages(benchmark: Benchmark, given: BenchOptions) -> int:
 
 
 def _prompts(benchmark: Benchmark, given: BenchOptions) -> JudgePrompts:
-    """The words of the judge; none where others have asked."""
+    """Return the judge prompts; none if the judgements are imported."""
     if given.judgements is not None and given.judge_prompts is None:
         return JudgePrompts(ASKED_ELSEWHERE, {})
     return judge_prompts(benchmark, given.judge_prompts, given.choices.get("prompts"))
 
 
 def default_folder(benchmark: Benchmark, given: BenchOptions) -> Path:
-    """A folder of its own for every benchmark, system and choice of models."""
+    """Return a separate folder for every benchmark, system and choice of models."""
     if benchmark.tests == "critics":
         return Path("runs") / "bench" / f"{benchmark.name}-{slug(given.judge or benchmark.judge.spec, 40)}"
     chosen = "-".join(slug(str(value), 24) for value in given.choices.values() if isinstance(value, str))
@@ -105,7 +107,7 @@ def default_folder(benchmark: Benchmark, given: BenchOptions) -> Path:
 
 
 def _system(workspace: Workspace, given: BenchOptions) -> tuple[str, dict[str, str]]:
-    """What is measured, and the models that take part."""
+    """Return the name of the measured system, and its models."""
     if workspace.benchmark.tests == "critics":
         return "critic", {}
     if given.outputs is not None:
@@ -144,7 +146,7 @@ def _run(workspace: Workspace, given: BenchOptions, console: Console) -> None:
 
 
 def _cluster(workspace: Workspace, given: BenchOptions) -> Cluster | None:
-    """The Ray workers that were asked for; None for this process."""
+    """Return the Ray workers; `None` for this process."""
     from interleave.plugin import batches
 
     if given.engine == "local":
@@ -199,7 +201,7 @@ def _judge(workspace: Workspace, judged: Judged, given: BenchOptions, console: C
 
 
 def _import_judgements(workspace: Workspace, judged: Judged, given: Path) -> None:
-    """Take the judge's verdicts from upstream's files, as verdicts on the outputs of this folder."""
+    """Import the judge's verdicts from upstream's files, as verdicts on the outputs of this folder."""
     from interleave.plugin import runs
 
     records = by_item(workspace.benchmark.import_judgements(workspace.dataset, given))
@@ -208,7 +210,7 @@ def _import_judgements(workspace: Workspace, judged: Judged, given: Path) -> Non
     try:
         for item, each in records.items():
             for record in each.values():
-                # upstream's files do not say which output was judged: it is the one that is there
+                # upstream's files do not name the judged output: take the current one
                 made = {"output": about[item], "judge": judged.judge, "prompts": judged.prompts.identity}
                 journal.append(record.model_copy(update=made))
         journal.sync()
@@ -234,7 +236,7 @@ def _dry_run(workspace: Workspace, given: BenchOptions, console: Console) -> int
     console.print(f"judge: {judge}, about {count(questions, 'question')}")
     try:
         price = load_vlm(judge, "judge").capabilities.typical_price
-    except Exception as error:  # a key or a package that is missing is no reason not to say the rest
+    except Exception as error:  # print the rest even if a key or a package is missing
         console.print(f"  it cannot be asked yet: {error}", soft_wrap=True)
     else:
         console.print(
@@ -247,7 +249,7 @@ def _dry_run(workspace: Workspace, given: BenchOptions, console: Console) -> int
 
 
 def print_numbers(benchmark: Benchmark, scored: Scored, console: Console) -> None:
-    """Our numbers, those of the groups, and what others have published."""
+    """Print our numbers, those of the groups, and published ones."""
     outcome = scored.outcome
     judged_by = "" if benchmark.tests == "critics" else f", judged by {judge_name(scored.judge)}"
     title = f"{benchmark.title}: {measured_name(benchmark, scored)}{judged_by}"

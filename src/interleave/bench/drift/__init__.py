@@ -1,1 +1,1 @@
-"""`interleave bench drift`: what a generator loses over many chained edits, with and without each remedy."""
+"""`interleave bench drift`: image drift over many chained edits, with and without drift control."""

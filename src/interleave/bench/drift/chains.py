@@ -1,11 +1,11 @@
-"""Chains of edits: where they start, what each link asks for, and who knows whether it came out right.
+"""Chains of edits: their start images, the prompt of each link, and the source of truth.
 
-Three protocols. `noop`: asked again and again to change nothing. `cycle`: there and back, so that every
-second image should equal the first. `chain`: a new edit every time. Where the truth is known there is a
-fourth, `twins`: two characters that look alike, of which one is told to do something.
+There are three protocols. `noop` asks repeatedly to change nothing. `cycle` edits and reverts, so that every
+second image should equal the first. `chain` asks for a new edit every time. If the truth is known there is a
+fourth, `twins`: two look-alike characters, of which one is told to act.
 
-A generator's registry row may name a `ChainSource` that makes chains in its own world and reads the truth
-from its images; for every other generator there are plain chains over images of the user's.
+A generator's registry row may name a `ChainSource` that builds chains in its own world and reads the truth
+from its images. Other generators get generic chains over the user's images.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from interleave.plugin import Prose, Value, files, first_problem, read_text
 
 Protocol_ = Literal["noop", "cycle", "chain", "twins"]
 PROTOCOLS: tuple[Protocol_, ...] = ("noop", "cycle", "chain", "twins")
-MOST_CHAINS_BYTES = 64_000_000
+MAX_CHAINS_BYTES = 64_000_000
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class Link:
 
     prompt: str
     whole: str | None = None
-    """The whole image in words, for a remedy that draws it anew; None where it is not given."""
+    """Description of the whole image, for drift control that redraws it from scratch; `None` if unknown."""
     truth: Any = None
-    """What the image should show, for the source that made the chain."""
+    """The expected content, in the form of the source that built the chain."""
     equals_start: bool = False
-    """Whether the image should be the first one again."""
+    """Whether the image should equal the first one."""
     with_assets: str | None = None
-    """The prompt as it carries the descriptions of the assets that the step shows."""
+    """The prompt with the descriptions of the assets in this step."""
 
 
 @dataclass(frozen=True)
@@ -49,25 +49,25 @@ class Chain:
     start: Image
     links: tuple[Link, ...]
     whole_starts_from_first: bool = True
-    """Whether an image that is drawn anew starts from the first one; else from its words alone."""
+    """Whether a redrawn image starts from the first one; otherwise from its description alone."""
 
 
 class ChainSource(Protocol):
-    """Makes chains for generators of one world, and says which images are right."""
+    """Builds chains for generators of one world, and checks their images."""
 
     def chains(self, protocol: Protocol_, count: int, steps: int, seed: int) -> list[Chain]: ...
 
     def right(self, images: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
-        """Which images show what they should; None where the truth is unknown."""
+        """Return which images show the truth; `None` if it is unknown."""
         ...
 
     def mixed_up(self, image: Image, truth: Any) -> bool:
-        """Whether an image has one of its assets where another should be."""
+        """Return whether an image has one of its assets in another's place."""
         ...
 
 
 NOTHING = "Change nothing. Return the picture exactly as it is."
-THERE_AND_BACK = (
+CYCLES = (
     ("Add a small red ball in the lower left corner.", "Remove the small red ball in the lower left corner."),
     ("Make it night.", "Make it day, as it was before."),
     ("Add snow on the ground.", "Remove the snow from the ground."),
@@ -77,11 +77,11 @@ THERE_AND_BACK = (
     ),
     ("Turn the picture into a pencil drawing.", "Turn the pencil drawing back into the picture it was."),
 )
-EDITS = tuple(prompt for pair in THERE_AND_BACK for prompt in pair)
+EDITS = tuple(prompt for pair in CYCLES for prompt in pair)
 
 
 class UnknownTruth:
-    """What sources share that cannot say which images are right."""
+    """Base of sources that cannot check images."""
 
     def right(self, images: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
         return None
@@ -91,13 +91,11 @@ class UnknownTruth:
 
 
 class ImageChains(UnknownTruth):
-    """Chains over given images, with plain edits that fit any of them; their truth is unknown."""
+    """Chains over given images, with generic edits that fit any image. Their truth is unknown."""
 
     def __init__(self, images: Sequence[Image]) -> None:
         if not images:
-            raise InputError(
-                "a generator needs pictures to edit: give some with --image FILE, or --chains FILE"
-            )
+            raise InputError("the generator needs images to edit: give --image FILE or --chains-file FILE")
         self.images = images
 
     def chains(self, protocol: Protocol_, count: int, steps: int, seed: int) -> list[Chain]:
@@ -109,9 +107,9 @@ class ImageChains(UnknownTruth):
         if protocol == "noop":
             links = [Link(NOTHING, equals_start=True)] * steps
         elif protocol == "twins":
-            raise InputError("twins are told apart only where the truth is known: in the miniature")
+            raise InputError("the protocol 'twins' needs a generator with known truth, such as the miniature")
         elif protocol == "cycle":
-            pairs = [rng.choice(THERE_AND_BACK) for _ in range((steps + 1) // 2)]
+            pairs = [rng.choice(CYCLES) for _ in range((steps + 1) // 2)]
             links = [Link(prompt, equals_start=prompt == back) for _, back in pairs for prompt in (_, back)]
         else:
             links = list(map(Link, rng.choices(EDITS, k=steps)))
@@ -119,18 +117,18 @@ class ImageChains(UnknownTruth):
 
 
 class StoredChain(Value):
-    """One line of a file of chains."""
+    """One line of a chains file."""
 
     id: str
     image: str
-    """The image to start from, relative to the file."""
+    """The start image, relative to the file."""
     prompts: tuple[Prose, ...]
     wholes: tuple[Prose, ...] = ()
-    """The whole image in words after each edit, where it is given."""
+    """Description of the whole image after each edit, if given."""
 
 
 class FileChains(UnknownTruth):
-    """Chains of a JSONL file, such as the adapters of other benchmarks write; only the protocol `chain`."""
+    """Chains of a JSONL file, as adapters of other benchmarks write. Only for the protocol `chain`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -150,12 +148,12 @@ class FileChains(UnknownTruth):
 
 
 def read_chains(path: Path) -> list[StoredChain]:
-    """The chains of a file; raises `InputError` with the line that is none."""
+    """Read the chains of a file. Raises `InputError` naming the malformed line."""
     chains = []
     try:
-        text = read_text(path, most_bytes=MOST_CHAINS_BYTES)
+        text = read_text(path, most_bytes=MAX_CHAINS_BYTES)
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} with the chains cannot be read ({files.why(error)})") from None
+        raise InputError(f"cannot read the chains in {path} ({files.why(error)})") from None
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -165,12 +163,12 @@ def read_chains(path: Path) -> list[StoredChain]:
             said = first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise InputError(f"{path}, line {number}: not a chain of edits ({said})") from None
     if not chains:
-        raise InputError(f'{path} has no chains: a line is {{"id": …, "image": …, "prompts": […]}}')
+        raise InputError(f'{path} has no chains: write lines such as {{"id": …, "image": …, "prompts": […]}}')
     return chains
 
 
 def with_history(links: Sequence[Link]) -> tuple[Link, ...]:
-    """The links, each with all edits so far as its whole description where it has none."""
+    """Return the links, with all edits so far as the description of each that has none."""
     told: list[str] = []
     complete = []
     for link in links:

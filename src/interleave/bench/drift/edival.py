@@ -1,8 +1,8 @@
-"""EdiVal-Bench as chains of edits: 572 images with three instructions each, one after another.
+"""EdiVal-Bench as chains of edits: 572 images with three successive instructions each.
 
-A folder holds `oai_instruction_generation_output.csv` of its repository, and the images of its data set as
-`input_images_resize_512.zip` or unpacked. A row of the table has the first so many instructions of an image,
-written as a Python list; the longest row of each image is its chain.
+The folder holds the repository's `oai_instruction_generation_output.csv`, and the dataset's images as
+`input_images_resize_512.zip` or unpacked. Each row of the table has the first *n* instructions of an image as
+a Python list. The longest row of each image is its chain.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from interleave.plugin import files, images, read_text
 
 TABLE = "oai_instruction_generation_output.csv"
 IMAGES = "input_images_resize_512"
-MOST_TABLE_BYTES = 64_000_000
-MOST_IMAGE_BYTES = 20_000_000
+MAX_TABLE_BYTES = 64_000_000
+MAX_IMAGE_BYTES = 20_000_000
 ENDINGS = (".jpg", ".png", ".jpeg")
 
 
 class EdivalChains(UnknownTruth):
-    """The chains of EdiVal; other protocols get plain edits of its images."""
+    """EdiVal's chains. Other protocols apply generic edits to its images."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,29 +61,29 @@ class EdivalChains(UnknownTruth):
                 entry = next((found[name] for name in names if name in found), None)
                 if entry is None:
                     raise InputError(f"{path} has no image {names[0]}")
-                if entry.file_size > MOST_IMAGE_BYTES:
-                    raise InputError(f"{path}: {entry.filename} is too large for an image")
+                if entry.file_size > MAX_IMAGE_BYTES:
+                    raise InputError(f"{path}: {entry.filename} is too large")
                 return images.decode_image(packed.read(entry), name=f"{path}: {entry.filename}")
         except OSError as error:
-            raise InputError(f"{path} with EdiVal's images cannot be read ({files.why(error)})") from None
+            raise InputError(f"cannot read EdiVal's images in {path} ({files.why(error)})") from None
         except zipfile.BadZipFile:
-            raise InputError(f"{path} is no ZIP archive: download it again") from None
+            raise InputError(f"{path} is not a ZIP archive: download it again") from None
 
 
 def read_instructions(path: Path) -> dict[str, tuple[str, ...]]:
-    """The instructions of every image, in order; shorter rows must be the beginning of the longest."""
+    """Read the instructions of every image in order. Shorter rows must be prefixes of the longest."""
     try:
-        rows = list(csv.DictReader(io.StringIO(read_text(path, most_bytes=MOST_TABLE_BYTES))))
+        rows = list(csv.DictReader(io.StringIO(read_text(path, most_bytes=MAX_TABLE_BYTES))))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} with EdiVal's instructions cannot be read ({files.why(error)})") from None
+        raise InputError(f"cannot read EdiVal's instructions in {path} ({files.why(error)})") from None
     except csv.Error as error:
-        raise InputError(f"{path} is no table ({error})") from None
+        raise InputError(f"{path} is not a CSV table ({error})") from None
     found: dict[str, tuple[str, ...]] = {}
     for number, row in enumerate(rows, start=2):
         index, prompts = _row(row, f"{path}, row {number}")
         shorter, longer = sorted((found.get(index, ()), prompts), key=len)
         if longer[: len(shorter)] != shorter:
-            raise InputError(f"{path}, row {number}: image {index} has other instructions before")
+            raise InputError(f"{path}, row {number}: image {index} had different instructions before")
         found[index] = longer
     if not found:
         raise InputError(f"{path} has no instructions")
@@ -93,11 +93,11 @@ def read_instructions(path: Path) -> dict[str, tuple[str, ...]]:
 def _row(row: dict[str, Any], where: str) -> tuple[str, tuple[str, ...]]:
     index = str(row.get("image_index") or "").strip()
     if not index.isascii() or not index.isalnum():
-        raise InputError(f"{where}: 'image_index' is {index!r:.40}")
+        raise InputError(f"{where}: 'image_index' is {index!r:.40}, not alphanumeric")
     try:
         prompts = ast.literal_eval(row.get("instructions") or "")
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         prompts = None
     if not isinstance(prompts, list) or not prompts or not all(isinstance(each, str) for each in prompts):
-        raise InputError(f"{where}: 'instructions' is no list of texts")
+        raise InputError(f"{where}: 'instructions' is not a list of strings")
     return index, tuple(prompts)

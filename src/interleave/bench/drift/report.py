@@ -1,4 +1,4 @@
-"""The page of a drift measurement: the table, and a few chains as strips of images."""
+"""The page of a drift measurement: the table, and some chains as strips of images."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from interleave.plugin import render, write_atomic
 PAGE_NAME = "drift.html"
 SCORES_NAME = "scores.json"
 STRIPS = 2
-"""Chains of each cell that are shown."""
+"""Chains shown per cell."""
 NAMES = {
     "noop": "Asked to change nothing",
-    "cycle": "There and back",
+    "cycle": "Edits and their reversal",
     "chain": "A long chain of edits",
-    "twins": "Two characters that look alike",
+    "twins": "Two look-alike characters",
 }
 
 
@@ -49,7 +49,7 @@ class Row:
 def write_report(
     folder: Path, settings: DriftSettings, scores: Sequence[CellScore], lines: Sequence[StepLine]
 ) -> Path:
-    """Write `drift.html` and `scores.json`; returns the page."""
+    """Write `drift.html` and `scores.json`; return the page's path."""
     values = {"settings": settings.model_dump(), "cells": [each.model_dump() for each in scores]}
     write_atomic(folder / SCORES_NAME, (json.dumps(values, indent=1) + "\n").encode())
     protocols: dict[str, list[Row]] = {}
@@ -68,7 +68,7 @@ def write_report(
 
 
 def shown_cell(mark: MarkScore) -> str:
-    """A cell of the table: right images where the truth is known, else the difference that grows."""
+    """Format a table cell: the share of right images if the truth is known, else the difference."""
     if mark.right is not None:
         mixed = f", {_per_cent(mark.mixed_up)} mixed up" if mark.mixed_up and mark.mixed_up.mean else ""
         return f"{_per_cent(mark.right)} right{mixed}"

@@ -1,7 +1,7 @@
-"""The runner: all chains of all cells in step, so that what is there at any time can be compared.
+"""Runs the chains of all cells in lockstep, so that partial results are comparable.
 
-Every image is written before its line, and the line before the next image is asked for: the same command
-goes on where it was stopped. Of the images, those at the marks are kept, and the two latest of each chain.
+Each image is written before its line, and the line before the next image is requested, so the same command
+resumes a stopped run. Images at the marks are kept, and the two latest of each chain.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from interleave.plugin import Value, backends, config, drift, images, make_folde
 
 
 class Cell(Value):
-    """One protocol under one set of remedies."""
+    """One protocol under one drift control."""
 
     protocol: Protocol_
     name: str
-    remedies: config.Remedies
+    remedies: config.DriftControl
     assets: bool = False
-    """Whether prompts carry the descriptions of assets."""
+    """Whether prompts include the descriptions of assets."""
 
     @property
     def key(self) -> str:
@@ -37,16 +37,16 @@ class Cell(Value):
 
 
 class DriftSettings(Value):
-    """What decides how a measurement comes out; a folder is continued only with the same."""
+    """Settings that determine the results. A folder is resumed only with equal settings."""
 
     generator: str
     cells: tuple[Cell, ...]
     chains: int
     marks: tuple[int, ...]
-    """The steps that are reported."""
+    """Reported steps."""
     seed: int = 0
     source: str = ""
-    """Where the chains come from: a file, or the names of images."""
+    """Source of the chains: a file, or the names of images."""
 
 
 class StepLine(Value):
@@ -57,10 +57,10 @@ class StepLine(Value):
     step: int
     right: bool | None
     mixed_up: bool = False
-    """Whether one asset stands where another should."""
+    """Whether one asset is in another's place."""
     drift: drift.StepDrift
     from_first: float
-    """The difference from the image that the chain started from, in levels of 255."""
+    """Difference from the chain's first image, in levels of 255."""
     equals_start: bool
     calls: int
     anchored: bool
@@ -100,7 +100,7 @@ class DriftRun:
             )
 
     async def run(self) -> list[StepLine]:
-        """Draw what is missing; returns a line for every image."""
+        """Draw the missing images; return a line for every image."""
         steps = max(self.settings.marks)
         protocols = {cell.protocol for cell in self.settings.cells}
         chains = {
@@ -131,7 +131,7 @@ class DriftRun:
                     for cell in self.settings.cells:
                         for chain in chains[cell.protocol]:
                             group.create_task(one(cell, chain, step))
-        except ExceptionGroup as failures:  # what has failed first says why; the others were cancelled
+        except ExceptionGroup as failures:  # the first failure has the cause; the others were cancelled
             raise failures.exceptions[0] from None
         return self.lines
 
@@ -144,7 +144,7 @@ class DriftRun:
         else:
             prompt = (link.with_assets if cell.assets else None) or link.prompt
             drawn = await self._draw(prompt, (before,), cell, chain, step)
-            drawn = await asyncio.to_thread(drift.improved, cell.remedies, before, drawn)
+            drawn = await asyncio.to_thread(drift.apply_drift_control, cell.remedies, before, drawn)
         after = images.as_rgb(drawn)
         line = await asyncio.to_thread(self._measured, cell, chain, step, before, after)
         line = line.model_copy(update={"anchored": anchored, "seconds": round(time.monotonic() - began, 3)})
@@ -155,7 +155,7 @@ class DriftRun:
     async def _draw(
         self, prompt: str, sources: tuple[Image, ...], cell: Cell, chain: Chain, step: int
     ) -> Image:
-        # Not seeded by the cell: two cells that ask for the same get the same.
+        # the seed is independent of the cell: equal requests of two cells give equal images
         seed = int.from_bytes(
             hashlib.sha256(f"{self.settings.seed}/{chain.id}/{step}".encode()).digest()[:4], "big"
         )
@@ -184,7 +184,7 @@ class DriftRun:
         write_atomic(path, images.encode_png(after))
 
     def _add(self, line: StepLine, cell: Cell, chain: Chain) -> None:
-        """Write a line whose image is stored; the one before it stays, in case a crash loses the line."""
+        """Write the line of a stored image. The previous image stays, in case a crash loses the line."""
         with self._path_of_lines.open("a", encoding="utf-8") as file:
             file.write(line.model_dump_json() + "\n")
         self.lines.append(line)
@@ -192,7 +192,7 @@ class DriftRun:
             self._path(cell, chain, line.step - 2).unlink(missing_ok=True)
 
     def _latest(self, cell: Cell, chain: Chain) -> Image:
-        """The image of the last step that has a line."""
+        """Return the image of the last step that has a line."""
         steps = [line.step for line in self.lines if (line.cell, line.chain) == (cell.key, chain.id)]
         return read_image(self._path(cell, chain, max(steps))) if steps else images.as_rgb(chain.start)
 
@@ -201,7 +201,7 @@ class DriftRun:
 
 
 def read_lines(path: Path) -> list[StepLine]:
-    """The lines so far; one that a kill cut off is cut away."""
+    """Read the lines, and truncate one that a kill cut off."""
     if not path.exists():
         return []
     whole, lines = b"", []
@@ -217,7 +217,7 @@ def read_lines(path: Path) -> list[StepLine]:
 
 
 def by_cell(lines: Sequence[StepLine]) -> Mapping[str, Mapping[int, list[StepLine]]]:
-    """The lines of each cell, by step."""
+    """Return the lines of each cell, by step."""
     found: dict[str, dict[int, list[StepLine]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
         found[line.cell][line.step].append(line)

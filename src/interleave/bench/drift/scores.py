@@ -10,8 +10,8 @@ from interleave.bench.statistics import Estimate, cluster_mean
 from interleave.plugin import Value
 
 WINDOW = 5
-"""A mark stands for the last so many steps up to it: a remedy that acts every few steps must not gain from
-being looked at just after it has acted."""
+"""Steps averaged for a mark, up to and including it. Drift control that acts every few steps must not gain
+from a measurement just after it acted."""
 
 
 class MarkScore(Value):
@@ -20,19 +20,19 @@ class MarkScore(Value):
     step: int
     chains: int
     right: Estimate | None
-    """The share of right images in the window."""
+    """Share of right images in the window."""
     mixed_up: Estimate | None
-    """The share of images in the window in which one asset stands where another should."""
+    """Share of images in the window with one asset in another's place."""
     all_right: Estimate | None
-    """The share of chains whose every image was right up to this step."""
+    """Share of chains with only right images up to this step."""
     outside: Estimate
-    """The mean difference outside of the changes in the window, in levels of 255."""
+    """Mean difference outside the edited regions in the window, in levels of 255."""
     from_first: Estimate | None
-    """The difference from the first image, for images that should equal it."""
+    """Difference from the first image, over images that should equal it."""
 
 
 class CellScore(Value):
-    """One protocol under one set of remedies."""
+    """One protocol under one drift control."""
 
     key: str
     protocol: str
@@ -44,7 +44,7 @@ class CellScore(Value):
 
 
 def score(settings: DriftSettings, lines: Sequence[StepLine]) -> list[CellScore]:
-    """The scores of every cell, at the marks that all of its chains have reached."""
+    """Return the scores of every cell, at the marks that all of its chains have reached."""
     found = by_cell(lines)
     scores = []
     for cell in settings.cells:

@@ -1,7 +1,7 @@
-"""What every backend must do, as checks that anyone can run on their own: `interleave backends check SPEC`.
+"""The contract of backends, as checks that `interleave models check SPEC` runs.
 
-A check is a named promise and an async function that tries it on a backend; it ends as passed, failed or
-skipped, with the reason. Nothing here needs a test framework. In a test suite of your own, one line each:
+A check has a name and an async function that tests a backend. Its result is passed, failed or skipped, with
+the reason. Nothing here needs a test framework. In your test suite, each of these takes one line:
 
     contract.require(MyGenerator())
     @pytest.mark.parametrize("check", contract.checks_for("generator"), ids=str)
@@ -30,13 +30,13 @@ __all__ = [
 
 
 def checks_for(role: str, *, quick: bool = False) -> tuple[Check, ...]:
-    """The checks a backend in this role must pass; `quick` leaves out those that need many calls."""
+    """Return the checks for a backend in this role; `quick` omits those that need many calls."""
     checks = GENERATOR_CHECKS if role == "generator" else VLM_CHECKS
     return tuple(check for check in checks if not (quick and check.thorough))
 
 
 async def examine(backend: object, known: Known, *, quick: bool = False) -> AsyncGenerator[Result]:
-    """Run every check and yield its result; stops at the first that finds the backend unreachable."""
+    """Run every check and yield its result; stop if the backend is unreachable."""
     has_answered = False
     for number, check in enumerate(checks_for(known.role, quick=quick)):
         result = await check.on(backend, known, has_answered=has_answered)
@@ -47,7 +47,7 @@ async def examine(backend: object, known: Known, *, quick: bool = False) -> Asyn
 
 
 def require(backend: object, known: Known | None = None) -> None:
-    """Raise an `AssertionError` that names every check a backend fails: one line in a test of your own."""
+    """Raise an `AssertionError` that names every failed check of a backend."""
     known = known or Known(role="generator" if hasattr(backend, "generate") else "planner")
 
     async def broken() -> list[str]:

@@ -1,4 +1,4 @@
-"""What all checks of the contract are made of: `Check`, `Result`, and helpers for trials."""
+"""The parts of all contract checks: `Check`, `Result`, and helpers for trials."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from interleave import BackendError, Failure, GeneratorCapabilities, VlmCapabili
 CHECK_SECONDS = 1800.0
 """The time limit of a check."""
 CANCEL_SECONDS = 5.0
-MAX_CALLS_AT_ONCE = 16
-"""A check of the limit on concurrency makes no more calls than this."""
+MAX_CONCURRENT_CALLS = 16
+"""Maximum calls of a concurrency check."""
 AWAY = {Failure.UNREACHABLE, Failure.TIMEOUT, Failure.BUSY}
-"""Failures that say nothing about a promise, because the backend did not answer."""
+"""Failures that say nothing about the contract, because the backend did not respond."""
 
 PROMPTS = {
     "one letter": "x",
@@ -34,13 +34,13 @@ PROMPTS = {
     "control characters": "a\x07\x1b[31mred\x85\x9b cat",
     "slots and tags": "{{prompt}} <image> {0.__class__} %s $HOME `id` <answer>",
 }
-"""Prompts as users write them; a backend must accept them all."""
+"""Prompts that users may write; a backend must accept them all."""
 REFUSABLE = {"only spaces", "empty", "long", "one long word"}
-"""Prompts that a backend may refuse, without `transient`, because they are empty or too long."""
+"""Prompts that a backend may reject, without `transient`, because they are empty or too long."""
 
 
 class Status(StrEnum):
-    """How a check ended."""
+    """The outcome of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -53,12 +53,12 @@ class Known:
 
     role: str = "generator"
     size: tuple[int, int] | None = None
-    """The size of all its images, if it is known."""
+    """The size of all its images, if known."""
     repeatable: bool | None = None
-    """Whether equal requests give equal results; None: as its capabilities say."""
+    """Whether equal requests give equal results; None: by its capabilities."""
     concurrency: int | None = None
     timeout: float | None = None
-    """What its spec asks for, if it does."""
+    """The limits set in its spec, if any."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class Result:
     reason: str = ""
     seconds: float = 0.0
     unreachable: bool = False
-    """Whether it failed because the backend did not answer, which says nothing about the promise."""
+    """Whether it failed because the backend did not respond, which says nothing about the contract."""
 
 
-class BrokenPromise(Exception):
-    """A trial found that the backend does not keep the promise."""
+class CheckFailed(Exception):
+    """The backend does not meet the requirement of a check."""
 
 
-class NotPromised(Exception):
+class NotApplicable(Exception):
     """The check does not apply to the backend."""
 
 
@@ -86,34 +86,33 @@ Trial = Callable[[Any, Known], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Check:
-    """A promise, and the trial that checks it."""
+    """A named requirement, and the trial that tests it."""
 
-    promise: str
+    name: str
     trial: Trial
     thorough: bool = False
     """Whether `--quick` skips it."""
 
     def __str__(self) -> str:
-        return self.promise
+        return self.name
 
     async def on(self, backend: object, known: Known = Known(), *, has_answered: bool = False) -> Result:
-        """Run the trial; any exception becomes a result.
+        """Run the trial and turn any exception into a result.
 
-        A backend that `has_answered` fails by itself; before that, any failure that may pass counts as one of
-        reaching it.
+        Until the backend `has_answered`, a transient failure counts as unreachable.
         """
         started = time.monotonic()
 
         def ended(status: Status, reason: str = "", *, unreachable: bool = False) -> Result:
             seconds = round(time.monotonic() - started, 3)
-            return Result(self.promise, status, reason, seconds, unreachable)
+            return Result(self.name, status, reason, seconds, unreachable)
 
         try:
             async with asyncio.timeout(CHECK_SECONDS):
                 await self.trial(backend, known)
-        except NotPromised as reason:
+        except NotApplicable as reason:
             return ended(Status.SKIPPED, str(reason))
-        except BrokenPromise as broken:
+        except CheckFailed as broken:
             return ended(Status.FAILED, str(broken))
         except TimeoutError:
             return ended(Status.FAILED, f"not done within {CHECK_SECONDS:g} s", unreachable=True)
@@ -126,16 +125,16 @@ class Check:
         return ended(Status.PASSED)
 
 
-def must(kept: bool, otherwise: str) -> None:
-    """Fail the check, with this reason, unless the promise is kept."""
-    if not kept:
-        raise BrokenPromise(otherwise)
+def must(met: bool, otherwise: str) -> None:
+    """Fail the check with the reason `otherwise` unless the requirement is met."""
+    if not met:
+        raise CheckFailed(otherwise)
 
 
-def limits_said(capabilities: GeneratorCapabilities | VlmCapabilities, known: Known) -> None:
-    """Fail unless capabilities have sensible limits, and those that the spec asks for.
+def check_limits(capabilities: GeneratorCapabilities | VlmCapabilities, known: Known) -> None:
+    """Fail unless the limits in the capabilities are valid and match the spec.
 
-    Raises `NotPromised` where there is no limit on concurrency that a trial could reach.
+    Raises `NotApplicable` if a trial cannot reach the concurrency limit.
     """
     concurrency, timeout = capabilities.concurrency, capabilities.timeout
     whole = isinstance(concurrency, int) and not isinstance(concurrency, bool)
@@ -145,30 +144,30 @@ def limits_said(capabilities: GeneratorCapabilities | VlmCapabilities, known: Kn
         ("concurrency", known.concurrency, concurrency),
         ("timeout", known.timeout, timeout),
     ):
-        must(asked in (None, said), f"its spec asks for {name}={asked}, and its capabilities say {said}")
+        must(asked in (None, said), f"its spec sets {name}={asked}, but its capabilities have {said}")
     if concurrency is None:
-        raise NotPromised("it takes any number of calls at once: ?concurrency=N limits them")
-    if concurrency >= MAX_CALLS_AT_ONCE:
-        raise NotPromised(f"it takes {concurrency} calls at once, more than are tried")
+        raise NotApplicable("its concurrency is unlimited: ?concurrency=N limits it")
+    if concurrency >= MAX_CONCURRENT_CALLS:
+        raise NotApplicable(f"its concurrency {concurrency} is higher than this check tries")
 
 
 @contextmanager
 def refusal_allowed(name: str) -> Iterator[None]:
-    """Skip the check if the backend refuses a prompt that it may refuse."""
+    """Skip the check if the backend rejects a prompt that it may reject."""
     try:
         yield
     except BackendError as error:
         if error.transient or name not in REFUSABLE:
             raise
-        raise NotPromised(f"it refuses this: {error}") from error
+        raise NotApplicable(f"it rejects this prompt: {error}") from error
 
 
 async def ends_when_cancelled(work: Coroutine[Any, Any, object]) -> None:
-    """Cancel a running call: it must end soon, as cancelled or as done, and not with another error."""
+    """Cancel a running call and fail unless it ends soon, cancelled or done, without another error."""
     task = asyncio.create_task(work)
     await asyncio.sleep(0.01)
     task.cancel()
     await asyncio.wait([task], timeout=CANCEL_SECONDS)
-    must(task.done(), f"a cancelled call was still going {CANCEL_SECONDS:g} s later")
+    must(task.done(), f"a cancelled call was still running after {CANCEL_SECONDS:g} s")
     if not task.cancelled() and (error := task.exception()) is not None:
-        raise BrokenPromise(f"a cancelled call ended with {type(error).__name__}: {error}")
+        raise CheckFailed(f"a cancelled call ended with {type(error).__name__}: {error}")

@@ -9,13 +9,13 @@ from PIL import Image
 
 from interleave import BackendError, GeneratorCapabilities, ImageGenerator, ImageRequest, Slot
 from interleave.diagnostics.contract.checks import (
-    MAX_CALLS_AT_ONCE,
+    MAX_CONCURRENT_CALLS,
     PROMPTS,
     Check,
     Known,
-    NotPromised,
+    NotApplicable,
+    check_limits,
     ends_when_cancelled,
-    limits_said,
     must,
     refusal_allowed,
 )
@@ -23,25 +23,25 @@ from interleave.plugin import backends
 
 SHAPES = ((1, 1), (1, 900), (900, 1), (640, 480))
 SEEDS = (0, 1, 2, 3, 2**31 - 1)
-AT_ONCE = 4
+CONCURRENT_CALLS = 4
 
 
-async def it_is_a_generator(generator: ImageGenerator, known: Known) -> None:
+async def implements_interface(generator: ImageGenerator, known: Known) -> None:
     must(isinstance(generator, ImageGenerator), "it has no 'capabilities' or no 'generate'")
     capabilities = generator.capabilities
     must(isinstance(capabilities, GeneratorCapabilities), f"its capabilities are {capabilities!r}")
     must(
         capabilities.text_to_image or capabilities.max_sources > 0,
-        "it says that it can draw neither from text nor from images",
+        "its capabilities allow neither text nor source images",
     )
 
 
-async def it_draws(generator: ImageGenerator, known: Known) -> None:
+async def generates_image(generator: ImageGenerator, known: Known) -> None:
     image = await draw(generator)
     must(isinstance(image, Image.Image), f"it returned a {type(image).__name__}, not a PIL image")
 
 
-async def a_image_is_rgb_and_always_of_one_size(generator: ImageGenerator, known: Known) -> None:
+async def images_are_rgb_and_of_one_size(generator: ImageGenerator, known: Known) -> None:
     first = await draw(generator)
     must(first.mode == "RGB", f"the image is {first.mode}, not RGB")
     must(known.size in (None, first.size), f"the image is {first.size}, not {known.size}")
@@ -51,26 +51,26 @@ async def a_image_is_rgb_and_always_of_one_size(generator: ImageGenerator, known
         must(second.size == first.size, f"an image of {first.size} was edited to one of {second.size}")
 
 
-async def the_same_request_gives_the_same_image(generator: ImageGenerator, known: Known) -> None:
+async def requests_are_reproducible(generator: ImageGenerator, known: Known) -> None:
     only_repeatable(generator, known)
-    must(same(await draw(generator), await draw(generator)), "the same request gave two images")
+    must(same(await draw(generator), await draw(generator)), "equal requests gave different images")
 
 
-async def every_seed_gives_another_image(generator: ImageGenerator, known: Known) -> None:
+async def seeds_give_different_images(generator: ImageGenerator, known: Known) -> None:
     if not generator.capabilities.seeds:
-        raise NotPromised("it takes no seeds")
+        raise NotApplicable("it does not support seeds")
     images = {(await draw(generator, "a cat", seed)).tobytes() for seed in SEEDS}
     must(len(images) == len(SEEDS), f"{len(SEEDS)} seeds gave {len(images)} different images")
 
 
-async def every_prompt_gives_another_image(generator: ImageGenerator, known: Known) -> None:
+async def prompts_give_different_images(generator: ImageGenerator, known: Known) -> None:
     only_repeatable(generator, known)
     start = "the same words again and again, " * 8
     images = {(await draw(generator, start + colour)).tobytes() for colour in ("red", "green", "blue")}
     must(len(images) == 3, f"3 prompts gave {len(images)} different images")
 
 
-async def an_edit_depends_on_its_source(generator: ImageGenerator, known: Known) -> None:
+async def edit_depends_on_source(generator: ImageGenerator, known: Known) -> None:
     (source,) = some_sources(generator, 1)
     only_repeatable(generator, known)
     edited = await draw(generator, "a cat", 7, source)
@@ -78,22 +78,22 @@ async def an_edit_depends_on_its_source(generator: ImageGenerator, known: Known)
     must(not same(edited, other), "two different sources gave the same image")
     if generator.capabilities.text_to_image:
         drawn = await draw(generator, "a cat", 7)
-        must(not same(edited, drawn), "the same image came with and without a source")
+        must(not same(edited, drawn), "the image is the same with and without a source")
 
 
-async def an_edit_depends_on_every_source(generator: ImageGenerator, known: Known) -> None:
+async def edit_depends_on_every_source(generator: ImageGenerator, known: Known) -> None:
     one, two, three = some_sources(generator, 3)
     only_repeatable(generator, known)
     edited = await draw(generator, "a cat", 7, one, two, three)
     for change, others in {
-        "leaving the first source out": (two, three),
+        "omitting the first source": (two, three),
         "swapping the first two sources": (two, one, three),
         "another first source": (canvas("white"), two, three),
     }.items():
         must(not same(edited, await draw(generator, "a cat", 7, *others)), f"{change} changed nothing")
 
 
-async def it_takes_as_many_sources_as_it_says(generator: ImageGenerator, known: Known) -> None:
+async def enforces_max_sources(generator: ImageGenerator, known: Known) -> None:
     most = generator.capabilities.max_sources
     sources = tuple(canvas("teal", (64, 64)) for _ in range(most + 1))
     if most:
@@ -101,82 +101,80 @@ async def it_takes_as_many_sources_as_it_says(generator: ImageGenerator, known: 
     try:
         await draw(generator, "a cat", 7, *sources)
     except BackendError as refusal:
-        must(not refusal.transient, "one source too many was refused as if trying again would help")
+        must(not refusal.transient, "the error for one source too many is transient")
     else:
-        must(False, f"it says it takes {most} sources, and took {most + 1}")
+        must(False, f"its max_sources is {most}, but it accepted {most + 1}")
 
 
-async def drawing_from_nothing_is_refused_where_it_cannot(generator: ImageGenerator, known: Known) -> None:
+async def rejects_missing_source(generator: ImageGenerator, known: Known) -> None:
     if generator.capabilities.text_to_image:
-        raise NotPromised("it can draw from text alone")
+        raise NotApplicable("it accepts text alone")
     try:
         await generator.generate(ImageRequest("a cat", 7))
     except BackendError as refusal:
-        must(not refusal.transient, "it was refused as if trying again would help")
+        must(not refusal.transient, "the error for a missing source is transient")
     else:
-        must(False, "it says that it cannot draw from text alone, and did")
+        must(False, "its text_to_image is false, but it accepted text alone")
 
 
-async def its_sources_are_left_as_they_were(generator: ImageGenerator, known: Known) -> None:
+async def keeps_sources_unchanged(generator: ImageGenerator, known: Known) -> None:
     (source,) = some_sources(generator, 1)
     before = source.tobytes()
     await draw(generator, "a cat", 7, source)
-    must(source.tobytes() == before, "it painted on the image it was given")
+    must(source.tobytes() == before, "it changed the source image")
 
 
-async def a_source_of_this_shape_is_taken(
-    generator: ImageGenerator, known: Known, *, shape: tuple[int, int]
-) -> None:
+async def accepts_source_shape(generator: ImageGenerator, known: Known, *, shape: tuple[int, int]) -> None:
     some_sources(generator, 1)
     image = await draw(generator, "a cat", 7, canvas("navy", shape))
     must(known.size in (None, image.size), f"the image is {image.size}, not {known.size}")
 
 
-async def this_is_drawn(generator: ImageGenerator, known: Known, *, name: str) -> None:
+async def accepts_prompt(generator: ImageGenerator, known: Known, *, name: str) -> None:
     with refusal_allowed(name):
         image = await draw(generator, PROMPTS[name])
     must(known.size in (None, image.size), f"the image is {image.size}, not {known.size}")
 
 
-async def images_drawn_at_once_are_those_drawn_one_by_one(generator: ImageGenerator, known: Known) -> None:
-    prompts = [f"cat number {number}" for number in range(AT_ONCE)]
+async def concurrent_images_match(generator: ImageGenerator, known: Known) -> None:
+    prompts = [f"cat number {number}" for number in range(CONCURRENT_CALLS)]
     together = await asyncio.gather(*(draw(generator, prompt) for prompt in prompts))
-    must(len(together) == AT_ONCE, f"{AT_ONCE} calls at once gave {len(together)} images")
+    must(len(together) == CONCURRENT_CALLS, f"{CONCURRENT_CALLS} calls gave {len(together)} images")
     only_repeatable(generator, known)
     one_by_one = [await draw(generator, prompt) for prompt in prompts]
     must(
         all(same(*pair) for pair in zip(together, one_by_one, strict=True)),
-        "calls made at once got other images, or each other's",
+        "concurrent calls got different images, or each other's",
     )
 
 
-async def a_cancelled_call_ends_and_breaks_nothing(generator: ImageGenerator, known: Known) -> None:
+async def cancelled_call_ends(generator: ImageGenerator, known: Known) -> None:
     before = await draw(generator)
     await ends_when_cancelled(draw(generator, "a cat", 8))
     after = await draw(generator)
     only_repeatable(generator, known)
-    must(same(before, after), "after a cancelled call, the same request gave another image")
+    must(same(before, after), "after a cancelled call, an equal request gave a different image")
 
 
-async def settings_of_a_request_are_followed(generator: ImageGenerator, known: Known) -> None:
+async def follows_settings(generator: ImageGenerator, known: Known) -> None:
     takes = generator.capabilities.request_settings
     if not takes:
-        raise NotPromised("requests set nothing here: its spec does")
+        raise NotApplicable("its requests have no settings, only its spec")
     usual = await draw(generator)
     if "size" in takes:
         wanted = (2 * usual.width, usual.height)
         drawn = await draw(generator, settings=backends.ImageSettings(size=wanted))
-        must(drawn.size == wanted, f"asked for {wanted}, it drew {drawn.size}")
+        must(drawn.size == wanted, f"the requested size is {wanted}, the image is {drawn.size}")
     if "steps" in takes:
         one = await draw(generator, settings=backends.ImageSettings(steps=1))
         three = await draw(generator, settings=backends.ImageSettings(steps=3))
         only_repeatable(generator, known)
-        must(not same(one, three), "one step and three gave the same image")
+        must(not same(one, three), "1 step and 3 steps gave the same image")
 
 
-async def a_mask_of_a_request_is_followed(generator: ImageGenerator, known: Known) -> None:
+async def follows_mask(generator: ImageGenerator, known: Known) -> None:
     if generator.capabilities.masks == "never":
-        raise NotPromised("it takes no masks")
+        raise NotApplicable("it does not support masks")
     source = canvas("navy")
     left = canvas("black")
     left.paste("white", (0, 0, 128, 256))
@@ -185,16 +183,16 @@ async def a_mask_of_a_request_is_followed(generator: ImageGenerator, known: Know
     must(not same(*images), "two masks gave the same image")
 
 
-async def the_limits_of_its_spec_are_kept(generator: ImageGenerator, known: Known) -> None:
+async def keeps_limits(generator: ImageGenerator, known: Known) -> None:
     capabilities = generator.capabilities
-    limits_said(capabilities, known)
+    check_limits(capabilities, known)
     counted = _Counted(generator)
     limited = backends.RetriedGenerator("it", counted)
-    calls = min(capabilities.concurrency or 0, MAX_CALLS_AT_ONCE) + 1
+    calls = min(capabilities.concurrency or 0, MAX_CONCURRENT_CALLS) + 1
     await asyncio.gather(*(draw(limited, f"cat number {number}") for number in range(calls)))
     must(
         counted.most <= (capabilities.concurrency or calls),
-        f"{counted.most} calls were in flight at once, and it takes {capabilities.concurrency}",
+        f"{counted.most} calls were in flight, above its concurrency {capabilities.concurrency}",
     )
 
 
@@ -223,7 +221,7 @@ async def draw(
     mask: Image.Image | None = None,
     settings: backends.ImageSettings = backends.NO_SETTINGS,
 ) -> Image.Image:
-    """Draw one image, with a plain source and a mask of all of it where the generator needs them."""
+    """Generate one image, with a plain source and a full mask if the generator needs them."""
     if not sources and not generator.capabilities.text_to_image:
         sources = (canvas("grey"),)
     if mask is None and sources and generator.capabilities.masks == "must":
@@ -242,7 +240,7 @@ def canvas(colour: str, size: tuple[int, int] = (256, 256)) -> Image.Image:
 
 def some_sources(generator: ImageGenerator, count: int) -> tuple[Image.Image, ...]:
     if generator.capabilities.max_sources < count:
-        raise NotPromised(f"it takes at most {generator.capabilities.max_sources} sources")
+        raise NotApplicable(f"it takes at most {generator.capabilities.max_sources} sources")
     colours = ("navy", "maroon", "olive", "teal")
     return tuple(canvas(colours[number % len(colours)], (200 + number, 160)) for number in range(count))
 
@@ -250,44 +248,44 @@ def some_sources(generator: ImageGenerator, count: int) -> tuple[Image.Image, ..
 def only_repeatable(generator: ImageGenerator, known: Known) -> None:
     repeatable = generator.capabilities.seeds if known.repeatable is None else known.repeatable
     if not repeatable:
-        raise NotPromised("its images are not repeatable, so nothing can be told from comparing them")
+        raise NotApplicable("its images are not reproducible, so they cannot be compared")
 
 
 GENERATOR_CHECKS = (
-    Check("it is a generator and says what it can do", it_is_a_generator),
-    Check("it draws an image", it_draws),
-    Check("an image is RGB and always of one size", a_image_is_rgb_and_always_of_one_size),
-    Check("the same request gives the same image", the_same_request_gives_the_same_image),
-    Check("every seed gives another image", every_seed_gives_another_image, thorough=True),
-    Check("every prompt gives another image", every_prompt_gives_another_image, thorough=True),
-    Check("an edit depends on its source", an_edit_depends_on_its_source),
-    Check("an edit depends on every one of its sources and their order", an_edit_depends_on_every_source),
-    Check("it takes as many sources as it says, and refuses more", it_takes_as_many_sources_as_it_says),
+    Check("implements the generator interface", implements_interface),
+    Check("generates an image", generates_image),
+    Check("images are RGB and of one size", images_are_rgb_and_of_one_size),
+    Check("equal requests give equal images", requests_are_reproducible),
+    Check("different seeds give different images", seeds_give_different_images, thorough=True),
+    Check("different prompts give different images", prompts_give_different_images, thorough=True),
+    Check("an edit depends on its source", edit_depends_on_source),
+    Check("an edit depends on every source and their order", edit_depends_on_every_source),
+    Check("accepts max_sources sources and rejects more", enforces_max_sources),
     Check(
-        "what it cannot draw from nothing it refuses",
-        drawing_from_nothing_is_refused_where_it_cannot,
+        "rejects text alone if text_to_image is false",
+        rejects_missing_source,
         thorough=True,
     ),
-    Check("its sources are left as they were", its_sources_are_left_as_they_were, thorough=True),
+    Check("does not change its sources", keeps_sources_unchanged, thorough=True),
     Check(
-        "images drawn at once are those drawn one by one",
-        images_drawn_at_once_are_those_drawn_one_by_one,
+        "concurrent calls give the same images as sequential calls",
+        concurrent_images_match,
         thorough=True,
     ),
-    Check("settings of a request are followed", settings_of_a_request_are_followed, thorough=True),
-    Check("a mask of a request is followed", a_mask_of_a_request_is_followed, thorough=True),
-    Check("the concurrency and the timeout of its spec are kept", the_limits_of_its_spec_are_kept),
-    Check("a cancelled call ends and breaks nothing", a_cancelled_call_ends_and_breaks_nothing),
+    Check("follows the settings of a request", follows_settings, thorough=True),
+    Check("follows the mask of a request", follows_mask, thorough=True),
+    Check("keeps the concurrency and timeout of its spec", keeps_limits),
+    Check("a cancelled call ends without side effects", cancelled_call_ends),
     *(
         Check(
-            f"a source of {width}×{height} is taken",
-            partial(a_source_of_this_shape_is_taken, shape=(width, height)),
+            f"accepts a source of {width}×{height}",
+            partial(accepts_source_shape, shape=(width, height)),
             thorough=True,
         )
         for width, height in SHAPES
     ),
     *(
-        Check(f"it draws whatever people write: {name}", partial(this_is_drawn, name=name), thorough=True)
+        Check(f"accepts any prompt: {name}", partial(accepts_prompt, name=name), thorough=True)
         for name in PROMPTS
     ),
 )

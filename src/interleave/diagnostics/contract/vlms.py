@@ -21,13 +21,13 @@ from interleave import (
 )
 from interleave.diagnostics.contract.checks import (
     AWAY,
-    MAX_CALLS_AT_ONCE,
+    MAX_CONCURRENT_CALLS,
     PROMPTS,
     Check,
     Known,
-    NotPromised,
+    NotApplicable,
+    check_limits,
     ends_when_cancelled,
-    limits_said,
     must,
     refusal_allowed,
 )
@@ -40,107 +40,107 @@ IMAGE_QUESTION = (
     SYSTEM,
     Message("user", (ASKED, ImagePart(Image.new("RGB", (256, 256), "green")))),
 )
-AT_ONCE = 4
+CONCURRENT_CALLS = 4
 
 
-async def it_is_a_model(vlm: VisionLanguageModel, known: Known) -> None:
+async def implements_interface(vlm: VisionLanguageModel, known: Known) -> None:
     must(isinstance(vlm, VisionLanguageModel), "it has no 'capabilities' or no 'complete'")
     must(isinstance(vlm.capabilities, VlmCapabilities), f"its capabilities are a {type(vlm.capabilities)}")
 
 
-async def a_question_in_text_alone_is_answered(vlm: VisionLanguageModel, known: Known) -> None:
+async def answers_text(vlm: VisionLanguageModel, known: Known) -> None:
     must(bool((await ask(vlm, known, *TEXT_QUESTION)).text), "the reply is empty")
 
 
-async def a_reply_has_text_and_says_how_it_ended(vlm: VisionLanguageModel, known: Known) -> None:
+async def reply_has_text_and_finish_reason(vlm: VisionLanguageModel, known: Known) -> None:
     reply = await ask(vlm, known)
     must(isinstance(reply, Reply), f"it returned a {type(reply).__name__}, not a Reply")
     must(bool(reply.text.strip()), "the reply is empty")
     must(reply.finish_reason == "stop", f"the reply ended with {reply.finish_reason!r}, not 'stop'")
 
 
-async def a_greedy_answer_is_the_same_every_time(vlm: VisionLanguageModel, known: Known) -> None:
+async def greedy_replies_are_reproducible(vlm: VisionLanguageModel, known: Known) -> None:
     only_repeatable(vlm, known)
-    must((await ask(vlm, known)).text == (await ask(vlm, known)).text, "the same question got two answers")
+    must((await ask(vlm, known)).text == (await ask(vlm, known)).text, "equal prompts got different replies")
 
 
-async def a_price_is_given_where_it_is_promised(vlm: VisionLanguageModel, known: Known) -> None:
+async def reports_cost(vlm: VisionLanguageModel, known: Known) -> None:
     reply = await ask(vlm, known)
     promised, given = vlm.capabilities.knows_its_price, reply.cost is not None
-    must(promised or not given, "it gave a price, but says it knows none")
-    must(given or not promised, "it says it knows its price, and gave none")
-    must(reply.cost is None or reply.cost >= 0, f"the price is {reply.cost}")
+    must(promised or not given, "its knows_its_price is false, but the reply has a cost")
+    must(given or not promised, "its knows_its_price is true, but the reply has no cost")
+    must(reply.cost is None or reply.cost >= 0, f"the cost is {reply.cost}")
 
 
 async def token_probabilities_spell_the_reply(vlm: VisionLanguageModel, known: Known) -> None:
     if not vlm.capabilities.token_probabilities:
-        raise NotPromised("it gives no token probabilities")
+        raise NotApplicable("it does not return token probabilities")
     reply = await vlm.complete(
         question(known), Sampling(token_probabilities=True, slot=Slot(step=1, attempt=1))
     )
-    must(bool(reply.tokens), "it says it gives token probabilities, and gave none")
+    must(bool(reply.tokens), "its token_probabilities is true, but the reply has none")
     spelled = "".join(token.text for token in reply.tokens)
-    must(spelled == reply.text, f"its tokens spell {spelled[:80]!r}, and its reply is {reply.text[:80]!r}")
+    must(spelled == reply.text, f"its tokens spell {spelled[:80]!r}, but its reply is {reply.text[:80]!r}")
     must(all(0 <= token.probability <= 1 for token in reply.tokens), "a probability is not between 0 and 1")
 
 
-async def a_short_limit_is_kept(vlm: VisionLanguageModel, known: Known) -> None:
+async def keeps_token_limit(vlm: VisionLanguageModel, known: Known) -> None:
     reply = await vlm.complete(question(known), Sampling(max_tokens=64, slot=Slot(step=1, attempt=1)))
     written = reply.usage.get("completion_tokens")
     if written is None:
-        raise NotPromised("it does not count its tokens")
-    must(written <= 64, f"it was allowed 64 tokens and wrote {written}")
+        raise NotApplicable("it does not report its tokens")
+    must(written <= 64, f"the limit was 64 tokens, and the reply has {written}")
 
 
-async def this_is_answered(vlm: VisionLanguageModel, known: Known, *, name: str) -> None:
+async def accepts_prompt(vlm: VisionLanguageModel, known: Known, *, name: str) -> None:
     with refusal_allowed(name):
         reply = await ask(vlm, known, Message("user", (Text(PROMPTS[name]),)))
     must(bool(reply.text), "the reply is empty")
 
 
-async def a_question_with_an_image_is_answered(vlm: VisionLanguageModel, known: Known) -> None:
+async def answers_image(vlm: VisionLanguageModel, known: Known) -> None:
     await must_read(vlm, known, *IMAGE_QUESTION)
 
 
-async def images_without_words_are_answered(vlm: VisionLanguageModel, known: Known) -> None:
+async def answers_images_without_text(vlm: VisionLanguageModel, known: Known) -> None:
     images = tuple(ImagePart(Image.new("RGB", (256, 256), colour)) for colour in ("red", "green", "blue"))
     await must_read(vlm, known, Message("user", images))
 
 
-async def a_conversation_is_answered(vlm: VisionLanguageModel, known: Known) -> None:
+async def answers_conversation(vlm: VisionLanguageModel, known: Known) -> None:
     earlier = (Message("assistant", (Text("No."),)), Message("user", (Text("Try again."),)))
     must(bool((await ask(vlm, known, *question(known), *earlier)).text), "the reply is empty")
 
 
-async def answers_given_at_once_are_those_given_one_by_one(vlm: VisionLanguageModel, known: Known) -> None:
-    questions = [Message("user", (Text(f"Say the number {number}."),)) for number in range(AT_ONCE)]
+async def concurrent_replies_match(vlm: VisionLanguageModel, known: Known) -> None:
+    questions = [Message("user", (Text(f"Say the number {number}."),)) for number in range(CONCURRENT_CALLS)]
     together = await asyncio.gather(*(ask(vlm, known, question) for question in questions))
     must(all(reply.text for reply in together), "a reply is empty")
     only_repeatable(vlm, known)
     one_by_one = [await ask(vlm, known, question) for question in questions]
     must(
         [reply.text for reply in together] == [reply.text for reply in one_by_one],
-        "questions asked at once got other answers, or each other's",
+        "concurrent calls got different replies, or each other's",
     )
 
 
-async def a_cancelled_call_ends_and_breaks_nothing(vlm: VisionLanguageModel, known: Known) -> None:
+async def cancelled_call_ends(vlm: VisionLanguageModel, known: Known) -> None:
     before = await ask(vlm, known)
     await ends_when_cancelled(ask(vlm, known))
     after = await ask(vlm, known)
     only_repeatable(vlm, known)
-    must(before.text == after.text, "after a cancelled call, the same question got another answer")
+    must(before.text == after.text, "after a cancelled call, an equal prompt got a different reply")
 
 
-async def the_limits_of_its_spec_are_kept(vlm: VisionLanguageModel, known: Known) -> None:
-    limits_said(vlm.capabilities, known)
+async def keeps_limits(vlm: VisionLanguageModel, known: Known) -> None:
+    check_limits(vlm.capabilities, known)
     counted = _Counted(vlm)
     limited = RetriedVlm("it", counted)
-    calls = min(vlm.capabilities.concurrency or 0, MAX_CALLS_AT_ONCE) + 1
+    calls = min(vlm.capabilities.concurrency or 0, MAX_CONCURRENT_CALLS) + 1
     await asyncio.gather(*(ask(limited, known) for _ in range(calls)))
     must(
         counted.most <= (vlm.capabilities.concurrency or calls),
-        f"{counted.most} calls were in flight at once, and it takes {vlm.capabilities.concurrency}",
+        f"{counted.most} calls were in flight, above its concurrency {vlm.capabilities.concurrency}",
     )
 
 
@@ -162,18 +162,20 @@ class _Counted:
 
 
 async def must_read(vlm: VisionLanguageModel, known: Known, *messages: Message) -> None:
-    """Fail if images are not answered; a planner may read none, and plans from text alone."""
+    """Fail unless the model answers messages with images; a planner may read text alone."""
     try:
         reply = await ask(vlm, known, *messages)
     except BackendError as error:
         if known.role != "planner" or error.kind in AWAY:
             raise
-        raise NotPromised(f"it reads no images, so it plans requests without images only: {error}") from error
+        raise NotApplicable(
+            f"it reads no images, so it plans only requests without images: {error}"
+        ) from error
     must(bool(reply.text), "the reply is empty")
 
 
 def question(known: Known) -> tuple[Message, ...]:
-    """A planner may be a model that reads text alone; a critic and a scorer always see images."""
+    """Return a text prompt for a planner, which may read text alone, and one with an image for others."""
     return TEXT_QUESTION if known.role == "planner" else IMAGE_QUESTION
 
 
@@ -184,31 +186,29 @@ async def ask(vlm: VisionLanguageModel, known: Known, *messages: Message) -> Rep
 def only_repeatable(vlm: VisionLanguageModel, known: Known) -> None:
     repeatable = vlm.capabilities.repeatable if known.repeatable is None else known.repeatable
     if not repeatable:
-        raise NotPromised("its answers are not repeatable, so nothing can be told from comparing them")
+        raise NotApplicable("its replies are not reproducible, so they cannot be compared")
 
 
 VLM_CHECKS = (
-    Check("it is a model and says what it can do", it_is_a_model),
-    Check("a question in text alone is answered", a_question_in_text_alone_is_answered),
-    Check("a reply has text and says how it ended", a_reply_has_text_and_says_how_it_ended),
-    Check("a greedy answer is the same every time", a_greedy_answer_is_the_same_every_time),
-    Check("a price is given where it is promised", a_price_is_given_where_it_is_promised),
-    Check("token probabilities spell the reply where they are promised", token_probabilities_spell_the_reply),
-    Check("a limit on tokens is kept", a_short_limit_is_kept),
-    Check("the concurrency and the timeout of its spec are kept", the_limits_of_its_spec_are_kept),
-    Check("a question with an image is answered", a_question_with_an_image_is_answered),
-    Check("images without words are answered", images_without_words_are_answered),
-    Check("a conversation with earlier answers is answered", a_conversation_is_answered),
+    Check("implements the model interface", implements_interface),
+    Check("answers text alone", answers_text),
+    Check("a reply has text and a finish reason", reply_has_text_and_finish_reason),
+    Check("greedy replies are reproducible", greedy_replies_are_reproducible),
+    Check("reports a cost if knows_its_price is true", reports_cost),
+    Check("token probabilities spell the reply", token_probabilities_spell_the_reply),
+    Check("keeps the token limit", keeps_token_limit),
+    Check("keeps the concurrency and timeout of its spec", keeps_limits),
+    Check("answers text with an image", answers_image),
+    Check("answers images without text", answers_images_without_text),
+    Check("answers a conversation with earlier replies", answers_conversation),
     Check(
-        "answers given at once are those given one by one",
-        answers_given_at_once_are_those_given_one_by_one,
+        "concurrent calls give the same replies as sequential calls",
+        concurrent_replies_match,
         thorough=True,
     ),
-    Check("a cancelled call ends and breaks nothing", a_cancelled_call_ends_and_breaks_nothing),
+    Check("a cancelled call ends without side effects", cancelled_call_ends),
     *(
-        Check(
-            f"it answers whatever people write: {name}", partial(this_is_answered, name=name), thorough=True
-        )
+        Check(f"accepts any prompt: {name}", partial(accepts_prompt, name=name), thorough=True)
         for name in PROMPTS
     ),
 )

@@ -1,1 +1,1 @@
-"""Qwen3-VL, faster than its library: prefill into a KV cache, decode by CUDA graphs, batched vision."""
+"""A faster Qwen3-VL: prefill into a KV cache, decoding with CUDA graphs, batched vision."""

@@ -1,6 +1,6 @@
-"""The vision tower of Qwen3-VL over all images of a batch at once.
+"""The vision tower of Qwen3-VL, batched over all images.
 
-The library handles the images of a batch one by one: every layer of the vision tower runs its attention
+The library processes the images of a batch one by one: every layer of the vision tower runs its attention
 once per image, and rope positions are computed row by row, each with a device synchronization. For a small
 model with a thousand images that is nearly all of its time. Here images of one size are a batch
 dimension, and positions are cumulative sums along the row: the same numbers, in a few operations.
@@ -25,11 +25,11 @@ PRECOMPUTED = frozenset({"cu_seqlens", "max_seqlen", "position_ids", "interp_ind
 _PATCH_POSITIONS: WeakKeyDictionary[Any, dict[tuple[Grid, Any], tuple[Tensor, Tensor, Tensor]]] = (
     WeakKeyDictionary()
 )
-"""By vision tower, then by grid and device."""
+"""Cache by vision tower, then by grid and device."""
 
 
 def batch_vision(model: Any) -> bool:
-    """Patch the Qwen3-VL modules of a loaded model; returns whether it has any."""
+    """Patch the Qwen3-VL modules of a loaded model; return whether it has any."""
     try:
         from transformers.models.qwen3_vl import modeling_qwen3_vl as library
     except ImportError:
@@ -50,7 +50,7 @@ def batch_vision(model: Any) -> bool:
 
 
 def _vision_forward(tower: Any, hidden_states: Tensor, grid_thw: Tensor, **options: Any) -> Any:
-    """The vision tower over images of one size, as a batch."""
+    """Run the vision tower over images of one size as a batch."""
     from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
     from transformers.utils.generic import is_flash_attention_requested
 
@@ -76,20 +76,20 @@ def _vision_forward(tower: Any, hidden_states: Tensor, grid_thw: Tensor, **optio
 
 
 def _common_grid(grid_thw: Tensor) -> Grid | None:
-    """The grid that all images share, or None; videos, of several frames each, are left to the library."""
+    """Return the grid that all images share, or None; the library processes videos."""
     grids = {(int(frames), int(rows), int(columns)) for frames, rows, columns in grid_thw.tolist()}
     grid = grids.pop() if len(grids) == 1 else None
     return grid if grid is not None and grid[0] == 1 else None
 
 
 def _needs_library(options: dict[str, Any], config: Any) -> bool:
-    """Whether further outputs are asked for, or inputs were computed beforehand."""
+    """Return whether the call requests extra outputs or passes precomputed inputs."""
     extra = any(options.get(name) or getattr(config, name, False) for name in EXTRA_OUTPUTS)
     return extra or options.get("return_dict") is False or not PRECOMPUTED.isdisjoint(options)
 
 
 def _positions_in_grid(tower: Any, grid: Grid, device: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """For the patches of one image: indices and weights into the learned positions, and rope positions."""
+    """Return, for one image's patches, indices and weights of the learned positions, and rope positions."""
     from transformers.vision_utils import (
         get_vision_interpolation_indices_and_weights,
         get_vision_position_ids,
@@ -97,7 +97,7 @@ def _positions_in_grid(tower: Any, grid: Grid, device: Any) -> tuple[Tensor, Ten
 
     cached = _PATCH_POSITIONS.setdefault(tower, {})
     if (grid, device) not in cached:
-        with torch.inference_mode(False):  # an inference tensor could not be used in training later
+        with torch.inference_mode(False):  # training could not use an inference tensor later
             grids = torch.tensor([grid])
             indices, weights = get_vision_interpolation_indices_and_weights(
                 grids,
@@ -118,7 +118,7 @@ def _attention_forward(
     position_embeddings: Any = None,
     **options: Any,
 ) -> Any:
-    """Attention within each image of a batch, in one call for all of them."""
+    """Compute attention within each image, in one call for all images."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
     from transformers.models.qwen3_vl.modeling_qwen3_vl import (
         apply_rotary_pos_emb_vision,
@@ -149,7 +149,7 @@ def _attention_forward(
 
 
 def _patch_embed_forward(embedding: Any, hidden_states: Tensor) -> Tensor:
-    """The patch embedding as a matrix product: a convolution whose stride is its kernel size is one."""
+    """Compute the patch embedding as a matrix product, equal to a convolution with stride = kernel size."""
     weight = embedding.proj.weight
     if type(embedding.proj) is not torch.nn.Conv3d or weight.dim() != 5:  # wrapped by an adapter, or sharded
         return type(embedding).forward(embedding, hidden_states)
@@ -167,7 +167,7 @@ def _get_rope_index(
     attention_mask: Tensor | None = None,
     **options: Any,
 ) -> tuple[Tensor, Tensor]:
-    """The three rope positions of every token, and the rope delta of every row."""
+    """Return the three rope positions of every token, and the rope delta of every row."""
     if video_grid_thw is not None or image_grid_thw is None or not len(image_grid_thw):
         return type(model).get_rope_index(  # type: ignore[no-any-return]
             model,
@@ -185,7 +185,7 @@ def _get_rope_index(
 def image_positions(
     input_ids: Tensor, token_types: Tensor, grids: Tensor, attention_mask: Tensor | None, merge_size: int
 ) -> tuple[Tensor, Tensor]:
-    """Rope positions: a text token advances by one; an image is a grid, and advances by its longer side.
+    """Return rope positions: a text token advances by one, an image, a grid, by its longer side.
 
     Text tokens have the type 0 and image tokens 1, with text between two images. Masked tokens have the
     position 0. Nothing here synchronizes with the device.

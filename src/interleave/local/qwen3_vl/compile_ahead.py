@@ -1,9 +1,9 @@
-"""The decode step of a Qwen3-VL compiled while its weights are still being read.
+"""Compile the decode step of a Qwen3-VL while its weights are still being read.
 
-Compiling needs the shapes of one layer and no weights, and takes longer than reading all of them. The layer
-for several rows and the kernels for a single one are compiled at the same time, each in a thread of its own,
-on a layer of meaningless numbers. Two models of one shape are compiled for once. What fails here fails again
-where it is used, and is told there.
+Compiling needs the shapes of one layer and no weights, and takes longer than reading all weights. The layer
+for several rows and the kernels for a single row are compiled in two parallel threads, on a layer of
+placeholder numbers. Models of the same shape are compiled once. A failure here occurs again at the first use
+and is reported there.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ MODULES = (
     "triton",
     "interleave.local.qwen3_vl.single_row_kernels",
 )
-"""Imported before the threads begin: two threads that import at once can see half of a module."""
+"""Imported before the threads start: threads that import concurrently can see half of a module."""
 
 _COMPILING: dict[tuple[object, ...], list[Future[None]]] = {}
-"""By shape, dtype and device."""
+"""Started work by shape, dtype and device."""
 
 
 def compile_ahead(text: Any, dtype: torch.dtype, device: torch.device, float8: bool = False) -> None:
-    """Begin to compile for a model with this text configuration."""
+    """Start to compile for a model with this text configuration."""
     shape = (text.hidden_size, text.intermediate_size, text.num_attention_heads, text.num_key_value_heads)
     key = (*shape, text.head_dim, text.vocab_size, dtype, device, float8)
     if key in _COMPILING:
@@ -52,7 +52,7 @@ def compile_ahead(text: Any, dtype: torch.dtype, device: torch.device, float8: b
 
 
 def wait_until_compiled() -> None:
-    """Return when everything that was begun is done."""
+    """Wait until all started work is done."""
     for futures in list(_COMPILING.values()):
         for future in futures:
             future.result()
@@ -63,16 +63,16 @@ def _tried(work: Any, text: Any, dtype: torch.dtype, device: torch.device, float
         with torch.inference_mode():
             work(text, dtype, device, float8)
     except Exception as error:
-        log.debug("nothing was compiled ahead: %s", str(error)[:300])
+        log.debug("compiling ahead failed: %s", str(error)[:300])
 
 
 def _compile_several(text: Any, dtype: torch.dtype, device: torch.device, float8: bool) -> None:
-    """The layer for two rows and more."""
+    """Compile the layer for two or more rows."""
     compiled_layer()(*layer_inputs(text, dtype, device, rows=2, float8=float8))
 
 
 def _compile_single(text: Any, dtype: torch.dtype, device: torch.device, float8: bool) -> None:
-    """The kernels for one row."""
+    """Compile the kernels for one row."""
     hidden, weights, keys, *rest = layer_inputs(text, dtype, device, rows=1, float8=float8)
     head = torch.empty(text.vocab_size, text.hidden_size, dtype=dtype, device=device)
     kernels = single_row_kernels(weights, head, keys)
@@ -86,7 +86,7 @@ def _compile_single(text: Any, dtype: torch.dtype, device: torch.device, float8:
 def layer_inputs(
     text: Any, dtype: torch.dtype, device: torch.device, *, rows: int, float8: bool = False
 ) -> tuple[Any, ...]:
-    """The arguments of a layer, of the right shapes and with meaningless numbers."""
+    """Return arguments of a layer with the right shapes and placeholder numbers."""
 
     def made(*shape: int, kind: torch.dtype = dtype) -> Tensor:
         return torch.zeros(shape, dtype=kind, device=device)
@@ -94,7 +94,7 @@ def layer_inputs(
     keys, values = (
         made(rows, text.num_key_value_heads, BLOCK_MULTIPLE, BLOCK_SIZE, text.head_dim) for _ in range(2)
     )
-    with torch.inference_mode(False):  # as the weights of a model are
+    with torch.inference_mode(False):  # like the weights of a model
         weights = _weights(text, dtype, device, float8)
     return (
         made(rows, text.hidden_size),
@@ -138,5 +138,5 @@ def _weights(text: Any, dtype: torch.dtype, device: torch.device, float8: bool) 
 
 
 def can_compile_ahead(model_type: str) -> bool:
-    """Whether the decode step of such a model is ours, and there is a compiler."""
+    """Return whether this package decodes such a model, and a compiler is available."""
     return model_type == "qwen3_vl" and importlib.util.find_spec("triton") is not None

@@ -1,12 +1,12 @@
-"""Decode of Qwen3-VL, one CUDA graph replayed per token.
+"""Decoding for Qwen3-VL: one CUDA graph, replayed per token.
 
-`generate` decides about each token in Python, and a decode step of an 8B model is some two thousand kernels
-launched one by one: twenty times what reading the weights takes. Here a step is one CUDA graph, from the last
-token to the next one with its probability, and the host reads the tokens only every few steps.
+`generate` runs Python code for each token, and a decode step of an 8B model launches about two thousand
+kernels one by one, which takes twenty times as long as reading the weights. Here a step is one CUDA graph,
+from the last token to the next one with its probability, and the host reads the tokens only every few steps.
 
-Rows of the KV cache are not padded, so prompts of all lengths share a graph. Keys and values lie in blocks
-that are attended to in parallel, and the query heads of a group read them once. Without CUDA the same step
-runs uncaptured.
+Rows of the KV cache are not padded, so prompts of all lengths share a graph. Keys and values are stored in
+blocks that are attended to in parallel, and the query heads of a group read them once. Without CUDA the same
+step runs uncaptured.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from interleave.local.qwen3_vl.token_choice import RandomChoice, greedy
 log = logging.getLogger(__name__)
 
 SYNC_EVERY = 8
-"""Decode steps between two reads of the tokens by the host."""
+"""Decode steps between two reads by the host."""
 BLOCK_SIZE = 256
 """Tokens in a block of the KV cache."""
 BLOCK_MULTIPLE = 4
-"""A KV cache has a multiple of this many blocks per row, so that few graphs are captured."""
+"""Blocks per row of a KV cache are a multiple of this, so that few graphs are captured."""
 KNOWN_INPUTS = {"input_ids", "attention_mask", "mm_token_type_ids", "pixel_values", "image_grid_thw"}
 NEUTRAL_SETTINGS: dict[str, tuple[object, ...]] = {
     "repetition_penalty": (None, 1.0),
@@ -59,7 +59,7 @@ NEUTRAL_SETTINGS: dict[str, tuple[object, ...]] = {
     "guidance_scale": (None, 1.0),
     "num_beams": (None, 1),
 }
-"""Generation settings that change which token is chosen, and the values under which they change nothing."""
+"""Generation settings that change the choice of tokens, with their neutral values."""
 
 
 @dataclass(frozen=True)
@@ -72,21 +72,21 @@ class Generated:
 
 @dataclass(frozen=True)
 class DecodeState:
-    """Where the rows of a batch are. A captured step reads and writes these same tensors."""
+    """The decoding state of a batch. A captured step reads and writes these same tensors."""
 
     token: Tensor
     cache_position: Tensor
-    """Where the token's key and value go in the KV cache."""
+    """The position of the token's key and value in the KV cache."""
     rope_position: Tensor
     """Differs from `cache_position` after an image."""
     step: Tensor
     """Steps since the host last read the tokens."""
     ids: Tensor
-    """The tokens of those steps,"""
+    """The tokens of those steps."""
     probs: Tensor
-    """and their probabilities."""
+    """The probabilities of those tokens."""
     uniform: Tensor
-    """A random number for each of them, where they are drawn."""
+    """A random number for each of them, if they are sampled."""
 
     @staticmethod
     def zeros(rows: int, device: Any) -> DecodeState:
@@ -98,12 +98,12 @@ class DecodeState:
         return DecodeState(zeros(rows), zeros(rows), zeros(rows), zeros(1), ids, probs, uniform)
 
     def counters(self) -> tuple[Tensor, ...]:
-        """The tensors that a step reads and then moves on."""
+        """Return the tensors that a step reads and then advances."""
         return self.token, self.cache_position, self.rope_position, self.step
 
 
 def supports(model: Any) -> bool:
-    """Whether a model is a Qwen3-VL of the library, with no part replaced."""
+    """Return whether a model is the library's Qwen3-VL, with no part replaced."""
     try:
         from torch.nn import Linear
         from transformers.models.qwen3_vl import modeling_qwen3_vl as library
@@ -120,7 +120,7 @@ def supports(model: Any) -> bool:
 
 
 def _base(module: Any) -> Any:
-    """A linear module without a LoRA adapter around it, if that is all that is around it."""
+    """Return a linear module without its LoRA adapter, if that is its only wrapper."""
     kind = type(module)
     if (kind.__module__, kind.__name__) != ("peft.tuners.lora.layer", "Linear"):  # peft may not be installed
         return module
@@ -129,12 +129,12 @@ def _base(module: Any) -> Any:
 
 
 def can_capture(device: torch.device) -> bool:
-    """Whether a device has CUDA graphs."""
+    """Return whether a device supports CUDA graphs."""
     return str(device.type) == "cuda"
 
 
 def single_row_kernels(weights: LayerWeights, head: Tensor, keys: Tensor) -> Any | None:
-    """The class of the kernels for a single row; None without Triton, or for a model they cannot compute."""
+    """Return the kernel class for a single row; None without Triton, or for an unsupported model."""
     if len(keys) > 1 or importlib.util.find_spec("triton") is None:
         return None
     from interleave.local.qwen3_vl import single_row_kernels as kernels
@@ -143,12 +143,12 @@ def single_row_kernels(weights: LayerWeights, head: Tensor, keys: Tensor) -> Any
 
 
 def is_greedy(settings: Any) -> bool:
-    """Whether a model's generation settings leave the most likely token as the one that is chosen."""
+    """Return whether a model's generation settings choose the most likely token."""
     return all(getattr(settings, name, None) in values for name, values in NEUTRAL_SETTINGS.items())
 
 
 class CudaGraphDecoder:
-    """Prefills and decodes batches of prompts for one model. Must be used by one thread at a time."""
+    """Prefill and decoding of prompt batches for one model. Only one thread may use it at a time."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -160,21 +160,21 @@ class CudaGraphDecoder:
         """Flat keys and values of every layer; the KV caches of all batch shapes are views of them."""
         self._states: dict[int, DecodeState] = {}
         self._steps: dict[tuple[int, int, bool, RandomChoice | None], Callable[[], None]] = {}
-        """By rows, blocks, whether compiled, and how tokens are chosen."""
+        """Decode steps by rows, blocks, compilation and token choice."""
         self._pool: Any = None
         """The memory pool that all graphs of this model share."""
         self._capture_stream: Any = None
         self._kept = KeptPrefixes(model.device)
         self._kernels_work = True
-        """Whether the kernels for a single row have not failed yet."""
+        """False once the kernels for a single row have failed."""
 
     def free_memory(self) -> None:
-        """Drop the KV cache, all graphs, and what was kept of prompts."""
+        """Drop the KV cache, all graphs, and the cached prefixes."""
         self._kept.clear()
         self._kv_memory, self._states, self._steps, self._pool = [], {}, {}, None
 
     def update_adapters(self) -> None:
-        """Decode with the adapters as they are now; the weights themselves are read in place."""
+        """Read the adapters again; other weights are read in place."""
         for layer, weights in zip(self.text.layers, self.layers, strict=True):
             update_adapters(layer, weights)
 
@@ -192,17 +192,17 @@ class CudaGraphDecoder:
         reuse: bool = False,
         ended: Callable[[int, list[int]], None] | None = None,
     ) -> list[Generated]:
-        """Replies to left-padded prompts; `images` says how many each of them shows.
+        """Decode replies to left-padded prompts; `images` has the number of images per prompt.
 
-        Each prompt has as many replies as `copies`, one after another, and as many token budgets. Without a
-        `choice` the most likely token follows; a `choice` draws, by torch's generator of random numbers for
-        the CPU. Tokens after one of `eos_ids` or beyond a row's token budget are meaningless. `reuse`: what
-        was read of a prompt is kept for others that begin alike, and used where one before began so. `ended`
-        is told the row and the tokens of each reply as soon as it is over, while others are still written.
+        Each prompt has `copies` consecutive replies and as many token budgets. Without a `choice` the most
+        likely token is chosen; a `choice` samples with torch's random generator for the CPU. Tokens after one
+        of `eos_ids` or beyond a row's token budget are meaningless. With `reuse`, prompt prefixes are cached
+        and reused. `ended` is called with the row and the tokens of each reply as soon as it ends, while
+        others are still decoded.
         """
         prompts = inputs["attention_mask"].sum(dim=1).tolist()
         lengths = [length for length in prompts for _ in range(copies)]
-        rows = 1 << (len(lengths) - 1).bit_length()  # 1, 2, 4, 8…: the surplus rows are never read
+        rows = 1 << (len(lengths) - 1).bit_length()  # 1, 2, 4, 8…; surplus rows are never read
         blocks = _blocks_for(max(lengths) + SYNC_EVERY)
         state = self._states.setdefault(rows, DecodeState.zeros(rows, inputs["input_ids"].device))
         replies = [Generated([], []) for _ in lengths]
@@ -254,8 +254,8 @@ class CudaGraphDecoder:
         copies: int,
         kept: KeptPrefixes | None,
     ) -> tuple[Tensor, Tensor]:
-        """Prefill the prompts and set the state; returns every reply's first token and its probability."""
-        # Adapters may be in float32 beside matrices in half precision: autocast lets them meet.
+        """Prefill the prompts and set the state; return every reply's first token and its probability."""
+        # Adapters may be in float32 and matrices in half precision: autocast combines them.
         half = self.adapted and self.model.dtype is torch.bfloat16
         with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=half):
             filled = prefill(self.model, inputs, images, lengths, kv_cache, copies, kept)
@@ -271,7 +271,7 @@ class CudaGraphDecoder:
         return tokens[None], probs[None]
 
     def _kv_cache(self, rows: int, blocks: int) -> KvCache:
-        """The KV cache for a batch of this shape."""
+        """Return the KV cache for a batch of this shape."""
         shape = self._kv_shape(rows, blocks)
         size = shape.numel()
         if not self._kv_memory or self._kv_memory[0][0].numel() < size:
@@ -284,7 +284,7 @@ class CudaGraphDecoder:
         return torch.Size((rows, self.config.num_key_value_heads, blocks, BLOCK_SIZE, self.config.head_dim))
 
     def _grow_kv_cache(self, rows: int, blocks: int) -> int:
-        """Lengthen the KV cache in the middle of a batch; returns its new number of blocks."""
+        """Lengthen the KV cache in the middle of a batch; return its new number of blocks."""
         more = blocks + BLOCK_MULTIPLE
         before, after = self._kv_shape(rows, blocks), self._kv_shape(rows, more)
         if self._kv_memory[0][0].numel() < after.numel():
@@ -296,7 +296,7 @@ class CudaGraphDecoder:
     def _decode_step(
         self, rows: int, blocks: int, compiled: bool, choice: RandomChoice | None
     ) -> Callable[[], None]:
-        """A function that decodes one token of every row."""
+        """Return a function that decodes one token of every row."""
         key = (rows, blocks, compiled, choice)
         step = self._steps.get(key)
         if step is None:
@@ -326,16 +326,14 @@ class CudaGraphDecoder:
             if not compiled or is_out_of_memory(error):
                 raise
             if kernels is not None:
-                log.warning("single replies are decoded without kernels of their own: %s", str(error)[:500])
+                log.warning("decoding single replies without their kernels: %s", str(error)[:500])
                 self._kernels_work = False
                 return self._build_step(rows, blocks, compiled, choice)
-            log.warning(
-                "the decode step cannot be compiled, and is captured uncompiled: %s", str(error)[:500]
-            )
+            log.warning("the decode step cannot be compiled, capturing it uncompiled: %s", str(error)[:500])
             return self._decode_step(rows, blocks, False, choice)
 
     def _capture(self, step: Callable[[], None], state: DecodeState) -> Callable[[], None]:
-        """Capture a step as a CUDA graph; returns its replay, with the state as it was before."""
+        """Capture a step as a CUDA graph and restore the state; return its replay."""
         before = [counter.clone() for counter in state.counters()]
         self._capture_stream = self._capture_stream or torch.cuda.Stream(self.model.device)
         self._pool = self._pool or torch.cuda.graph_pool_handle()
@@ -344,7 +342,7 @@ class CudaGraphDecoder:
             state.step.zero_()
             self._capture_stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._capture_stream):
-                step()  # what a first run sets up must not be captured
+                step()  # the setup of a first run must not be captured
                 step()
             torch.cuda.current_stream().wait_stream(self._capture_stream)
             with torch.cuda.graph(
@@ -367,7 +365,7 @@ class CudaGraphDecoder:
     ) -> None:
         """Decode one token of every row, on the device, without a synchronization.
 
-        `kernels` is the class of those for a single row, where they are used instead of `layer`.
+        `kernels` is the class of the single-row kernels, if they replace `layer`.
         """
         text = self.text
         single = None if kernels is None else kernels(self.layers[0], kv_cache[0][0])
@@ -393,7 +391,7 @@ class CudaGraphDecoder:
 
 
 def _mask(cache_position: Tensor, blocks: int) -> Tensor:
-    """What is added to the scores of every row: tokens after its last one are not attended to."""
+    """Return the attention mask added to the scores: a row's tokens after its last one are masked."""
     positions = torch.arange(blocks * BLOCK_SIZE, device=cache_position.device)
     mask = torch.zeros(len(cache_position), len(positions), device=cache_position.device)
     mask = mask.masked_fill(positions > cache_position[:, None], -torch.inf)
@@ -405,12 +403,12 @@ def _choose(choice: RandomChoice | None, logits: Tensor, uniform: Tensor) -> tup
 
 
 def _draw_uniform(place: Tensor, rows: int) -> None:
-    """Random numbers for so many rows, drawn on the host: surplus rows must not change what is drawn."""
+    """Fill in random numbers for `rows` rows, from the host, so that surplus rows do not change them."""
     place[:, :rows] = torch.rand((len(place), rows)).to(place.device)
 
 
 def _lengthened(memory: Tensor, before: torch.Size, after: torch.Size) -> Tensor:
-    """Memory of a KV cache of one shape, laid out for a longer one; new memory where it is too small."""
+    """Lay out the memory of a KV cache for a longer shape; allocate new memory if it is too small."""
     held = memory[: before.numel()].view(before)
     if memory.numel() < after.numel():
         memory = memory.new_zeros(after.numel())

@@ -1,7 +1,7 @@
 """One decode step of one decoder layer of Qwen3-VL, as arithmetic on its weights and a KV cache of blocks.
 
-The arithmetic is the library's. Unlike the library's, no shape in it depends on how many tokens a row has, so
-a CUDA graph of it can be captured once and replayed for every token.
+The arithmetic is the library's, but no shape depends on the number of tokens in a row. So a CUDA graph is
+captured once and replayed for every token.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RECOMPILE_LIMIT = 64
 
 
 class LoraWeights(NamedTuple):
-    """A weight matrix with a LoRA adapter beside it, which is added to the output, never to the matrix."""
+    """A weight matrix and a LoRA adapter, which is added to the output, never to the matrix."""
 
     weight: Tensor
     down: Tensor
@@ -30,7 +30,7 @@ class LoraWeights(NamedTuple):
 
 
 class Float8Weights(NamedTuple):
-    """A weight matrix in float8, and what each of its rows is multiplied by."""
+    """A weight matrix in float8, and the scales of its rows."""
 
     weight: Tensor
     scale: Tensor
@@ -56,7 +56,7 @@ class LayerWeights(NamedTuple):
 
 
 def linear_modules(layer: Any) -> tuple[Any, ...]:
-    """The linear modules of a layer, in the order of `LayerWeights`."""
+    """Return the linear modules of a layer, in the order of `LayerWeights`."""
     attention, mlp = layer.self_attn, layer.mlp
     return (
         attention.q_proj,
@@ -70,7 +70,7 @@ def linear_modules(layer: Any) -> tuple[Any, ...]:
 
 
 def layer_weights(layer: Any) -> LayerWeights:
-    """The weights of one of the library's layers."""
+    """Return the weights of a layer of the library."""
     query, key, value, out, gate, up, down = map(projection, linear_modules(layer))
     attention = layer.self_attn
     return LayerWeights(
@@ -89,7 +89,7 @@ def layer_weights(layer: Any) -> LayerWeights:
 
 
 def projection(module: Any) -> Projection:
-    """The weights of a linear module; those of an adapter are copied, in the dtype of the matrix."""
+    """Return the weights of a linear module; an adapter's weights are copied in the dtype of the matrix."""
     if isinstance(module, Float8Linear):
         return Float8Weights(module.weight, module.scale.flatten())
     if not hasattr(module, "base_layer"):
@@ -116,7 +116,7 @@ def _adapter(module: Any) -> tuple[Any, Any]:
 
 
 def project(states: Tensor, weights: Projection) -> Tensor:
-    """The product with a weight matrix, and with its adapter where it has one."""
+    """Multiply states by a weight matrix and its adapter, if any."""
     if isinstance(weights, Tensor):
         return linear(states, weights)
     if isinstance(weights, Float8Weights):
@@ -136,7 +136,7 @@ def decode_layer(
     mask: Tensor,
     eps: float,
 ) -> Tensor:
-    """One token of every row through one layer; its key and value are written into the KV cache."""
+    """Pass one token of every row through one layer; write its key and value into the KV cache."""
     rows, heads, _, block_size, head_dim = keys.shape
     normed = rms_norm(hidden, weights.input_norm, eps)
     query = rms_norm(project(normed, weights.query).view(rows, -1, head_dim), weights.query_norm, eps)
@@ -159,21 +159,21 @@ def decode_layer(
 
 
 def rms_norm(states: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Root mean square normalization, computed in float32."""
+    """Apply root mean square normalization, computed in float32."""
     precise = states.float()
     scaled: Tensor = precise * (precise.pow(2).mean(-1, keepdim=True) + eps).rsqrt()
     return weight * scaled.to(states.dtype)
 
 
 def apply_rope(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotary position embedding of the heads of one token."""
+    """Apply the rotary position embedding to the heads of one token."""
     first, second = states.chunk(2, dim=-1)
     return states * cosine[:, None] + torch.cat((-second, first), dim=-1) * sine[:, None]
 
 
 @cache
 def compiled_layer() -> Callable[..., Tensor]:
-    """`decode_layer`, compiled once for all layers, batches and lengths: minutes less than for each."""
+    """Return `decode_layer` compiled once for all layers, batches and lengths, which saves minutes."""
     import torch._dynamo.config as dynamo
 
     dynamo.recompile_limit = max(dynamo.recompile_limit, RECOMPILE_LIMIT)
@@ -182,7 +182,7 @@ def compiled_layer() -> Callable[..., Tensor]:
     def layer(*arguments: Any) -> Tensor:
         hidden, _, keys, values, cosine, sine, cache_position, mask, _ = arguments
         dynamic = [(keys, 2), (values, 2), (mask, 1)]
-        if len(hidden) > 1:  # a single row is faster with a compiled function of its own
+        if len(hidden) > 1:  # a single row is faster with a separately compiled function
             by_row = (hidden, keys, values, cosine, sine, cache_position, mask)
             dynamic += [(tensor, 0) for tensor in by_row]
         for tensor, dimension in dynamic:

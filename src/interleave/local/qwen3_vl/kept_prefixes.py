@@ -1,10 +1,10 @@
-"""What was read of a question before, kept for the next attempt at the same step.
+"""A cache of prompt prefixes for further attempts at the same step.
 
-The critic's questions about one step begin alike: the same instructions and the same image before. Only the
-image after differs, and what follows it. A token's keys and values depend on the tokens before it alone, so
-those of everything before the last image are kept and copied instead of being computed again. A prefix is
-found by its tokens and by a checksum of its pixels, and used only if all pixels are equal. Those unused for
-longest are dropped first.
+The critic's prompts for one step have the same prefix: the instructions and the image before. Only the image
+after and the text that follows it differ. A token's keys and values depend only on the tokens before it, so
+those of everything before the last image are cached and copied instead of computed again. A prefix is found
+by its tokens and a checksum of its pixels, and used only if all pixels are equal. The least recently used
+prefixes are dropped first.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 SHARE_OF_MEMORY = 32
-"""Prefixes take at most this fraction of the device's memory, as 1/N: about 20 of 220 MB on an H200."""
+"""Prefixes take at most 1/N of the device's memory: about 20 prefixes of 220 MB on an H200."""
 BYTES_ON_CPU = 2**30
 WORD = 8
-"""Bytes that are summed at once."""
+"""Bytes per partial sum."""
 
 Key = tuple[bytes, int]
 """The tokens of a prefix, and a checksum of its pixels."""
@@ -28,13 +28,13 @@ Key = tuple[bytes, int]
 
 @dataclass(frozen=True)
 class Prefix:
-    """Everything of a prompt before its last image."""
+    """The part of a prompt before its last image."""
 
     length: int
     """Tokens."""
     key: Key
     pixels: Tensor
-    """Of its images, patch by patch."""
+    """The pixels of its images, patch by patch."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Kept:
 
 
 class KeptPrefixes:
-    """Prefixes of one model; at most so many bytes."""
+    """The cached prefixes of one model, limited in bytes."""
 
     def __init__(self, device: torch.device) -> None:
         self.limit = _limit(device)
         self.found = 0
-        """How often one was used."""
+        """Number of cache hits."""
         self._kept: OrderedDict[Key, Kept] = OrderedDict()
 
     def clear(self) -> None:
@@ -64,7 +64,7 @@ class KeptPrefixes:
         return len(self._kept)
 
     def get(self, prefix: Prefix | None) -> list[tuple[Tensor, Tensor]] | None:
-        """The keys and values of a prefix, if they were kept."""
+        """Return the keys and values of a prefix; None if it is not cached."""
         kept = None if prefix is None else self._kept.get(prefix.key)
         if prefix is None or kept is None or not torch.equal(kept.pixels, prefix.pixels):
             return None
@@ -73,7 +73,7 @@ class KeptPrefixes:
         return kept.states
 
     def keep(self, prefix: Prefix, states: list[tuple[Tensor, Tensor]]) -> None:
-        """Copy the keys and values of a prefix, and drop others where they would be too many."""
+        """Cache a copy of the keys and values of a prefix, and drop others above the limit."""
         held = [(keys.clone(), values.clone()) for keys, values in states]
         self._kept[prefix.key] = Kept(prefix.pixels.clone(), held)
         self._kept.move_to_end(prefix.key)
@@ -82,7 +82,7 @@ class KeptPrefixes:
 
 
 def prefix_of(ids: Tensor, token_types: Tensor, pixels: Tensor, patches: list[int]) -> Prefix | None:
-    """The prefix of one unpadded prompt with its images; None where it shows fewer than two."""
+    """Return the prefix of one unpadded prompt; None if it has fewer than two images."""
     if len(patches) < 2:
         return None
     in_image = token_types.cpu() == 1
@@ -95,7 +95,7 @@ def prefix_of(ids: Tensor, token_types: Tensor, pixels: Tensor, patches: list[in
 
 
 def _checksum(pixels: Tensor) -> int:
-    """A sum over the bytes of all pixels that depends on their order; the same on every device."""
+    """Return an order-dependent sum over the bytes of all pixels, the same on every device."""
     flat: Any = pixels.contiguous().view(torch.uint8).flatten()
     words = torch.nn.functional.pad(flat, (0, -len(flat) % WORD)).view(torch.int64)
     places = torch.arange(1, 2 * len(words), 2, device=words.device)  # odd, so that no bit of a word is lost

@@ -1,4 +1,4 @@
-"""Prefill: the prompts of Qwen3-VL through the library's forward pass, a few at a time, into a KV cache.
+"""Prefill of Qwen3-VL prompts into a KV cache by the library's forward pass, a few prompts at a time.
 
 Every row of the KV cache starts at its first token, so the padding of the prompts is dropped here.
 """
@@ -14,17 +14,17 @@ from torch import Tensor
 from interleave.local.qwen3_vl.kept_prefixes import KeptPrefixes, Prefix, prefix_of
 
 PREFILL_TOKENS = 8192
-"""Prompt tokens per forward pass: more would take memory and save no time."""
+"""Prompt tokens per forward pass; more would cost memory and save no time."""
 
 KvCache = list[tuple[Tensor, Tensor]]
 """Keys and values of every layer: rows × heads × blocks × tokens × head."""
 
 
 class Prefilled(NamedTuple):
-    """What the prefill leaves for the decode, one value per prompt."""
+    """The result of the prefill, one value per prompt."""
 
     logits: Tensor
-    """Of the first token of the reply."""
+    """Logits of the first token of the reply."""
     rope_delta: Tensor
     """Position of the next token minus the number of tokens: an image has fewer positions than tokens."""
 
@@ -38,10 +38,9 @@ def prefill(
     copies: int = 1,
     kept: KeptPrefixes | None = None,
 ) -> Prefilled:
-    """Fill the KV cache with left-padded prompts; `images` says how many each of them shows.
+    """Fill the KV cache with left-padded prompts; `images` has the number of images per prompt.
 
-    Each prompt is read once, and fills as many rows as it has `copies`. Of one whose prefix was `kept`, only
-    what follows is read.
+    Each prompt is read once and fills `copies` rows. If its prefix is in `kept`, only the rest is read.
     """
     prompts = _prompts(inputs, images, lengths) if kept is not None else []
     prefixes = [_prefix_of(prompt) for prompt in prompts] or [None] * len(lengths)
@@ -72,7 +71,7 @@ def prefill(
 def _read(
     model: Any, prompt: dict[str, Tensor], before: list[tuple[Tensor, Tensor]] | None = None
 ) -> tuple[Any, Tensor]:
-    """What the model makes of prompts, and their rope deltas; `before` has what was read of one already."""
+    """Run the model on prompts; return its output and their rope deltas. `before` has a cached prefix."""
     from transformers import DynamicCache
 
     positions, rope_delta = _positions(model, prompt)
@@ -86,7 +85,7 @@ def _read(
 
 
 def _after(prompt: dict[str, Tensor], positions: Tensor, length: int) -> tuple[dict[str, Tensor], Tensor]:
-    """A prompt from its last image on, which comes after so many tokens."""
+    """Return a prompt from its last image on, which starts after `length` tokens."""
     grid = prompt["image_grid_thw"][-1:]
     rest: dict[str, Tensor] = {
         name: prompt[name][:, length:] for name in ("input_ids", "mm_token_type_ids") if name in prompt
@@ -117,7 +116,7 @@ def _fill(kv_cache: KvCache, row: int, copies: int, states: list[tuple[Tensor, T
 
 
 def _prompts(inputs: dict[str, Tensor], images: Sequence[int], lengths: list[int]) -> list[dict[str, Tensor]]:
-    """Every prompt by itself, without padding."""
+    """Return every prompt separately, without padding."""
     made: list[dict[str, Tensor]] = []
     for row in range(len(lengths)):
         chosen, shown, length = _selected(inputs, images, lengths, [row])
@@ -128,7 +127,7 @@ def _prompts(inputs: dict[str, Tensor], images: Sequence[int], lengths: list[int
 def _selected(
     inputs: dict[str, Tensor], images: Sequence[int], lengths: list[int], rows: list[int]
 ) -> tuple[dict[str, Tensor], list[int], list[int]]:
-    """The inputs of some of the prompts, how many images each shows, and its length."""
+    """Return the inputs of some prompts, with their image counts and lengths."""
     shown, length = [images[row] for row in rows], [lengths[row] for row in rows]
     if len(rows) == len(lengths):
         return inputs, shown, length
@@ -145,7 +144,7 @@ def _selected(
 
 
 def _positions(model: Any, chunk: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """The rope positions of all tokens, and the rope delta of every row."""
+    """Return the rope positions of all tokens, and the rope delta of every row."""
     ids, mask = chunk["input_ids"], chunk.get("attention_mask")
     if "image_grid_thw" in chunk:
         positions, rope_delta = model.model.get_rope_index(
@@ -160,7 +159,7 @@ def _positions(model: Any, chunk: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
 def _chunks(
     inputs: dict[str, Tensor], images: Sequence[int], lengths: list[int]
 ) -> Iterator[tuple[range, dict[str, Tensor]]]:
-    """The prompts, a few at a time, with their images and no more padding than they need."""
+    """Yield the prompts in small groups with their images and minimal padding."""
     width = inputs["input_ids"].shape[1]
     grids = inputs.get("image_grid_thw")
     patches = [] if grids is None else grids.prod(dim=1).tolist()

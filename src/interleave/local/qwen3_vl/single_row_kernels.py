@@ -1,10 +1,10 @@
-"""Triton kernels for the decode of a single reply: six per layer, each reading its weights ahead of its turn.
+"""Triton kernels to decode a single reply: six per layer, each of which prefetches its weights.
 
 With one row every product reads a whole matrix for one vector, so a token takes as long as reading all
-weights. Kernels of a library start when the one before has ended, and memory idles in between. Here a kernel
-loads its share of the weights as soon as there is room for it, and only then waits for the vector that the
-kernel before computes (programmatic dependent launch, Hopper and newer). Norms, residuals and the rotary
-position are part of the products, and attention is split over the tokens.
+weights. Library kernels start when the previous one has ended, and memory idles in between. Here a kernel
+loads its part of the weights as soon as there is room, and only then waits for the previous kernel's vector
+(programmatic dependent launch, Hopper and newer). Norms, residuals and the rotary position are part of the
+products, and attention is split over the tokens.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from triton.language.extra.cuda import (
 from interleave.local.qwen3_vl.decoder_layer import Float8Weights, LayerWeights, LoraWeights
 
 TOKENS = 64
-"""That a program attends to."""
+"""Tokens that a program attends to."""
 LEAST_SIDE = 16
-"""Of a product of small matrices: the queries of a group are padded to this."""
+"""Minimum rows of a matrix product: the queries of a group are padded to this."""
 HALF_PRECISION = (torch.bfloat16, torch.float16)
 HOPPER = (9, 0)
 
@@ -39,12 +39,12 @@ FLOAT8_SHAPES: dict[str, Shape] = {
     "down": (2, 4),
     "head": (8, 4),
 }
-"""Where the matrices are of float8: the head stays in half precision."""
+"""The same for matrices in float8; the head stays in half precision."""
 
 
 @triton.jit
 def _before_input(AHEAD: tl.constexpr):
-    """Let the next kernel load its weights, and wait for what the kernel before has written."""
+    """Let the next kernel load its weights, and wait for the output of the previous kernel."""
     if AHEAD:
         gdc_launch_dependents()
         gdc_wait()
@@ -52,7 +52,7 @@ def _before_input(AHEAD: tl.constexpr):
 
 @triton.jit
 def _tile(matrix, start, width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Some whole rows of a matrix, padded with zeros to a power of two."""
+    """Load some rows of a matrix, padded with zeros to a power of two."""
     columns = tl.arange(0, COLUMNS)
     places = tl.arange(0, ROWS)[:, None] * width + columns[None, :]
     begin = matrix + start.to(tl.int64) * width
@@ -63,7 +63,7 @@ def _tile(matrix, start, width: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.co
 
 @triton.jit
 def _unscaled(total, scales, start, ROWS: tl.constexpr, SCALED: tl.constexpr):
-    """Sums over rows of a matrix, times the scales of the rows where it is of float8."""
+    """Multiply sums over matrix rows by the rows' scales if the matrix is in float8."""
     if SCALED:
         total *= tl.load(scales + start + tl.arange(0, ROWS))
     return total
@@ -71,7 +71,7 @@ def _unscaled(total, scales, start, ROWS: tl.constexpr, SCALED: tl.constexpr):
 
 @triton.jit
 def _normalized(x, scales, eps, width: tl.constexpr, COLUMNS: tl.constexpr):
-    """The normalized input of a product, rounded as the library rounds it."""
+    """Return the normalized input of a product, with the library's rounding."""
     columns = tl.arange(0, COLUMNS)
     states = tl.load(x + columns, mask=columns < width, other=0.0)
     precise = states.to(tl.float32)
@@ -86,7 +86,7 @@ def _norm_product(
     ends_first: tl.constexpr, ends_second: tl.constexpr, width: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
-    """The normalized input times up to three matrices, one result after another."""
+    """Multiply the normalized input by up to three matrices, with the results in sequence."""
     start = tl.program_id(0) * ROWS
     matrix, scale, row = first, first_scale, start
     if start >= ends_second:
@@ -107,7 +107,7 @@ def _gated_product(
     x, norm, gate, up, gate_scale, up_scale, out, eps, width: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
-    """silu(gate · x) times (up · x), of the normalized input."""
+    """Compute silu(gate · x) times (up · x) of the normalized input."""
     start = tl.program_id(0) * ROWS
     gates = _tile(gate, start, width, ROWS, COLUMNS)
     ups = _tile(up, start, width, ROWS, COLUMNS)
@@ -129,7 +129,7 @@ def _added_product(
     x, matrix, scale, residual, out, width: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
-    """The residual plus the product of a matrix and the input."""
+    """Add the product of a matrix and the input to the residual."""
     start = tl.program_id(0) * ROWS
     weights = _tile(matrix, start, width, ROWS, COLUMNS)
     _before_input(AHEAD)
@@ -145,7 +145,7 @@ def _added_product(
 
 @triton.jit
 def _turned(one, two, norm, cosine, sine, eps, HALF: tl.constexpr):
-    """Both halves of some heads, normalized and with their rotary position."""
+    """Return both halves of some heads, normalized and with their rotary position."""
     low = tl.arange(0, HALF)
     kind = one.dtype
     first, second = one.to(tl.float32), two.to(tl.float32)
@@ -171,7 +171,7 @@ def _attend(
     splits, HEADS: tl.constexpr, GROUP: tl.constexpr, QUERIES: tl.constexpr, HALF: tl.constexpr,
     TOKENS: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
-    """What the query heads of one group make of some of the tokens; the new token is stored on the way."""
+    """Attend with the query heads of one group to some of the tokens, and store the new token."""
     head, split = tl.program_id(0), tl.program_id(1)
     width: tl.constexpr = 2 * HALF
     now = tl.load(position)
@@ -221,7 +221,7 @@ def _joined(
     parts, peaks, sums, position, out, splits,
     PADDED: tl.constexpr, WIDTH: tl.constexpr, TOKENS: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
-    """The parts of one head's attention, put together."""
+    """Combine the parts of one head's attention."""
     query = tl.program_id(0)
     numbers = tl.arange(0, PADDED)
     attended = numbers * TOKENS <= tl.load(position)
@@ -239,7 +239,7 @@ def _joined(
 
 
 def supports(weights: LayerWeights, head: Tensor, keys: Tensor) -> bool:
-    """Whether the kernels compute a layer of this shape: half precision or float8, no adapter."""
+    """Return whether the kernels support a layer of this shape: half precision or float8, no adapter."""
     if any(isinstance(each, LoraWeights) for each in weights) or keys.dtype not in HALF_PRECISION:
         return False
     kv_heads, head_dim = keys.shape[1], keys.shape[-1]
@@ -262,12 +262,12 @@ def _shapes(weights: LayerWeights) -> dict[str, Shape]:
 
 
 def _matrix(weights: Any) -> Tensor:
-    """The matrix of a projection."""
+    """Return the matrix of a projection."""
     return weights.weight if isinstance(weights, Float8Weights) else weights
 
 
 def _scale(weights: Any) -> Tensor:
-    """The scales of its rows; the matrix itself, which is not read as such, where it has none."""
+    """Return the scales of its rows; without scales the matrix itself, as an unused placeholder."""
     return weights.scale if isinstance(weights, Float8Weights) else weights
 
 
@@ -276,7 +276,7 @@ def _height(weights: Any) -> int:
 
 
 class SingleRow:
-    """The buffers between the kernels. They are made anew for every token, so a graph has its own."""
+    """The buffers between the kernels. They are created for every token, so that each graph has its own."""
 
     def __init__(self, weights: LayerWeights, keys: Tensor) -> None:
         _, self.heads, blocks, block_size, self.width = keys.shape
@@ -307,7 +307,7 @@ class SingleRow:
         mask: Tensor | None,
         eps: float,
     ) -> Tensor:
-        """As `decode_layer`, for one row; the mask is not needed."""
+        """Run `decode_layer` for one row, which needs no mask."""
         self._norm_product(
             "qkv", hidden, weights.input_norm, (weights.query, weights.key, weights.value), self.states, eps
         )
@@ -317,7 +317,7 @@ class SingleRow:
         return self._added_product("down", self.gated, weights.down, between)
 
     def logits(self, hidden: Tensor, norm: Tensor, head: Tensor, eps: float) -> Tensor:
-        """What the output layer makes of the normalized states."""
+        """Return the logits of the normalized states."""
         out = torch.empty(1, len(head), device=hidden.device, dtype=hidden.dtype)
         self._norm_product("head", hidden, norm, (head, head[:0], head[:0]), out, eps)
         return out
@@ -368,7 +368,7 @@ class SingleRow:
         )  # fmt: skip
 
     def _launch(self, name: str, projection: Any, height: int) -> tuple[tuple[int], dict[str, Any]]:
-        """The programs of a product, and how each works."""
+        """Return the launch grid and the options of a product."""
         rows, warps = self.shapes[name]
         width = _matrix(projection).shape[1]
         settings = {

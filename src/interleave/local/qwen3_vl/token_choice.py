@@ -1,7 +1,7 @@
-"""Which token follows, from the logits of every row: the most likely one, or one drawn by its probability.
+"""Choice of the next token from the logits of every row: the most likely one, or a sampled one.
 
-Nothing here depends on the host, so both are part of a captured decode step. Randomness comes from outside as
-one number between 0 and 1 for each token: what is drawn follows from those numbers and the logits alone.
+Nothing here depends on the host, so both are part of a captured decode step. Randomness is passed in as one
+number between 0 and 1 per token, so the tokens depend only on those numbers and the logits.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 TILE = 128
-"""Probabilities are summed in tiles of this many: first a tile is found, then the token in it."""
+"""Tile size for sums of probabilities: first a tile is found, then the token in it."""
 BELOW_ONE = 1 - 1e-12
 
 
 def greedy(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The most likely token of every row, and its probability."""
+    """Return the most likely token of every row, and its probability."""
     precise = logits.float()
     highest, token = precise.max(dim=-1)
     return token, (highest - precise.logsumexp(dim=-1)).exp().clamp(max=1.0)
@@ -25,14 +25,14 @@ def greedy(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class RandomChoice:
-    """Draws tokens by their probabilities."""
+    """Sampling of tokens by their probabilities."""
 
     temperature: float
     suppressed: Tensor
-    """Tokens that are never drawn."""
+    """Tokens that are never sampled."""
 
     def __call__(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-        """One token for every row, and its probability; `uniform` has a number in [0, 1) for each row."""
+        """Return one token per row and its probability; `uniform` has one number in [0, 1) per row."""
         scaled = (logits.float() / self.temperature).index_fill(-1, self.suppressed, -torch.inf)
         probs = scaled.softmax(dim=-1)
         token = inverse_cdf(probs, uniform)
@@ -40,7 +40,7 @@ class RandomChoice:
 
 
 def inverse_cdf(probs: Tensor, uniform: Tensor) -> Tensor:
-    """The token of every row at which the running sum of its probabilities exceeds a number in [0, 1)."""
+    """Return, for every row, the token at which the running sum of probabilities exceeds its number."""
     rows, count = probs.shape
     tiles = torch.nn.functional.pad(probs, (0, -count % TILE)).view(rows, -1, TILE).double()
     reached = tiles.sum(dim=-1).cumsum(dim=-1)
@@ -53,6 +53,6 @@ def inverse_cdf(probs: Tensor, uniform: Tensor) -> Tensor:
 
 
 def _first_above(reached: Tensor, target: Tensor) -> Tensor:
-    """Where a running sum first exceeds its target: always at something that adds to it."""
-    target = torch.minimum(target, reached[:, -1:] * BELOW_ONE)  # rounding must not lead past the end
+    """Return the index at which a running sum first exceeds its target, always with a nonzero addend."""
+    target = torch.minimum(target, reached[:, -1:] * BELOW_ONE)  # rounding must not pass the end
     return (reached <= target).sum(dim=-1, keepdim=True)

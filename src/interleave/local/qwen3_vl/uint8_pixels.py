@@ -1,11 +1,10 @@
 """Images as uint8 pixels until they are on the model's device.
 
-The image processors of the Qwen-VL models turn every image into floats, each patch twice where the model
-takes two frames: eight times the bytes of the image, made, copied and moved to the device. Here a processor
-only packs the pixels of all images into one tensor with as many rows as there are patches; the model cuts
-the patches and takes the floats from a table of the 256 levels, or computes what the table would say. The
-table is read off the processor's own output; a processor whose output it does not reproduce to the bit stays
-as it is.
+The image processors of the Qwen-VL models turn every image into floats, each patch twice if the model takes
+two frames: eight times the bytes of the image, created, copied and moved to the device. Here a processor only
+packs the pixels of all images into one tensor with one row per patch. The model cuts the patches and looks
+the floats up in a table of the 256 levels, or computes the same values. The table comes from the processor's
+output. A processor whose output it does not reproduce exactly stays unchanged.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ HALF = (LEVELS - 1) / 2
 KNOWN_PROCESSORS = ("Qwen2VLImageProcessor", "Qwen2VLImageProcessorPil", "Qwen2VLImageProcessorFast")
 
 _PIXELS: dict[int, NDArray[np.uint8]] = {}
-"""Pixels by the id of their image, for as long as it lives: Pillow's images have no hash."""
+"""Pixels by the id of their image, for its lifetime: Pillow's images have no hash."""
 
 
 @dataclass(frozen=True)
 class PatchLayout:
-    """How images are cut into patches, and which float each byte of a channel becomes."""
+    """The cut of images into patches, and the float value of each byte of a channel."""
 
     patch_size: int
     merge_size: int
@@ -46,12 +45,12 @@ class PatchLayout:
 
     @property
     def linear(self) -> bool:
-        """Whether levels go from −1 to 1 in equal steps, to the bit; then they need not be looked up."""
+        """Whether levels go from −1 to 1 in exactly equal steps and need no lookup."""
         steps = np.arange(LEVELS, dtype=np.float32) / np.float32(HALF) - np.float32(1)
         return bool((self.levels == steps).all())
 
     def fits(self, size: tuple[int, int]) -> bool:
-        """Whether an image of this size needs no scaling."""
+        """Return whether an image of this size needs no scaling."""
         from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
         width, height = size
@@ -61,14 +60,14 @@ class PatchLayout:
         return bool(smart_resize(height, width, factor, self.min_pixels, self.max_pixels) == (height, width))
 
     def pack(self, images: Sequence[Image]) -> tuple[Tensor, Tensor]:
-        """The pixels of all images, in as many rows as there are patches, and the grid of each image."""
+        """Return the pixels of all images, one row per patch, and the grid of each image."""
         grids = [(1, image.height // self.patch_size, image.width // self.patch_size) for image in images]
         pixels = np.concatenate([pixels_of(image).reshape(-1) for image in images])
         count = sum(rows * columns for _, rows, columns in grids)
         return torch.from_numpy(pixels).view(count, -1), torch.tensor(grids)
 
     def cut(self, packed: Tensor, grids: Tensor) -> Tensor:
-        """Packed pixels → patches, in the order of the model."""
+        """Cut packed pixels into patches in the model's order."""
         sizes = [(int(rows), int(columns)) for _, rows, columns in grids.tolist()]
         if len(set(sizes)) == 1:
             return self._cut(packed, *sizes[0])
@@ -81,10 +80,10 @@ class PatchLayout:
         return grid.permute(0, 1, 4, 2, 5, 7, 3, 6).reshape(-1, channels * patch * patch)
 
     def normalize(self, packed: Tensor, grids: Tensor) -> Tensor:
-        """Packed pixels → the floats that the processor would have made."""
+        """Convert packed pixels to the floats of the original processor."""
         channels = len(self.levels)
         patches = self.cut(packed, grids).view(len(packed), channels, 1, -1)
-        if self.linear:  # by a tensor: a GPU would multiply by the inverse of a number instead
+        if self.linear:  # a tensor, because a GPU would multiply by the inverse of a scalar instead
             floats = (patches / torch.full((), HALF, device=packed.device)).sub_(1)
         else:
             levels = torch.from_numpy(self.levels).to(packed.device).flatten()
@@ -94,7 +93,7 @@ class PatchLayout:
 
 
 def use_uint8_pixels(model: Any, processor: Any) -> bool:
-    """Let a processor return uint8 pixels and its model take them; False, and no change, for unknown ones."""
+    """Patch a processor and its model to use uint8 pixels; return False and change nothing if unknown."""
     modules = _known_modules(model)
     layout = use_uint8_processor(processor) if modules else None
     if layout is None:
@@ -124,7 +123,7 @@ def _image_features(layout: PatchLayout) -> Callable[..., Any]:
 
 
 def use_uint8_processor(processor: Any) -> PatchLayout | None:
-    """Let a processor return uint8 pixels; None, and no change, for an unknown one."""
+    """Patch a processor to return uint8 pixels; return None and change nothing if it is unknown."""
     layout = layout_of(processor)
     if layout is not None:
         return layout
@@ -138,12 +137,12 @@ def use_uint8_processor(processor: Any) -> PatchLayout | None:
 
 
 def layout_of(processor: Any) -> PatchLayout | None:
-    """The layout of a processor that returns uint8 pixels; None for any other."""
+    """Return the layout of a processor that returns uint8 pixels; None for any other."""
     return getattr(getattr(processor, "image_processor", None), "patch_layout", None)
 
 
 def _uint8_image_processor(original: Any, layout: PatchLayout) -> Any:
-    """An image processor with the settings of `original`, and saved under its name."""
+    """Return an image processor with the settings of `original` that saves under its name."""
     own: Any = type(original)
     saved_name = original.to_dict()["image_processor_type"]
 
@@ -173,7 +172,7 @@ def _uint8_image_processor(original: Any, layout: PatchLayout) -> Any:
 
 
 def infer_layout(image_processor: Any) -> PatchLayout | None:
-    """The layout of an image processor, from its output for one image; None where it does anything else."""
+    """Infer the layout of an image processor from its output for one image; None if it does not fit."""
     from PIL import Image
 
     size = image_processor.size
@@ -205,20 +204,20 @@ def infer_layout(image_processor: Any) -> PatchLayout | None:
 
 
 def flat(images: Any) -> list[Any]:
-    """Images in nested lists, one after another."""
+    """Flatten nested lists of images."""
     return (
         [each for image in images for each in flat(image)] if isinstance(images, list | tuple) else [images]
     )
 
 
 def pixels_of(image: Image) -> NDArray[np.uint8]:
-    """Height × width × channels; without a copy where they were kept (see `keep_pixels`)."""
+    """Return height × width × channels, without a copy if they were cached by `keep_pixels`."""
     kept = _PIXELS.get(id(image))
     return np.asarray(image, dtype=np.uint8) if kept is None else kept
 
 
 def keep_pixels(image: Image, pixels: NDArray[np.uint8]) -> Image:
-    """The image, its pixels kept for `pixels_of`; only for an image that is never drawn on."""
+    """Cache the pixels of an image for `pixels_of` and return it; only for an image that never changes."""
     _PIXELS[id(image)] = pixels
     weakref.finalize(image, _PIXELS.pop, id(image), None).atexit = False
     return image

@@ -1,8 +1,8 @@
-"""Causal attention without a mask, for rows that are padded on the right.
+"""Causal attention without a mask, for rows padded on the right.
 
-A token attends only to those before it, and padding on the right comes after every other token, so nothing
-that is learned from attends to it. A mask would change nothing then, but it has one number for every pair of
-tokens of every row, and it rules out the fast kernels, which are causal and take no other mask.
+A token attends only to earlier tokens, and padding on the right comes last, so no token with a loss attends
+to it. A mask would change nothing, but it has one number per pair of tokens of every row, and it rules out
+the fast kernels, which are causal and take no other mask.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 @contextmanager
 def unmasked_attention(model: Any) -> Iterator[None]:
-    """Drop the attention mask of the language model while the block runs, where that is faster."""
+    """Drop the attention mask of the language model inside the block, if that is faster."""
     with ExitStack() as hooks:
         for module in _language_models(model):
             hook = module.register_forward_pre_hook(_drop_mask, with_kwargs=True)
@@ -23,7 +23,7 @@ def unmasked_attention(model: Any) -> Iterator[None]:
 
 
 def _language_models(model: Any) -> list[Any]:
-    """Those of Qwen3-VL with `sdpa`: other kernels skip padding by the mask, or need it to be causal."""
+    """Return Qwen3-VL language models with `sdpa`; other kernels need the mask for padding or causality."""
     from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextModel
 
     return [

@@ -1,2 +1,2 @@
-"""Tiny models of the real classes, built from their configurations in a second: for tests, for
-`interleave backends check --tiny`, and for trying out an installation without downloading anything."""
+"""Tiny models of the same classes, built from their configurations in a second: for tests, for
+`interleave models check --tiny`, and for trying out an installation without downloading anything."""

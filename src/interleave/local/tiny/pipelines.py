@@ -1,4 +1,4 @@
-"""Tiny pipelines of the real diffusers classes, with random weights: one builder per family."""
+"""Tiny pipelines of the diffusers classes, with random weights: one builder per family."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interleave.local.tiny.vlms import tiny_tokenizer, vocabulary_size
 
 SIDE = 64
 WEIGHT_SCALE = 3.0
-"""Larger weights than models start with, so that prompts and sources have a visible effect."""
+"""Larger than usual initial weights, so that prompts and sources have a visible effect."""
 
 
 def build_tiny_pipeline(folder: Path, pipeline: str, *, seed: int = 0) -> Path:
@@ -25,7 +25,7 @@ def build_tiny_pipeline(folder: Path, pipeline: str, *, seed: int = 0) -> Path:
     import torch
 
     if pipeline not in BUILDERS:
-        raise ConfigurationError(f"no toy {pipeline} can be built. Known: {', '.join(sorted(BUILDERS))}")
+        raise ConfigurationError(f"no tiny {pipeline!r} can be built. Known: {', '.join(sorted(BUILDERS))}")
     with quiet_diffusers():
         torch.manual_seed(seed)
         made, settings = BUILDERS[pipeline](pipeline)
@@ -36,7 +36,7 @@ def build_tiny_pipeline(folder: Path, pipeline: str, *, seed: int = 0) -> Path:
 
 
 def build_tiny_lora(folder: Path, pipeline_folder: Path, *, seed: int = 1) -> Path:
-    """Write LoRA weights for the transformer of a tiny pipeline; returns the file."""
+    """Write LoRA weights for the transformer of a tiny pipeline; return the file."""
     import torch
     from peft import LoraConfig
     from peft.utils import get_peft_model_state_dict
@@ -124,7 +124,7 @@ def _flux2(pipeline: str) -> tuple[Any, dict[str, Any]]:
         scheduler=_scheduler(use_dynamic_shifting=True),
         vae=_flux2_vae(),
         text_encoder=Mistral3ForConditionalGeneration(config),
-        tokenizer=tokenizer,  # a processor in the real one, which needs torchvision and is only used for text
+        tokenizer=tokenizer,  # the full model's processor needs torchvision and is only used for text
         transformer=_flux2_transformer(guidance_embeds=True),
     )
     return made, {"text_encoder_out_layers": [1, 2, 3], "num_inference_steps": 2}
@@ -183,9 +183,7 @@ def _flux1(pipeline: str) -> tuple[Any, dict[str, Any]]:
     t5 = T5Config(vocab_size=words, d_model=32, d_ff=32, d_kv=8, num_heads=4, num_layers=2)
     transformer = diffusers.FluxTransformer2DModel(
         patch_size=1,
-        in_channels=4 + 4 + 256
-        if fill
-        else 4,  # latents, those of the source, and the mask in blocks of 16×16
+        in_channels=4 + 4 + 256 if fill else 4,  # latents, source latents, and the mask in blocks of 16×16
         out_channels=4,
         num_layers=1,
         num_single_layers=1,
@@ -268,7 +266,7 @@ def _longcat(pipeline: str) -> tuple[Any, dict[str, Any]]:
     tokenizer = tiny_tokenizer()
     made = getattr(diffusers, pipeline)(
         scheduler=_scheduler(use_dynamic_shifting=True),
-        vae=_flux1_vae(latent_channels=16),  # the pipeline knows no other number
+        vae=_flux1_vae(latent_channels=16),  # hard-coded in the pipeline
         text_encoder=_qwen25_vl(tokenizer),
         tokenizer=tokenizer,
         text_processor=_qwen_processor(tokenizer),
@@ -290,7 +288,7 @@ def _longcat(pipeline: str) -> tuple[Any, dict[str, Any]]:
 def _omnigen2(pipeline: str) -> tuple[Any, dict[str, Any]]:
     own = own_code_of(pipeline)
     if own is None:
-        raise ConfigurationError(f"{pipeline} is a part of diffusers and has no package of its own")
+        raise ConfigurationError(f"{pipeline} is part of diffusers and has no separate package")
     family_of(pipeline).require_code()
     tokenizer = tiny_tokenizer()
     parts = {name: own_class(named) for name, named in own.parts.items()}
@@ -365,7 +363,7 @@ def _scheduler(**options: Any) -> Any:
     return FlowMatchEulerDiscreteScheduler(**{"shift": 3.0, **options})
 
 
-# OmniGenPipeline is missing: diffusers defines its processor only where torchvision is installed.
+# OmniGenPipeline is missing: diffusers defines its processor only if torchvision is installed.
 BUILDERS: dict[str, Callable[[str], tuple[Any, dict[str, Any]]]] = {
     "Flux2KleinPipeline": _flux2_klein,
     "Flux2KleinKVPipeline": _flux2_klein,

@@ -1,4 +1,4 @@
-"""The spec of a real model → the spec of a tiny model of the same classes, with the same options."""
+"""Replace the spec of a model by the spec of a tiny model of the same classes, with the same options."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from interleave.local.tiny.vlms import ANSWERS, VERDICT, build_tiny_adapter, bui
 from interleave.plugin import Spec, say
 
 DROPPED_OPTIONS = {"revision", "adapter_revision", "size", "width", "height"}
-"""Options that only the real model can follow."""
+"""Options that only the full model supports."""
 GPU_OPTIONS = {"offload", "quantization", "compile"}
 
 
 def tiny_vlm(spec: Spec, role: str, folder: Path) -> Spec:
-    """Build a tiny vision-language model for a spec below `folder`; returns the spec that names it."""
+    """Build a tiny vision-language model for a spec below `folder`; return its spec."""
     options = _kept_options(spec, role)
     base = build_tiny_vlm(folder / role, answer=ANSWERS.get(role, VERDICT))
     if "adapter" in options:
@@ -26,12 +26,12 @@ def tiny_vlm(spec: Spec, role: str, folder: Path) -> Spec:
 
 
 def tiny_generator(spec: Spec, role: str, folder: Path) -> Spec:
-    """Build a tiny pipeline for a spec below `folder`; returns the spec that names it."""
+    """Build a tiny pipeline for a spec below `folder`; return its spec."""
     options = _kept_options(spec, role)
     pipeline = pipeline_of(spec.model or "")
     if pipeline is None:
         raise ConfigurationError(
-            f"the pipeline class of {spec.model!r} is not known without its files: name one of the models in "
+            f"the pipeline class of {spec.model!r} is unknown without its files: use one of the models in "
             "interleave/local/families.py, or add it there"
         )
     family_of(pipeline)
@@ -42,12 +42,12 @@ def tiny_generator(spec: Spec, role: str, folder: Path) -> Spec:
 
 
 def _kept_options(spec: Spec, role: str) -> dict[str, str]:
-    """The options that a tiny model can follow on this machine; says which of the others need a GPU."""
+    """Return the options that a tiny model supports on this machine; print which others need a GPU."""
     import torch
 
     if not spec.model:
         raise ConfigurationError(f"the {role} {str(spec)!r} names no model")
     without = set() if torch.cuda.is_available() else GPU_OPTIONS & set(spec.options)
     for key in sorted(without):
-        say(f"{role}: {key}={spec.options[key]} needs a GPU and is left out here")
+        say(f"{role}: {key}={spec.options[key]} needs a GPU and is omitted here")
     return {key: value for key, value in spec.options.items() if key not in DROPPED_OPTIONS | without}

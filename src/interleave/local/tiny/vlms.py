@@ -1,8 +1,8 @@
 """Tiny `Qwen3VLForConditionalGeneration` models, their tokenizer, and LoRA adapters for them.
 
 All weights are random. For a fixed reply, the output layer is fitted to the embedding so that each piece of
-the reply is most likely to follow the one before it. Such a model decodes token by token, with probabilities
-that depend on its input, and always ends up with that reply.
+the reply is the most likely successor of the piece before it. Such a model decodes token by token, with
+probabilities that depend on its input, and always gives that reply.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HIDDEN = 64
 HEAD = 16
 PIECE_CHARACTERS = 7
 FIT_STRENGTH = 0.15
-"""Makes the next piece the most likely one, but not certain."""
+"""Makes the next piece the most likely, but not certain."""
 PLAN = (
     "<think>Two steps.</think><answer>{'execution_plan': [{'step_number': 1, "
     "'instruction': 'A pond lies still', 'prompt': 'a green pond, watercolour'}, "
@@ -65,7 +65,7 @@ CHAT_TEMPLATE = """\
 
 
 def build_tiny_vlm(folder: Path, *, answer: str | None = None, seed: int = 0) -> Path:
-    """Write a tiny model with its processor; without an `answer` it replies at random and never ends."""
+    """Write a tiny model with its processor; without an `answer` its reply is random and never ends."""
     import torch
     from transformers import Qwen3VLForConditionalGeneration
 
@@ -99,7 +99,7 @@ def build_tiny_adapter(folder: Path, base: Path, *, seed: int = 1) -> Path:
 
 
 def split_into_distinct(text: str) -> list[str]:
-    """Short pieces of a text that are all different, so that each has one successor."""
+    """Split a text into short, distinct pieces, so that each has one successor."""
     pieces: list[str] = []
     start = 0
     while start < len(text):
@@ -118,7 +118,7 @@ def tiny_tokenizer(
     texts: Sequence[str] = CORPUS,
     merges: int = MERGES,
 ) -> Any:
-    """A `Qwen2Tokenizer` that encodes any text, `texts` in few tokens, and each of `pieces` as one."""
+    """Return a `Qwen2Tokenizer` for any text, with few tokens for `texts` and one for each of `pieces`."""
     from tokenizers import AddedToken
     from transformers import Qwen2Tokenizer
 
@@ -138,7 +138,7 @@ def tiny_tokenizer(
 
 
 def vocabulary_size(tokenizer: Any) -> int:
-    """Rows of the embedding, a multiple of 64 as in released models."""
+    """Return the number of embedding rows, a multiple of 64 as in released models."""
     return (len(tokenizer) + 63) // 64 * 64
 
 
@@ -194,7 +194,7 @@ def _image_processor() -> Any:
 
 
 def _fit(model: Any, tokenizer: Any, chain: Sequence[str]) -> None:
-    """Make each text of the chain, which is one token, most likely to be followed by the next."""
+    """Make each text of the chain, one token each, the most likely successor of the one before."""
     import torch
 
     ids = [tokenizer.encode(text, add_special_tokens=False) for text in chain]

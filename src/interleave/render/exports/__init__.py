@@ -1,4 +1,4 @@
-"""A run as a file of another format: PDF, EPUB, PPTX, Markdown with its images, or one HTML page."""
+"""Exports of a run: PDF, EPUB, PPTX, Markdown with its images, or one HTML page."""
 
 from interleave.render.exports.formats import (
     Exported,
@@ -7,6 +7,15 @@ from interleave.render.exports.formats import (
     export_run,
     format_names,
     known_formats,
+    write_export,
 )
 
-__all__ = ["ExportOptions", "Exported", "Format", "export_run", "format_names", "known_formats"]
+__all__ = [
+    "ExportOptions",
+    "Exported",
+    "Format",
+    "export_run",
+    "format_names",
+    "known_formats",
+    "write_export",
+]

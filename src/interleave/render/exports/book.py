@@ -1,4 +1,4 @@
-"""A run as a book: what all exported formats show, in order, without how they show it."""
+"""A run as a book: the content that all export formats show, in order, without layout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interleave.runs.record import RunRecord, StepRecord
 from interleave.text import one_line, visible
 
 MAX_PNG_BYTES = 1_500_000
-"""Larger images are embedded as JPEG: a book of fifty photographs must stay small enough to send."""
+"""Largest PNG to embed; larger images become JPEG, so that a book of fifty photographs can be sent."""
 JPEG_QUALITY = 92
 TITLE_CHARACTERS = 200
 ALT_CHARACTERS = 1000
@@ -27,7 +27,7 @@ MISSING_IMAGE = "The image of this step is missing or was altered."
 
 @dataclass(frozen=True)
 class BookImage:
-    """An image as it is embedded."""
+    """An embedded image."""
 
     name: str
     data: bytes
@@ -43,7 +43,7 @@ class BookPage:
 
     number: int
     heading: str
-    """Its name; empty where it has none of its own."""
+    """Name of the step; empty if it has none."""
     text: str
     image: BookImage | None
     remarks: tuple[str, ...] = ()
@@ -55,40 +55,40 @@ class Book:
 
     title: str
     remarks: tuple[str, ...]
-    """What readers must be told about the whole document."""
+    """Remarks for readers about the whole document."""
     given: tuple[str | BookImage, ...]
-    """The request, where it is more than the title."""
+    """The request, if it is more than the title."""
     pages: tuple[BookPage, ...]
     software: str
     started: float
 
     @property
     def images(self) -> list[BookImage]:
-        """Every image once."""
+        """All images, without duplicates."""
         given = [part for part in self.given if isinstance(part, BookImage)]
         shown = [page.image for page in self.pages if page.image]
         return list({image.name: image for image in (*given, *shown)}.values())
 
     @property
     def cover(self) -> BookImage | None:
-        """The image that stands for the whole."""
+        """The cover image: that of the first step with one."""
         return next((page.image for page in self.pages if page.image), None)
 
     @property
     def text(self) -> str:
-        """All text, to find fonts for."""
+        """All text, for choosing fonts."""
         pages = (f"{page.heading}\n{page.text}\n{' '.join(page.remarks)}" for page in self.pages)
         given = (part for part in self.given if isinstance(part, str))
         return "\n".join([self.title, *self.remarks, *given, *pages])
 
     @property
     def date(self) -> str:
-        """When it was started, as ISO 8601 in UTC."""
+        """Start of the run, as ISO 8601 in UTC."""
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started))
 
 
 def book_of(folder: Path, record: RunRecord) -> Book:
-    """The book of a run; reads its images."""
+    """Return the book of a run, with its images."""
     store, title = ImageStore(folder), clean(one_line(record.title, TITLE_CHARACTERS))
     is_title = [part.text for part in record.request] == [record.title]
     given = () if is_title else tuple(_given(store, part.text, part.image) for part in record.request)
@@ -103,12 +103,12 @@ def book_of(folder: Path, record: RunRecord) -> Book:
 
 
 def clean(text: str) -> str:
-    """Text without what XML cannot hold; control characters are shown as what they are."""
+    """Return text that XML can hold; control characters are made visible."""
     return _NOT_XML.sub("\ufffd", visible(text).replace("\r\n", "\n").strip())
 
 
 def _remarks(record: RunRecord) -> list[str]:
-    incomplete = "" if record.status == "done" else f"This document is not complete ({record.status})."
+    incomplete = "" if record.status == "done" else f"This document is incomplete ({record.status})."
     reason = one_line(record.reason, 300) if incomplete else ""
     forced = forced_note(len(record.forced_steps))
     return [f"{incomplete} {reason}".strip(), merged_notes(record.notes), forced]
@@ -129,7 +129,7 @@ def _page(store: ImageStore, step: StepRecord) -> BookPage:
     if shown and image is None:
         remarks.append(MISSING_IMAGE)
     elif plan.prompt is not None and shown is None:
-        remarks.append("There is no image yet.")
+        remarks.append("No image yet.")
     return BookPage(
         number=plan.number,
         heading=clean(one_line(plan.name, TITLE_CHARACTERS)) if plan.name and plan.name != plan.text else "",
@@ -140,7 +140,7 @@ def _page(store: ImageStore, step: StepRecord) -> BookPage:
 
 
 def embedded(store: ImageStore, name: str, alt: str) -> BookImage | None:
-    """An image with the text that stands for it; None where its file is missing or altered."""
+    """Return an image with its alternative text, or `None` if its file is missing or altered."""
     try:
         image = store.get(name)
     except RunError:

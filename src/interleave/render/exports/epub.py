@@ -1,4 +1,4 @@
-"""A run as EPUB 3: one chapter for each step, with a table of contents and descriptions of all images."""
+"""A run as EPUB 3: one chapter per step, a table of contents and alternative texts for all images."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CONTAINER = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def render_epub(folder: Path, record: RunRecord, options: ExportOptions) -> Exported:
-    """The EPUB of a run."""
+    """Render the EPUB of a run."""
     book = book_of(folder, record)
     identity = uuid.uuid5(uuid.NAMESPACE_OID, record.model_dump_json())
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        _add(archive, book, "mimetype", MIMETYPE.encode(), zipfile.ZIP_STORED)  # first, and not compressed
+        _add(archive, book, "mimetype", MIMETYPE.encode(), zipfile.ZIP_STORED)  # first, uncompressed
         _add(archive, book, "META-INF/container.xml", CONTAINER.encode())
         names = [f"step-{place:04}.xhtml" for place in range(1, len(book.pages) + 1)]
         _add(archive, book, "book/package.opf", _made("package.opf.j2", book, names=names, identity=identity))
@@ -49,6 +49,6 @@ def _made(template: str, book: Book, **values: object) -> bytes:
 def _add(
     archive: zipfile.ZipFile, book: Book, name: str, data: bytes, how: int = zipfile.ZIP_DEFLATED
 ) -> None:
-    """A file of the archive, dated as the run: the same run gives the same bytes."""
+    """Add a file, dated as the run, so that the same run gives the same bytes."""
     date = time.gmtime(max(book.started, 315_532_800))[:6]  # ZIP has no time before 1980
     archive.writestr(zipfile.ZipInfo(name, date), data, how)

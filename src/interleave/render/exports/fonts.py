@@ -1,7 +1,7 @@
-"""Fonts for a text: the ones of this machine that have its characters.
+"""Fonts of this machine that have the characters of a text.
 
-Nothing is shipped. A few well-known fonts are preferred for reading; for characters that they lack, every
-other font is looked at, and those are taken that have the most of them. What no font has is told.
+No fonts are shipped. A few well-known fonts are preferred for reading. For characters that they lack, the
+other fonts that cover the most of them are chosen. Characters that no font has are reported.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from functools import lru_cache
 from pathlib import Path
 
 FONTS_VARIABLE = "INTERLEAVE_FONTS"
-"""A folder with fonts of one's own, looked at before all others."""
+"""Variable with a folder of fonts that is searched before all others."""
 READING = (
     *("NotoSerif-Regular", "DejaVuSerif", "LiberationSerif-Regular", "FreeSerif", "Georgia", "georgia"),
     *("Times New Roman", "times", "NotoSans-Regular", "DejaVuSans", "LiberationSans-Regular", "FreeSans"),
     *("Arial", "arial", "Arial Unicode"),
 )
-"""File names of fonts for reading, the first that is found is taken."""
+"""File names of fonts for reading, in order of preference."""
 BOLD = {"Regular": "Bold", "DejaVuSerif": "DejaVuSerif-Bold", "DejaVuSans": "DejaVuSans-Bold"}
 KINDS = (".ttf", ".otf", ".ttc")
 MOST_FONTS = 3000
@@ -29,7 +29,7 @@ MOST_FALLBACKS = 12
 
 @dataclass(frozen=True)
 class FontFile:
-    """A font of a file; a collection has several."""
+    """A font in a file; a collection has several."""
 
     path: Path
     number: int = 0
@@ -40,15 +40,15 @@ class FontChoice:
     """The fonts for a text."""
 
     main: FontFile | None
-    """None: the machine has no font for reading, and the one that every PDF reader has is used."""
+    """`None` if the machine has no font for reading; the built-in font of PDF readers is then used."""
     bold: FontFile | None
     others: tuple[FontFile, ...]
     missing: frozenset[str]
-    """Characters that no font has."""
+    """Characters without a font."""
 
 
 def choose_fonts(text: str) -> FontChoice:
-    """Fonts that together have the characters of a text, as far as this machine has any."""
+    """Choose fonts that together cover the characters of a text, as far as possible on this machine."""
     wanted = {character for character in text if not character.isspace()}
     files = list(font_files())
     by_name = {path.stem: path for path in reversed(files)}
@@ -65,7 +65,7 @@ _BUILT_IN = frozenset(bytes(range(32, 256)).decode("latin-1"))
 
 
 def _without_reading_font(wanted: set[str], files: list[Path]) -> FontChoice:
-    """The font that every PDF reader has, where it is enough or there is no other; else what has the most."""
+    """Choose the built-in font of PDF readers if it suffices or there is no other, else fallbacks."""
     others, missing = ([], set[str]()) if wanted <= _BUILT_IN else _fallbacks(wanted, files)
     if not others:
         return FontChoice(None, None, (), frozenset(wanted - _BUILT_IN))
@@ -78,7 +78,7 @@ def _bold_name(main: FontFile) -> str:
 
 
 def _fallbacks(missing: set[str], files: list[Path]) -> tuple[list[FontFile], set[str]]:
-    """Fonts for the characters that are missing, those with the most of them first; and what still is."""
+    """Return fonts for the missing characters, best coverage first, and the characters still missing."""
     if not missing:
         return [], missing
     covers = {
@@ -111,7 +111,7 @@ def _fonts_of(path: Path) -> Iterator[tuple[FontFile, frozenset[str]]]:
 
 
 def font_files() -> Iterator[Path]:
-    """The font files of this machine, those of one's own folder first."""
+    """Yield the font files of this machine, those in INTERLEAVE_FONTS first."""
     found = 0
     for folder in _folders():
         for root, _, names in os.walk(folder):
@@ -138,12 +138,12 @@ def _folders() -> Iterable[Path]:
 
 @lru_cache(maxsize=MOST_FONTS)
 def characters_of(path: Path, number: int) -> frozenset[str]:
-    """The characters that a font has outlines for; none where it cannot be read."""
+    """Return the characters that a font has outlines for; empty if it cannot be read."""
     from fontTools.ttLib import TTFont, TTLibError
 
     try:
         with path.open("rb") as file, TTFont(file, fontNumber=number, lazy=True) as font:
-            if "glyf" not in font and "CFF " not in font:  # images of characters, which a PDF cannot embed
+            if "glyf" not in font and "CFF " not in font:  # bitmap glyphs, which a PDF cannot embed
                 return frozenset()
             return frozenset(map(chr, font.getBestCmap() or ()))
     except (OSError, TTLibError, ValueError, KeyError, AssertionError):

@@ -1,7 +1,7 @@
-"""A run as PDF, made without a browser: upright pages to print, or one wide page for each step.
+"""A run as PDF, made without a browser: portrait pages to print, or one landscape page per step.
 
-Text is text, never markup; images carry their description; steps are bookmarks. A character that no font of
-this machine has is written as its number, and the first page says so.
+Text is never treated as markup, images have alternative texts, and steps are bookmarks. A character without a
+font on this machine is written as its code point, and the first page says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MARGIN = 20.0
 SLIDE = (297.0, 167.0)
 """Millimetres: 16:9."""
 IMAGE_HEIGHT = 95.0
-"""The most of an image on a page to print: two steps go on a page of A4."""
+"""Maximum height of an image on a printed page, in millimetres: two steps fit on an A4 page."""
 TITLE, HEADING, BODY, SMALL = 24.0, 15.0, 12.0, 9.0
 SMALLEST = 8.0
 LEADING = 1.45
@@ -36,11 +36,11 @@ GREY, BLACK = 100, 20
 FAMILY = "reading"
 SHOWN_MISSING = 40
 MAX_ENLARGED = 0.5
-"""Millimetres for a pixel: small images are not blown up further."""
+"""Maximum millimetres per pixel: small images are not enlarged further."""
 
 
 def render_pdf(folder: Path, record: RunRecord, options: ExportOptions) -> Exported:
-    """The PDF of a run."""
+    """Render the PDF of a run."""
     book = book_of(folder, record)
     fonts = choose_fonts(book.text)
     paper = (
@@ -50,26 +50,26 @@ def render_pdf(folder: Path, record: RunRecord, options: ExportOptions) -> Expor
 
 
 def missing_note(missing: frozenset[str]) -> str:
-    """What the reader is told about characters that could not be shown."""
+    """Return the note for readers about characters that could not be shown; empty if there are none."""
     if not missing:
         return ""
     shown = " ".join(f"U+{ord(character):04X}" for character in sorted(missing)[:SHOWN_MISSING])
     more = " …" if len(missing) > SHOWN_MISSING else ""
     return (
         f"The fonts of the computer that made this file lack {count(len(missing), 'character')}, written "
-        f"here as numbers in brackets: {shown}{more}. An EPUB or HTML file of this document shows them."
+        f"here as code points in brackets: {shown}{more}. The EPUB and HTML exports show them."
     )
 
 
 def _side(text: str) -> str:
-    """Where the lines of a text begin: right, where its first letter is of a script written from there."""
+    """Return the alignment of a text: right if its first letter is of a right-to-left script."""
     kinds = (unicodedata.bidirectional(character) for character in text)
     first = next((kind for kind in kinds if kind in ("L", "R", "AL")), "L")
     return "L" if first == "L" else "R"
 
 
 class _Paper(ABC):
-    """What both layouts have in common: fonts, metadata, text and images with their descriptions."""
+    """Common parts of both layouts: fonts, metadata, text, and images with alternative texts."""
 
     def __init__(self, book: Book, fonts: FontChoice, pdf: FPDF) -> None:
         self.book = book
@@ -107,7 +107,7 @@ class _Paper(ABC):
             pdf.add_font(names[-1], "", font.path, collection_font_number=font.number)
         if names:
             pdf.set_fallback_fonts(names, exact_match=False)
-        if importlib.util.find_spec("uharfbuzz") is not None:  # joins letters of Arabic, Hindi and others
+        if importlib.util.find_spec("uharfbuzz") is not None:  # shapes Arabic, Hindi and other scripts
             pdf.set_text_shaping(True)
         return FAMILY
 
@@ -120,7 +120,7 @@ class _Paper(ABC):
     def write(
         self, text: str, size: float, width: float = 0.0, *, style: str = "", grey: bool = False
     ) -> None:
-        """A paragraph below the last one."""
+        """Write a paragraph below the last one."""
         if not text:
             return
         self.pdf.set_font(self.family, style, size)
@@ -139,7 +139,7 @@ class _Paper(ABC):
         return float(height)
 
     def show(self, image: BookImage, x: float, y: float, width: float, height: float) -> float:
-        """An image in the middle of a space, as large as fits; returns its height."""
+        """Draw an image centred in a space, as large as fits; return its height."""
         scale = min(width / image.width, height / image.height, MAX_ENLARGED)
         wide, high = image.width * scale, image.height * scale
         self.pdf.image(
@@ -149,7 +149,7 @@ class _Paper(ABC):
 
 
 class _PrintPaper(_Paper):
-    """Upright pages; a step is kept together where it fits on one."""
+    """Portrait pages; a step is kept together if it fits on one page."""
 
     def __init__(self, book: Book, fonts: FontChoice, paper: str) -> None:
         from fpdf import FPDF
@@ -204,7 +204,7 @@ class _PrintPaper(_Paper):
 
 
 class _SlidePaper(_Paper):
-    """One wide page for each step: the image on the left, the words beside it."""
+    """One landscape page per step: the image on the left, the text on the right."""
 
     def __init__(self, book: Book, fonts: FontChoice) -> None:
         from fpdf import FPDF
@@ -246,7 +246,7 @@ class _SlidePaper(_Paper):
         pdf.set_left_margin(MARGIN)
 
     def _fitting(self, text: str, largest: float, width: float, height: float, style: str = "") -> float:
-        """The largest size in which a text fits into a space, not below the smallest that can be read."""
+        """Return the largest font size at which a text fits into a space, but at least `SMALLEST`."""
         size = largest
         while size > SMALLEST and self.height_of(text, size, width, style) > height:
             size -= 1

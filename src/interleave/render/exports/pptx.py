@@ -1,4 +1,4 @@
-"""A run as PowerPoint slides: a title, then one slide for each step, its image beside its words."""
+"""A run as PowerPoint slides: a title, then one slide per step, with its image left of its text."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from interleave.runs.record import RunRecord
 WIDTH, HEIGHT, MARGIN = 13.333, 7.5, 0.6
 """Inches: 16:9."""
 TITLE_SLIDE, TITLE_ONLY = 0, 5
-"""Layouts of the library's own template."""
+"""Layout indices of the library's default template."""
 HEADING_HEIGHT = 0.9
 SIZES = ((120, 28), (300, 22), (600, 18), (1200, 14))
-"""Up to so many characters, this size in points; the smallest for more."""
+"""Pairs of maximum characters and font size in points; `SMALLEST` for longer texts."""
 SMALLEST = 11
 REMARK = 12
 
 
 def render_pptx(folder: Path, record: RunRecord, options: ExportOptions) -> Exported:
-    """The slides of a run."""
+    """Render the slides of a run."""
     from pptx import Presentation
     from pptx.util import Inches
 
@@ -73,7 +73,7 @@ def _step(slides: Any, page: BookPage) -> None:
 
 
 def _image(slide: Any, image: BookImage, left: float, top: float, width: float, height: float) -> None:
-    """An image in the middle of a space, with its description."""
+    """Add an image centred in a space, with its alternative text."""
     from pptx.util import Inches
 
     scale = min(width / image.width, height / image.height)

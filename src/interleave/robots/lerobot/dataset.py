@@ -1,12 +1,12 @@
-"""A LeRobot dataset (v3) as it lies on disk: its description, its episodes, and where rows and films are.
+"""A LeRobot dataset (v3) on disk: its description, its episodes, and the paths of its rows and videos.
 
-    meta/info.json                          frames a second, features, where files are
-    meta/tasks.parquet                      what the robot was told, by number
-    meta/episodes/chunk-000/file-000.parquet   one row for each episode
-    data/chunk-000/file-000.parquet         one row for each frame, many episodes in a file
-    videos/CAMERA/chunk-000/file-000.mp4    many episodes in a film
+    meta/info.json                          frames per second, features, path templates
+    meta/tasks.parquet                      the robot's instructions by number
+    meta/episodes/chunk-000/file-000.parquet   one row per episode
+    data/chunk-000/file-000.parquet         one row per frame, many episodes per file
+    videos/CAMERA/chunk-000/file-000.mp4    many episodes per video
 
-Everything that is wrong is said with the file and what was expected, before anything is annotated.
+Errors name the file and the expected content, and are raised before anything is annotated.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ INDEX_COLUMNS = ("episode_index", "length", "data/chunk_index", "data/file_index
 
 @dataclass(frozen=True)
 class Clip:
-    """The part of a film that shows an episode."""
+    """The part of a video that shows an episode."""
 
     path: Path
     start: float
-    """In seconds from the beginning of the film."""
+    """Seconds from the beginning of the video."""
     end: float
 
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode: so many frames, what it is about, and where they are."""
+    """One episode: its length, its task, and the paths of its frames."""
 
     index: int
     length: int
     task: str
     data: Path
     clips: Mapping[str, Clip]
-    """By camera, for cameras that are films."""
+    """Clips by camera, for cameras stored as videos."""
     first_row: int
     """The number of its first frame in the whole dataset."""
 
 
 @dataclass(frozen=True)
 class Camera:
-    """A camera of a dataset: a film, or images in the rows themselves."""
+    """A camera of a dataset, stored as a video or as images in the rows."""
 
     name: str
     is_video: bool
@@ -78,12 +78,12 @@ class Dataset:
     def fps(self) -> float:
         fps = self.info.get("fps")
         if isinstance(fps, bool) or not isinstance(fps, int | float) or not _is_rate(fps):
-            raise self._bad_info(f"'fps' must be a number of frames a second, not {fps!r:.40}")
+            raise self._bad_info(f"'fps' must be a number of frames per second, not {fps!r:.40}")
         return float(fps)
 
     @cached_property
     def cameras(self) -> dict[str, Camera]:
-        """The cameras in their order."""
+        """The cameras in the dataset's order."""
         found = {}
         for name, feature in self._features.items():
             if feature.get("dtype") in ("video", "image"):
@@ -106,9 +106,9 @@ class Dataset:
         return (shape[2], shape[1]) if shape[0] in (1, 3) else (shape[1], shape[0])
 
     def camera(self, name: str | None = None) -> Camera:
-        """The camera of this name, or the first; a name may leave out `observation.images.`."""
+        """Return the camera of this name, or the first; a name may omit `observation.images.`."""
         if not self.cameras:
-            raise InputError(f"{self.root}: the dataset has no camera, and sub-tasks are found in images")
+            raise InputError(f"{self.root}: the dataset has no camera, but sub-tasks are found in images")
         if name is None:
             return next(iter(self.cameras.values()))
         for known in (name, f"{CAMERA_PREFIX}{name}"):
@@ -118,7 +118,7 @@ class Dataset:
 
     @cached_property
     def tasks(self) -> dict[int, str]:
-        """What the robot was told, by number; empty where the dataset does not say."""
+        """The robot's instructions by number; empty if the dataset has none."""
         path = self.root / TASKS
         if not path.is_file():
             return {}
@@ -142,7 +142,7 @@ class Dataset:
             for row in _rows(file, [name for name in columns if not name.startswith("stats/")]):
                 episode = self._episode(row, file)
                 if episode.index in found:
-                    raise InputError(f"{file} has episode {episode.index} a second time")
+                    raise InputError(f"{file} repeats episode {episode.index}")
                 found[episode.index] = episode
         return dict(sorted(found.items()))
 
@@ -163,12 +163,12 @@ class Dataset:
         at = f"videos/{camera}"
         start, end = row.get(f"{at}/from_timestamp"), row.get(f"{at}/to_timestamp")
         if not isinstance(start, int | float) or not isinstance(end, int | float):
-            raise InputError(f"{file} does not say where the films of {camera!r} begin and end")
+            raise InputError(f"{file} has no start and end of the videos of {camera!r}")
         template = self.info.get("video_path") or VIDEO_PATH
         return Clip(self._file(template, row, at, {"video_key": camera}), float(start), float(end))
 
     def _file(self, template: Any, row: Mapping[str, Any], at: str, words: Mapping[str, str]) -> Path:
-        """The file that a template and the numbers of a row name, never outside the dataset."""
+        """Return the path that a template and a row define, never outside the dataset."""
         try:
             numbers = {
                 "chunk_index": int(row[f"{at}/chunk_index"]),
@@ -178,11 +178,11 @@ class Dataset:
         except (KeyError, IndexError, ValueError, TypeError):
             raise self._bad_info(f"the path {template!r:.80} cannot be filled in") from None
         if named.is_absolute() or ".." in named.parts:
-            raise self._bad_info(f"the path {str(named)!r:.80} leads out of the dataset")
+            raise self._bad_info(f"the path {str(named)!r:.80} is outside the dataset")
         return self.root / named
 
     def chosen(self, numbers: Iterable[int] | None = None) -> list[Episode]:
-        """The episodes of these numbers, or all; raises `InputError` for one that is not there."""
+        """Return the episodes with these numbers, or all; raise `InputError` if one does not exist."""
         if numbers is None:
             return list(self.episodes.values())
         wanted = list(dict.fromkeys(numbers))
@@ -198,9 +198,9 @@ class Dataset:
 
 
 def open_dataset(root: Path) -> Dataset:
-    """A dataset in a folder; raises `InputError` for anything that is not one of format v3."""
+    """Open the dataset in a folder; raise `InputError` unless it is a dataset of format v3."""
     if not root.is_dir():
-        raise InputError(f"{root} is not a folder: name the folder of a LeRobot dataset, with meta/ in it")
+        raise InputError(f"{root} is not a folder: name the folder of a LeRobot dataset, which has meta/")
     path = root / INFO
     if not path.is_file():
         raise InputError(f"{root} is not a LeRobot dataset: it has no {INFO.as_posix()}")
@@ -209,32 +209,32 @@ def open_dataset(root: Path) -> Dataset:
     except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({files.why(error)})") from None
     if not isinstance(info, dict):
-        raise InputError(f"{path} must hold an object")
+        raise InputError(f"{path} must be a JSON object")
     version = str(info.get("codebase_version", "(none)"))
     if not version.startswith(VERSION):
         raise InputError(
-            f"{root} has the format {version}, and {VERSION} is needed: convert it with "
+            f"{root} has the format {version}, but {VERSION} is required: convert it with "
             "python -m lerobot.scripts.convert_dataset_v21_to_v30"
         )
     return Dataset(root, info)
 
 
 def frame_times(dataset: Dataset, episode: Episode) -> list[float]:
-    """The time of every frame as the rows have it; checked against the length and the frame rate."""
+    """Return the time of every frame from the rows, checked against the length and the frame rate."""
     rows = rows_of(dataset, episode, ["timestamp", "frame_index"])
     times = [float(row["timestamp"]) for row in rows]
     tolerance = 0.5 / dataset.fps
     for number, time in enumerate(times):
         if not math.isfinite(time) or abs(time - number / dataset.fps) > tolerance:
             raise InputError(
-                f"{episode.data}: frame {number} of episode {episode.index} has the time {time:g} s, and at "
-                f"{dataset.fps:g} frames a second it should be {number / dataset.fps:g} s"
+                f"{episode.data}: frame {number} of episode {episode.index} has the time {time:g} s, but at "
+                f"{dataset.fps:g} frames per second it should be {number / dataset.fps:g} s"
             )
     return times
 
 
 def rows_of(dataset: Dataset, episode: Episode, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Some columns of the rows of an episode."""
+    """Return some columns of the rows of an episode."""
     if not episode.data.is_file():
         raise InputError(f"{episode.data} is missing: it has the frames of episode {episode.index}")
     there = _columns(episode.data)
@@ -247,7 +247,7 @@ def rows_of(dataset: Dataset, episode: Episode, columns: Sequence[str]) -> list[
     )
     if len(rows) != episode.length:
         raise InputError(
-            f"{episode.data} has {len(rows)} frames of episode {episode.index}, and its description says "
+            f"{episode.data} has {len(rows)} frames of episode {episode.index}, but its description has "
             f"{episode.length}"
         )
     return rows

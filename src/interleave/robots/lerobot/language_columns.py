@@ -1,9 +1,8 @@
 """Annotations as LeRobot's language columns, which lerobot 0.5 and later reads and trains on.
 
-`language_persistent` holds on every frame of an episode the same rows: what was said, and from when on. A
-sub-task is a row of the style `subtask`, which has no camera, stamped with the time of its first frame.
-`language_events` holds what happens at one frame; sub-tasks write nothing there. Rows of other styles are
-kept as they are, and films are never touched.
+`language_persistent` has the same rows on every frame of an episode: texts and their start times. A sub-task
+is a row with the style `subtask`, without a camera, with the time of its first frame. `language_events`, for
+events of single frames, stays empty. Rows of other styles and videos are never changed.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ Row = dict[str, Any]
 def write_columns(
     dataset: Dataset, annotations: Mapping[int, EpisodeAnnotation], to: Path | None = None
 ) -> Dataset:
-    """Write the annotations into the dataset's own rows, or into a new dataset that shares its films.
+    """Write the annotations into the dataset's rows, or into a new dataset that shares its videos.
 
-    Every file of rows is replaced whole or not at all; the description of the dataset follows last.
+    Every row file is replaced atomically; the description of the dataset is written last.
     """
     if unknown := annotations.keys() - dataset.episodes.keys():
         raise InputError(f"{dataset.root} has no episode {min(unknown)}, which is annotated")
@@ -50,7 +49,7 @@ def write_columns(
 
 
 def read_columns(dataset: Dataset) -> dict[int, EpisodeAnnotation]:
-    """The sub-tasks that the rows of a dataset have, for episodes that have some."""
+    """Return the sub-tasks in the rows of a dataset, for episodes that have any."""
     found = {}
     for episode in dataset.episodes.values():
         if not episode.data.is_file() or PERSISTENT not in parquet().read_schema(episode.data).names:
@@ -81,7 +80,7 @@ def _annotation(dataset: Dataset, episode: Episode, said: Sequence[Row]) -> Epis
 
 
 def language_rows(annotation: EpisodeAnnotation, times: Sequence[float]) -> list[Row]:
-    """The rows of an episode's sub-tasks; their times are those of frames, exactly."""
+    """Return the rows of an episode's sub-tasks, with the exact times of their first frames."""
     return [
         {
             "role": "assistant",
@@ -96,7 +95,7 @@ def language_rows(annotation: EpisodeAnnotation, times: Sequence[float]) -> list
 
 
 def _new_dataset(dataset: Dataset, to: Path) -> Dataset:
-    """A dataset beside this one: descriptions and rows are its own, films and all else are shared."""
+    """Create a dataset with copies of descriptions and rows, and links to the videos and other files."""
     if to.exists() and any(to.iterdir()):
         known = to / INFO
         if not known.is_file():
@@ -121,7 +120,7 @@ def _files_of(root: Path) -> Iterator[Path]:
 
 
 def _link(file: Path, temporary: Path) -> None:
-    """The same file under another name; a copy where the file system cannot do that."""
+    """Hard-link a file, or copy it if the file system has no hard links."""
     try:
         os.link(file.resolve(), temporary)
     except OSError:
@@ -129,7 +128,7 @@ def _link(file: Path, temporary: Path) -> None:
 
 
 def _placed(path: Path, make: Any) -> None:
-    """Let `make` write a temporary file, and give it its name when it is whole."""
+    """Let `make` write a temporary file, then rename it to `path`."""
     temporary = path.parent / f".{path.name}.{secrets.token_hex(6)}.tmp"
     try:
         make(temporary)
@@ -144,7 +143,7 @@ def _placed(path: Path, make: Any) -> None:
 
 
 def _rewrite(source: Path, place: Path, annotations: Mapping[int, EpisodeAnnotation]) -> None:
-    """The rows of a file with the two columns, one row group for each episode as lerobot writes them."""
+    """Write the rows of a file with the two columns, one row group per episode, like lerobot."""
     pa, pq = arrow(), parquet()
     table = pq.read_table(source, partitioning=None)
     episodes = table.column("episode_index").to_pylist()
@@ -157,7 +156,7 @@ def _rewrite(source: Path, place: Path, annotations: Mapping[int, EpisodeAnnotat
         if annotation := annotations.get(episodes[start]):
             if annotation.frames != end - start:
                 raise InputError(
-                    f"{source} has {end - start} frames of episode {episodes[start]}, and "
+                    f"{source} has {end - start} frames of episode {episodes[start]}, but "
                     f"{annotation.frames} were annotated"
                 )
             rows = [row for row in rows if row["style"] != STYLE] + language_rows(

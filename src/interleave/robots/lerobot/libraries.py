@@ -1,4 +1,4 @@
-"""The two libraries that read and write LeRobot datasets, imported when they are first needed."""
+"""The libraries that read and write LeRobot datasets, imported at first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A new LeRobot dataset (v3), episode by episode: rows, films, descriptions and statistics."""
+"""Write a new LeRobot dataset (v3), episode by episode: rows, videos, descriptions and statistics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 CODECS = ("libx264", "libsvtav1", "mpeg4")
-"""The first of these that PyAV has."""
+"""Codecs in order of preference; the first that PyAV supports is used."""
 QUALITY = {
     "libx264": {"crf": "12", "preset": "veryfast"},
     "libsvtav1": {"crf": "24", "preset": "10"},
@@ -45,7 +45,7 @@ STATISTICS = ("min", "max", "mean", "std")
 
 
 class NewDataset:
-    """A dataset in the making; it appears under its name when all of it is written.
+    """A dataset that is being written; it is renamed to `root` when it is complete.
 
     with NewDataset(path, fps=10, camera="observation.images.top", features={"observation.state": names}):
     """
@@ -61,12 +61,12 @@ class NewDataset:
         language: bool = True,
     ) -> None:
         if root.exists() and (not root.is_dir() or any(root.iterdir())):
-            raise RunError(f"{root} is there already: name a new folder for the dataset")
+            raise RunError(f"{root} already exists: name a new folder for the dataset")
         self.root, self.fps, self.camera, self.robot = root, fps, camera, robot
         self.language = language
-        """Whether rows have the language columns, which lerobot knows since 0.5."""
+        """Whether rows have the language columns, which lerobot supports since 0.5."""
         self.features = {name: list(names) for name, names in features.items()}
-        """Rows of numbers by name, with the name of each number."""
+        """Names of the numbers in a row, by feature."""
         self.work = root.parent / f".{root.name}.{secrets.token_hex(6)}.tmp"
         self.tasks: dict[str, int] = {}
         self.episodes: list[dict[str, Any]] = []
@@ -74,7 +74,7 @@ class NewDataset:
         self.size: tuple[int, int] | None = None
         self._rows: list[Any] = []
         self._sums: dict[str, _Statistics] = {}
-        self._film: _FilmFile | None = None
+        self._open_video: _VideoFile | None = None
 
     def __enter__(self) -> NewDataset:
         make_folder(self.work)
@@ -84,8 +84,8 @@ class NewDataset:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None or not self.episodes:
-            if self._film:
-                self._film.close()
+            if self._open_video:
+                self._open_video.close()
             shutil.rmtree(self.work, ignore_errors=True)
             if kind is None:
                 raise InputError(f"{self.root}: a dataset needs at least one episode")
@@ -103,7 +103,7 @@ class NewDataset:
         numbers: Mapping[str, Any],
         segments: Sequence[Segment] = (),
     ) -> None:
-        """Append an episode: its frames, for every feature a row of numbers a frame, and its sub-tasks."""
+        """Append an episode: its frames, one row of numbers per feature and frame, and its sub-tasks."""
         if not frames:
             raise InputError(f"an episode of {task!r:.60} has no frames")
         self.size = self.size or frames[0].size
@@ -113,15 +113,15 @@ class NewDataset:
                 raise InputError(f"{name!r} must have {len(names)} numbers for each of {len(frames)} frames")
         if len(self.episodes) % EPISODES_IN_A_FILE == 0:
             self._end_file()
-        film = self._film = self._film or _FilmFile(self.work / self._video(), self.fps, self.size)
-        start = film.seconds
+        video = self._open_video = self._open_video or _VideoFile(self._video_path(), self.fps, self.size)
+        start = video.seconds
         for frame in frames:
             if frame.size != self.size:
                 raise InputError(
-                    f"a frame has {frame.width}×{frame.height} pixels, and the others "
+                    f"a frame has {frame.width}×{frame.height} pixels, but the others have "
                     f"{self.size[0]}×{self.size[1]}"
                 )
-            film.add(frame)
+            video.add(frame)
         self._add_rows(task, len(frames), numbers, segments)
         chunk = {"chunk_index": 0, "file_index": self._file_number}
         self.episodes.append(
@@ -134,7 +134,7 @@ class NewDataset:
                 "dataset_to_index": self.frames + len(frames),
                 **{f"videos/{self.camera}/{key}": value for key, value in chunk.items()},
                 f"videos/{self.camera}/from_timestamp": start,
-                f"videos/{self.camera}/to_timestamp": film.seconds,
+                f"videos/{self.camera}/to_timestamp": video.seconds,
                 "meta/episodes/chunk_index": 0,
                 "meta/episodes/file_index": 0,
             }
@@ -145,8 +145,9 @@ class NewDataset:
     def _file_number(self) -> int:
         return len(self.episodes) // EPISODES_IN_A_FILE
 
-    def _video(self) -> str:
-        return VIDEO_PATH.format(video_key=self.camera, chunk_index=0, file_index=self._file_number)
+    def _video_path(self) -> Path:
+        number = self._file_number
+        return self.work / VIDEO_PATH.format(video_key=self.camera, chunk_index=0, file_index=number)
 
     def _add_rows(
         self, task: str, count: int, numbers: Mapping[str, Any], segments: Sequence[Segment]
@@ -181,7 +182,7 @@ class NewDataset:
         }
 
     def _end_file(self) -> None:
-        """Write the rows and the film of the episodes that share a file."""
+        """Write the rows and the video of the episodes in the current file."""
         if not self._rows:
             return
         number = (len(self.episodes) - 1) // EPISODES_IN_A_FILE
@@ -191,9 +192,9 @@ class NewDataset:
             for table in self._rows:
                 writer.write_table(table)
         self._rows.clear()
-        if self._film:
-            self._film.close()
-            self._film = None
+        if self._open_video:
+            self._open_video.close()
+            self._open_video = None
 
     def _write_descriptions(self) -> None:
         pa, pq = arrow(), parquet()
@@ -209,7 +210,7 @@ class NewDataset:
     def _info(self) -> dict[str, Any]:
         width, height = self.size or (0, 0)
         fps = int(self.fps) if float(self.fps).is_integer() else self.fps
-        film = {
+        video = {
             "video.height": height,
             "video.width": width,
             "video.codec": {"libx264": "h264", "libsvtav1": "av1"}.get(codec_name(), codec_name()),
@@ -224,7 +225,7 @@ class NewDataset:
                 "dtype": "video",
                 "shape": [height, width, 3],
                 "names": ["height", "width", "channels"],
-                "info": film,
+                "info": video,
             }
         }
         for name, names in self.features.items():
@@ -251,7 +252,7 @@ class NewDataset:
 
 
 def _task_table(pa: Any, tasks: Mapping[str, int]) -> Any:
-    """The tasks as pandas writes a frame with the task as its index, which lerobot expects."""
+    """Return the tasks in pandas' format for a frame with the task as its index, which lerobot expects."""
     table = pa.table({"task_index": list(tasks.values()), "task": list(tasks)})
     column = {"field_name": "task_index", "metadata": None, "numpy_type": "int64", "pandas_type": "int64"}
     index = {"field_name": "task", "metadata": None, "numpy_type": "object", "pandas_type": "unicode"}
@@ -266,7 +267,7 @@ def _task_table(pa: Any, tasks: Mapping[str, int]) -> Any:
 
 
 class _Statistics:
-    """Least, most, mean and deviation of rows of numbers, without keeping them."""
+    """Running minimum, maximum, mean and deviation of rows of numbers."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -297,15 +298,15 @@ def codec_name() -> str:
     for name in CODECS:
         if name in av().codecs_available:
             return name
-    raise RunError(f"this PyAV can write none of {', '.join(CODECS)}: install it from PyPI")
+    raise RunError(f"this PyAV supports none of {', '.join(CODECS)}: install PyAV from PyPI")
 
 
-class _FilmFile:
-    """A film that episodes are appended to."""
+class _VideoFile:
+    """A video file to which episodes are appended."""
 
     def __init__(self, path: Path, fps: float, size: tuple[int, int]) -> None:
         if size[0] % 2 or size[1] % 2:
-            raise InputError(f"films need an even width and height, not {size[0]}×{size[1]}")
+            raise InputError(f"videos need an even width and height, not {size[0]}×{size[1]}")
         make_folder(path.parent)
         self.rate = Fraction(fps).limit_denominator(1001)
         self.count = 0
@@ -314,7 +315,7 @@ class _FilmFile:
         self.stream = self.container.add_stream(codec, rate=self.rate, options=QUALITY[codec])
         self.stream.width, self.stream.height = size
         self.stream.pix_fmt = "yuv420p"
-        self.stream.gop_size = 10  # single frames are read often: a seek must not decode many
+        self.stream.gop_size = 10  # single frames are read often, so a seek must decode few
         self.stream.codec_context.thread_count = 1
 
     @property

@@ -1,4 +1,4 @@
-"""Frames of an episode as images: from a film, by PyAV, or from the rows themselves."""
+"""Frames of an episode as images, from a video with PyAV or from the rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 LONGEST_SEARCH = 2000
-"""Frames that are decoded at most on the way to a wanted one, which a seek brings near."""
+"""Maximum frames decoded after a seek to reach a requested one."""
 
 
-class Film:
-    """The frames of one episode, as one camera saw them."""
+class Video:
+    """The frames of one episode from one camera."""
 
     def __init__(self, dataset: Dataset, episode: Episode, camera: Camera) -> None:
         self.dataset, self.episode, self.camera = dataset, episode, camera
@@ -28,7 +28,7 @@ class Film:
         return self.episode.length
 
     def frames(self, places: Sequence[int]) -> list[Image]:
-        """The frames at these places, from 0; raises `InputError` where the film lacks one."""
+        """Return the frames at these indexes, from 0; raise `InputError` if the video lacks one."""
         if bad := [place for place in places if not 0 <= place < self.length]:
             raise ValueError(f"episode {self.episode.index} has no frame {bad[0]}")
         found = self._from_video(places) if self.camera.is_video else self._from_rows(places)
@@ -42,7 +42,7 @@ class Film:
         try:
             with av().open(str(clip.path)) as container:
                 if not container.streams.video:
-                    raise InputError(f"{clip.path} has no video in it")
+                    raise InputError(f"{clip.path} has no video stream")
                 stream = container.streams.video[0]
                 stream.thread_type = "AUTO"
                 self._check_size(stream, clip.path)
@@ -55,15 +55,15 @@ class Film:
             ) from None
         if missing := [place for place in places if place not in found]:
             raise InputError(
-                f"{clip.path} has no frame at {clip.start + missing[0] / fps:.3f} s, where frame "
-                f"{missing[0]} of episode {self.episode.index} should be at {fps:g} frames a second"
+                f"{clip.path} has no frame at {clip.start + missing[0] / fps:.3f} s, the time of frame "
+                f"{missing[0]} of episode {self.episode.index} at {fps:g} frames per second"
             )
         return found
 
     def _look_for(
         self, place: int, wanted: Sequence[int], container: Any, stream: Any, found: dict[int, Image]
     ) -> None:
-        """Seek to a frame, and keep the wanted ones from there on, until there is a long way to the next."""
+        """Seek to a frame, and collect requested frames until the next one is far away."""
         clip, fps = self.episode.clips[self.camera.name], self.dataset.fps
         time = clip.start + place / fps
         container.seek(max(0, int((time - 0.5 / fps) / stream.time_base)), stream=stream)
@@ -87,7 +87,7 @@ class Film:
         size = (stream.codec_context.width, stream.codec_context.height)
         if size != self.camera.size:
             raise InputError(
-                f"{path} has images of {size[0]}×{size[1]}, and the dataset says "
+                f"{path} has images of {size[0]}×{size[1]}, but the dataset specifies "
                 f"{self.camera.size[0]}×{self.camera.size[1]} for {self.camera.name!r}"
             )
 
@@ -105,7 +105,7 @@ class Film:
         if image.size != self.camera.size:
             raise InputError(
                 f"{self.episode.data}: frame {place} of episode {self.episode.index} has "
-                f"{image.width}×{image.height} pixels, and the dataset says "
+                f"{image.width}×{image.height} pixels, but the dataset specifies "
                 f"{self.camera.size[0]}×{self.camera.size[1]}"
             )
         return image

@@ -10,22 +10,21 @@ import typer
 
 
 def serve_balancer(
-    servers: Annotated[Path, typer.Argument(metavar="FILE", help="Addresses of servers, one a line.")],
+    servers: Annotated[Path, typer.Argument(metavar="FILE", help="Addresses of servers, one per line.")],
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port.")] = 8080,
     server_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="The port of servers that the file names without one.")
+        int, typer.Option(min=1, max=65535, help="The port of servers listed without one.")
     ] = 8011,
     nginx: Annotated[
-        str | None, typer.Option(metavar="PROGRAM", help="nginx. [default: $NGINX, or the one on the path]")
+        str | None,
+        typer.Option(metavar="PROGRAM", help="The nginx program. [default: $NGINX, else nginx on the path]"),
     ] = None,
-    show: Annotated[
-        bool, typer.Option("--show", help="Print the configuration for an nginx of your own, and end.")
-    ] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the nginx configuration and exit.")] = False,
 ) -> int:
     """Balance several generator servers behind one address, with nginx and without root, until Ctrl-C.
 
-    The file is read again when it changes; 'interleave serve generator --register FILE' keeps it up to date.
+    The file is reloaded when it changes. 'interleave serve generator --register FILE' keeps it up to date.
     """
     from interleave.remote.endpoints import read_endpoints
     from interleave.service.generator.balancer import BalancerConfig, balance, site

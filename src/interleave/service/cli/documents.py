@@ -16,7 +16,11 @@ from interleave.service.cli import options as service_options
 
 SQLITE = "sqlite:"
 
-keys = typer.Typer(help="The API keys of a document service.", no_args_is_help=True, rich_markup_mode=None)
+keys = typer.Typer(
+    help="Add, list and revoke the API keys of a document service.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 DEFAULT_FOLDER = Path("runs") / "documents"
 
@@ -39,7 +43,7 @@ def serve_documents(
         str | None,
         typer.Option(
             metavar="URL",
-            help="What stands before the addresses of images. [default: the host that a client calls]",
+            help="The prefix of image addresses. [default: the host that a client calls]",
         ),
     ] = None,
     runs: service_options.Folder = DEFAULT_FOLDER,
@@ -48,51 +52,45 @@ def serve_documents(
         typer.Option(
             metavar="sqlite:PATH|postgres://…",
             envvar="INTERLEAVE_JOBS",
-            help="The job table; one in Postgres is shared with other services and with 'interleave work'. "
+            help="The job table. Services and workers share one in Postgres. "
             "[default: jobs.sqlite in --runs]",
         ),
     ] = None,
     lease: service_options.LeaseSeconds = 30.0,
     concurrency: Annotated[
         int,
-        typer.Option(
-            min=0, max=4096, help="Jobs that run at the same time; 0 leaves all to 'interleave work'."
-        ),
+        typer.Option(min=0, max=4096, help="Concurrent jobs. 0 leaves all to 'interleave serve worker'."),
     ] = 64,
     queue: Annotated[int, typer.Option(min=1, max=1_000_000, help="Jobs that may wait.")] = 10_000,
-    per_key: Annotated[
-        int | None, typer.Option(min=1, help="Jobs of one API key that run at the same time.")
-    ] = None,
+    per_key: Annotated[int | None, typer.Option(min=1, help="Concurrent jobs of one API key.")] = None,
     memory: Annotated[
         int, typer.Option(min=64, help="Megabytes that requests and their images may take in memory.")
     ] = 1000,
     drain: Annotated[
         float,
-        typer.Option(min=0, help="Seconds for jobs to end when the service stops; the others go on later."),
+        typer.Option(min=0, help="Seconds for jobs to end when the service stops; the rest resume later."),
     ] = 10.0,
     keep_days: Annotated[
         float | None,
-        typer.Option(
-            min=0.01, help="Remove jobs that ended so many days ago, and uploads as old. [default: never]"
-        ),
+        typer.Option(min=0.01, help="Remove jobs and uploads after this many days. [default: never]"),
     ] = None,
     webhook_host: Annotated[
         list[str] | None,
         typer.Option(
             metavar="HOST",
-            help="A host that webhooks may call; may be repeated. scheme://host:port may be private.",
+            help="A host that webhooks may call. Repeatable. scheme://host:port may be private.",
         ),
     ] = None,
     log_format: service_options.LogFormat = "text",
     ignore: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A parameter to ignore when clients send it; may be repeated."),
+        typer.Option(metavar="NAME", help="A parameter of requests to ignore. Repeatable."),
     ] = None,
 ) -> int:
     """Serve whole documents over HTTP, until Ctrl-C.
 
     A job is a Response of OpenAI's API: submitted, streamed, cancelled, deleted. The address is printed on
-    standard output, requests are logged on standard error. After a restart every open job goes on.
+    standard output, requests are logged on standard error. After a restart, open jobs resume.
     """
     service_options.require_packages()
     from interleave.plugin import Limits
@@ -149,7 +147,7 @@ def serve_documents(
 
 
 def _job_table(given: str | None) -> Path | str | None:
-    """The path of a SQLite file, or the address of a Postgres database."""
+    """Return the path of a SQLite file, or the address of a Postgres database."""
     from interleave.service.documents.postgres import is_postgres, require_psycopg
 
     if given is None:
@@ -172,7 +170,7 @@ def _announce(address: str) -> None:
 
 def _announce_without_models(address: str) -> None:
     print(
-        f"serving documents at {address}; jobs are left to 'interleave work' (Ctrl-C ends it)",
+        f"serving documents at {address}; jobs are left to 'interleave serve worker' (Ctrl-C ends it)",
         file=sys.stderr,
     )
     print(address, flush=True)
@@ -180,20 +178,20 @@ def _announce_without_models(address: str) -> None:
 
 @keys.callback()
 def _keys() -> None:
-    """The API keys of a document service."""
+    """Add, list and revoke the API keys of a document service."""
 
 
 @keys.command("add")
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The owner of the key.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option(metavar="submit|read|admin", help="May be repeated. [default: submit and read]"),
+        typer.Option(metavar="submit|read|admin", help="Repeatable. [default: submit and read]"),
     ] = None,
     max_jobs: Annotated[
-        int | None, typer.Option(min=1, help="The most jobs of this key that wait or run at once.")
+        int | None, typer.Option(min=1, help="Maximum jobs of this key that wait or run.")
     ] = None,
-    per_hour: Annotated[int | None, typer.Option(min=1, help="The most jobs it may submit an hour.")] = None,
+    per_hour: Annotated[int | None, typer.Option(min=1, help="Maximum jobs it may submit per hour.")] = None,
     runs: service_options.Folder = DEFAULT_FOLDER,
 ) -> int:
     """Make an API key. It is printed once, and stored only as a hash."""
@@ -210,7 +208,7 @@ def add(
 
 @keys.command("list")
 def list_keys(runs: service_options.Folder = DEFAULT_FOLDER) -> int:
-    """The API keys, without their secrets."""
+    """List the API keys, without their secrets."""
     service_options.require_packages()
     from interleave.service.documents.keys import FILE_NAME, read_keys
 

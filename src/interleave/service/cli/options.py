@@ -1,4 +1,4 @@
-"""What the commands that serve documents or work on them have in common: options, checks, packages."""
+"""Options and checks shared by the commands that serve documents or work on them."""
 
 from __future__ import annotations
 
@@ -17,27 +17,21 @@ if TYPE_CHECKING:
 
 NEEDS = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 
-Folder = Annotated[
-    Path, typer.Option("--runs", metavar="DIR", help="Where jobs, their runs and the API keys are.")
-]
-Host = Annotated[
-    str, typer.Option(help="The address to listen on; any but this machine's own needs API keys.")
-]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")]
-LogFormat = Annotated[
-    str, typer.Option(metavar="text|json", help="One line of text or of JSON for each event.")
-]
+Folder = Annotated[Path, typer.Option("--runs", metavar="DIR", help="The folder of jobs, runs and API keys.")]
+Host = Annotated[str, typer.Option(help="The address to listen on. A public one needs API keys.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for a free one.")]
+LogFormat = Annotated[str, typer.Option(metavar="text|json", help="The format of log lines.")]
 LeaseSeconds = Annotated[
     float,
     typer.Option(
         min=1,
-        help="With Postgres: seconds until the jobs of a worker that died or hangs go on elsewhere.",
+        help="With Postgres: seconds until another worker takes over jobs of a dead or hung one.",
     ),
 ]
 
 
 def require_packages(extra: str = "serve") -> None:
-    """Raise where something is missing that the service cannot do without; `extra` installs packages."""
+    """Raise `MissingDependency` if the service lacks a package; `extra` installs it."""
     locks.require_locks()
     for package in NEEDS:
         if importlib.util.find_spec(package) is None:
@@ -48,14 +42,14 @@ def require_packages(extra: str = "serve") -> None:
 
 
 def make_choices(dry_run: bool, profile: str | None, **given: object) -> runs.Choices:
-    """The models and rules that were chosen on the command line."""
+    """Return the models and rules chosen on the command line."""
     from interleave.plugin import split_choices
 
     return split_choices({"profile": "dry-run" if dry_run else profile, **given})[0]
 
 
 def require_models(chosen: runs.Choices, command: str) -> None:
-    """Raise where a model lacks its package or key, before an address is announced; loads nothing."""
+    """Raise if a model lacks its package or key, before the address is announced. Loads nothing."""
     from interleave.plugin import backends, resolve
 
     config, _ = resolve(chosen)
@@ -70,7 +64,7 @@ def require_models(chosen: runs.Choices, command: str) -> None:
 
 
 def shown_profile(profile: str) -> str:
-    """The name of a profile as clients see it: of a file, not its path."""
+    """Return the name of a profile that clients see: for a file, without its path."""
     return Path(profile).stem if profile.endswith(".toml") else profile
 
 
@@ -80,7 +74,7 @@ def check_log_format(given: str) -> None:
 
 
 def checked_public_url(given: str | None) -> str | None:
-    """The address before those of images, without a slash at its end."""
+    """Return the prefix of image addresses without a trailing slash."""
     if given is None:
         return None
     if not re.fullmatch(r"https?://[^\s/?#()]+(/[^\s?#()]*)?", given):
@@ -89,7 +83,7 @@ def checked_public_url(given: str | None) -> str | None:
 
 
 def ignored_parameters(options: list[str]) -> frozenset[str]:
-    """The parameters of `--ignore`, which may be repeated or separated by commas."""
+    """Return the parameters of `--ignore`, which may be repeated or separated by commas."""
     from interleave.service.generator.parameters import NEVER_IGNORED
 
     names = frozenset(piece.strip() for each in options for piece in each.split(",") if piece.strip())

@@ -1,4 +1,4 @@
-"""`interleave serve`: a generator, or whole documents, behind HTTP."""
+"""`interleave serve`: serve generators or documents over HTTP."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ COMMANDS = {
     "generator": lazy_command("interleave.service.cli.serve:serve_generator", "Serve an image generator."),
     "documents": lazy_command("interleave.service.cli.documents:serve_documents", "Serve whole documents."),
     "balancer": lazy_command(
-        "interleave.service.cli.balancer:serve_balancer", "Balance several servers, by nginx."
+        "interleave.service.cli.balancer:serve_balancer", "Balance several generator servers with nginx."
     ),
-    "keys": lazy_command("interleave.service.cli.documents:keys", "The API keys of a document service."),
+    "worker": lazy_command("interleave.service.cli.worker:worker", "Work on the jobs of document services."),
+    "keys": lazy_command("interleave.service.cli.documents:keys", "Add, list and revoke API keys."),
 }
 app = typer.Typer(
     cls=lazy_group(lambda: COMMANDS),
-    help="Serve a generator, or whole documents, over HTTP; balance several servers.",
+    help="Serve generators or documents over HTTP.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -37,46 +38,44 @@ SHORT_TOKEN = 16
 
 @app.callback()
 def _serve() -> None:
-    """Serve a generator, or whole documents, over HTTP."""
+    """Serve generators or documents over HTTP."""
 
 
 def serve_generator(
     generator: options.GeneratorSpec = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="One of the reference's services, by name or number, e.g. klein or 11."
-        ),
+        typer.Option(metavar="NAME", help="A service of the reference, by name or number, e.g. klein or 11."),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; any but this machine's own needs a token.")
+        str, typer.Option(help="The address to listen on. A public one needs a token.")
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="The port; 0 for any free one. [default: the preset's, 8011]"),
+        typer.Option(min=0, max=65535, help="The port; 0 for a free one. [default: the preset's, 8011]"),
     ] = None,
     token: Annotated[
         str | None,
-        typer.Option(help="The bearer token that clients must send. Better: set INTERLEAVE_SERVER_TOKEN."),
+        typer.Option(help="The bearer token that clients send. Better: set INTERLEAVE_SERVER_TOKEN."),
     ] = None,
     devices: Annotated[
         str | None,
-        typer.Option(metavar="0,1", help="One worker for each of these devices; 0+1 for one on two; or cpu."),
+        typer.Option(metavar="0,1", help="One worker per device; 0+1 for one worker on two devices; or cpu."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What /v1/models calls the generator. [default: its model]")
+        str | None, typer.Option(help="The name of the generator in /v1/models. [default: its model]")
     ] = None,
-    queue: Annotated[int, typer.Option(min=1, max=100_000, help="The most images in the queue.")] = 100,
+    queue: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum images in the queue.")] = 100,
     batch: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=4096,
-            help="The most images per batch of a worker. [default: its generator's, else 4]",
+            help="Maximum images per batch. [default: the generator's, else 4]",
         ),
     ] = None,
     deadline: Annotated[
-        float, typer.Option(min=1, help="Seconds a request may take, waiting included.")
+        float, typer.Option(min=1, help="Seconds a request may take, including waiting.")
     ] = 300.0,
     draw_limit: Annotated[
         float | None,
@@ -93,32 +92,32 @@ def serve_generator(
     ] = 30.0,
     ignore: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A parameter to ignore when clients send it; may be repeated."),
+        typer.Option(metavar="NAME", help="A parameter of requests to ignore. Repeatable."),
     ] = None,
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Refuse requests for other steps, sizes and so on.")
     ] = False,
-    on: Annotated[
+    engine: Annotated[
         str,
-        typer.Option(
-            metavar="process|ray", help="Where it draws: in processes here, or in replicas on a Ray cluster."
-        ),
+        typer.Option(metavar="process|ray", help="Draw in processes here, or in replicas on a Ray cluster."),
     ] = "process",
-    replicas: Annotated[int, typer.Option(min=1, max=4096, help="With --on ray: how many copies.")] = 1,
-    most_replicas: Annotated[
+    replicas: Annotated[
+        int, typer.Option(min=1, max=4096, help="With --engine ray: the number of copies.")
+    ] = 1,
+    max_replicas: Annotated[
         int | None,
-        typer.Option(min=1, max=4096, help="With --on ray: add copies up to so many while images wait."),
+        typer.Option(min=1, max=4096, help="With --engine ray: add copies up to N while images wait."),
     ] = None,
     replica_gpus: Annotated[
-        float, typer.Option(min=0, help="With --on ray: GPUs of each copy; parts of one are allowed.")
+        float, typer.Option(min=0, help="With --engine ray: GPUs of each copy, or a fraction of one.")
     ] = 0.0,
     register: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A file of addresses that has the server's own while it can draw."),
+        typer.Option(metavar="FILE", help="A file of addresses, which lists this server while it is ready."),
     ] = None,
     address: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Its address in that file. [default: the one it listens on]"),
+        typer.Option(metavar="URL", help="Its address in that file. [default: the address it listens on]"),
     ] = None,
 ) -> int:
     """Serve an image generator over HTTP, until Ctrl-C.
@@ -156,7 +155,7 @@ def serve_generator(
     backends.look_for_model(parsed)
     ignored = service_options.ignored_parameters(ignore or [])
     names = filter(None, (name or _model_name(parsed), chosen_name))
-    drawn_by = _on(on, RayReplicas(spec, replicas, most_replicas, replica_gpus))
+    drawn_by = _on(engine, RayReplicas(spec, replicas, max_replicas, replica_gpus))
     config = ServerConfig(
         generator=drawn_by,
         models=tuple(dict.fromkeys(names)),
@@ -183,15 +182,15 @@ def serve_generator(
 
 
 def _on(where: str, replicas: RayReplicas) -> str:
-    """What the worker of the server loads."""
+    """Return the spec that the worker of the server loads."""
     from interleave.service.generator.ray_replicas import import_serve
 
     if where == "process":
         return replicas.generator
     if where != "ray":
-        raise ConfigurationError(f"--on {where}: process or ray")
+        raise ConfigurationError(f"--engine {where}: process or ray")
     if replicas.most is not None and replicas.most < replicas.replicas:
-        raise ConfigurationError("--most-replicas is less than --replicas")
+        raise ConfigurationError("--max-replicas is less than --replicas")
     import_serve()
     return replicas.spec
 
@@ -216,14 +215,14 @@ def _token(given: str | None) -> str | None:
         )
     if len(token) < SHORT_TOKEN:
         print(
-            f"interleave: a token of {len(token)} characters can be guessed; take {SHORT_TOKEN} or more",
+            f"interleave: a token of {len(token)} characters can be guessed; use {SHORT_TOKEN} or more",
             file=sys.stderr,
         )
     return token
 
 
 def _model_name(spec: Spec) -> str:
-    """The name that clients see: for a folder, its last part and not its whole path."""
+    """Return the name that clients see: for a folder, the last part of its path."""
     if spec.model and spec.model.startswith(("/", ".")):
         return os.path.basename(os.path.abspath(spec.model))
     return spec.model or spec.name

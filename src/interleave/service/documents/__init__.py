@@ -1,1 +1,1 @@
-"""The document service: jobs that answer requests with documents, as OpenAI's Responses API."""
+"""The document service: documents as jobs, behind OpenAI's Responses API and others."""

@@ -1,4 +1,4 @@
-"""The document service as an application: its own routes, and those that packages add."""
+"""The document service as an ASGI application: the built-in routes and those that packages add."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def build_app(
     metrics: DocumentMetrics,
     routes: Mapping[str, RouteSet] | None = None,
 ) -> ServiceMiddleware:
-    """The service as an ASGI application; the caller starts and stops the service.
+    """Build the ASGI application. The caller starts and stops the service.
 
-    `routes` are sets of routes with options of their own, instead of the installed ones of the same names.
+    `routes` are configured route sets that replace the installed ones of the same names.
     """
     added = added_routes() | dict(routes or {})
     described = all_routes(own_routes(), added)
@@ -56,7 +56,7 @@ def build_app(
     for each in added.values():
         handlers |= each.handlers(documents, access)
     if unlike := handlers.keys() ^ described.keys():
-        raise ConfigurationError(f"{' '.join(min(unlike))} has a handler or a description, and needs both")
+        raise ConfigurationError(f"route {' '.join(min(unlike))} needs both a handler and a description")
     app = Starlette(
         routes=[Served(path, handler, methods=[method]) for (method, path), handler in handlers.items()],
         exception_handlers={**exception_handlers(refusal_at), StorageError: _not_stored},
@@ -71,7 +71,7 @@ def build_app(
 def own_handlers(
     documents: Documents, metrics: DocumentMetrics, described: Callable[[], Any]
 ) -> dict[Key, Handler]:
-    """The handlers of the service itself, by method and path."""
+    """Return the built-in handlers by method and path."""
     responses, pages, files = ResponseRoutes(documents), DocumentRoutes(documents), FileRoutes(documents)
     chat, gemini = ChatRoutes(documents), GeminiRoutes(documents)
     decisions = DecisionRoutes(documents, responses.answer)
@@ -114,7 +114,7 @@ def own_handlers(
         ("POST", "/v1/documents/{id}/steps/{step}/choose"): decisions.choose,
         ("POST", "/v1/documents/{id}/undo"): decisions.undo,
         ("POST", "/v1/documents/{id}/branch"): decisions.branch,
-        ("POST", "/v1/documents/{id}/continue"): decisions.go_on,
+        ("POST", "/v1/documents/{id}/continue"): decisions.resume,
         ("GET", "/v1/documents/{id}/events"): pages.events,
         ("GET", "/v1/documents/{id}/calls"): pages.calls,
         **{
@@ -133,7 +133,7 @@ def own_handlers(
 
 
 def refusal_at(path: str, reason: Refusal) -> Response:
-    """A refusal in the error format of this path's API."""
+    """Return a refusal in the error format of the path's API."""
     return gemini_refusal(reason) if is_gemini_path(path) else refusal_response(reason)
 
 

@@ -1,7 +1,7 @@
-"""Feeds: the events of jobs that have subscribers, folded once for all of them as the journal grows.
+"""Broadcasts of job events: each journal is folded once for all subscribers of its job.
 
-One task looks at the journals of all watched jobs, twenty times a second: a look that finds nothing new costs
-a few microseconds. A reader that is slow keeps only its place in the list of events.
+One task polls the journals of all watched jobs, twenty times a second. A poll that finds nothing new takes a
+few microseconds. A slow subscriber costs only its index into the list of events.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import Job
 
 log = logging.getLogger(__name__)
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 HEARTBEAT_SECONDS = 15.0
-"""After so long without an event a stream says that it is alive: proxies cut silent connections."""
+"""Time without an event before a heartbeat is sent: proxies cut silent connections."""
 
 
-class Feed:
-    """The events of one job so far."""
+class JobBroadcast:
+    """Events of one job so far, and its subscribers."""
 
     def __init__(self, job: Job, folders: Folders, kind: type[Fold]) -> None:
         self.job = job
         self.folders = folders
         self.kind = kind
-        self._told = JobEvents(job, kind(job))
-        self.events: list[Event] = self._told.begin()
+        self._job_events = JobEvents(job, kind(job))
+        self.events: list[Event] = self._job_events.begin()
         self.ended = False
-        self.readers = 0
+        self.subscribers = 0
         self._reader = journal.JournalReader(folders.run(job.id))
         self._size = 0
         self._grown = asyncio.Event()
 
     async def wait(self, after: int, seconds: float) -> None:
-        """Return when there are more than `after` events, it has ended, or the time is over."""
+        """Wait until there are more than `after` events, the job ends, or the time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while len(self.events) <= after and not self.ended:
                     await self._grown.wait()
 
-    def look(self) -> None:
-        """Fold what the journal has got since the last look."""
+    def poll(self) -> None:
+        """Fold the journal lines written since the last poll."""
         size = self._reader.size
         if size != self._size:
             self._size = size
@@ -54,16 +54,16 @@ class Feed:
 
     def _read(self) -> None:
         for entry in self._reader.read_new():
-            self.events += self._told.add(entry)
+            self.events += self._job_events.add(entry)
         self._wake()
 
     def finish(self, job: Job) -> None:
-        """Fold the rest of the journal, which does not change any more, and the final state."""
+        """Fold the rest of the journal, which no longer changes, and the final state."""
         if self.ended:
             return
-        if self._reader.size:  # read whatever its size seems to be: another machine may have written to it
+        if self._reader.size:  # always read: another machine's writes may not show in its size yet
             self._read()
-        self.events += self._told.fold.end(job, self.folders.record(job.id))
+        self.events += self._job_events.fold.end(job, self.folders.record(job.id))
         self.close()
 
     def close(self) -> None:
@@ -75,21 +75,21 @@ class Feed:
         self._grown = asyncio.Event()
 
 
-class Feeds:
-    """The feeds of all jobs that are watched."""
+class Broadcaster:
+    """Broadcasts of all watched jobs."""
 
     def __init__(self, folders: Folders) -> None:
         self.folders = folders
-        self._feeds: dict[tuple[str, type[Fold]], Feed] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._broadcasts: dict[tuple[str, type[Fold]], JobBroadcast] = {}
+        self._polling: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        return len(self._feeds)
+        return len(self._broadcasts)
 
     @property
     def watched(self) -> set[str]:
-        """The jobs whose events are being streamed."""
-        return {id_ for id_, _ in self._feeds}
+        """Ids of the jobs whose events are being streamed."""
+        return {id_ for id_, _ in self._broadcasts}
 
     async def events(
         self,
@@ -99,86 +99,86 @@ class Feeds:
         *,
         after: int = -1,
     ) -> AsyncGenerator[Event | None]:
-        """The events of a job with numbers above `after`, until its final one; None when nothing happens.
+        """Yield the events of a job after number `after`, up to its final one; `None` is a heartbeat.
 
-        `latest` reads the job again: it may have ended before it was watched.
+        `latest` reads the job again, because it may have ended before it was watched.
         """
-        feed = self._open(await latest() or job, kind)  # it may have ended, or been reopened, since
+        broadcast = self._open(await latest() or job, kind)  # it may have ended or been reopened since
         place = max(0, after + 1)
         try:
-            if not feed.ended:
+            if not broadcast.ended:
                 now = await latest()
                 if now is None:
-                    feed.close()
+                    broadcast.close()
                 elif now.is_final:
-                    self._guarded(feed, lambda: feed.finish(now))
+                    self._guarded(broadcast, lambda: broadcast.finish(now))
             while True:
-                while place < len(feed.events):
+                while place < len(broadcast.events):
                     place += 1
-                    yield feed.events[place - 1]
-                if feed.ended:
+                    yield broadcast.events[place - 1]
+                if broadcast.ended:
                     return
-                await feed.wait(place, HEARTBEAT_SECONDS)
-                if place >= len(feed.events) and not feed.ended:
+                await broadcast.wait(place, HEARTBEAT_SECONDS)
+                if place >= len(broadcast.events) and not broadcast.ended:
                     yield None
         finally:
-            self._leave(feed)
+            self._leave(broadcast)
 
     def job_ended(self, job: Job) -> None:
-        """A job has got its final state."""
-        for feed in self._of(job.id):
-            self._guarded(feed, lambda feed=feed: feed.finish(job))  # type: ignore[misc]
+        """End the broadcasts of a job with its final state."""
+        for broadcast in self._of(job.id):
+            self._guarded(broadcast, lambda broadcast=broadcast: broadcast.finish(job))  # type: ignore[misc]
 
     def job_reopened(self, id_: str) -> None:
-        """A job that had ended goes on: who still reads gets the events to that end, others a new feed."""
-        for feed in self._of(id_):
-            del self._feeds[id_, feed.kind]
+        """Start new broadcasts for a reopened job; current subscribers read on to the earlier end."""
+        for broadcast in self._of(id_):
+            del self._broadcasts[id_, broadcast.kind]
 
     def job_removed(self, id_: str) -> None:
-        for feed in self._of(id_):
-            feed.close()
+        for broadcast in self._of(id_):
+            broadcast.close()
 
-    def _of(self, id_: str) -> list[Feed]:
-        return [feed for (job, _), feed in self._feeds.items() if job == id_]
+    def _of(self, id_: str) -> list[JobBroadcast]:
+        return [broadcast for (job, _), broadcast in self._broadcasts.items() if job == id_]
 
     def close(self) -> None:
-        """End all streams: the service stops, and clients come back to the next one."""
-        for feed in list(self._feeds.values()):
-            feed.close()
-        if self._looking is not None:
-            self._looking.cancel()
+        """End all streams. The service stops, and clients reconnect to the next one."""
+        for broadcast in list(self._broadcasts.values()):
+            broadcast.close()
+        if self._polling is not None:
+            self._polling.cancel()
 
-    def _open(self, job: Job, kind: type[Fold]) -> Feed:
-        feed = self._feeds.get((job.id, kind))
-        if feed is None:
-            feed = Feed(job, self.folders, kind)
+    def _open(self, job: Job, kind: type[Fold]) -> JobBroadcast:
+        broadcast = self._broadcasts.get((job.id, kind))
+        if broadcast is None:
+            broadcast = JobBroadcast(job, self.folders, kind)
             if job.is_final:
-                feed.finish(job)
+                broadcast.finish(job)
             else:
-                self._feeds[job.id, kind] = feed
-                feed.look()
-                if self._looking is None or self._looking.done():
-                    self._looking = asyncio.create_task(self._look())
-        feed.readers += 1
-        return feed
+                self._broadcasts[job.id, kind] = broadcast
+                broadcast.poll()
+                if self._polling is None or self._polling.done():
+                    self._polling = asyncio.create_task(self._poll())
+        broadcast.subscribers += 1
+        return broadcast
 
-    def _leave(self, feed: Feed) -> None:
-        feed.readers -= 1
-        place = (feed.job.id, feed.kind)
-        if not feed.readers and self._feeds.get(place) is feed:
-            del self._feeds[place]
+    def _leave(self, broadcast: JobBroadcast) -> None:
+        broadcast.subscribers -= 1
+        place = (broadcast.job.id, broadcast.kind)
+        if not broadcast.subscribers and self._broadcasts.get(place) is broadcast:
+            del self._broadcasts[place]
 
-    async def _look(self) -> None:
-        while self._feeds:
-            for feed in list(self._feeds.values()):
-                if not feed.ended:
-                    self._guarded(feed, feed.look)
-            await asyncio.sleep(LOOK_SECONDS)
+    async def _poll(self) -> None:
+        while self._broadcasts:
+            for broadcast in list(self._broadcasts.values()):
+                if not broadcast.ended:
+                    self._guarded(broadcast, broadcast.poll)
+            await asyncio.sleep(POLL_SECONDS)
 
-    def _guarded(self, feed: Feed, work: Callable[[], None]) -> None:
-        """A damaged journal ends the feed of its job, and of no other."""
+    def _guarded(self, broadcast: JobBroadcast, work: Callable[[], None]) -> None:
+        """Run `work`; a damaged journal ends only the broadcast of its job."""
         try:
             work()
         except RunError as error:
-            log.error("the events of job %s end: %s", feed.job.id, error)
-            feed.close()
+            log.error("cannot stream the events of job %s: %s", broadcast.job.id, error)
+            broadcast.close()

@@ -1,7 +1,7 @@
-"""Changes that a browser asks for need a header which only our own page sends.
+"""CSRF protection: requests from a browser that change something need a header of the studio's page.
 
-A page of another site cannot send it: that would need our permission first, and it is never given. Programs,
-which are no browsers, need no such header.
+A page of another site cannot send that header: CORS would require a permission that is never given. Other
+clients do not need it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BROWSERS_SEND = frozenset({b"origin", b"sec-fetch-site"})
 
 
 class ChangesGuard:
-    """An ASGI application that lets through what changes nothing, and changes that carry the header."""
+    """ASGI application that passes read-only requests, and changes with the header."""
 
     def __init__(self, app: Application) -> None:
         self.app = app
@@ -26,7 +26,7 @@ class ChangesGuard:
             names = {name.lower() for name, _ in scope["headers"]}
             if names & BROWSERS_SEND and HEADER.encode() not in names:
                 raise ApiRefusal(
-                    f"changes from a browser need the header {HEADER}, which the studio's own page sends",
+                    f"changes from a browser need the header {HEADER}, which the studio page sends",
                     status=403,
                     code="header_missing",
                 )

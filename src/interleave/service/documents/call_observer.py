@@ -1,4 +1,4 @@
-"""Every model call of a service is counted, logged with the ids of its request and job, and traced."""
+"""Metrics, logs and traces of every model call, with the ids of its request and job."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CallObserver(Protocol):
 
 
 def observed(models: Models, observer: CallObserver) -> Models:
-    """The same models, each call of which is observed."""
+    """Return the models wrapped so that each call is observed."""
 
     def wrap(role: str) -> Callable[[Any], Any]:
         return lambda model: (
@@ -55,7 +55,7 @@ def observed(models: Models, observer: CallObserver) -> Models:
 
 
 class ObservedGenerator:
-    """An image generator whose calls are observed."""
+    """An observed image generator."""
 
     def __init__(self, generator: ImageGenerator, observer: CallObserver) -> None:
         self.generator = generator
@@ -72,7 +72,7 @@ class ObservedGenerator:
 
 
 class ObservedVlm:
-    """A vision-language model whose calls are observed."""
+    """An observed vision-language model."""
 
     def __init__(self, vlm: VisionLanguageModel, role: str, observer: CallObserver) -> None:
         self.vlm = vlm
@@ -90,7 +90,7 @@ class ObservedVlm:
 
 
 class ObservedAgent:
-    """A planner or critic that computes, whose calls are observed."""
+    """An observed planner or critic that computes instead of calling a model."""
 
     def __init__(self, agent: Any, role: str, observer: CallObserver) -> None:
         self.agent = agent
@@ -105,7 +105,7 @@ class ObservedAgent:
 
     @property
     def check(self) -> Callable[[Any], Awaitable[Verdict]]:
-        """How a critic checks a robot's sub-task, where it does so in a way of its own."""
+        """The critic's method for checking a robot's sub-task, if it has one."""
         check = self.agent.check
         return lambda seen: _observe(self.role, self.observer, Slot(), lambda: check(seen))
 

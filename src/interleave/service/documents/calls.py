@@ -1,4 +1,4 @@
-"""The model calls of a run: what was asked of whom, what came back, how long it took and what it cost."""
+"""Model calls of a run: role, prompt, reply, duration and cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interleave.plugin import Value, journal
 
 
 class ModelCall(Value):
-    """One call; a call that was repeated after a failure is one."""
+    """One model call, including its retries."""
 
     role: journal.Role
     call: int
@@ -24,12 +24,12 @@ class ModelCall(Value):
     usage: dict[str, int] = Field(default_factory=dict)
     finish_reason: str | None = None
     text: str | None = None
-    """The reply as the model wrote it."""
+    """Raw reply of the model."""
     prompt: str | None = None
     seed: int | None = None
     picture: str | None = None
     errors: list[str] = Field(default_factory=list)
-    """Why it failed, each time that it did."""
+    """Reason of each failed try."""
 
 
 class ModelCalls(Value):
@@ -40,7 +40,7 @@ class ModelCalls(Value):
 
 
 def calls_in(entries: Iterable[journal.Entry], image_url: Callable[[str], str]) -> ModelCalls:
-    """The calls of a journal, in the order in which they were first made."""
+    """Return the calls of a journal, in the order of their first try."""
     calls: dict[tuple[str, int], dict[str, Any]] = {}
     for entry in entries:
         match entry:
@@ -57,7 +57,7 @@ def calls_in(entries: Iterable[journal.Entry], image_url: Callable[[str], str]) 
                     "status": "done",
                     **entry.model_dump(include={"text", "finish_reason", "usage", "cost", "seconds"}),
                 }
-            case journal.Planned():  # an agent that computes has no reply of its own
+            case journal.Planned():  # a computed agent writes no reply
                 _end(calls, "planner", entry.time)
             case journal.Judged():
                 _end(calls, "critic", entry.time)
@@ -72,7 +72,7 @@ def calls_in(entries: Iterable[journal.Entry], image_url: Callable[[str], str]) 
 
 
 def _end(calls: dict[tuple[str, int], dict[str, Any]], role: str, ended: float) -> None:
-    """Mark the calls of a role as done that were still running: what they were made for is there."""
+    """Mark the running calls of a role as done, because their result exists."""
     for (other, _), call in calls.items():
         if other == role and call["status"] == "running":
             call |= {"status": "done", "seconds": round(max(0.0, ended - call["started_at"]), 3)}

@@ -1,7 +1,7 @@
-"""Chat Completions over the same jobs: `POST /v1/chat/completions`, whole or as a stream.
+"""Chat Completions over the same jobs: `POST /v1/chat/completions`, whole or streamed.
 
-No line of a stream is longer than `MAX_LINE_BYTES`: clients exist that cannot read one. So streamed images
-are addresses; where a client wants the bytes, a large image is made smaller.
+No line of a stream exceeds `MAX_LINE_BYTES`, because some clients cannot read longer ones. So streamed images
+are addresses. If a client requests the bytes, a large image is scaled down.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 MAX_LINE_BYTES = 131_072
 STREAMED_IMAGE_BYTES = 96_000
-"""The largest file whose base64 text fits in a line with the JSON around it."""
+"""Maximum size of a file whose base64 text fits in a line with its JSON."""
 STREAMED_CHARACTERS = 8_000
-"""The most text in a line: JSON may need twelve bytes for a character."""
+"""Maximum characters per line: JSON may need twelve bytes per character."""
 IMAGES_HEADER = "x-interleave-pictures"
 FINISH = {"completed": "stop", "incomplete": "length"}
 
 
 class ChatStream(ChunkStream):
-    """The chunks of a chat completion."""
+    """Chunks of a chat completion."""
 
     end = b"data: [DONE]\n\n"
 
 
 class ChatRoutes:
-    """The handler of `/v1/chat/completions`."""
+    """Handler of `/v1/chat/completions`."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
@@ -60,7 +60,7 @@ class ChatRoutes:
         response = await self.handling.response(job)
         if (failure := failure_of(response)) is not None:
             refused = refusal_response(failure)
-            refused.headers["x-should-retry"] = "false"  # the SDK would submit it again, as a new job
+            refused.headers["x-should-retry"] = "false"  # the SDK would resubmit it as a new job
             return refused
         return await json_response(
             writer.completion(response), self.handling.store(job), request.scope[LEASE]
@@ -80,7 +80,7 @@ class ChatRoutes:
 
 
 class ChatWriter:
-    """Writes a document as a chat completion."""
+    """Writer of a document as a chat completion."""
 
     def __init__(
         self, documents: Documents, job: Job, asked: ChatSubmission, images: Images | None, origin: str
@@ -94,7 +94,7 @@ class ChatWriter:
         self._has_content = False
 
     def completion(self, response: dict[str, Any]) -> dict[str, Any]:
-        """The whole document."""
+        """Return the whole document."""
         content, images = "", []
         for part in parts_of(response["output"]):
             for delta in self._deltas(part):
@@ -119,7 +119,7 @@ class ChatWriter:
     async def chunks(
         self, parts: AsyncGenerator[ShownPart | Ending | None]
     ) -> AsyncGenerator[dict[str, Any] | None]:
-        """The document as it becomes final, step by step."""
+        """Yield the document step by step, as it becomes final."""
         first = self._chunk({"role": "assistant", "content": ""})
         yield {**first, OWN_FIELD: {"document": f"{DOCUMENTS}/{self.job.id}"}}
         async with aclosing(parts):
@@ -143,7 +143,7 @@ class ChatWriter:
         return [last, {**last, "choices": [], "usage": _usage(response["usage"])}]
 
     def _deltas(self, part: ShownPart) -> list[dict[str, Any]]:
-        """What a part adds to the message."""
+        """Return the deltas that a part adds to the message."""
         if isinstance(part, str):
             return self._text(part)
         number = self._images
@@ -154,7 +154,7 @@ class ChatWriter:
         return [{"images": [image]}]
 
     def _text(self, text: str) -> list[dict[str, Any]]:
-        """A paragraph, in pieces of bounded length."""
+        """Return a paragraph in pieces of bounded length."""
         whole = f"\n\n{text}" if self._has_content else text
         self._has_content = True
         return [

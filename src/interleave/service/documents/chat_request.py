@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`: the body of a request, read and checked. Nothing is ignored in silence."""
+"""Request bodies of `POST /v1/chat/completions`, parsed and checked. No parameter is silently ignored."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ KNOWN = (
 
 @dataclass(frozen=True)
 class ChatSubmission(Submission):
-    """What a chat request asks for."""
+    """A parsed chat request."""
 
     images: Images | None = None
-    """How images stand in the answer; None where the body does not say."""
+    """Form of images in the answer; `None` if the body does not specify it."""
     include_usage: bool = False
-    """Whether a stream ends with a chunk of its usage."""
+    """Whether a stream ends with a usage chunk."""
 
 
 def parse_chat(body: dict[str, Any], models: tuple[str, ...], ignored: Iterable[str] = ()) -> ChatSubmission:
-    """The submission in a body; raises a `Refusal` that names the parameter at fault."""
+    """Parse the submission in a body; a `Refusal` names the invalid parameter."""
     parameters = parameters_of(body, KNOWN, ignored)
     own = own_options(parameters.take(OWN_FIELD))
     refuse_held_plan(own.hold_plan)
@@ -74,13 +74,13 @@ def parse_chat(body: dict[str, Any], models: tuple[str, ...], ignored: Iterable[
 
 
 def images_choice(value: Any) -> Images | None:
-    """How images stand in an answer, from the body, the address or a header."""
+    """Return the form of images in an answer, from the body, the query or a header."""
     if value is None:
         return None
     for choice in IMAGES:
         if value == choice:
             return choice
-    raise ApiRefusal(f"images must be one of {', '.join(IMAGES)}", parameter="pictures")
+    raise ApiRefusal(f"pictures must be one of {', '.join(IMAGES)}", parameter="pictures")
 
 
 def _check_modalities(parameters: Parameters) -> None:
@@ -88,34 +88,32 @@ def _check_modalities(parameters: Parameters) -> None:
     if value is None:
         return
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ApiRefusal("modalities must be a list of texts", parameter="modalities")
+        raise ApiRefusal("modalities must be a list of strings", parameter="modalities")
     if {each.lower() for each in value} != MODALITIES:
-        raise ApiRefusal(
-            'modalities: a document is text and images: ["text", "image"]', parameter="modalities"
-        )
+        raise ApiRefusal('modalities must be ["text", "image"]', parameter="modalities")
 
 
 def _check_settings(parameters: Parameters) -> None:
-    """Parameters without effect here are taken with their defaults only."""
+    """Refuse parameters without effect, unless they have their defaults."""
     because = "it has no effect on documents"
     for name in ("temperature", "top_p"):
         parameters.only(name, 1, because=because)
     for name in ("frequency_penalty", "presence_penalty", "top_logprobs"):
         parameters.only(name, 0, because=because)
-    parameters.only("n", 1, because="there is one document for a request")
+    parameters.only("n", 1, because="each request makes one document")
     parameters.only("logprobs", False, because=because)
     parameters.only("service_tier", "auto", "default", because=because)
-    parameters.only("store", True, because="documents are stored until they are deleted")
-    # Tools are offered, and need not be called: chat programs offer theirs with every request.
-    parameters.only("tool_choice", "none", "auto", because="tools are not called here")
+    parameters.only("store", True, because="documents are always stored until they are deleted")
+    # Accept a list of tools, which chat programs send with every request; none is ever called.
+    parameters.only("tool_choice", "none", "auto", because="this service does not call tools")
     if not isinstance(parameters.take("tools") or [], list):
         raise ApiRefusal("tools must be a list", parameter="tools")
     for name in ("functions", "logit_bias", "stop"):
         if parameters.take(name) not in (None, [], {}):
-            raise ApiRefusal(f"{name}: this has no effect on documents; leave it out", parameter=name)
+            raise ApiRefusal(f"{name} has no effect on documents: omit it", parameter=name)
     if parameters.take("response_format") not in (None, {"type": "text"}):
         raise ApiRefusal(
-            "response_format: a document is text and images, not JSON", parameter="response_format"
+            "response_format: documents are text and images, not JSON; omit it", parameter="response_format"
         )
     flag(parameters, "parallel_tool_calls")
     for name in NOT_USED:
@@ -131,7 +129,7 @@ def _include_usage(value: Any) -> bool:
 
 
 def _messages(value: Any) -> list[InputPart]:
-    """The texts and images of all messages, in order."""
+    """Return the texts and images of all messages, in order."""
     if not isinstance(value, list) or not value:
         raise ApiRefusal("messages must be a list of messages", parameter="messages")
     return parts_in(value, "messages", _message)
@@ -141,7 +139,7 @@ def _message(message: Any, name: str) -> list[InputPart]:
     if not isinstance(message, dict) or message.get("role") not in ROLES:
         raise ApiRefusal(f"{name} must be a message with a role of {', '.join(ROLES)}", parameter=name)
     if message.get("tool_calls") or message.get("function_call"):
-        raise ApiRefusal(f"{name}: there are no tools here", parameter=name)
+        raise ApiRefusal(f"{name}: this service does not call tools", parameter=name)
     answer = message["role"] == "assistant"
     content, images = message.get("content"), message.get("images")
     parts: list[InputPart] = []
@@ -151,8 +149,8 @@ def _message(message: Any, name: str) -> list[InputPart]:
         for number, part in enumerate(content):
             parts += _part(part, f"{name}.content[{number}]", answer=answer)
     elif content is not None or not answer:
-        raise ApiRefusal(f"{name}.content must be a text or a list of parts", parameter=f"{name}.content")
-    if images is not None:  # of an earlier answer, sent again
+        raise ApiRefusal(f"{name}.content must be a string or a list of parts", parameter=f"{name}.content")
+    if images is not None:  # of an earlier answer
         if not isinstance(images, list):
             raise ApiRefusal(f"{name}.images must be a list", parameter=f"{name}.images")
         for number, part in enumerate(images):
@@ -166,11 +164,11 @@ def _part(part: Any, name: str, *, answer: bool) -> list[InputPart]:
         return _content(part.get("text"), f"{name}.text", answer=answer)
     if kind == "image_url":
         return [image_at(part.get("image_url"), f"{name}.image_url")]
-    raise ApiRefusal(f"{name}: parts are text or image_url", parameter=name)
+    raise ApiRefusal(f"{name}.type must be text or image_url", parameter=name)
 
 
 def _content(value: Any, name: str, *, answer: bool) -> list[InputPart]:
-    """A text; in an earlier answer, Markdown images with our own addresses are images again."""
+    """Return a text; in an earlier answer, Markdown images with addresses of this service become images."""
     text = text_of(value, name)
     if answer:
         return [*split_at_images(text)]

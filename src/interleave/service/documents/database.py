@@ -1,8 +1,8 @@
-"""One SQLite database, one connection, one thread: work that arrives together is committed together.
+"""A SQLite database with one connection in one thread; concurrent work shares a commit.
 
-The connection holds the database alone (`locking_mode=EXCLUSIVE`). So a second service on the same file is
-refused at its start, and the write-ahead log has a single user: SQLite before 3.51.3 can lose commits when
-several connections share one.
+The connection locks the database (`locking_mode=EXCLUSIVE`). So a second service on the same file fails at
+startup, and the write-ahead log has a single user: SQLite before 3.51.3 can lose commits when several
+connections share one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class SqlCursor(Protocol):
-    """The result of a statement; its rows have the names of their columns."""
+    """Result of a statement; rows are accessed by column name."""
 
     @property
     def rowcount(self) -> int: ...
@@ -34,18 +34,18 @@ class SqlCursor(Protocol):
 
 
 class SqlConnection(Protocol):
-    """A transaction. Statements are those that SQLite and Postgres both know, with ? for values."""
+    """A transaction. Statements must work in SQLite and Postgres, with ? as placeholder."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> SqlCursor: ...
 
 
 class SqlDatabase(Protocol):
-    """Where a job table is kept."""
+    """Database of a job table."""
 
     async def run(self, work: Callable[[SqlConnection], T]) -> T:
-        """The result of some work; what it changed is on disk when this returns, or nothing of it is.
+        """Run `work` as a transaction and return its result; its changes are then on disk.
 
-        The work may be done again where it could not be finished, so it has no effect but by its connection.
+        The work may be retried, so it must have no effects outside its connection.
         """
         ...
 
@@ -54,12 +54,12 @@ class SqlDatabase(Protocol):
 
 Work = Callable[[SqlConnection], Any]
 log = logging.getLogger(__name__)
-MOST_AT_ONCE = 500
-"""Pieces of work in one commit."""
+MAX_BATCH = 500
+"""Maximum pieces of work per commit."""
 
 
 class Database:
-    """A database that this process owns; closed by `close`."""
+    """A SQLite database that this process owns until `close`."""
 
     def __init__(self, path: Path, schema: str, *, version: int) -> None:
         self.path = path
@@ -77,7 +77,7 @@ class Database:
         return await asyncio.wrap_future(done)
 
     def close(self) -> None:
-        """Finish what has been asked for, then release the file."""
+        """Finish pending work and release the file."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)
@@ -87,7 +87,7 @@ class Database:
         while True:
             batch = [self._queue.get()]
             with suppress(Empty):
-                while len(batch) < MOST_AT_ONCE:
+                while len(batch) < MAX_BATCH:
                     batch.append(self._queue.get_nowait())
             self._commit([each for each in batch if each is not None])
             if None in batch:
@@ -104,7 +104,7 @@ class Database:
         except sqlite3.Error as error:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
-            failure = StorageError(f"cannot write {self.path} ({error}): make room or repair the disk")
+            failure = StorageError(f"cannot write {self.path} ({error}): free some space or repair the disk")
             outcomes = [(None, failure) for _ in wanted]
             log.error("%s", failure)
         for (_, done), (result, problem) in zip(wanted, outcomes, strict=True):
@@ -114,11 +114,11 @@ class Database:
                 done.set_exception(problem)
 
     def _try(self, work: Work) -> tuple[Any, Exception | None]:
-        """One piece of work: its failure undoes nothing but itself."""
+        """Run one piece of work; if it fails, only its changes are rolled back."""
         self._connection.execute("SAVEPOINT work")
         try:
             result = work(self._connection)
-        except sqlite3.OperationalError:  # the disk, which is the failure of all of them
+        except sqlite3.OperationalError:  # a disk failure affects the whole batch
             raise
         except Exception as error:
             self._connection.execute("ROLLBACK TO work")
@@ -139,8 +139,8 @@ def _connect(path: Path, schema: str, version: int) -> sqlite3.Connection:
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found > version:
             raise RunError(
-                f"{path} has format version {found}, and this interleave reads up to {version}: "
-                "use a newer one"
+                f"{path} has format version {found}; this interleave reads up to {version}: "
+                "upgrade interleave"
             )
         if found < version:
             connection.executescript(f"BEGIN; {schema}; PRAGMA user_version={version}; COMMIT;")
@@ -149,7 +149,7 @@ def _connect(path: Path, schema: str, version: int) -> sqlite3.Connection:
     except (OSError, sqlite3.Error) as error:
         if "locked" in str(error):
             raise ConfigurationError(
-                f"another process uses {path}: one document service at a time works on a job table"
+                f"another process uses {path}: only one document service may use a job table"
             ) from None
         raise ConfigurationError(f"cannot open the job table {path} ({error})") from None
     return connection

@@ -1,4 +1,4 @@
-"""The routes by which people steer jobs. Each answers with the Response of the job that goes on."""
+"""Routes for decisions about jobs. Each returns the Response of the reopened or new job."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from interleave import GeneratorCapabilities, InputError, Plan
 from interleave.plugin import first_problem, runs
-from interleave.service.documents.job_decisions import Ask, Branch, Decisions
+from interleave.service.documents.job_decisions import Branch, DecisionRequest, Decisions
 from interleave.service.documents.jobs import Decision, Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.routes import caller_of
 from interleave.service.documents.service import Documents
-from interleave.service.generator.messages import ServiceFacts
+from interleave.service.generator.messages import GeneratorInfo
 from interleave.service.generator.parameters import MAX_SEED, Parameters
 from interleave.service.http.middleware import REQUEST_ID
 from interleave.service.http.request_bodies import read_json
@@ -30,14 +30,14 @@ Answer = Callable[["Request", Job], Awaitable["Response"]]
 
 
 class DecisionRoutes:
-    """The handlers of decisions; `answer` makes a response of a job."""
+    """Handlers of decisions; `answer` converts a job to a response."""
 
     def __init__(self, documents: Documents, answer: Answer) -> None:
         self.decisions = Decisions(documents)
         self.answer = answer
 
     async def release(self, request: Request) -> Response:
-        """Draw the held plan: `{}` as it is, `{"plan": {"steps": […]}}` as the client has edited it."""
+        """Draw the held plan: unchanged with `{}`, edited with `{"plan": {"steps": […]}}`."""
 
         def line(body: dict[str, Any], by: str) -> Callable[[runs.DecidedRun], Decision]:
             given = _taken(body, "plan")
@@ -69,7 +69,7 @@ class DecisionRoutes:
             attempt, only_step = given.integer("attempt", 1, MAX_NUMBER), given.boolean("only_step")
             given.refuse_unknown()
             if attempt is None:
-                raise ApiRefusal("attempt: say which attempt to show", parameter="attempt")
+                raise ApiRefusal("attempt is missing: send its number", parameter="attempt")
             return lambda run: runs.choice_line(run, step, attempt, only_step=only_step, by=by)
 
         return await self._decided(request, line)
@@ -81,26 +81,26 @@ class DecisionRoutes:
 
         return await self._decided(request, line)
 
-    async def go_on(self, request: Request) -> Response:
-        """Go on with a job that failed, was cancelled or ended early."""
+    async def resume(self, request: Request) -> Response:
+        """Resume a failed, cancelled or incomplete job."""
 
-        async def work(ask: Ask, body: dict[str, Any]) -> Job:
+        async def work(asked: DecisionRequest, body: dict[str, Any]) -> Job:
             _taken(body).refuse_unknown()
-            return await self.decisions.go_on(ask)
+            return await self.decisions.resume(asked)
 
         return await self._worked(request, work)
 
     async def branch(self, request: Request) -> Response:
-        """A new job from a step on."""
+        """Create a new job that branches from a step."""
 
-        async def work(ask: Ask, body: dict[str, Any]) -> Job:
+        async def work(asked: DecisionRequest, body: dict[str, Any]) -> Job:
             given = _taken(body, "step", "prompt", "seed")
             step, seed = given.integer("step", 1, MAX_NUMBER), given.integer("seed", 0, MAX_SEED)
             prompt = given.text("prompt")
             given.refuse_unknown()
             if step is None:
-                raise ApiRefusal("step: say from which step on", parameter="step")
-            return await self.decisions.branch(ask, Branch(step, prompt, seed))
+                raise ApiRefusal("step is missing: send the step to branch from", parameter="step")
+            return await self.decisions.branch(asked, Branch(step, prompt, seed))
 
         return await self._worked(request, work)
 
@@ -108,27 +108,27 @@ class DecisionRoutes:
         self, request: Request, line: Callable[[dict[str, Any], str], Callable[[runs.DecidedRun], Decision]]
     ) -> Response:
         return await self._worked(
-            request, lambda ask, body: self.decisions.decide(ask, line(body, ask.caller.key))
+            request, lambda asked, body: self.decisions.decide(asked, line(body, asked.caller.key))
         )
 
     async def _worked(
-        self, request: Request, work: Callable[[Ask, dict[str, Any]], Awaitable[Job]]
+        self, request: Request, work: Callable[[DecisionRequest, dict[str, Any]], Awaitable[Job]]
     ) -> Response:
 
         body = await _body(request)
         said = json.dumps([request.url.path, body], sort_keys=True)
-        ask = Ask(
+        asked = DecisionRequest(
             caller=caller_of(request),
             job=request.path_params["id"],
             digest=hashlib.sha256(said.encode()).hexdigest(),
             idempotency_key=request.headers.get("idempotency-key"),
             request_id=request.scope[REQUEST_ID],
         )
-        return await self.answer(request, await work(ask, body))
+        return await self.answer(request, await work(asked, body))
 
 
 async def _body(request: Request) -> dict[str, Any]:
-    """The JSON object of a request; an empty one where nothing was sent."""
+    """Return the JSON object of a request; an empty one if it has no body."""
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return {}
     body: dict[str, Any] = (await read_json(request)).parse()[0]
@@ -136,7 +136,7 @@ async def _body(request: Request) -> dict[str, Any]:
 
 
 def _taken(body: dict[str, Any], *known: str) -> Parameters:
-    return Parameters(body, ServiceFacts(GeneratorCapabilities()), known=known)
+    return Parameters(body, GeneratorInfo(GeneratorCapabilities()), known=known)
 
 
 def _step(request: Request) -> int:
@@ -147,11 +147,11 @@ def _step(request: Request) -> int:
 
 
 def _plan(value: Any, run: runs.DecidedRun) -> Plan:
-    """A plan as a client sends it: its steps are numbered by their position."""
+    """Parse a client's plan; its steps are numbered by their position."""
     steps = value.get("steps") if isinstance(value, dict) else None
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         raise ApiRefusal(
-            "plan must be an object with a list of steps, as GET …/plan has it", parameter="plan"
+            "plan must be an object with a list of steps, as returned by GET …/plan", parameter="plan"
         )
     held = run.record.plan
     first = held.steps[0].number if held else 1

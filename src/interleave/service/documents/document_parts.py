@@ -1,4 +1,4 @@
-"""What the reader of a document sees, in order: from the items of its response, or from their events."""
+"""Texts and images of a document in order, from the items of its response or from their events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDS = ("response.completed", "response.failed", "response.incomplete")
 
 
 def parts_of(items: Iterable[Mapping[str, Any]]) -> list[ShownPart]:
-    """The texts and images of output items; an image that could not be drawn is not among them."""
+    """Return the texts and images of output items, without images that could not be generated."""
     return [part for item in items if (part := _part(item)) is not None]
 
 
@@ -30,7 +30,7 @@ def _part(item: Mapping[str, Any]) -> ShownPart | None:
 
 
 class PartsInOrder:
-    """Takes events one by one and gives each part once, when it is final and all before it are given."""
+    """Reordering of events into parts: each part is returned once, when it and all before it are final."""
 
     def __init__(self) -> None:
         self._done: dict[int, ShownPart | None] = {}
@@ -56,17 +56,17 @@ class PartsInOrder:
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of a document."""
+    """End of a document."""
 
     response: Mapping[str, Any] | None
-    """The final Response; None where the service stops, or the document was deleted."""
+    """The final Response; `None` if the service stops or the document was deleted."""
 
     @property
     def failure(self) -> ApiRefusal | None:
-        """Why there is no document, as an error of the request; None where there is one."""
+        """The error if there is no document; `None` otherwise."""
         if self.response is None:
             return ApiRefusal(
-                "the answer ends here: the service stops, or the document was deleted",
+                "the answer was interrupted: the service is stopping, or the document was deleted",
                 status=503,
                 code="interrupted",
             )
@@ -74,7 +74,7 @@ class Ending:
 
 
 def failure_of(response: Mapping[str, Any]) -> ApiRefusal | None:
-    """The error of a final response that is no document."""
+    """Return the error of a failed or cancelled response; `None` otherwise."""
     if response["status"] == "cancelled":
         return ApiRefusal("the job was cancelled", status=409, code="cancelled")
     if response["status"] != "failed":
@@ -87,7 +87,7 @@ def failure_of(response: Mapping[str, Any]) -> ApiRefusal | None:
 async def shown_parts(
     events: AsyncGenerator[Event | None],
 ) -> AsyncGenerator[ShownPart | Ending | None]:
-    """The parts of a job as they become final, then its end; None from time to time in between."""
+    """Yield the parts of a job as they become final, then its end; `None` is a heartbeat."""
     order = PartsInOrder()
     async with aclosing(events):
         async for event in events:

@@ -1,4 +1,4 @@
-"""`/v1/documents`: a job as a document to read, with its plan, attempts, verdicts and images."""
+"""`/v1/documents`: a job as a document, with its plan, attempts, verdicts and images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interleave.service.documents.calls import calls_in
 from interleave.service.documents.events import JournalFold
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.response_json import DOCUMENTS, facts_of, image_url
+from interleave.service.documents.response_json import DOCUMENTS, image_url, job_details
 from interleave.service.documents.routes import caller_of, event_number, number_in, plain_json, value_json
 from interleave.service.documents.service import Documents, suggestions_for
 from interleave.service.documents.shared_images import PREFIX as SIGNED_PATHS
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 PAGE_POLICY = "default-src 'none'; img-src data: 'self'; style-src 'unsafe-inline'; sandbox allow-popups"
-KEPT_FOR_EVER = "private, max-age=31536000, immutable"
-"""An image is named by its content: what is behind its address never changes."""
-RENDERED_AT_ONCE = 2
+IMMUTABLE = "private, max-age=31536000, immutable"
+"""Cache policy of images: an address contains the content hash, so its image never changes."""
+MAX_CONCURRENT_RENDERS = 2
 MAX_LISTED = 100
 RENDER_COPIES = 4
-"""Memory to render a page or an archive, in sizes of its images."""
+"""Memory for rendering a page or an archive, as a multiple of the size of its images."""
 
 
 class DocumentRoutes:
-    """The handlers of `/v1/documents`."""
+    """Handlers of `/v1/documents`."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
-        self._rendering = asyncio.Semaphore(RENDERED_AT_ONCE)
+        self._rendering = asyncio.Semaphore(MAX_CONCURRENT_RENDERS)
 
     async def listing(self, request: Request) -> Response:
-        """The newest jobs; `after` is the id of the last one that the client has."""
+        """List the newest jobs; `after` is the id of the client's last one."""
         limit = number_in(request, "limit", 20, MAX_LISTED)
         jobs = await self.documents.newest(
             caller_of(request), limit=limit + 1, before=request.query_params.get("after")
@@ -53,7 +53,7 @@ class DocumentRoutes:
 
     async def document(self, request: Request) -> Response:
         job, record = await self._job(request)
-        facts = facts_of(job, record)
+        details = job_details(job, record)
         given = [
             {"text": part.text} if part.image is None else {"picture": _given(job, record, part.image)}
             for part in (record.request if record else job.parts)
@@ -65,15 +65,15 @@ class DocumentRoutes:
             "request": given,
             "links": links,
         }
-        return plain_json({**_summary(job), **facts, **more, "error": await self._error(job)})
+        return plain_json({**_summary(job), **details, **more, "error": await self._error(job)})
 
     def _named_profile(self, job: Job) -> str | None:
-        """The profile of a job, where naming it gives the same models again."""
-        offer = self.documents.shelf.offer_of(job.config)
+        """Return the profile of a job if it selects the same models again; `None` otherwise."""
+        offer = self.documents.model_cache.offer_of(job.config)
         return offer.chosen.profile if offer and offer.is_whole_profile else None
 
     async def _error(self, job: Job) -> dict[str, Any] | None:
-        """Why a job failed; where its request could not be taken, with the nearest that can."""
+        """Return why a job failed; for an invalid request, with the nearest valid ones."""
         if job.error is None or job.error.code != "invalid_prompt":
             return job.error.model_dump() if job.error else None
         said = "\n".join(part.text for part in job.parts if part.text)
@@ -81,7 +81,7 @@ class DocumentRoutes:
         return {**job.error.model_dump(), "nearest": nearest}
 
     async def calls(self, request: Request) -> Response:
-        """Every model call with what came back, in order."""
+        """Return every model call with its reply, in order."""
         job, record = await self._job(request)
         folder = self.documents.folders.run(job.id)
         entries = await self.documents.in_thread(journal.read_journal, folder) if record else []
@@ -95,10 +95,10 @@ class DocumentRoutes:
 
     async def steps(self, request: Request) -> Response:
         job, record = await self._job(request)
-        return plain_json({"object": "list", "data": facts_of(job, record).get("steps", [])})
+        return plain_json({"object": "list", "data": job_details(job, record).get("steps", [])})
 
     async def events(self, request: Request) -> Response:
-        """The lines of the journal as server-sent events."""
+        """Stream the lines of the journal as server-sent events."""
         job = await self.documents.get(caller_of(request), request.path_params["id"])
         return EventStream(
             self.documents.events(job, kind=JournalFold, after=event_number(request)),
@@ -107,7 +107,7 @@ class DocumentRoutes:
         )
 
     def export(self, name: str) -> Callable[[Request], Awaitable[Response]]:
-        """The handler that sends a document as a file of this format."""
+        """Return the handler that sends a document in this format."""
 
         async def handler(request: Request) -> Response:
             return await self._export(request, render.known_formats()[name])
@@ -117,7 +117,7 @@ class DocumentRoutes:
     async def _export(self, request: Request, wanted: render.Format) -> Response:
         job, record = await self._started(request)
         if wanted.missing is not None:
-            message = f"{wanted.title} files need a package that is not installed here: {wanted.missing}"
+            message = f"{wanted.title} files need a package that is not installed: {wanted.missing}"
             raise ApiRefusal(message, status=501, code="not_installed")
         options, folder = _export_options(request), self.documents.folders.run(job.id)
         made = await self._render(
@@ -135,7 +135,7 @@ class DocumentRoutes:
         return Response(made.data, headers=headers, media_type=kind)
 
     async def markdown(self, request: Request) -> Response:
-        """The Markdown; its images are links to their addresses here."""
+        """Return the Markdown, with links to its images on this service."""
         job, record = await self._started(request)
         text = render.render_markdown(record).replace(
             f"]({runs.IMAGES_FOLDER}/", f"]({image_url(job.id, '')}"
@@ -143,21 +143,21 @@ class DocumentRoutes:
         return Response(text.encode(), media_type="text/markdown; charset=utf-8")
 
     async def image(self, request: Request) -> Response:
-        """An image of a job, by the hash of its content."""
+        """Return an image of a job by its content hash."""
         job, record = await self._job(request)
         name = request.path_params["name"]
         if record is None or name not in runs.image_names(record):
-            raise unknown("picture", name)
+            raise unknown("image", name)
         return await self._image(request, job.id, name)
 
     async def shared(self, request: Request) -> Response:
-        """An image at an address that is signed: no key is needed."""
+        """Return an image by its signed address, without a key."""
         id_, signature, name = (request.path_params[field] for field in ("id", "signature", "name"))
         image = shared_image(f"{SIGNED_PATHS}{id_}/{signature}/{name}")
         if image is None or not self.documents.addresses.allows(image):
-            raise unknown("picture", name)
+            raise unknown("image", name)
         if await self.documents.jobs.get(image.job) is None:  # deleted
-            raise unknown("picture", name)
+            raise unknown("image", name)
         return await self._image(request, image.job, image.name)
 
     async def _image(self, request: Request, job: str, name: str) -> Response:
@@ -165,10 +165,10 @@ class DocumentRoutes:
         try:
             data = await self.documents.in_thread(path.read_bytes)
         except OSError:
-            raise unknown("picture", name) from None
+            raise unknown("image", name) from None
         request.scope[LEASE].keep(len(data))
         headers = {
-            "cache-control": KEPT_FOR_EVER,
+            "cache-control": IMMUTABLE,
             "etag": f'"{name.removesuffix(".png")}"',
             "content-security-policy": "default-src 'none'; sandbox",
         }
@@ -187,7 +187,7 @@ class DocumentRoutes:
     async def _render(
         self, request: Request, job: Job, record: RunRecord, work: Callable[[], render.Exported]
     ) -> render.Exported:
-        """A file that is made, within the memory budget and a few at a time."""
+        """Render a file, within the memory budget and with limited concurrency."""
         store = ImageStore(self.documents.folders.run(job.id))
         sizes = [
             path.stat().st_size for name in runs.image_names(record) if (path := store.path(name)).exists()
@@ -201,7 +201,7 @@ class DocumentRoutes:
 
 
 def _parts() -> list[str]:
-    """What a document can be looked at as, of those formats whose packages are installed."""
+    """Return the views of a document, with the export formats whose packages are installed."""
     formats = (f"document.{each.name}" for each in render.known_formats().values() if each.missing is None)
     return ["plan", "steps", "calls", "events", "document.md", *formats]
 
@@ -237,9 +237,9 @@ def _export_options(request: Request) -> render.ExportOptions:
 
 
 def command_line(job: Job, record: RunRecord | None, profile: str | None) -> str:
-    """A job as the command that makes the same document; without a `profile` every model is named.
+    """Return the command that makes the same document; without a `profile` it names every model.
 
-    Images of the request are files of the exported archive, in which the command is to be run.
+    Images of the request are files of the exported archive, so run the command there.
     """
     chosen, parts = job.config, record.request if record else job.parts
     words = ["interleave", "generate", "\n".join(part.text for part in parts if part.text)]
@@ -259,10 +259,10 @@ def command_line(job: Job, record: RunRecord | None, profile: str | None) -> str
             words += [f"--{role}", getattr(chosen, role).identity]
         words += ["--prompts", chosen.prompts.name]
     words += ["--max-attempts", str(chosen.max_attempts), "--sources", chosen.sources.value]
-    if chosen.remedies != config.NO_REMEDIES:
-        words += ["--remedies", config.written_remedies(chosen.remedies)]
+    if chosen.remedies != config.NO_DRIFT_CONTROL:
+        words += ["--drift-control", config.format_drift_control(chosen.remedies)]
     if chosen.sheets:
-        words += ["--sheets"]
+        words += ["--reference-sheets"]
     if chosen.identity:
         words += ["--identity", chosen.identity]
     if chosen.chapter_steps is not None:

@@ -1,8 +1,8 @@
-"""The response of a job and its stream of events: a fold of the run's journal, and of the ends of the job.
+"""The response of a job and its event stream: a fold of the run's journal and the final states of the job.
 
-The same journal always gives the same events with the same numbers, however often the service was restarted
-while it was written. So a client that has seen event 17 asks for those after 17, from any process. Events
-name images; their bytes are read when an event is sent.
+The same journal always gives the same events with the same numbers, regardless of restarts while it was
+written. So a client that has seen event 17 can request those after 17 from any process. Events contain image
+names; the bytes are read when an event is sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Event = dict[str, Any]
 
 
 class Fold(Protocol):
-    """Makes numbered events from the journal of a job, each from the lines so far."""
+    """A fold of a job's journal into numbered events."""
 
     def __init__(self, job: Job) -> None: ...
     def begin(self) -> list[Event]: ...
@@ -30,10 +30,10 @@ class Fold(Protocol):
 
 
 class JobEvents:
-    """The events of a job through all its ends.
+    """Events of a job through all its final states.
 
-    A job that was reopened had ended before: its final event is told where its journal ended then, and later
-    events number on after it.
+    A reopened job has an earlier final state. Its event comes after the journal line where the job ended, and
+    the numbers of later events continue from it.
     """
 
     def __init__(self, job: Job, fold: Fold) -> None:
@@ -42,11 +42,11 @@ class JobEvents:
         self._ends = list(job.ends)
         self._lines = 0
         self._entries: list[journal.Entry] = []
-        """Kept while an earlier end is still to be told."""
+        """Entries so far, kept while an earlier final state is pending."""
 
     def begin(self) -> list[Event]:
         events = self.fold.begin()
-        while self._ends and not self._ends[0].lines:  # it ended before it was started
+        while self._ends and not self._ends[0].lines:  # it ended before it started
             events += self._ended(self._ends.pop(0))
         return events
 
@@ -67,10 +67,10 @@ class JobEvents:
 
 
 class JournalFold:
-    """The journal itself as events, one a line, without what only a replay needs: for pages that show a run.
+    """The journal as events, one per line, without the fields that only a replay needs.
 
-    A kind of line that is added to journals is passed on without a change here. Another chapter of a plan is
-    told as the plan with it, so that readers need not put it together.
+    New kinds of journal lines are passed on without a change here. A further chapter is sent as the whole
+    plan with it, so that clients need not assemble the plan.
     """
 
     def __init__(self, job: Job) -> None:
@@ -104,7 +104,7 @@ class JournalFold:
 
 
 class ResponseFold:
-    """Folds the journal of a job into output items and events."""
+    """Fold of a job's journal into output items and events."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -113,15 +113,15 @@ class ResponseFold:
         self._number = 0
         self._steps: dict[int, PlanStep] = {}
         self._images: dict[int, int] = {}
-        """The index of the image of a step among the items."""
+        """Item index of the image of each step."""
         self._texts: set[int] = set()
         self._in_progress = False
         self._seen: set[tuple[str, int, int]] = set()
         self._attempt_images: dict[tuple[int, int], str] = {}
-        """The image of every attempt."""
+        """Image of each attempt."""
 
     def begin(self) -> list[Event]:
-        """The events of a job that waits."""
+        """Return the events of a waiting job."""
         waiting = self._response("queued")
         return [
             self._event("response.created", response=waiting),
@@ -129,8 +129,8 @@ class ResponseFold:
         ]
 
     def add(self, entry: journal.Entry) -> list[Event]:
-        """The events of a line of the journal."""
-        if isinstance(plan := getattr(entry, "plan", None), Plan):  # planned, or planned anew
+        """Return the events of a journal line."""
+        if isinstance(plan := getattr(entry, "plan", None), Plan):  # planned or replanned
             self._steps = {step.number: step for step in plan.steps}
         if isinstance(entry, journal.ChapterPlanned):
             self._steps |= {step.number: step for step in entry.steps}
@@ -150,7 +150,7 @@ class ResponseFold:
         return []
 
     def end(self, job: Job, record: RunRecord | None) -> list[Event]:
-        """The events of a job's final state. A step that was cut short shows its best attempt, if any."""
+        """Return the events of a job's final state. An unfinished step shows its best attempt, if any."""
         self.job = job
         events: list[Event] = []
         shown = {step.plan.number: step.shown for step in record.steps} if record else {}
@@ -162,27 +162,27 @@ class ResponseFold:
         return [*events, self._event(f"response.{kind}", response=final)]
 
     def reopen(self) -> list[Event]:
-        """The event of a job that waits again, because a person decided something about it."""
+        """Return the event of a job that waits again after a person's decision."""
         self._in_progress = False
         return [self._event("response.queued", response=self._response("queued"))]
 
     def _response(self, status: str) -> dict[str, Any]:
-        as_it_was = {"status": status, "cancelling": False, "finished": None, "error": None}
-        return response_object(self.job.model_copy(update=as_it_was), self.items, None, self.usage)
+        state = {"status": status, "cancelling": False, "finished": None, "error": None}
+        return response_object(self.job.model_copy(update=state), self.items, None, self.usage)
 
     def _first(self, what: str, step: int, attempt: int) -> bool:
-        """Whether this has not been told yet: a call that is repeated after a restart is one call."""
+        """Return whether this is new: a call repeated after a restart counts once."""
         known = (what, step, attempt) in self._seen
         self._seen.add((what, step, attempt))
         return not known and step in self._steps
 
     def _open(self, step: int) -> list[Event]:
-        """The items of a step; those of the steps before it come first, though they may begin later."""
+        """Open the items of a step after those of all earlier steps, even if those start later."""
         steps = sorted(number for number in self._steps if number <= step)
         return [event for number in steps for event in self._open_one(number)]
 
     def _open_one(self, step: int) -> list[Event]:
-        """The text of a step, and its image as one that is being drawn."""
+        """Open the text of a step, and its image as in progress."""
         if self._steps[step].prompt is None:
             return self._text(step)
         if step in self._images:
@@ -202,7 +202,7 @@ class ResponseFold:
         return [*events, added, self._of_image(step, "in_progress")]
 
     def _text(self, step: int) -> list[Event]:
-        """The message of a step, whole: its text is known from the plan."""
+        """Return the whole message of a step; its text is known from the plan."""
         text = self._steps[step].text
         if step in self._texts or not text.strip():
             return []
@@ -246,7 +246,7 @@ class ResponseFold:
         ]
 
     def _finished(self, step: int, attempt: int | None) -> list[Event]:
-        """The end of a step: `attempt` is shown; None for a step of text, or one that was cut short."""
+        """Finish a step that shows `attempt`; `None` for a text step or an unfinished one."""
         if step not in self._images:
             return self._text(step)
         index, image = self._images[step], self._attempt_images.get((step, attempt or 0))
@@ -276,10 +276,10 @@ class ResponseFold:
 
 
 def folded(job: Job, entries: Iterable[journal.Entry]) -> tuple[ResponseFold, list[Event]]:
-    """The fold of a journal so far, and its events, without those of a final state."""
+    """Return the fold of a journal so far and its events, without those of a final state."""
     fold = ResponseFold(job)
-    told = JobEvents(job, fold)
-    events = told.begin()
+    job_events = JobEvents(job, fold)
+    events = job_events.begin()
     for entry in entries:
-        events += told.add(entry)
+        events += job_events.add(entry)
     return fold, events

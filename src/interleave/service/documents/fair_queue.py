@@ -1,4 +1,4 @@
-"""Whose job is next: keys take turns, so that one with a thousand jobs does not keep another waiting."""
+"""Fair queue of jobs: keys are served round-robin, so a key with a thousand jobs does not block others."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ HOUR = 3600.0
 BUSY_RETRY_SECONDS = 10.0
 
 
-class Turns:
-    """The jobs that wait and the number of those that run, by key. Time is monotonic: no clock is trusted."""
+class FairQueue:
+    """Waiting jobs and the number of running ones, by key. Uses monotonic time, not the wall clock."""
 
     shared = False
     """Whether other processes take jobs from the same queue."""
@@ -36,18 +36,18 @@ class Turns:
         per_key: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.most_running = running
-        self.most_waiting = waiting
-        self.most_per_key = running if per_key is None else per_key
+        self.max_running = running
+        self.max_waiting = waiting
+        self.max_per_key = running if per_key is None else per_key
         self.running: Counter[str] = Counter()
         self.paused = False
-        """Whether nothing is started; what runs goes on."""
+        """Whether no job is started; running jobs continue."""
         self._clock = clock
         self._waiting: OrderedDict[str, dict[str, float]] = OrderedDict()
-        """By key, in order of turns: the ids in order of arrival, and when they arrived."""
+        """Keys in round-robin order; for each, its job ids in order with their arrival times."""
         self._arriving: Counter[str] = Counter()
         self._rates: dict[str, tuple[float, float]] = {}
-        """By key: submissions left in this hour's bucket, and when it was counted."""
+        """By key: remaining submissions in the token bucket, and the time of that count."""
 
     @property
     def depth(self) -> int:
@@ -59,28 +59,28 @@ class Turns:
 
     @property
     def oldest_seconds(self) -> float:
-        """How long the oldest job has waited."""
+        """Age of the oldest waiting job."""
         arrivals = [next(iter(ids.values())) for ids in self._waiting.values() if ids]
         return max(0.0, self._clock() - min(arrivals)) if arrivals else 0.0
 
     def open_jobs(self, key: str) -> int:
-        """The jobs of a key that wait or run."""
+        """Return the number of waiting and running jobs of a key."""
         return len(self._waiting.get(key, ())) + self.running[key]
 
     @contextmanager
     def admitted(self, caller: Caller) -> Iterator[None]:
-        """Hold a place for a job while it is being stored; refuse it when there is none."""
+        """Reserve a slot for a job while it is being stored; refuse it if there is none."""
         open_ = self.open_jobs(caller.key) + self._arriving[caller.key]
         if caller.max_jobs is not None and open_ >= caller.max_jobs:
             raise ApiRefusal(
-                f"this key has {open_} jobs that wait or run, as many as it may: wait until one has ended",
+                f"this key has {open_} open jobs, its maximum: wait until one has ended",
                 status=429,
                 code="rate_limit_exceeded",
                 retry_after=BUSY_RETRY_SECONDS,
             )
-        if self.depth + self._arriving.total() >= self.most_waiting:
+        if self.depth + self._arriving.total() >= self.max_waiting:
             raise ApiRefusal(
-                "the queue of the service is full: try again later",
+                "the queue is full: try again later",
                 status=503,
                 code="server_overloaded",
                 retry_after=BUSY_RETRY_SECONDS,
@@ -93,7 +93,7 @@ class Turns:
             self._arriving[caller.key] -= 1
 
     def _spend(self, caller: Caller) -> None:
-        """Take one submission of the hour's; what is unspent comes back evenly."""
+        """Take one submission from the token bucket, which refills evenly over an hour."""
         if caller.per_hour is None:
             return
         now = self._clock()
@@ -101,7 +101,7 @@ class Turns:
         left = min(caller.per_hour, left + (now - counted) * caller.per_hour / HOUR)
         if left < 1:
             raise ApiRefusal(
-                f"this key may submit {caller.per_hour} jobs an hour",
+                f"this key may submit {caller.per_hour} jobs per hour: try again later",
                 status=429,
                 code="rate_limit_exceeded",
                 retry_after=(1 - left) * HOUR / caller.per_hour,
@@ -109,11 +109,11 @@ class Turns:
         self._rates[caller.key] = (left - 1, now)
 
     def add(self, key: str, id_: str, *, age: float = 0.0) -> None:
-        """Add a job that waits, and has for some seconds already."""
+        """Add a job that has already waited for `age` seconds."""
         self._waiting.setdefault(key, {})[id_] = self._clock() - max(0.0, age)
 
     def drop(self, key: str, id_: str) -> bool:
-        """Take a job out of the queue; returns whether it was in it."""
+        """Remove a job from the queue; return whether it was waiting."""
         ids = self._waiting.get(key, {})
         found = ids.pop(id_, None) is not None
         if found and not ids:
@@ -121,14 +121,14 @@ class Turns:
         return found
 
     def waiting(self, key: str | None = None) -> list[str]:
-        """The jobs that wait, in the order in which they are taken: those of one key, or of all."""
+        """Return the waiting jobs of one key, or of all, in the order in which they start."""
         if key is not None:
             return list(self._waiting.get(key, ()))
         rounds = zip_longest(*self._waiting.values())
         return [id_ for each in rounds for id_ in each if id_ is not None]
 
     def move(self, key: str, id_: str, place: int) -> bool:
-        """Give a job that waits another place among those of its key; returns whether it still waited."""
+        """Move a waiting job to another place among those of its key; return whether it was waiting."""
         ids = self._waiting.get(key, {})
         if id_ not in ids:
             return False
@@ -138,10 +138,10 @@ class Turns:
         return True
 
     def take(self) -> tuple[str, str] | None:
-        """The next job to run, counted as running; None when nothing may run now."""
-        if self.paused or self.in_flight >= self.most_running:
+        """Take the next job and count it as running; `None` if no job may start now."""
+        if self.paused or self.in_flight >= self.max_running:
             return None
-        key = next((key for key in self._waiting if self.running[key] < self.most_per_key), None)
+        key = next((key for key in self._waiting if self.running[key] < self.max_per_key), None)
         if key is None:
             return None
         id_ = next(iter(self._waiting[key]))
@@ -158,20 +158,20 @@ class Turns:
 
 
 class QueueState(Value):
-    """The queue as it was when it was last changed by hand; jobs that came later wait behind these."""
+    """Stored queue state after the last manual change; later jobs wait behind these."""
 
     paused: bool = False
     order: list[str] = Field(default_factory=list)
 
 
 def read_queue(folder: Path) -> QueueState:
-    """The state in a folder; that of a new queue where there is none, or it cannot be read."""
+    """Read the queue state of a folder; return that of a new queue if it is missing or unreadable."""
     try:
         return QueueState.model_validate_json((folder / FILE_NAME).read_bytes())
     except FileNotFoundError:
         return QueueState()
     except (OSError, ValidationError) as error:
-        log.error("%s cannot be read, and the queue is in order of arrival: %s", folder / FILE_NAME, error)
+        log.error("%s cannot be read, so the queue is in order of arrival: %s", folder / FILE_NAME, error)
         return QueueState()
 
 

@@ -1,7 +1,6 @@
-"""`/v1/files`: images that clients upload once and name in requests by their id.
+"""`/v1/files`: images that clients upload once and refer to in requests by their id.
 
-An image is decoded when it comes and stored as a PNG of our own; the name that a client gives to its file is
-of no use and is not kept.
+An image is decoded on arrival and stored as PNG. The client's file name is not kept.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ MAX_FILES_LISTED = 1000
 
 
 class FileRoutes:
-    """The handlers of `/v1/files`."""
+    """Handlers of `/v1/files`."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
 
     async def create(self, request: Request) -> Response:
         caller = caller_of(request, "submit")
-        if caller.is_guest:  # their quota counts documents, and uploads would fill the disk
-            raise ApiRefusal("guests send images with their request", status=403, code="not_for_guests")
+        if caller.is_guest:  # their quota counts documents only; uploads could fill the disk
+            raise ApiRefusal("guests cannot upload files", status=403, code="not_for_guests")
         fields, files = (await read_form(request)).parse()
         data, purpose = _upload(fields, files)
         ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
@@ -59,7 +58,7 @@ class FileRoutes:
             await self.documents.jobs.add_file(file)
         except StorageError as error:
             raise ApiRefusal(
-                "the service cannot store the image now: its disk fails or is full",
+                "the service cannot store the image: its disk is full or failing",
                 status=503,
                 code="storage_failed",
                 retry_after=STORAGE_RETRY_SECONDS,
@@ -87,7 +86,7 @@ class FileRoutes:
     async def delete(self, request: Request) -> Response:
         caller_of(request, "submit")
         file = await self._find(caller_of(request), request.path_params["id"])
-        await self.documents.forget_file(file)
+        await self.documents.remove_file(file)
         return plain_json({"id": file.id, "object": "file", "deleted": True})
 
     async def _find(self, caller: Caller, id_: str) -> StoredFile:

@@ -1,16 +1,16 @@
-"""Where the jobs of a service are on disk. Names are made from ids that the service chose itself.
+"""Layout of a service folder. All names derive from ids that the service generated.
 
-ROOT/service.lock     held by the service that works here
+ROOT/service.lock     held by the running service
 ROOT/jobs.sqlite      the job table
 ROOT/keys.json        the API keys, hashed
-ROOT/pictures.secret  what addresses of images are signed with
-ROOT/guests.secret    what the cookies of guests are signed with
+ROOT/pictures.secret  signing key of image addresses
+ROOT/guests.secret    signing key of guest cookies
 ROOT/queue.json       whether the queue is paused, and its order
-ROOT/studio.sqlite    the index of the gallery, which can be made again
-ROOT/labels.sqlite    what raters said of documents and images
-ROOT/thumbnails/ab/…  small copies of images, which can be made again
+ROOT/studio.sqlite    the index of the gallery, which can be rebuilt
+ROOT/labels.sqlite    labels by raters of documents and images
+ROOT/thumbnails/ab/…  thumbnails of images, which can be rebuilt
 ROOT/inputs/ID/       the images of a request, until its job has ended
-ROOT/files/           images that clients have uploaded
+ROOT/files/           uploaded images
 ROOT/runs/ab/…        the run folders
 """
 
@@ -42,12 +42,12 @@ THUMBNAILS = "thumbnails"
 
 @dataclass(frozen=True)
 class Folders:
-    """The folders of a service."""
+    """Folders of a service."""
 
     root: Path
 
     def run(self, id_: str) -> Path:
-        """The run folder of a job, which may not exist yet."""
+        """Return the run folder of a job, which may not exist yet."""
         return self.root / batches.run_folder(id_)
 
     def inputs(self, id_: str) -> ImageStore:
@@ -58,12 +58,12 @@ class Folders:
         return ImageStore(self.root / "files")
 
     def thumbnails(self, id_: str) -> Path:
-        """The folder of the small copies of a job's images, which may not exist."""
+        """Return the thumbnail folder of a job, which may not exist."""
         return self.root / THUMBNAILS / id_.removeprefix("resp_")[:2] / id_
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder alone: another service would remove what it does not know."""
+        """Lock the folder: a second service would remove files it does not know."""
         make_folder(self.root)
         file = locks.open_lock_file(self.root / LOCK_NAME)
         try:
@@ -71,7 +71,7 @@ class Folders:
         except BlockingIOError:
             os.close(file)
             raise ConfigurationError(
-                f"another document service works in {self.root}: choose another folder with --runs"
+                f"another document service uses {self.root}: choose another folder with --runs"
             ) from None
         try:
             yield
@@ -79,24 +79,24 @@ class Folders:
             os.close(file)
 
     def make(self) -> None:
-        """Make the folders of a new service."""
+        """Create the folders of a new service."""
         for name in ("inputs", "files", "runs"):
             make_folder(self.root / name)
 
     def record(self, id_: str) -> RunRecord | None:
-        """The record of a job's run; None where it has not started: its journal has no line yet."""
+        """Return the record of a job's run; `None` if it has not started and its journal is empty."""
         folder = self.run(id_)
         try:
             return read_record(folder)
         except RunError:
             if not _has_a_line(runs.journal_path(folder)):
                 return None
-        return read_record(folder)  # its first line may have come between the two looks
+        return read_record(folder)  # its first line may have been written between the two reads
 
     def store_inputs(
         self, id_: str, request: Request
     ) -> tuple[tuple[journal.RequestPart, ...], tuple[journal.StoredAsset, ...]]:
-        """Put the images of a request on disk; returns its parts and assets as the job table holds them."""
+        """Store the images of a request; return its parts and assets in the form of the job table."""
         if request.all_images:
             make_folder(self.root / "inputs" / id_)
             store = self.inputs(id_)
@@ -105,7 +105,7 @@ class Folders:
         return runs.request_parts(request), runs.stored_assets(request)
 
     def request_of(self, job: Job) -> Request:
-        """The request of a job, with its images: of one that ended before, as its run has it."""
+        """Return the request of a job with its images, from its run if it ended before."""
         if (job.ends or job.parent) and (record := self.record(job.id)) is not None:
             return runs.stored_request(self.run(job.id), record)
         store = self.inputs(job.id)
@@ -118,12 +118,12 @@ class Folders:
         )
 
     def carry_out(self, job: Job, lease: runs.Lease | None = None) -> None:
-        """Put what was decided about a job into its journal, unless it is there already."""
+        """Write a job's decision to its journal, unless it is already there."""
         if job.decision is not None:
             runs.carry_over(self.run(job.id), job.decision, after=job.ends[-1].lines, lease=lease)
 
     def document_of(self, id_: str) -> list[Text | ImagePart]:
-        """A request and its answer as one sequence, for a continuation."""
+        """Return a request and its answer as one sequence, for a continuation."""
         record, store = self.record(id_), ImageStore(self.run(id_))
         if record is None:
             return []
@@ -139,7 +139,7 @@ class Folders:
         return parts
 
     def assets_of(self, id_: str) -> tuple[GivenAsset, ...]:
-        """The assets that were given with a job, for a continuation."""
+        """Return the assets of a job's request, for a continuation."""
         record = self.record(id_)
         return runs.given_assets(record.assets, ImageStore(self.run(id_))) if record else ()
 
@@ -147,13 +147,13 @@ class Folders:
         shutil.rmtree(self.root / "inputs" / id_, ignore_errors=True)
 
     def remove(self, id_: str) -> None:
-        """Remove everything a job has on disk."""
+        """Remove all files of a job."""
         self.remove_inputs(id_)
         shutil.rmtree(self.thumbnails(id_), ignore_errors=True)
         shutil.rmtree(self.run(id_), ignore_errors=True)
 
     def remove_unknown_inputs(self, known: set[str]) -> None:
-        """Remove what a process left that died while it stored a job."""
+        """Remove inputs left by a process that died while storing a job."""
         for folder in (self.root / "inputs").iterdir():
             if folder.name not in known:
                 shutil.rmtree(folder, ignore_errors=True)

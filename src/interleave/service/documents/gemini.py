@@ -1,4 +1,4 @@
-"""Google's `generateContent` over the same jobs: texts and images as parts in order, whole or streamed."""
+"""Google's `generateContent` over the same jobs: ordered text and image parts, whole or streamed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 METHODS = ("generateContent", "streamGenerateContent")
 STREAMED_IMAGE_BYTES = 3_000_000
-"""Google's asynchronous client reads lines of 4 MiB at most."""
+"""Google's asynchronous client reads lines of at most 4 MiB."""
 FINISH = {"completed": "STOP", "incomplete": "MAX_TOKENS"}
 STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -43,12 +43,12 @@ STATUSES = {
 
 
 def is_gemini_path(path: str) -> bool:
-    """Whether a path belongs to Google's API; its SDKs use v1 as well as v1beta."""
+    """Return whether a path belongs to Google's API; its SDKs use both v1 and v1beta."""
     return path.startswith("/v1beta/") or (path.startswith("/v1/models/") and ":" in path)
 
 
 def gemini_error(reason: Refusal) -> dict[str, Any]:
-    """A refusal in Google's format. Its SDK finds an error in a stream by the first key."""
+    """Return a refusal in Google's format. Its SDK recognizes an error in a stream by the first key."""
     status = status_of(reason)
     words = STATUSES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
     error: dict[str, Any] = {"code": status, "message": str(reason), "status": words}
@@ -64,17 +64,17 @@ def gemini_refusal(reason: Refusal) -> Response:
 
 
 class GeminiStream(ChunkStream):
-    """The chunks of a streamed answer."""
+    """Chunks of a streamed answer."""
 
     heartbeat = b"\n"
-    """Not a comment: Google's SDK takes one for JSON. Between events an empty line means nothing."""
+    """An empty line, which is ignored between events. Google's SDK would parse a comment as JSON."""
 
     def error(self, reason: Refusal) -> dict[str, Any]:
         return gemini_error(reason)
 
 
 class GeminiArray(GeminiStream):
-    """The chunks of a streamed answer as the items of one JSON array, as Google sends them unless asked."""
+    """Chunks of a streamed answer as items of one JSON array, which is Google's default."""
 
     media_type = "application/json"
     separator = b"\n"
@@ -88,11 +88,11 @@ class GeminiArray(GeminiStream):
 
 
 STREAMS = {"sse": GeminiStream, "json": GeminiArray}
-"""By the parameter `alt`."""
+"""Stream types by the query parameter `alt`."""
 
 
 class GeminiRoutes:
-    """The handlers of `/v1beta/models`."""
+    """Handlers of `/v1beta/models`."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
@@ -104,16 +104,16 @@ class GeminiRoutes:
     async def model(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in self.documents.settings.models:
-            raise ApiRefusal("there is no such model here", status=404)
+            raise ApiRefusal(f"no model {name[:80]!r}; see /v1beta/models", status=404)
         return plain_json(_model(name))
 
     async def generate(self, request: Request) -> Response:
         model, _, method = request.path_params["name"].partition(":")
         if method not in METHODS:
-            raise ApiRefusal(f"a model has the methods {' and '.join(METHODS)}", status=404)
+            raise ApiRefusal(f"no such method; models have {' and '.join(METHODS)}", status=404)
         stream = STREAMS.get(request.query_params.get("alt", "json"))
         if stream is None:
-            raise ApiRefusal(f"alt: this is one of {', '.join(STREAMS)}", parameter="alt")
+            raise ApiRefusal(f"alt must be one of {', '.join(STREAMS)}", parameter="alt")
         asked, job = await self.handling.submit(request, partial(parse_content, model=model))
         if method == "streamGenerateContent":
             return stream(
@@ -126,11 +126,11 @@ class GeminiRoutes:
         response = await self.handling.response(job)
         if (failure := failure_of(response)) is not None:
             return gemini_refusal(failure)
-        return await json_response(whole(job, response), self.handling.store(job), request.scope[LEASE])
+        return await json_response(full_answer(job, response), self.handling.store(job), request.scope[LEASE])
 
 
-def whole(job: Job, response: dict[str, Any]) -> dict[str, Any]:
-    """The document as one answer."""
+def full_answer(job: Job, response: dict[str, Any]) -> dict[str, Any]:
+    """Return the document as one answer."""
     parts = [_part(part, None) for part in parts_of(response["output"])]
     ended = _answer(job, parts or [{"text": ""}], FINISH[response["status"]])
     return {**ended, "usageMetadata": _usage(response["usage"]), OWN_FIELD: response[OWN_FIELD]}
@@ -139,7 +139,7 @@ def whole(job: Job, response: dict[str, Any]) -> dict[str, Any]:
 async def chunks(
     job: Job, parts: AsyncGenerator[ShownPart | Ending | None]
 ) -> AsyncGenerator[dict[str, Any] | None]:
-    """The document as it becomes final, a part a chunk."""
+    """Yield the document as it becomes final, one part per chunk."""
     async with aclosing(parts):
         async for part in parts:
             if part is None:
@@ -150,7 +150,7 @@ async def chunks(
                 yield gemini_error(failure)
             else:
                 response = part.response or {}
-                # Google's SDK forgets a conversation with an answer that has a content without parts.
+                # Google's SDK drops the chat history after an answer whose content has no parts.
                 last = _answer(job, [{"text": ""}], FINISH[response["status"]])
                 yield {**last, "usageMetadata": _usage(response["usage"])}
 

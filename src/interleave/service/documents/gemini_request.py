@@ -1,6 +1,6 @@
-"""`generateContent`: the body of a request, read and checked. Nothing in it is ignored in silence.
+"""Request bodies of `generateContent`, parsed and checked. No field is silently ignored.
 
-Google's JSON may spell every field in two ways, `inlineData` or `inline_data`; its own SDK sends both.
+Google's JSON allows two spellings of each field, `inlineData` and `inline_data`; its SDK sends both.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ CONFIG = (
     *("presencePenalty", "frequencyPenalty", "responseLogprobs", "logprobs", "thinkingConfig"),
     *("speechConfig", "mediaResolution", "audioTimestamp", "enableEnhancedCivicAnswers"),
 )
-BESIDE_A_PART = {"thought", "thoughtSignature", "videoMetadata", "mediaResolution"}
-"""Fields of a part that say something about it."""
+PART_METADATA = {"thought", "thoughtSignature", "videoMetadata", "mediaResolution"}
+"""Fields of a part other than its content."""
 _URL_ALPHABET = str.maketrans("-_", "+/")
 _SNAKE = re.compile(r"_([a-z])")
 
@@ -46,7 +46,7 @@ _SNAKE = re.compile(r"_([a-z])")
 def parse_content(
     body: dict[str, Any], models: tuple[str, ...], ignored: Iterable[str] = (), *, model: str
 ) -> Submission:
-    """The submission in a body; raises a `Refusal` that names the field at fault."""
+    """Parse the submission in a body; a `Refusal` names the invalid field."""
     ignored = tuple(ignored)
     parameters = parameters_of(_camel(body, "the request"), KNOWN, ignored)
     own = own_options(parameters.take(OWN_FIELD))
@@ -56,8 +56,8 @@ def parse_content(
     seed = _config(parameters.take("generationConfig"), ignored)
     for name in ("tools", "safetySettings", "labels"):
         if parameters.take(name) not in (None, [], {}):
-            raise ApiRefusal(f"{name}: this has no effect on documents; leave it out", parameter=name)
-    parameters.take("model")  # the address says it
+            raise ApiRefusal(f"{name} has no effect on documents: omit it", parameter=name)
+    parameters.take("model")  # the path names the model
     submission = Submission(
         parts=(*instructions, *_contents(parameters.take("contents"))),
         model=model_in(model, models),
@@ -71,7 +71,7 @@ def parse_content(
 
 
 def _config(value: Any, ignored: tuple[str, ...]) -> int | None:
-    """The seed in `generationConfig`; the rest is checked."""
+    """Check `generationConfig` and return its seed."""
     if value is None:
         return None
     config = parameters_of(_camel(value, "generationConfig"), CONFIG, ignored)
@@ -79,10 +79,10 @@ def _config(value: Any, ignored: tuple[str, ...]) -> int | None:
     because = "it has no effect on documents"
     for name, default in {"temperature": 1, "topP": 1, "presencePenalty": 0, "frequencyPenalty": 0}.items():
         config.only(name, default, because=because)
-    config.only("candidateCount", 1, because="there is one document for a request")
-    config.only("responseMimeType", "text/plain", because="a document is text and images")
+    config.only("candidateCount", 1, because="each request makes one document")
+    config.only("responseMimeType", "text/plain", because="documents are text and images")
     if config.take("imageConfig") not in (None, {}):
-        raise ApiRefusal("imageConfig: the generator's own settings decide it", parameter="imageConfig")
+        raise ApiRefusal("imageConfig: the generator's settings decide it; omit it", parameter="imageConfig")
     seed = config.integer("seed", 0, MAX_SEED)
     config.refuse_unknown()
     return seed
@@ -93,20 +93,20 @@ def _check_modalities(config: Parameters) -> None:
     if value is None:
         return
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ApiRefusal("responseModalities must be a list of texts", parameter="responseModalities")
+        raise ApiRefusal("responseModalities must be a list of strings", parameter="responseModalities")
     if {each.upper() for each in value} != MODALITIES:
         raise ApiRefusal(
-            'responseModalities: a document is text and images: ["TEXT", "IMAGE"]',
+            'responseModalities must be ["TEXT", "IMAGE"]',
             parameter="responseModalities",
         )
 
 
 def _contents(value: Any) -> list[InputPart]:
-    """The texts and images of all contents, in order."""
+    """Return the texts and images of all contents, in order."""
     if isinstance(value, dict):
         value = [value]
     if not isinstance(value, list) or not value:
-        raise ApiRefusal("contents must be a list of contents with parts", parameter="contents")
+        raise ApiRefusal("contents must be a list of objects with parts", parameter="contents")
     return parts_in(value, "contents", _content)
 
 
@@ -124,9 +124,9 @@ def _content(value: Any, name: str) -> list[InputPart]:
 
 
 def _part(value: Any, name: str) -> InputPart | None:
-    """A text or an image; None for a thought of an earlier answer."""
+    """Return a text or an image; `None` for a thought of an earlier answer."""
     part = _camel(value, name)
-    kinds = {kind for kind, given in part.items() if given is not None and kind not in BESIDE_A_PART}
+    kinds = {kind for kind, given in part.items() if given is not None and kind not in PART_METADATA}
     if part.get("thought") is True:
         return None
     if kinds == {"text"}:
@@ -134,11 +134,11 @@ def _part(value: Any, name: str) -> InputPart | None:
     if kinds == {"inlineData"}:
         name = f"{name}.inlineData"
         return encoded_image(_plain_base64(_camel(part["inlineData"], name).get("data")), name)
-    raise ApiRefusal(f"{name}: parts are text or inlineData; nothing is fetched from the web", parameter=name)
+    raise ApiRefusal(f"{name} must be text or inlineData; the service fetches nothing", parameter=name)
 
 
 def _plain_base64(data: Any) -> Any:
-    """Base64 of Google's JSON is of either alphabet, padded or not; the SDK sends that of URLs."""
+    """Return standard base64: Google's JSON allows both alphabets, padded or not."""
     if not isinstance(data, str):
         return data
     plain = data.rstrip("=").translate(_URL_ALPHABET)
@@ -146,7 +146,7 @@ def _plain_base64(data: Any) -> Any:
 
 
 def _camel(value: Any, name: str) -> dict[str, Any]:
-    """An object with its fields as Google's documentation spells them."""
+    """Return an object with camel-case fields, as in Google's documentation."""
     if not isinstance(value, dict):
         raise ApiRefusal(f"{name} must be an object", parameter=name)
     found = {_SNAKE.sub(lambda match: match[1].upper(), field): each for field, each in value.items()}

@@ -1,7 +1,7 @@
-"""What people decide about jobs: release a plan, redraw a step, choose an attempt, undo, branch.
+"""Decisions about jobs: release a plan, redraw a step, choose an attempt, undo, branch, resume.
 
-A decision is checked against the run at once, stored in the job table, and put into the journal when its job
-is worked on again. So it is acknowledged only when no crash can lose it, and it is carried out once.
+A decision is checked against the run, stored in the job table, and written to the journal when its job runs
+again. So it is acknowledged only once no crash can lose it, and it is carried out once.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from interleave.service.documents.jobs import (
 )
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, for_clients
-from interleave.service.documents.service import Documents, key_conflict, once_only, storage_failed
+from interleave.service.documents.service import Documents, idempotency_pair, key_conflict, storage_failed
 from interleave.service.documents.tracing import traceparent
 
 log = logging.getLogger(__name__)
+Idempotency = tuple[str, str] | None
 
 
 @dataclass(frozen=True)
-class Ask:
-    """Who decides about which job, and how to know the same request again."""
+class DecisionRequest:
+    """A request to decide about a job, with its caller and idempotency key."""
 
     caller: Caller
     job: str
@@ -41,7 +42,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Branch:
-    """Where a new job goes its own way."""
+    """The step from which a branch differs, with its changes."""
 
     step: int
     prompt: str | None = None
@@ -49,49 +50,49 @@ class Branch:
 
 
 class Decisions:
-    """The decisions about the jobs of a service."""
+    """Decisions about the jobs of a service."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
 
-    async def decide(self, ask: Ask, line: Callable[[runs.DecidedRun], Decision]) -> Job:
-        """Put a job that has ended back into the queue with a decision; `line` checks it against the run."""
-        job, once, earlier = await self._found(ask)
+    async def decide(self, asked: DecisionRequest, line: Callable[[runs.DecidedRun], Decision]) -> Job:
+        """Put an ended job back into the queue with a decision; `line` checks it against the run."""
+        job, once, earlier = await self._found(asked)
         if earlier is not None:
             return earlier
         documents = self.documents
-        with documents.turns.admitted(ask.caller):
+        with documents.queue.admitted(asked.caller):
             end, decision = await documents.in_thread(self._checked, job, line)
-            return await self._reopened(ask, job, end, decision, once)
+            return await self._reopened(asked, job, end, decision, once)
 
-    async def go_on(self, ask: Ask) -> Job:
-        """Put a job back into the queue that failed, was cancelled or ended early, to go on where it was."""
-        job, once, earlier = await self._found(ask)
+    async def resume(self, asked: DecisionRequest) -> Job:
+        """Put a failed, cancelled or incomplete job back into the queue, to resume where it stopped."""
+        job, once, earlier = await self._found(asked)
         if earlier is not None:
             return earlier
         if job.status not in ("failed", "cancelled", "incomplete"):
-            raise _not_now("there is nothing to go on with: the job did not fail, and was not stopped")
-        with self.documents.turns.admitted(ask.caller):
+            raise _not_now("only a failed, cancelled or incomplete job can be resumed")
+        with self.documents.queue.admitted(asked.caller):
             end = await self.documents.in_thread(self._end_of, job)
-            return await self._reopened(ask, job, end, None, once)
+            return await self._reopened(asked, job, end, None, once)
 
     async def _reopened(
-        self, ask: Ask, job: Job, end: JobEnd, decision: Decision | None, once: tuple[str, str] | None
+        self, asked: DecisionRequest, job: Job, end: JobEnd, decision: Decision | None, once: Idempotency
     ) -> Job:
         documents = self.documents
         try:
             reopened = await documents.jobs.reopen(
-                job, end, decision, idempotency=(ask.caller.key, *once) if once else None
+                job, end, decision, idempotency=(asked.caller.key, *once) if once else None
             )
         except StorageError as error:
             raise storage_failed() from error
         except IdempotencyConflict:
             raise key_conflict() from None
         if reopened is None:
-            raise _not_now("something else was decided about this job at the same time: look at it again")
+            raise _not_now("another decision about this job was made concurrently: read the job again")
         opened, is_new = reopened
         if is_new:
-            documents.feeds.job_reopened(job.id)
+            documents.broadcaster.job_reopened(job.id)
             documents.worker.add(opened)
         return opened
 
@@ -99,19 +100,19 @@ class Decisions:
         folder = self.documents.folders.run(job.id)
         lines = len(journal.read_journal(folder)) if self.documents.record(job) is not None else 0
         if not lines and job.has_inputs:
-            raise _not_now("the job ended before it was started, and its images are gone: submit it again")
+            raise _not_now("the job ended before it started, and its images are gone: submit it again")
         return end_of(job, lines)
 
-    async def branch(self, ask: Ask, branch: Branch) -> Job:
-        """A new job that begins as a copy of another one, and draws a step and what follows from it again."""
-        job, once, earlier = await self._found(ask)
+    async def branch(self, asked: DecisionRequest, branch: Branch) -> Job:
+        """Create a job as a copy of another one that redraws a step and all that depend on it."""
+        job, once, earlier = await self._found(asked)
         if earlier is not None:
             return earlier
         documents = self.documents
-        with documents.turns.admitted(ask.caller):
-            new = _branched(job, ask, round(documents.clock(), 3))
+        with documents.queue.admitted(asked.caller):
+            new = _branched(job, asked, round(documents.clock(), 3))
             try:
-                await documents.jobs.begin_removal(new.id)  # of the folder, should this process die meanwhile
+                await documents.jobs.begin_removal(new.id)  # of the folder, in case this process dies
                 await documents.in_thread(self._copied, job, new, branch)
                 stored = await documents.jobs.insert(new, idempotency=once)
             except StorageError as error:
@@ -125,16 +126,16 @@ class Decisions:
                 documents.worker.add(stored)
         return stored
 
-    async def _found(self, ask: Ask) -> tuple[Job, tuple[str, str] | None, Job | None]:
-        """The job to decide about, and the job of the same request where it came before."""
-        ask.caller.require("submit")
-        once = once_only(ask.idempotency_key, ask.digest)
-        job = await self.documents.find(ask.caller, ask.job)
-        earlier = await self.documents.earlier(ask.caller, once)
+    async def _found(self, asked: DecisionRequest) -> tuple[Job, Idempotency, Job | None]:
+        """Return the job, its idempotency pair, and the job of an earlier identical request."""
+        asked.caller.require("submit")
+        once = idempotency_pair(asked.idempotency_key, asked.digest)
+        job = await self.documents.find(asked.caller, asked.job)
+        earlier = await self.documents.earlier(asked.caller, once)
         if earlier is None:
             self.documents.refuse_when_draining()
             if not job.is_final:
-                raise _not_now("the job has not ended yet: wait for it, or cancel it first")
+                raise _not_now("the job is still open: wait for it, or cancel it first")
         return job, once, earlier
 
     def _checked(
@@ -169,32 +170,32 @@ class Decisions:
 
     def _refuse_without_models(self, job: Job) -> None:
         try:
-            self.documents.shelf.refuse_unavailable(job.config)
+            self.documents.model_cache.refuse_unavailable(job.config)
         except InterleaveError as error:
-            log.warning("job %s cannot go on: %s", job.id, error)
+            log.warning("job %s cannot be resumed: %s", job.id, error)
             raise _not_now("the models of this job can no longer be loaded") from None
 
     def _refusal(self, job: Job, error: Exception) -> ApiRefusal:
-        """Why it cannot be decided: for what is wrong with the request 400, with the state of the job 409."""
+        """Return the refusal of a decision: 400 for an invalid request, 409 for the state of the job."""
         if isinstance(error, InputError | ConfigurationError):
             return ApiRefusal(self._for_clients(job, str(error)), code="invalid_decision")
         if job.status == "held":
             return _not_now("the plan of this job is held: release it first")
         if not self.documents.folders.run(job.id).exists():
-            return _not_now("the job ended before it was started: there is nothing to decide about")
+            return _not_now("the job ended before it started: there is nothing to decide")
         return _not_now(self._for_clients(job, str(error)))
 
     def _for_clients(self, job: Job, message: str) -> str:
-        """The message without advice for the command line, and without the path of the folder."""
+        """Return the message without advice about the command line and without the path of the folder."""
         return for_clients(message.replace(str(self.documents.folders.run(job.id)), "the job"))
 
 
-def _branched(job: Job, ask: Ask, created: float) -> Job:
+def _branched(job: Job, asked: DecisionRequest, created: float) -> Job:
     return Job(
         id=new_job_id(),
-        key=ask.caller.key,
+        key=asked.caller.key,
         created=created,
-        request_id=ask.request_id,
+        request_id=asked.request_id,
         parts=job.parts,
         assets=job.assets,
         config=job.config,

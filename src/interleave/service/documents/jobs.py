@@ -1,8 +1,8 @@
-"""Jobs: requests that somebody waits for, and the table that keeps them.
+"""Jobs and the table that stores them.
 
-A job is stored before its submission is acknowledged. Its state goes from `queued` to `in_progress` to one of
-the final states. Only a decision of a person leads from there: it puts the job back into the queue, and the
-end that it had is kept. The run folder of a job holds everything else.
+A job is stored before its submission is acknowledged. Its state goes from `queued` to `in_progress` to a
+final state. Only a person's decision changes that: it puts the job back into the queue, and the earlier final
+state is kept. The run folder of a job holds everything else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from interleave.plugin import RunConfig, Value, journal, runs
 from interleave.service.documents.database import Database, SqlConnection, SqlDatabase
 
 JobStatus = Literal["queued", "in_progress", "completed", "failed", "cancelled", "incomplete", "held"]
-"""Held: its plan waits for a person. Every other name is that of a Response."""
+"""Status of a job, in the words of a Response; `held` is a plan that waits for a person."""
 Decision = runs.MadeDecision
 OPEN: tuple[JobStatus, ...] = ("queued", "in_progress")
 _ID = re.compile(r"resp_[0-9a-f]{48}\Z")
@@ -59,56 +59,56 @@ CREATE TABLE deliveries (
 
 
 class JobError(Value):
-    """Why a job failed, as OpenAI's API tells it."""
+    """Reason why a job failed, in the form of OpenAI's API."""
 
     code: str
     message: str
 
 
 class JobEnd(Value):
-    """A final state that a job had before a decision of a person reopened it."""
+    """An earlier final state of a job that a person's decision reopened."""
 
     status: JobStatus
     finished: float | None = None
     error: JobError | None = None
     lines: int
-    """How many lines the journal had then."""
+    """Number of journal lines at that time."""
 
 
 class Job(Value):
-    """A job as it was submitted, and its state."""
+    """A submitted job and its state."""
 
     id: str
     key: str = ""
-    """The id of the API key that it belongs to; empty where the service has no keys."""
+    """Id of its API key; empty if the service has no keys."""
     created: float
     request_id: str = ""
-    """The id of the HTTP request that submitted it: logs of its model calls carry it too."""
+    """Id of the HTTP request that submitted it; also in the logs of its model calls."""
     parts: tuple[journal.RequestPart, ...]
-    """The request; images by their names among the job's inputs."""
+    """Request parts; images by their names in the inputs folder of the job."""
     assets: tuple[journal.StoredAsset, ...] = Field(default=(), exclude_if=operator.not_)
-    """The named things of the request that must stay the same; their images are among the inputs too."""
+    """Assets of the request; their images are also in the inputs folder."""
     config: RunConfig
     model: str
     background: bool = False
     previous: str | None = None
     metadata: dict[str, str] | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
-    """Parameters of the request that its response repeats."""
+    """Request parameters that the response echoes."""
     partial_images: int = 0
     webhook: str | None = None
     traceparent: str | None = None
     hold_plan: bool = False
-    """Whether it waits for a person to release its plan."""
+    """Whether its plan waits for a person's release."""
     parent: str | None = None
-    """The job that it branched off from."""
+    """Id of the job it was branched from."""
     ends: tuple[JobEnd, ...] = ()
-    """The final states that it had before, in order."""
+    """Earlier final states, in order."""
     decision: Annotated[Decision, Field(discriminator="event")] | None = None
-    """What was decided last; it is in the journal once the job is worked on."""
+    """Last decision; it is written to the journal when the job runs."""
 
     number: int = 0
-    """Its place in the order of arrival."""
+    """Sequence number in the order of arrival."""
     status: JobStatus = "queued"
     cancelling: bool = False
     finished: float | None = None
@@ -116,7 +116,7 @@ class Job(Value):
 
     @property
     def is_new(self) -> bool:
-        """Whether it was never worked on, so that it has no run folder yet."""
+        """Whether it has never run, so that it has no run folder yet."""
         return self.status == "queued" and not self.ends and self.parent is None
 
     @property
@@ -125,16 +125,16 @@ class Job(Value):
 
     @property
     def has_inputs(self) -> bool:
-        """Whether images were sent with it."""
+        """Whether its request has images."""
         return any(part.image for part in self.parts) or any(asset.image for asset in self.assets)
 
 
 STATE = {"number", "status", "cancelling", "finished", "error"}
-"""The columns; everything else is in the column `job`."""
+"""Fields with separate columns; the column `job` holds the others."""
 
 
 def end_of(job: Job, lines: int) -> JobEnd:
-    """The final state of a job, to keep it while the job goes on."""
+    """Return the final state of a job, to keep it when the job is reopened."""
     return JobEnd(status=job.status, finished=job.finished, error=job.error, lines=lines)
 
 
@@ -147,7 +147,7 @@ def new_file_id() -> str:
 
 
 def is_job_id(text: str) -> bool:
-    """Whether a client's text has the form of an id; anything else is unknown without a look at the disk."""
+    """Return whether `text` has the form of a job id, so that other ids need no database query."""
     return _ID.match(text) is not None
 
 
@@ -156,7 +156,7 @@ def is_file_id(text: str) -> bool:
 
 
 class StoredFile(Value):
-    """An image that a client has uploaded."""
+    """An uploaded image."""
 
     id: str
     key: str
@@ -168,7 +168,7 @@ class StoredFile(Value):
 
 
 class Delivery(Value):
-    """A webhook call that is still to be made."""
+    """A pending webhook call."""
 
     id: str
     url: str
@@ -177,11 +177,11 @@ class Delivery(Value):
 
 
 class IdempotencyConflict(Exception):
-    """The same idempotency key came with another request."""
+    """The idempotency key was used for a different request."""
 
 
 class JobTable:
-    """The jobs of a service: in SQLite for one process. `SharedJobTable` is for several."""
+    """Job table of a service, in SQLite for one process; `SharedJobTable` is for several."""
 
     def __init__(self, where: Path | SqlDatabase) -> None:
         self.database: SqlDatabase = (
@@ -192,12 +192,12 @@ class JobTable:
         self.database.close()
 
     async def insert(self, job: Job, *, idempotency: tuple[str, str] | None = None) -> Job:
-        """Store a new job. With an idempotency key and the digest of a request that came before: that job."""
+        """Store a new job; return the earlier job if `idempotency` (key, digest) is already known."""
 
         def work(connection: SqlConnection) -> Job:
             if idempotency is not None and (earlier := _earlier(connection, job.key, *idempotency)):
                 return earlier
-            if (stored := _find(connection, job.id)) is not None:  # the answer of the database was lost
+            if (stored := _find(connection, job.id)) is not None:  # the reply of the database was lost
                 return stored
             connection.execute("DELETE FROM removals WHERE job = ?", (job.id,))
             row = (job.id, job.key, job.status, job.model_dump_json(exclude=STATE))
@@ -212,14 +212,14 @@ class JobTable:
         return await self.database.run(work)
 
     async def earlier(self, key: str, name: str, digest: str) -> Job | None:
-        """The job that was submitted with this idempotency key; raises where its request was another."""
+        """Return the job with this idempotency key; raise `IdempotencyConflict` if its digest differs."""
         return await self.database.run(lambda connection: _earlier(connection, key, name, digest))
 
     async def get(self, id_: str) -> Job | None:
         return await self.database.run(lambda connection: _find(connection, id_))
 
     async def newest(self, key: str | None, *, limit: int, before: int | None = None) -> list[Job]:
-        """The newest jobs of a key, or of all keys; `before` is a number to go on from."""
+        """Return the newest jobs of a key, or of all keys, with numbers below `before`."""
         ends = before if before is not None else 2**62
         chosen = ("key = ? AND ", (key, ends, limit)) if key is not None else ("", (ends, limit))
 
@@ -230,16 +230,16 @@ class JobTable:
         return await self.database.run(work)
 
     async def open_jobs(self) -> list[Job]:
-        """All that have not ended, in order of arrival."""
+        """Return all open jobs, in order of arrival."""
         query = "SELECT * FROM jobs WHERE status IN ('queued', 'in_progress') ORDER BY number"
         return await self.database.run(lambda connection: [job_of(row) for row in connection.execute(query)])
 
     async def start(self, id_: str, *, token: int | None = None) -> Job | None:
-        """Mark a job as being worked on; None where it has ended, is gone, or has a later lease."""
+        """Mark a job as in progress; `None` if it has ended, is gone, or has a later lease."""
         return await self._update(id_, "status = 'in_progress'", (), token)
 
     async def ask_to_cancel(self, id_: str) -> Job | None:
-        """Remember that a job is to be cancelled; None where it has ended or is gone."""
+        """Mark a job to be cancelled; `None` if it has ended or is gone."""
         return await self._update(id_, "cancelling = 1", ())
 
     async def finish(
@@ -252,9 +252,9 @@ class JobTable:
         error: JobError | None = None,
         deliveries: Callable[[Job], list[Delivery]] = lambda job: [],
     ) -> Job | None:
-        """Give a job its final state, and store the webhook calls to make; None where it has one already.
+        """Store the final state of a job with its webhook calls; `None` if it already has one.
 
-        With the token of a lease: None also where there is a later lease.
+        With the `token` of a lease, also `None` if there is a later lease.
         """
 
         def work(connection: SqlConnection) -> Job | None:
@@ -278,9 +278,9 @@ class JobTable:
         cancelling: bool = False,
         idempotency: tuple[str, str, str] | None = None,
     ) -> tuple[Job, bool] | None:
-        """Put a job that has ended back into the queue; None where it is no longer as it was.
+        """Put an ended job back into the queue; `None` if it has changed in the meantime.
 
-        `idempotency`: key, name and digest. Where they came before, the job of that request, and False.
+        `idempotency` is (key, name, digest). If it is already known, return that job and False.
         """
 
         def work(connection: SqlConnection) -> tuple[Job, bool] | None:
@@ -308,25 +308,25 @@ class JobTable:
         return await self.database.run(work)
 
     async def begin_removal(self, id_: str) -> None:
-        """Have a folder removed at the next start, unless a job with this id is stored before."""
+        """Schedule a folder for removal at the next start, unless a job with this id is stored first."""
         await self._do("INSERT INTO removals VALUES (?) ON CONFLICT DO NOTHING", (id_,))
 
     async def ended_before(self, time: float, *, limit: int) -> list[str]:
-        """Jobs whose last end is older than this, the oldest first."""
+        """Return the ids of jobs that finished before `time`, the oldest first."""
         query = "SELECT id FROM jobs WHERE finished < ? ORDER BY finished LIMIT ?"
         return await self.database.run(
             lambda connection: [row["id"] for row in connection.execute(query, (time, limit))]
         )
 
     async def files_before(self, time: float, *, limit: int) -> list[StoredFile]:
-        """Uploads older than this."""
+        """Return the uploads created before `time`."""
         query = "SELECT * FROM files WHERE created < ? ORDER BY created LIMIT ?"
         return await self.database.run(
             lambda connection: [StoredFile(**row) for row in connection.execute(query, (time, limit))]
         )
 
     async def remove(self, id_: str) -> bool:
-        """Forget a job; what it has on disk is removed after this, also when the process dies meanwhile."""
+        """Delete a job from the table; its files are removed afterwards, even if the process dies."""
 
         def work(connection: SqlConnection) -> bool:
             if connection.execute("DELETE FROM jobs WHERE id = ?", (id_,)).rowcount == 0:
@@ -338,7 +338,7 @@ class JobTable:
         return await self.database.run(work)
 
     async def removals(self) -> list[str]:
-        """Jobs that are forgotten, and whose folders are still to be removed."""
+        """Return the ids of deleted jobs whose folders still exist."""
         query = "SELECT job FROM removals"
         return await self.database.run(lambda connection: [row["job"] for row in connection.execute(query)])
 
@@ -367,7 +367,7 @@ class JobTable:
         return await self.database.run(work)
 
     async def remove_file(self, id_: str) -> bool:
-        """Forget an upload; returns whether its image is needed by no other."""
+        """Delete an upload; return whether no other upload uses its image."""
 
         def work(connection: SqlConnection) -> bool:
             row = connection.execute("SELECT image FROM files WHERE id = ?", (id_,)).fetchone()
@@ -380,7 +380,7 @@ class JobTable:
         return await self.database.run(work)
 
     async def deliveries(self) -> list[Delivery]:
-        """Webhook calls that are still to be made."""
+        """Return the pending webhook calls."""
 
         def work(connection: SqlConnection) -> list[Delivery]:
             return [Delivery(**row) for row in connection.execute("SELECT * FROM deliveries")]
@@ -388,7 +388,7 @@ class JobTable:
         return await self.database.run(work)
 
     async def begin_delivery(self, id_: str, attempt: int) -> bool:
-        """Count an attempt before it is made; False where another process makes or has made it."""
+        """Count an attempt before it is made; return False if another process has taken it."""
         statement = "UPDATE deliveries SET attempts = attempts + 1 WHERE id = ? AND attempts = ?"
         return await self.database.run(
             lambda connection: connection.execute(statement, (id_, attempt)).rowcount > 0
@@ -409,7 +409,7 @@ class JobTable:
 def updated(
     connection: SqlConnection, id_: str, change: str, values: tuple[Any, ...], token: int | None = None
 ) -> Job | None:
-    """The job after a change; None where it has ended, is gone, or has another lease than this."""
+    """Update an open job and return it; `None` if it has ended, is gone, or has another lease."""
     statement = f"UPDATE jobs SET {change} WHERE id = ? AND status IN ('queued', 'in_progress')"
     fence = () if token is None else (token,)
     changed = connection.execute(statement + " AND token = ?" * len(fence), (*values, id_, *fence)).rowcount

@@ -1,8 +1,8 @@
-"""Who may do what: API keys, hashed at rest in a file, with scopes and quotas; and guests without one.
+"""Access control: API keys with scopes and quotas, hashed in a file, and guests without a key.
 
-One key never sees the jobs of another. Keys are random, so a plain hash of one cannot be reversed by
-guessing. The file may be changed while the service runs, with `interleave serve keys`; a revoked key is
-refused from the next request on.
+One key never sees the jobs of another. Keys are random, so a plain hash cannot be reversed by guessing. The
+file may be changed with `interleave serve keys` while the service runs; a revoked key is refused from the
+next request on.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ SCOPES = {
 }
 PREFIX = "ilk-"
 GOOGLE_KEY = "x-goog-api-key"
-"""The header in which Google's clients send their key."""
+"""Header with the key of Google's clients."""
 COOKIE = "interleave-key"
-"""The cookie in which the studio's page sends it: images and downloads carry no header."""
+"""Cookie with the key of the studio page: its images and downloads send no header."""
 GUEST_COOKIE = "interleave-guest"
 GUEST_SECRET = "guests.secret"
 GUEST_SECONDS = 400 * 86400
-"""As long as browsers keep a cookie at most."""
+"""Maximum lifetime of a cookie in browsers."""
 GUESTS_MAY = frozenset({"submit", "read"})
 _GUEST = re.compile(r"(guest-[0-9a-f]{24})\.([0-9a-f]{32})\Z")
 
 
 class ApiKey(Value):
-    """An API key as the file holds it: never the key itself."""
+    """An API key as stored in the file, which never contains the secret."""
 
     id: str
     name: str
@@ -58,9 +58,9 @@ class ApiKey(Value):
     created: float
     revoked: float | None = None
     max_jobs: int | None = Field(default=None, ge=1)
-    """The most jobs that may wait or run at once; None for the service's own limit."""
+    """Maximum open jobs; `None` for the limit of the service."""
     per_hour: int | None = Field(default=None, ge=1)
-    """The most jobs that may be submitted in an hour; None for no limit."""
+    """Maximum submissions per hour; `None` for no limit."""
 
 
 _KEYS: TypeAdapter[list[ApiKey]] = TypeAdapter(list[ApiKey])
@@ -68,37 +68,37 @@ _KEYS: TypeAdapter[list[ApiKey]] = TypeAdapter(list[ApiKey])
 
 @dataclass(frozen=True)
 class Caller:
-    """Who sent a request, and what they may do."""
+    """Sender of a request, with scopes and quotas."""
 
     key: str = ""
     scopes: frozenset[str] = frozenset(SCOPES)
     max_jobs: int | None = None
     per_hour: int | None = None
     is_guest: bool = False
-    """Whether it is a visitor without an API key."""
+    """Whether the sender is a visitor without an API key."""
     name: str = ""
-    """The name of the API key, for people."""
+    """Readable name of the API key."""
 
     def require(self, scope: str) -> None:
         if scope not in self.scopes and "admin" not in self.scopes:
             raise ApiRefusal(
-                f"this key has not the scope {scope!r}: ask the operator for one that has",
+                f"this key does not have the scope {scope!r}: ask the operator for one that does",
                 status=403,
                 code="insufficient_permissions",
             )
 
     @property
     def sees(self) -> str | None:
-        """The key whose jobs it sees; None for those of all keys."""
+        """The key whose jobs it may see; `None` for all keys."""
         return None if "admin" in self.scopes else self.key
 
 
-ANYBODY = Caller()
-"""Whoever reaches a service without keys, which only this machine can."""
+LOCAL_CALLER = Caller()
+"""Sender on a service without keys, which only this machine can reach."""
 
 
 def read_keys(path: Path) -> list[ApiKey]:
-    """All keys of a file, revoked ones too; none where there is no file."""
+    """Return all keys of a file, including revoked ones; none if there is no file."""
     try:
         return _KEYS.validate_json(path.read_bytes())
     except FileNotFoundError:
@@ -115,10 +115,10 @@ def add_key(
     max_jobs: int | None = None,
     per_hour: int | None = None,
 ) -> tuple[ApiKey, str]:
-    """A new key, and the secret that is shown once and stored nowhere."""
+    """Create a key and return it with its secret, which is stored nowhere."""
     unknown = next((scope for scope in scopes if scope not in SCOPES), None)
     if unknown is not None or not scopes:
-        raise ConfigurationError(f"there is no scope {unknown!r}: scopes are {', '.join(SCOPES)}")
+        raise ConfigurationError(f"no scope {unknown!r}; scopes are {', '.join(SCOPES)}")
     secret = PREFIX + secrets.token_urlsafe(32)
     key = ApiKey(
         id=f"key-{secrets.token_hex(6)}",
@@ -133,19 +133,19 @@ def add_key(
         keys = read_keys(path)
         if any(each.name == name and each.revoked is None for each in keys):
             raise ConfigurationError(
-                f"there is a key named {name!r} already: revoke it, or take another name"
+                f"a key named {name!r} already exists: revoke it, or choose another name"
             )
         _write(path, [*keys, key])
     return key, secret
 
 
 def revoke_key(path: Path, name: str) -> ApiKey:
-    """Revoke the key with this name or id; its jobs stay."""
+    """Revoke the key with this name or id. Its jobs stay."""
     with folder_lock(path.parent, LOCK_NAME):
         keys = read_keys(path)
         found = next((key for key in keys if name in (key.name, key.id) and key.revoked is None), None)
         if found is None:
-            raise ConfigurationError(f"there is no key {name!r} in {path}: see 'interleave serve keys list'")
+            raise ConfigurationError(f"no key {name!r} in {path}: see 'interleave serve keys list'")
         revoked = found.model_copy(update={"revoked": round(time.time(), 3)})
         _write(path, [revoked if key is found else key for key in keys])
     return revoked
@@ -161,7 +161,7 @@ def digest_of(secret: str) -> str:
 
 
 def cookie_in(headers: Mapping[str, str], name: str) -> str | None:
-    """A cookie of a request; of several with one name, the first."""
+    """Return a cookie of a request; the first if several have the name."""
     for pair in headers.get("cookie", "").split(";"):
         found, _, value = pair.strip().partition("=")
         if found == name:
@@ -171,18 +171,18 @@ def cookie_in(headers: Mapping[str, str], name: str) -> str | None:
 
 @dataclass(frozen=True)
 class GuestQuota:
-    """What one guest may do."""
+    """Quota of one guest."""
 
     max_jobs: int = 2
-    """Documents that wait or are made at once."""
+    """Maximum open jobs."""
     per_hour: int = 20
 
 
 class Guests:
-    """Visitors of a public studio without an API key, each of whom sees their own documents only.
+    """Visitors of a public studio without an API key, each limited to their documents.
 
-    A guest is identified by a signed cookie that comes with the page. Without the cookie the same visitor is
-    a new guest: the quota keeps fair users apart, and the limits of the service hold for all of them.
+    A signed cookie, set with the page, identifies a guest. Without it the same visitor is a new guest,
+    so the quota only separates those who keep it; the limits of the service hold for all guests together.
     """
 
     def __init__(self, folder: Path, quota: GuestQuota) -> None:
@@ -191,16 +191,16 @@ class Guests:
         self._secret = b""
 
     def caller_in(self, headers: Mapping[str, str]) -> Caller | None:
-        """The guest who sent a request; None where it has no cookie of ours."""
+        """Return the guest who sent a request; `None` if it has no valid cookie."""
         found = _GUEST.match(cookie_in(headers, GUEST_COOKIE) or "")
         if found is None or not hmac.compare_digest(self._signature(found[1]), found[2]):
             return None
         return Caller(found[1], GUESTS_MAY, self.quota.max_jobs, self.quota.per_hour, is_guest=True)
 
     def new_cookie(self, *, embedded: bool) -> str:
-        """The header that sets a guest's cookie.
+        """Return the header that sets a guest's cookie.
 
-        `embedded`: also where the page is in a frame of another site, which needs HTTPS.
+        With `embedded`, it also works in a frame of another site, which needs HTTPS.
         """
         id_ = f"guest-{secrets.token_hex(12)}"
         where = "SameSite=None; Secure; Partitioned" if embedded else "SameSite=Strict"
@@ -214,30 +214,30 @@ class Guests:
 
 
 class KeyAccess:
-    """Checks the headers of every request against the keys in a file, which is read again when it changes.
+    """Header check against the keys in a file, which is read again when it changes.
 
-    Without any key only this machine is served, unless there are guests. A file whose keys are all revoked
-    refuses every other machine.
+    Without any key the service accepts only this machine, unless guests are allowed. If all keys of the file
+    are revoked, every request without a valid key is refused.
     """
 
     def __init__(self, path: Path, guests: Guests | None = None) -> None:
-        """`guests` tells who has no key and may do something nevertheless."""
+        """`guests` identifies visitors without a key; `None` refuses them."""
         self.path = path
         self.guests = guests
         self.is_open: Callable[[str], bool] = OPEN_PATHS.__contains__
-        """Whether a path needs no key; the application knows, which has the routes."""
+        """Returns whether a path needs no key; set by the application, which has the routes."""
         self._stamp: tuple[int, ...] | None = None
         self._by_digest: dict[str, ApiKey] = {}
         self.has_keys = False
         self._refresh()
 
     def check(self, path: str, headers: Mapping[str, str]) -> Caller | None:
-        """Raise a `Refusal` for a request that is not authorized; returns who sent it."""
+        """Return the sender of a request; raise a `Refusal` if it is not authorized."""
         refuse_foreign_pages(headers)
         self._refresh()
         if not self.has_keys and self.guests is None:
             refuse_foreign_names(headers)
-            return ANYBODY
+            return LOCAL_CALLER
         given = secret_of(headers.get("authorization", "")) or headers.get(GOOGLE_KEY)
         secret = given or cookie_in(headers, COOKIE)
         if secret and (caller := self.caller_with(secret)) is not None:
@@ -246,14 +246,14 @@ class KeyAccess:
             return guest
         if not self.is_open(path):
             raise ApiRefusal(
-                "an API key is needed: send Authorization: Bearer KEY, or x-goog-api-key: KEY",
+                "an API key is required: send Authorization: Bearer KEY, or x-goog-api-key: KEY",
                 status=401,
                 code="invalid_api_key",
             )
         return None
 
     def caller_with(self, secret: str) -> Caller | None:
-        """Who has this key; None where there is no such key, or it was revoked."""
+        """Return the sender with this key; `None` if it is unknown or revoked."""
         key = self._by_digest.get(digest_of(secret))
         if key is None:
             return None
@@ -268,14 +268,14 @@ class KeyAccess:
         except ConfigurationError as error:
             if self._stamp is None:
                 raise
-            log.error("%s; the keys from before stay in force", error)
+            log.error("%s; the previous keys stay valid", error)
             self._stamp = stamp
             return
         if self.has_keys and not keys:
-            log.error("%s is gone: nobody is let in until it is back", self.path)
+            log.error("%s is gone: all requests are refused until it is restored", self.path)
         self._stamp = stamp
         self._by_digest = {key.digest: key for key in keys if key.revoked is None}
-        self.has_keys = self.has_keys or bool(keys)  # a file that vanishes does not open the service
+        self.has_keys = self.has_keys or bool(keys)  # a missing file must not open the service
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

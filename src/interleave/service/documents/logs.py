@@ -1,7 +1,7 @@
-"""Structured logs: one JSON object a line, with the ids of the request and the job on every line.
+"""Structured logs: one JSON object per line, each with the ids of the request and the job.
 
-The id of the HTTP request that submitted a job stays with it, so one search finds the request, the job and
-its model calls, also after a restart.
+A job keeps the id of the HTTP request that submitted it, so one search finds the request, the job and its
+model calls, even after a restart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _IDS: ContextVar[dict[str, str]] = ContextVar("interleave_log_ids", default={}) 
 
 @contextmanager
 def job_context(job: str, request: str) -> Iterator[None]:
-    """Everything that is logged inside carries these ids."""
+    """Add these ids to everything logged inside the block."""
     token = _IDS.set({"job": job, "request": request})
     try:
         yield
@@ -28,7 +28,7 @@ def job_context(job: str, request: str) -> Iterator[None]:
 
 
 class JsonFormatter(logging.Formatter):
-    """A log record as one line of JSON; control characters are escaped, secrets are removed."""
+    """Formatter of log records as JSON lines; it escapes control characters and removes secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the document service. To scale on: the age of the oldest job, and the queue."""
+"""Prometheus metrics of the document service. Autoscale on the age of the oldest job and the queue depth."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ JOB_SECONDS = (1, 2, 5, 10, 20, 60, 120, 300, 600, 1800, 3600, 7200)
 
 
 class DocumentMetrics:
-    """The metrics of one service."""
+    """Metrics of one service."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = self._counter("requests", "Requests answered.", "route", "outcome")
         self.request_seconds = self._histogram(
-            "request_seconds", "How long requests took, streams included.", SECONDS, "route"
+            "request_seconds", "Seconds per request, streams included.", SECONDS, "route"
         )
-        self.jobs = self._counter("jobs", "Jobs that have ended.", "status")
+        self.jobs = self._counter("jobs", "Ended jobs.", "status")
         self.job_seconds = self._histogram(
-            "job_seconds", "From the submission of a job to its end.", JOB_SECONDS, "status"
+            "job_seconds", "Seconds from the submission of a job to its end.", JOB_SECONDS, "status"
         )
         self.calls = self._counter("calls", "Model calls made, retries included.", "role", "outcome")
-        self.call_seconds = self._histogram("call_seconds", "How long model calls took.", SECONDS, "role")
-        self.cost = self._counter("cost_dollars", "What ended jobs cost, where their models know it.")
+        self.call_seconds = self._histogram("call_seconds", "Seconds per model call.", SECONDS, "role")
+        self.cost = self._counter("cost_dollars", "Cost of ended jobs in US dollars, if reported.")
         self.steps = self._counter("steps", "Steps of ended jobs.")
-        self.forced = self._counter("forced_steps", "Steps shown though no attempt was accepted.")
+        self.forced = self._counter("forced_steps", "Steps of ended jobs with no accepted attempt.")
         self.webhooks = self._counter("webhooks", "Webhook calls made.", "outcome")
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
@@ -51,7 +51,7 @@ class DocumentMetrics:
         return Histogram(f"{PREFIX}_{name}", words, labels, buckets=buckets, registry=self.registry)
 
     def watch(self, documents: Documents) -> None:
-        """Count its jobs as they end, and collect its state with every scrape."""
+        """Count jobs as they end, and collect the state of the service on each scrape."""
         documents.worker.listeners.append(lambda job: self.job_ended(job, documents.folders))
         self.registry.register(_Gauges(documents))
 
@@ -78,20 +78,20 @@ class DocumentMetrics:
 
 
 class _Gauges:
-    """The state of the service at the time of a scrape."""
+    """Gauges of the service, read on each scrape."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
 
     def collect(self) -> Iterator[Metric]:
-        documents, turns = self.documents, self.documents.turns
+        documents, queue = self.documents, self.documents.queue
         gauges = {
-            "queue_depth": ("Jobs that wait.", turns.depth),
-            "in_progress": ("Jobs that are worked on.", turns.in_flight),
-            "oldest_job_seconds": ("How long the oldest waiting job has waited.", turns.oldest_seconds),
-            "streams": ("Jobs whose events are being streamed.", len(documents.feeds)),
+            "queue_depth": ("Waiting jobs.", queue.depth),
+            "in_progress": ("Running jobs.", queue.in_flight),
+            "oldest_job_seconds": ("Age of the oldest waiting job in seconds.", queue.oldest_seconds),
+            "streams": ("Jobs whose events are being streamed.", len(documents.broadcaster)),
             "held_bytes": ("Bytes of requests and responses in memory.", documents.memory.held),
-            "models_ready": ("1 where the models are loaded.", documents.shelf.state == "ready"),
+            "models_ready": ("1 if the models are loaded.", documents.model_cache.state == "ready"),
         }
         for name, (words, value) in gauges.items():
             yield GaugeMetricFamily(f"{PREFIX}_{name}", words, float(value))

@@ -1,4 +1,4 @@
-"""The loaded models of a service: each set is loaded once, in a thread, and shared by all jobs."""
+"""Cache of the loaded models: each set is loaded once, in a thread, and shared by all jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Observe = Callable[[Models], Models]
 
 @dataclass(frozen=True)
 class Offer:
-    """Models that a client may choose, by the name of their profile."""
+    """A set of models that clients may choose by profile name."""
 
     config: RunConfig
     pack: PromptPack
@@ -24,12 +24,12 @@ class Offer:
 
     @property
     def is_whole_profile(self) -> bool:
-        """Whether its models are those of its profile, with none replaced."""
+        """Whether all its models are those of its profile."""
         return not any((self.chosen.planner, self.chosen.critic, self.chosen.generator, self.chosen.prompts))
 
 
-class ModelShelf:
-    """Loads models on demand. A job keeps those it was submitted with, also after a restart with others."""
+class ModelCache:
+    """Models loaded on demand. A job keeps its models, even after a restart with other ones."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ModelShelf:
         observe: Observe = lambda models: models,
         others: Mapping[str, Offer] | None = None,
     ) -> None:
-        """`others` are what clients may choose besides, by name."""
+        """`others` are further choices of clients, by name."""
         self.config = config
         self.own = Offer(config, pack, chosen)
         self.others = dict(others or {})
@@ -48,28 +48,28 @@ class ModelShelf:
 
     @property
     def state(self) -> Literal["loading", "ready", "failed"]:
-        """`loading`, `ready` or `failed`: of the models that new jobs get."""
+        """State of the models for new jobs: `loading`, `ready` or `failed`."""
         task = self._loading.get(_identity(self.config))
         if task is None or not task.done():
             return "loading"
         return "failed" if task.cancelled() or task.exception() else "ready"
 
     def start(self) -> asyncio.Task[Models]:
-        """Begin to load the models of new jobs."""
+        """Start loading the models for new jobs."""
         return self._task(self.config)
 
     def config_for(self, model: str) -> RunConfig:
-        """The configuration that a client names; its own name, or none that is known, is the first one."""
+        """Return the configuration of a model name; the default one for unknown names."""
         return self.others[model].config if model in self.others else self.config
 
     def offer_of(self, config: RunConfig) -> Offer | None:
-        """What is offered with the models of this configuration."""
+        """Return the offer with the models of this configuration, if any."""
         identity = _identity(config)
         offers = (self.own, *self.others.values())
         return next((each for each in offers if _identity(each.config) == identity), None)
 
     def refuse_unavailable(self, config: RunConfig) -> None:
-        """Raise where the models of an earlier job, no longer offered, cannot be had; loads no weights."""
+        """Raise if the models of an earlier job are no longer available. Loads no weights."""
         if self.offer_of(config) is not None:
             return
         runs.refuse_objects(config)
@@ -94,8 +94,8 @@ class ModelShelf:
         return self._observe(await asyncio.to_thread(load_models, without_plan, pack, chosen))
 
 
-class NoModels(ModelShelf):
-    """For a service that leaves all jobs to workers: it loads nothing, and is ready at once."""
+class NoModels(ModelCache):
+    """Cache of a service that leaves all jobs to workers: loads nothing and is always ready."""
 
     @property
     def state(self) -> Literal["loading", "ready", "failed"]:
@@ -109,10 +109,10 @@ class NoModels(ModelShelf):
         return asyncio.create_task(never())
 
     def refuse_unavailable(self, config: RunConfig) -> None:
-        """Nothing is refused: the workers have the models."""
+        """Refuse nothing: the workers have the models."""
 
 
 def _identity(config: RunConfig) -> tuple[str, ...]:
-    """What decides which models a configuration needs: its rules do not."""
+    """Return the part of a configuration that decides which models it needs."""
     roles = (config.planner, config.critic, config.generator)
     return (*(role.spec for role in roles), config.prompts.digest)

@@ -1,7 +1,7 @@
-"""The description of the API, `/openapi.json`: every route with the types of what is sent and answered.
+"""API description, `/openapi.json`: every route with the types of its body and response.
 
-The types of the studio's routes are those that answers are made from; the others are held against real ones
-by tests. `python -m interleave.service.documents.openapi` prints it, for programs that make types of it.
+The studio's routes build their responses from these types; for the others, tests check responses against
+them. `python -m interleave.service.documents.openapi` prints the description, for type generators.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _REFERENCE = re.compile(re.escape(REF).replace(r"\{model\}", r"([^\"]+)"))
 EVENT = "JournalEvent"
 JOB_STATES = ("queued", "held", "completed", "incomplete", "failed", "cancelled")
 NOT_SENT = {"event", "fingerprint", "tokens"}
-"""Fields of the journal's lines that events do not have."""
+"""Fields of journal lines that events do not have."""
 EVENTS = "text/event-stream"
 Schema = dict[str, Any]
 LINES: tuple[type[journal.Line], ...] = get_args(get_args(journal.Entry)[0])
 MAY_LACK = {"Facts", "Document", "ResponseObject", "ErrorFacts", "DocumentError", "DocumentPart"}
-"""Answers that have some of their fields only where there is something to say."""
+"""Types whose optional fields may be missing in a response."""
 TEXT: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "integer"}
 _STARTED: Schema = {
@@ -44,12 +44,12 @@ _STARTED: Schema = {
     "hold_plan": {"type": "boolean"},
     "assets": {"type": "array", "items": {"type": "object"}},
 }
-"""The fields of a journal's first line, which writes itself in a way of its own."""
-LATER = {
+"""Fields of a journal's first line, which has a custom serializer."""
+OPTIONAL_FIELDS = {
     *("hold_plan", "assets", "scene", "needs", "chapter"),
     *("drift", "cause", "refused", "identity_by", "anew"),
 }
-"""Fields that are written only where they say something: earlier versions did not have them."""
+"""Fields that are written only if set, because earlier versions did not have them."""
 LIMIT = ("limit", NUMBER)
 _AFTER = ("starting_after", NUMBER)
 _EXPORT = (
@@ -65,57 +65,57 @@ def _decision(summary: str, body: type[BaseModel]) -> Route:
 
 
 ROUTES: dict[Key, Route] = {
-    ("GET", "/openapi.json"): Route("This description", "application/json", is_open=True),
-    ("GET", "/health"): Route("Whether it can work", wire.Health, is_open=True),
-    ("GET", "/metrics"): Route("Figures for Prometheus", "text/plain"),
-    ("GET", "/v1/models"): Route("OpenAI's and Google's APIs: the models", _OPENAI),
-    ("GET", "/v1/models/{name}"): Route("OpenAI's and Google's APIs: a model", _OPENAI),
+    ("GET", "/openapi.json"): Route("OpenAPI description", "application/json", is_open=True),
+    ("GET", "/health"): Route("Health check", wire.Health, is_open=True),
+    ("GET", "/metrics"): Route("Prometheus metrics", "text/plain"),
+    ("GET", "/v1/models"): Route("OpenAI's and Google's APIs: list the models", _OPENAI),
+    ("GET", "/v1/models/{name}"): Route("OpenAI's and Google's APIs: get a model", _OPENAI),
     ("POST", "/v1/chat/completions"): Route("OpenAI's API: Chat Completions", _OPENAI, _OPENAI),
     ("POST", "/v1/models/{name}"): Route("Google's API: NAME:generateContent", _OPENAI, _OPENAI),
     ("POST", "/v1beta/models/{name}"): Route("Google's API: NAME:generateContent", _OPENAI, _OPENAI),
-    ("GET", "/v1beta/models"): Route("Google's API: the models", _OPENAI),
-    ("GET", "/v1beta/models/{name}"): Route("Google's API: a model", _OPENAI),
+    ("GET", "/v1beta/models"): Route("Google's API: list the models", _OPENAI),
+    ("GET", "/v1beta/models/{name}"): Route("Google's API: get a model", _OPENAI),
     ("POST", "/v1/responses"): Route(
-        "Make a document", wire.ResponseObject, wire.Submission, idempotent=True
+        "Create a document", wire.ResponseObject, wire.Submission, idempotent=True
     ),
     ("GET", "/v1/responses/{id}"): Route(
-        "A job as a Response; with stream=true its events",
+        "Get a job as a Response, or its events with stream=true",
         wire.ResponseObject,
         query=(("stream", {"type": "boolean"}), _AFTER),
     ),
-    ("DELETE", "/v1/responses/{id}"): Route("Delete a document and everything of it", wire.Deleted),
-    ("POST", "/v1/responses/{id}/cancel"): Route("Stop a job", wire.ResponseObject, wire.Nothing),
-    ("GET", "/v1/responses/{id}/input_items"): Route("The request of a job", _OPENAI),
-    ("GET", "/v1/documents"): Route("The newest jobs", wire.Documents, query=(LIMIT, ("after", TEXT))),
-    ("GET", "/v1/documents/{id}"): Route("A document with everything about it", wire.Document),
-    ("GET", "/v1/documents/{id}/plan"): Route("Its plan", Plan),
-    ("GET", "/v1/documents/{id}/steps"): Route("Its steps", wire.Steps),
-    ("GET", "/v1/documents/{id}/calls"): Route("Its model calls with their raw replies", ModelCalls),
+    ("DELETE", "/v1/responses/{id}"): Route("Delete a document with all its files", wire.Deleted),
+    ("POST", "/v1/responses/{id}/cancel"): Route("Cancel a job", wire.ResponseObject, wire.Nothing),
+    ("GET", "/v1/responses/{id}/input_items"): Route("Get the request of a job", _OPENAI),
+    ("GET", "/v1/documents"): Route("List the newest jobs", wire.Documents, query=(LIMIT, ("after", TEXT))),
+    ("GET", "/v1/documents/{id}"): Route("Get a document with all its details", wire.Document),
+    ("GET", "/v1/documents/{id}/plan"): Route("Get the plan", Plan),
+    ("GET", "/v1/documents/{id}/steps"): Route("Get the steps", wire.Steps),
+    ("GET", "/v1/documents/{id}/calls"): Route("Get the model calls with their raw replies", ModelCalls),
     ("GET", "/v1/documents/{id}/events"): Route(
-        f"Its journal as server-sent events, each a {EVENT}", EVENTS, query=(_AFTER,)
+        f"Stream the journal as server-sent events, each a {EVENT}", EVENTS, query=(_AFTER,)
     ),
-    ("GET", "/v1/documents/{id}/document.md"): Route("The document as Markdown", "text/markdown"),
-    ("GET", "/v1/documents/{id}/pictures/{name}"): Route("An image", "image/png"),
-    ("GET", SHARED): Route("An image at a signed address", "image/png", is_open=True),
-    ("POST", "/v1/documents/{id}/plan/release"): _decision("Draw the plan that is held", wire.Release),
-    ("POST", "/v1/documents/{id}/steps/{step}/redraw"): _decision("Draw a step again", wire.Redraw),
+    ("GET", "/v1/documents/{id}/document.md"): Route("Get the document as Markdown", "text/markdown"),
+    ("GET", "/v1/documents/{id}/pictures/{name}"): Route("Get an image", "image/png"),
+    ("GET", SHARED): Route("Get an image by its signed address", "image/png", is_open=True),
+    ("POST", "/v1/documents/{id}/plan/release"): _decision("Release the held plan", wire.Release),
+    ("POST", "/v1/documents/{id}/steps/{step}/redraw"): _decision("Redraw a step", wire.Redraw),
     ("POST", "/v1/documents/{id}/steps/{step}/choose"): _decision("Show another attempt", wire.Choose),
     ("POST", "/v1/documents/{id}/undo"): _decision("Undo the last redraw or choice", wire.Nothing),
-    ("POST", "/v1/documents/{id}/branch"): _decision("A new document from a step on", wire.BranchOff),
-    ("POST", "/v1/documents/{id}/continue"): _decision("Go on with what failed or was stopped", wire.Nothing),
+    ("POST", "/v1/documents/{id}/branch"): _decision("Branch a new document from a step", wire.BranchOff),
+    ("POST", "/v1/documents/{id}/continue"): _decision("Resume a stopped or failed job", wire.Nothing),
     ("POST", "/v1/files"): Route("Upload an image", wire.File, "multipart/form-data"),
-    ("GET", "/v1/files"): Route("The uploads", wire.Files, query=(LIMIT,)),
-    ("GET", "/v1/files/{id}"): Route("An upload", wire.File),
+    ("GET", "/v1/files"): Route("List the uploads", wire.Files, query=(LIMIT,)),
+    ("GET", "/v1/files/{id}"): Route("Get an upload", wire.File),
     ("DELETE", "/v1/files/{id}"): Route("Delete an upload", wire.Deleted),
-    ("GET", "/v1/files/{id}/content"): Route("The image of an upload", "image/png"),
+    ("GET", "/v1/files/{id}/content"): Route("Get the image of an upload", "image/png"),
 }
 
 
 def own_routes() -> dict[Key, Route]:
-    """The routes of the service itself, with one for each format that documents are exported to."""
+    """Return the built-in routes, with one for each export format."""
     exports = {
         ("GET", f"/v1/documents/{{id}}/document.{each.name}"): Route(
-            f"The document as {each.title}", each.media_type, query=_EXPORT
+            f"Get the document as {each.title}", each.media_type, query=_EXPORT
         )
         for each in render.known_formats().values()
     }
@@ -123,7 +123,7 @@ def own_routes() -> dict[Key, Route]:
 
 
 def openapi(added: Mapping[str, RouteSet] | None = None) -> Schema:
-    """The description, as OpenAPI 3.1; with the routes of all installed packages, unless they are named."""
+    """Return the OpenAPI 3.1 description with the routes in `added`; by default all installed ones."""
     added = added_routes() if added is None else added
     routes = all_routes(own_routes(), added)
     may_lack = MAY_LACK.union(*(each.may_lack for each in added.values()))
@@ -155,8 +155,8 @@ def _operation(method: str, path: str, route: Route) -> Schema:
         "summary": route.summary,
         "parameters": parameters,
         "responses": {
-            "200" if route.answer else "204": {"description": "done", **_content(route.answer)},
-            "default": {"description": "refused or failed", **_content(wire.ErrorBody)},
+            "200" if route.answer else "204": {"description": "Success", **_content(route.answer)},
+            "default": {"description": "Error", **_content(wire.ErrorBody)},
         },
     }
     if route.body:
@@ -181,7 +181,7 @@ def _content(what: type[BaseModel] | str | None) -> Schema:
 
 
 def _schemas(routes: Sequence[Route], may_lack: Set[str]) -> dict[str, Schema]:
-    """All types by their names, and the events of a journal."""
+    """Return all types by name, and the events of a journal."""
     taken = {each.body for each in routes if isinstance(each.body, type)}
     answers = {each.answer for each in routes if isinstance(each.answer, type)}
     sent: set[type[BaseModel]] = {*answers, *LINES, wire.ErrorBody, journal.RequestPart}
@@ -190,34 +190,34 @@ def _schemas(routes: Sequence[Route], may_lack: Set[str]) -> dict[str, Schema]:
     _, found = models_json_schema(ordered, ref_template=REF)  # type: ignore[arg-type]
     schemas: dict[str, Schema] = found["$defs"]
     for name in _used(schemas, {each.__name__ for each in sent}) - may_lack:
-        if fields := schemas[name].get("properties"):  # what is sent has all its fields
-            schemas[name]["required"] = [field for field in fields if field not in LATER]
-            for field in LATER & fields.keys():  # generators of types take a default for given
+        if fields := schemas[name].get("properties"):  # responses have all their fields
+            schemas[name]["required"] = [field for field in fields if field not in OPTIONAL_FIELDS]
+            for field in OPTIONAL_FIELDS & fields.keys():  # type generators treat a default as always present
                 fields[field].pop("default", None)
     return schemas | _events(schemas)
 
 
 def _used(schemas: dict[str, Schema], names: set[str]) -> set[str]:
-    """These types, and those that they are made of."""
+    """Return these types and those they refer to."""
     inner = {each for name in names for each in _REFERENCE.findall(json.dumps(schemas[name]))}
     return names if inner <= names else _used(schemas, names | inner)
 
 
 def _events(schemas: dict[str, Schema]) -> dict[str, Schema]:
-    """The events of a journal: one for each kind of line, taken out of `schemas`, and those of the job."""
+    """Return the journal events: one per kind of line, moved out of `schemas`, and those of the job."""
     events = {f"{line.__name__}Event": _event(schemas.pop(line.__name__), line) for line in LINES}
     events |= {f"Job{state.capitalize()}Event": _job_event(state) for state in JOB_STATES}
     return events | {EVENT: {"oneOf": [{"$ref": REF.format(model=name)} for name in events]}}
 
 
 def _event(line: Schema, kind: type[journal.Line]) -> Schema:
-    """The event of a line of the journal: numbered, and without what only a replay needs."""
+    """Return the event of a journal line: numbered, without the fields that only a replay needs."""
     known = line.get("properties") or {name: _STARTED.get(name, {}) for name in kind.model_fields}
     given = {name: each for name, each in known.items() if name not in NOT_SENT}
     own: Schema = {"type": {"const": kind.model_fields["event"].default}, "sequence_number": NUMBER}
     if kind is journal.Drawn:
         own["picture"] = TEXT
-    required = [*own, *(name for name in given if name not in LATER)]
+    required = [*own, *(name for name in given if name not in OPTIONAL_FIELDS)]
     return {"type": "object", "properties": {**own, **given}, "required": required}
 
 

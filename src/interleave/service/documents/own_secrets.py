@@ -1,4 +1,4 @@
-"""Secrets that a service makes for itself, in files that only its own user can read."""
+"""Secrets that a service creates, in files readable only by its user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECRET_BYTES = 32
 
 
 def stored_secret(path: Path) -> bytes:
-    """The secret in a file, which is made where there is none: what it signs outlives a restart."""
+    """Read the secret in a file, or create it. Signatures stay valid after a restart."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -21,7 +21,7 @@ def stored_secret(path: Path) -> bytes:
 
 
 def _made_secret(path: Path) -> bytes:
-    """A new secret; where another service on the same folder makes one at this moment, its secret."""
+    """Create a secret; return that of another service if it creates one in this folder concurrently."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     files.write_new(str(temporary), secrets.token_bytes(SECRET_BYTES))
     os.chmod(temporary, 0o600)

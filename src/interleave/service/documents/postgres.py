@@ -1,8 +1,8 @@
 """A Postgres database that several machines share, behind the interface of the SQLite one.
 
-Each piece of work is a transaction in a thread. Where the connection breaks, as when Postgres is restarted,
-the work is done again on a new one, for a while: callers notice nothing but a delay. Times are those of the
-database, so the clocks of the machines may differ.
+Each piece of work is a transaction in a thread. If the connection breaks, as when Postgres restarts, the work
+is retried on a new one for a while, so callers notice only a delay. Times are those of the database, so the
+clocks of the machines may differ.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 SCHEMES = ("postgres", "postgresql")
 NAMESPACE = "interleave"
-"""The schema of the tables: the database may hold others."""
+"""Schema of the tables; the database may hold others."""
 THREADS = 4
-"""With those that renew leases and listen, a process has up to six connections."""
+"""With lease renewal and notifications, a process has up to six connections."""
 OUTAGE_SECONDS = 60.0
-"""How long an outage of the database is waited out by each piece of work."""
+"""Maximum time each piece of work waits for an unreachable database."""
 CONNECT_SECONDS = 5
-MOST_CONFLICTS = 20
+MAX_CONFLICTS = 20
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.05, 1.0
 
 
@@ -43,7 +43,7 @@ def is_postgres(text: str) -> bool:
 
 
 class Transaction:
-    """One transaction, with SQLite's marks for values."""
+    """One transaction, with SQLite's placeholders."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
@@ -55,7 +55,7 @@ class Transaction:
 
 
 class PostgresDatabase:
-    """A database; `schema` is executed once, by whichever process comes first."""
+    """A Postgres database; the first process executes `schema`, once."""
 
     def __init__(self, url: str, schema: str, *, version: int) -> None:
         require_psycopg()
@@ -73,7 +73,7 @@ class PostgresDatabase:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self.transaction, work)
 
     def transaction(self, work: Callable[[SqlConnection], T], within: float = OUTAGE_SECONDS) -> T:
-        """The result of some work, done in this thread."""
+        """Run `work` as a transaction in this thread and return its result."""
         import psycopg
 
         ends_at, conflicts = time.monotonic() + within, 0
@@ -85,19 +85,19 @@ class PostgresDatabase:
                 with connection.transaction():
                     return work(Transaction(connection))
             except (psycopg.errors.UniqueViolation, psycopg.errors.TransactionRollback) as error:
-                conflicts += 1  # another process did the same at the same moment: now its work is visible
-                if conflicts > MOST_CONFLICTS:
+                conflicts += 1  # another process did the same concurrently; its work is visible now
+                if conflicts > MAX_CONFLICTS:
                     raise StorageError(f"{self.label}: {error}") from error
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 self._drop_connection()
                 if self._closing or time.monotonic() + delay > ends_at:
                     raise StorageError(f"the job table {self.label} cannot be reached ({error})") from error
-                log.warning("the job table %s cannot be reached and is tried again: %s", self.label, error)
+                log.warning("the job table %s cannot be reached; retrying: %s", self.label, error)
             time.sleep(delay)
         raise AssertionError("the delays have no end")
 
     def connect(self) -> psycopg.Connection[Any]:
-        """A connection of its own, for the caller to close."""
+        """Open a new connection, which the caller closes."""
         import psycopg
         from psycopg.rows import dict_row
 
@@ -115,7 +115,7 @@ class PostgresDatabase:
         return connection
 
     def close(self) -> None:
-        """Finish what has been asked for, without waiting for a database that is away; then disconnect."""
+        """Finish pending work, without waiting for an unreachable database, and disconnect."""
         self._closing = True
         self._threads.shutdown(wait=True)
         self._closed = True
@@ -149,7 +149,7 @@ class PostgresDatabase:
             with connection.transaction():
                 _make_tables(connection, schema, version, self.label)
         except psycopg.Error as error:
-            raise ConfigurationError(f"cannot make the tables in {self.label} ({error})") from None
+            raise ConfigurationError(f"cannot create the tables in {self.label} ({error})") from None
         finally:
             connection.close()
 
@@ -165,8 +165,8 @@ def _make_tables(connection: psycopg.Connection[Any], schema: str, version: int,
         connection.execute("INSERT INTO format VALUES (%s)", (version,))
     elif row["version"] > version:
         raise RunError(
-            f"{label} has format version {row['version']}, and this interleave reads up to {version}: "
-            "use a newer one"
+            f"{label} has format version {row['version']}; this interleave reads up to {version}: "
+            "upgrade interleave"
         )
 
 

@@ -13,7 +13,7 @@ from interleave.service.http.refusals import Refusal, error_response
 
 
 class ApiRefusal(Refusal):
-    """A refusal whose status is sent as it is, with a code that programs can read."""
+    """A refusal with a machine-readable code, whose status is sent unchanged."""
 
     def __init__(
         self, message: str, *, code: str | None = None, nearest: Sequence[str] = (), **more: Any
@@ -21,22 +21,22 @@ class ApiRefusal(Refusal):
         super().__init__(message, **{"status": 400, **more})
         self.code = code
         self.nearest = tuple(nearest)
-        """Requests that would not be refused, for one that is."""
+        """Accepted requests near the refused one."""
 
 
 def unknown(what: str, id_: str) -> ApiRefusal:
-    """The answer for what is not there, was deleted, or belongs to somebody else: the same for all three."""
+    """Return the same refusal for an id that does not exist, was deleted, or belongs to another key."""
     return ApiRefusal(f"{what} with id {id_[:80]!r} not found", status=404, code="not_found")
 
 
 def for_clients(message: str) -> str:
-    """A message without its advice where that is about options of the command line."""
+    """Return a message without its advice if that is about command options or Python parameters."""
     said, _, advice = message.partition(": ")
-    return said if re.search(r"\binterleave \w|(?<!\S)--\w", advice) else message
+    return said if re.search(r"\binterleave \w|(?<!\S)--\w|(?<!\S)[a-z_]+=\S", advice) else message
 
 
 def error_body(reason: Refusal) -> dict[str, Any]:
-    """A refusal as the JSON of an error."""
+    """Return a refusal as error JSON."""
     body = openai.refusal(reason)
     if isinstance(reason, ApiRefusal):
         body["error"]["code"] = reason.code

@@ -1,4 +1,4 @@
-"""A request for a document, whatever its API: read, submit, wait; and what if its client goes away."""
+"""Handling of a document request in any API: read, submit, wait, and cancel if the client disconnects."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 Asked = TypeVar("Asked", bound=Submission)
 SMALL_BYTES = 16_000
-"""A body that is read faster than a thread takes it over."""
+"""Bodies up to this size are parsed faster than a thread starts."""
 Parse = Callable[[dict[str, Any], tuple[str, ...], Iterable[str]], Asked]
 
 
 class JobHandling:
-    """What the routes of all APIs do with a job."""
+    """Shared job handling of the routes of all APIs."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
 
     async def submit(self, request: Request, parse: Parse[Asked]) -> tuple[Asked, Job]:
-        """Read a request and store its job; raises `ClientDisconnect` or a `Refusal`."""
+        """Read a request and store its job; raise `ClientDisconnect` or a `Refusal`."""
         asked = await self._read(request, parse)
         job = await self.documents.submit(
             caller_of(request),
@@ -63,7 +63,7 @@ class JobHandling:
         return await finish_despite_cancel(self.documents.in_thread(work))
 
     async def wait(self, request: Request, asked: Submission, job: Job) -> Job:
-        """The job when it has ended. A client that goes away before, and has no way back, ends it."""
+        """Wait for the end of a job. Cancel it if the client disconnects and cannot return for it."""
         working = asyncio.ensure_future(self.documents.wait(job))
         gone = asyncio.ensure_future(disconnected(request.receive))
         try:
@@ -81,17 +81,17 @@ class JobHandling:
             await asyncio.gather(working, gone, return_exceptions=True)
 
     def on_leaving(self, request: Request, asked: Submission, job: Job) -> Callable[[], None] | None:
-        """What is done when the client of a stream goes away."""
+        """Return the callback for a stream whose client disconnects; `None` if the job continues."""
         return None if keeps(request, asked) else lambda: self.abandon(request, job)
 
     def abandon(self, request: Request, job: Job) -> None:
-        """Cancel a job whose client is gone and cannot ask for it again."""
+        """Cancel a job whose client disconnected and cannot return for it."""
         task = asyncio.ensure_future(self.documents.cancel(caller_of(request), job.id))
         self.documents.background.add(task)
         task.add_done_callback(self.documents.background.discard)
 
     async def response(self, job: Job) -> dict[str, Any]:
-        """The job as a Response object, with its output so far."""
+        """Return the job as a Response object with its output so far."""
         return await self.documents.in_thread(self.documents.response, job)
 
     def store(self, job: Job) -> ImageStore:
@@ -99,5 +99,5 @@ class JobHandling:
 
 
 def keeps(request: Request, asked: Submission) -> bool:
-    """Whether a job goes on without its client, who can come back for it."""
+    """Return whether a job continues without its client, because the client can return for it."""
     return asked.background or "idempotency-key" in request.headers

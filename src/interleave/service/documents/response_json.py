@@ -1,4 +1,4 @@
-"""A job as a Response object of OpenAI's API, and our own facts about it in the field `interleave`."""
+"""A job as a Response object of OpenAI's API, with further details in the field `interleave`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ HELD_REASON = "plan_held"
 
 
 def response_status(job: Job) -> str:
-    """The state of a job in the words of a Response, which has none for a plan that waits for a person."""
+    """Return the status of a job as a Response; a held plan is `incomplete`."""
     return "incomplete" if job.status == "held" else job.status
 
 
 def response_object(
     job: Job, items: Sequence[Mapping[str, Any]], record: RunRecord | None, usage: Mapping[str, int]
 ) -> dict[str, Any]:
-    """The Response of a job; `items` are its output so far."""
+    """Return the Response of a job; `items` is its output so far."""
     settings = {"instructions": None, "parallel_tool_calls": True, **job.settings}
     tool = {"type": "image_generation", "partial_images": job.partial_images}
     return {
@@ -50,12 +50,12 @@ def response_object(
         "store": True,
         "usage": _usage(usage) if job.is_final else None,
         **settings,
-        OWN_FIELD: facts_of(job, record),
+        OWN_FIELD: job_details(job, record),
     }
 
 
 def waiting_response(job: Job) -> dict[str, Any]:
-    """The Response of a job that was never worked on."""
+    """Return the Response of a job that has never run."""
     return response_object(job, [], None, {})
 
 
@@ -75,18 +75,18 @@ def _usage(usage: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
-    """What a Response has no field for: plan, attempts, verdicts, calls, cost."""
-    facts: dict[str, Any] = {
+def job_details(job: Job, record: RunRecord | None) -> dict[str, Any]:
+    """Return the details a Response has no fields for: plan, attempts, verdicts, calls, cost."""
+    details: dict[str, Any] = {
         "document": f"{DOCUMENTS}/{job.id}",
         "cancelling": job.cancelling,
         "held": job.status == "held",
         "parent": job.parent,
     }
     if record is None:
-        return facts | {"assets": [asset_facts(job, asset, started=False) for asset in job.assets]}
-    return facts | {
-        "assets": [asset_facts(job, asset) for asset in record.assets],
+        return details | {"assets": [asset_json(job, asset, started=False) for asset in job.assets]}
+    return details | {
+        "assets": [asset_json(job, asset) for asset in record.assets],
         "audits": [audit.model_dump(mode="json") for audit in record.audits],
         "reason": record.reason,
         "plan": record.plan.model_dump(mode="json") if record.plan else None,
@@ -108,7 +108,7 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
 
 
 def images_before(record: RunRecord) -> list[str | None]:
-    """For each step the image before it: the latest of those that it starts from."""
+    """Return the source image of each step; the latest if it has several."""
     given = next((part.image for part in reversed(record.request) if part.image), None)
     parents = runs.parents_of(record.plan) if record.plan else {}
     shown = {step.plan.number: step.attempt.image for step in record.steps if step.attempt}
@@ -144,8 +144,8 @@ def _step(job: Job, step: runs.StepRecord, before: str | None) -> dict[str, Any]
     }
 
 
-def asset_facts(job: Job, asset: journal.StoredAsset, *, started: bool = True) -> dict[str, Any]:
-    """An asset of the request; its image has an address once the job has started."""
+def asset_json(job: Job, asset: journal.StoredAsset, *, started: bool = True) -> dict[str, Any]:
+    """Return an asset of the request; its image has an address once the job has started."""
     return {
         "name": asset.name,
         "kind": asset.kind,
@@ -155,7 +155,7 @@ def asset_facts(job: Job, asset: journal.StoredAsset, *, started: bool = True) -
 
 
 def _decision(decision: runs.DecisionRecord) -> dict[str, Any]:
-    """What a person decided; the run that a branch came from is named by its job, not by its folder."""
+    """Return a decision, without the folder of a branch's parent, which is given as a job id."""
     return decision.model_dump(mode="json", exclude={"generator", "parent"})
 
 
@@ -179,10 +179,10 @@ def _attempt(job: Job, attempt: runs.AttemptRecord) -> dict[str, Any]:
 
 
 def thumbnail_url(job: str, name: str) -> str:
-    """The address of the small copy of an image."""
+    """Return the address of a thumbnail."""
     return f"{DOCUMENTS}/{job}/thumbnails/{name.removesuffix('.png')}.webp"
 
 
 def image_url(job: str, name: str) -> str:
-    """The address of an image: named by its content, so it never changes and may be kept for ever."""
+    """Return the address of an image. It contains the content hash, so it can be cached forever."""
     return f"{DOCUMENTS}/{job}/pictures/{name}"

@@ -1,4 +1,4 @@
-"""`/v1/responses`, OpenAI's API for documents; and what belongs to the service as a whole."""
+"""`/v1/responses`, OpenAI's API for documents, and the routes for health and models."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from interleave.service.documents.streams import EventStream, json_response
 from interleave.service.generator import openai_images_api as openai
 from interleave.service.http.middleware import LEASE
 
-MOST_ITEMS = 100
+MAX_ITEMS = 100
 
 
 class ResponseRoutes:
-    """The handlers."""
+    """Handlers of `/v1/responses`, `/health` and `/v1/models`."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
@@ -66,16 +66,16 @@ class ResponseRoutes:
         return plain_json({"id": id_, "object": "response", "deleted": True})
 
     async def health(self, request: Request) -> Response:
-        documents, state = self.documents, str(self.documents.shelf.state)
+        documents, state = self.documents, str(self.documents.model_cache.state)
         if documents.draining:
             state = "stopping"
         elif documents.worker.storage_problem:
             state = "disk failing"
         body = {
             "status": state,
-            "models": documents.shelf.state,
-            "queued": documents.turns.depth,
-            "in_progress": documents.turns.in_flight,
+            "models": documents.model_cache.state,
+            "queued": documents.queue.depth,
+            "in_progress": documents.queue.in_flight,
         }
         return plain_json(body, 200 if state in ("ready", "loading") else 503)
 
@@ -85,7 +85,7 @@ class ResponseRoutes:
     async def model(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in self.documents.settings.models:
-            raise ApiRefusal("there is no such model here", status=404, code="model_not_found")
+            raise ApiRefusal(f"no model {name[:80]!r}; see /v1/models", status=404, code="model_not_found")
         return plain_json(openai.model_card(name, self.created))
 
     async def answer(self, request: Request, job: Job) -> Response:
@@ -104,7 +104,7 @@ class ResponseRoutes:
 
 
 def input_items(job: Job, parts: tuple[journal.RequestPart, ...], request: Request) -> dict[str, Any]:
-    """A page of the items, with images as data: URLs."""
+    """Return a page of the items, with images as data: URLs."""
     asked = request.query_params
     items = [_item(job, number, part) for number, part in enumerate(parts)]
     order = asked.get("order", "desc")
@@ -117,7 +117,7 @@ def input_items(job: Job, parts: tuple[journal.RequestPart, ...], request: Reque
         if place is None:
             raise unknown("item", after)
         items = items[place + 1 :]
-    limit = number_in(request, "limit", 20, MOST_ITEMS)
+    limit = number_in(request, "limit", 20, MAX_ITEMS)
     page = items[:limit]
     return {
         "object": "list",

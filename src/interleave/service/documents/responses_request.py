@@ -1,4 +1,4 @@
-"""`POST /v1/responses`: the body of a request, read and checked. Nothing in it is ignored in silence."""
+"""Request bodies of `POST /v1/responses`, parsed and checked. No parameter is silently ignored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from interleave.service.generator.parameters import Parameters
 from interleave.service.http.request_bodies import image_from_base64
 
 NOT_USED = ("user", "safety_identifier", "prompt_cache_key")
-"""Texts that identify the client's own users: checked, repeated, and not used."""
+"""Identifiers of the client's users: checked, echoed and otherwise unused."""
 KNOWN = (
     *("input", "model", "background", "stream", "stream_options", "previous_response_id", "metadata"),
     *("instructions", "tools", "tool_choice", "parallel_tool_calls", "store", "include", "service_tier"),
@@ -40,7 +40,7 @@ MAX_PARTIAL_IMAGES = 3
 def parse_submission(
     body: dict[str, Any], models: tuple[str, ...], ignored: Iterable[str] = ()
 ) -> Submission:
-    """The submission in a body; raises a `Refusal` that names the parameter at fault."""
+    """Parse the submission in a body; a `Refusal` names the invalid parameter."""
     parameters = parameters_of(body, KNOWN, ignored)
     own = own_options(parameters.take(OWN_FIELD))
     instructions = parameters.text("instructions")
@@ -65,14 +65,14 @@ def parse_submission(
 
 
 def _settings(parameters: Parameters) -> dict[str, Any]:
-    """Parameters that a response repeats; those without effect here are taken with their defaults only."""
+    """Return the parameters that a response echoes; those without effect may only have their defaults."""
     because = "it has no effect on documents"
     parameters.only("temperature", 1, because=because)
     parameters.only("top_p", 1, because=because)
     parameters.only("top_logprobs", 0, because=because)
     parameters.only("truncation", "auto", "disabled", because=because)
     parameters.only("service_tier", "auto", "default", because=because)
-    parameters.only("store", True, because="documents are stored until they are deleted")
+    parameters.only("store", True, because="documents are always stored until they are deleted")
     _only_mapping(parameters, "reasoning")
     _only_mapping(parameters, "text")
     _only_mapping(parameters, "stream_options")
@@ -90,7 +90,7 @@ def _only_mapping(parameters: Parameters, name: str) -> None:
     if value is not None and not isinstance(value, dict):
         raise ApiRefusal(f"{name} must be an object", parameter=name)
     if name == "text" and value and (value.get("format") or {"type": "text"}) != {"type": "text"}:
-        raise ApiRefusal("text.format: a document is text and images, not JSON", parameter="text")
+        raise ApiRefusal("text.format: documents are text and images, not JSON; omit it", parameter="text")
 
 
 def _previous(parameters: Parameters) -> str | None:
@@ -101,25 +101,25 @@ def _previous(parameters: Parameters) -> str | None:
 
 
 def _tools(parameters: Parameters) -> int:
-    """How many attempts at an image are streamed before it is final. The only tool draws images."""
+    """Return the number of partial images to stream per image. The only tool is `image_generation`."""
     tools, choice = parameters.take("tools"), parameters.take("tool_choice")
     allowed = (None, "auto", "required", {"type": "image_generation"})
     if choice not in allowed:
-        raise ApiRefusal("tool_choice: the only tool here is image_generation", parameter="tool_choice")
+        raise ApiRefusal("tool_choice: the only tool is image_generation", parameter="tool_choice")
     if tools is None:
         return 0
     if not isinstance(tools, list) or len(tools) > 1:
-        raise ApiRefusal("tools: the only tool here is image_generation", parameter="tools")
+        raise ApiRefusal("tools: the only tool is image_generation", parameter="tools")
     for tool in tools:
         if not isinstance(tool, dict) or tool.get("type") != "image_generation":
-            raise ApiRefusal("tools: the only tool here is image_generation", parameter="tools")
+            raise ApiRefusal("tools: the only tool is image_generation", parameter="tools")
         given = Parameters(
             {name: value for name, value in tool.items() if name != "type"},
-            parameters.facts,
+            parameters.info,
             known=("partial_images", "output_format", "quality", "size", "background", "model"),
         )
         for name in ("quality", "size", "background"):
-            given.only(name, "auto", because="the generator's own settings decide it")
+            given.only(name, "auto", because="the settings of the generator decide it")
         given.only("output_format", "png", because="images are PNG files")
         partial = given.integer("partial_images", 0, MAX_PARTIAL_IMAGES)
         given.refuse_unknown()
@@ -128,26 +128,26 @@ def _tools(parameters: Parameters) -> int:
 
 
 def _input(value: Any) -> list[InputPart]:
-    """The parts of `input` in order: a text, or messages with texts and images."""
+    """Return the parts of `input` in order: a string, or messages with texts and images."""
     if isinstance(value, str):
         return [text_of(value, "input")]
     if not isinstance(value, list) or not value:
-        raise ApiRefusal("input must be a text, or a list of messages", parameter="input")
+        raise ApiRefusal("input must be a string or a list of messages", parameter="input")
     return parts_in(value, "input", _item)
 
 
 def _item(item: Any, name: str) -> list[InputPart]:
     if not isinstance(item, dict):
         raise ApiRefusal(f"{name} must be an object", parameter=name)
-    if item.get("type") == "image_generation_call":  # an item of an earlier response, sent again
+    if item.get("type") == "image_generation_call":  # an item of an earlier response
         return [image_from_base64(item.get("result"), name=f"{name}.result")]
     if item.get("type", "message") != "message" or item.get("role") not in ROLES:
-        raise ApiRefusal(f"{name}: items are messages with a role of {', '.join(ROLES)}", parameter=name)
+        raise ApiRefusal(f"{name} must be a message with a role of {', '.join(ROLES)}", parameter=name)
     content = item.get("content")
     if isinstance(content, str):
         return [text_of(content, f"{name}.content")]
     if not isinstance(content, list):
-        raise ApiRefusal(f"{name}.content must be a text or a list of parts", parameter=name)
+        raise ApiRefusal(f"{name}.content must be a string or a list of parts", parameter=name)
     return [_part(part, f"{name}.content[{number}]") for number, part in enumerate(content)]
 
 
@@ -157,4 +157,4 @@ def _part(part: Any, name: str) -> InputPart:
         return text_of(part.get("text"), f"{name}.text")
     if kind == "input_image":
         return given_image(part, name)
-    raise ApiRefusal(f"{name}: parts are input_text or input_image", parameter=name)
+    raise ApiRefusal(f"{name}.type must be input_text or input_image", parameter=name)

@@ -1,7 +1,7 @@
-"""Routes: their descriptions, the sets of them that packages add, and what handlers need of a request.
+"""Route descriptions, route sets added by packages, and helpers for request handlers.
 
-An entry point of the group `interleave.routes` names a `RouteSet`. Its routes are served, described in
-`/openapi.json`, guarded, limited and counted as those of the service itself.
+An entry point of the group `interleave.routes` names a `RouteSet`. Its routes are described in
+`/openapi.json`, authorized, limited and counted like the built-in ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from interleave.service.http.request_bodies import read_json
 
 V = TypeVar("V", bound=Value)
 Key = tuple[str, str]
-"""A method and a path, with parameters as Starlette writes them."""
+"""Method and path, with parameters in Starlette's notation."""
 Handler = Callable[[Request], Awaitable[Response]]
 _EVENT_NUMBER = re.compile(r"[0-9]{1,9}\Z")
 _PARAMETER = re.compile(r"\\{\w+(:path)?\\}")
@@ -34,18 +34,18 @@ _PARAMETER = re.compile(r"\\{\w+(:path)?\\}")
 
 @dataclass(frozen=True)
 class Route:
-    """What a route is for, takes and answers."""
+    """Description of a route: its purpose, body and response."""
 
     summary: str
     answer: type[BaseModel] | str | None = None
-    """A type, or a media type; None for no body."""
+    """Response type or media type; `None` for no body."""
     body: type[BaseModel] | str | None = None
     query: tuple[tuple[str, dict[str, Any]], ...] = ()
-    """The parameters of its query, each with its JSON schema."""
+    """Query parameters, each with its JSON schema."""
     idempotent: bool = False
-    """Whether it takes an `Idempotency-Key`."""
+    """Whether it accepts an `Idempotency-Key`."""
     is_open: bool = False
-    """Whether it needs no API key: it tells nothing of value, or its address is signed."""
+    """Whether it needs no API key: it exposes nothing sensitive, or its address is signed."""
 
 
 @dataclass(frozen=True)
@@ -54,38 +54,38 @@ class RouteSet:
 
     described: Mapping[Key, Route]
     handlers: Callable[[Documents, KeyAccess], Mapping[Key, Handler]]
-    """Makes the handler of each, for a service that is about to start."""
+    """Returns the handler of each route, for a service that is starting."""
     may_lack: frozenset[str] = frozenset()
-    """The names of types whose fields with a default may be missing in an answer."""
+    """Names of types whose fields with a default may be missing in a response."""
 
 
 def added_routes() -> dict[str, RouteSet]:
-    """The sets of installed packages, by the names of their entry points."""
+    """Return the route sets of installed packages, by entry point name."""
     found: dict[str, RouteSet] = {}
     for name, point in entry_points.installed("routes").items():
-        found[name] = entry_points.load(point, f"the set of routes {name!r}")
+        found[name] = entry_points.load(point, f"the route set {name!r}")
         if not isinstance(found[name], RouteSet):
             raise ConfigurationError(
-                f"{point.value!r} of {entry_points.package_of(point)} is no RouteSet: an entry point of "
-                "interleave.routes must name one"
+                f"{point.value!r} of {entry_points.package_of(point)} is not a RouteSet: an entry point "
+                "of interleave.routes must name one"
             )
     return found
 
 
 def all_routes(own: Mapping[Key, Route], added: Mapping[str, RouteSet]) -> dict[Key, Route]:
-    """The routes of a service and of the sets that are added to it."""
+    """Return the built-in routes together with the added ones."""
     described = dict(own)
     for name, routes in added.items():
         if taken := described.keys() & routes.described.keys():
             raise ConfigurationError(
-                f"the set of routes {name!r} has {' '.join(min(taken))}, which is served already"
+                f"the route set {name!r} has {' '.join(min(taken))}, which already exists"
             )
         described |= routes.described
     return described
 
 
 def route_finder(described: Mapping[Key, Route]) -> Callable[[str], str]:
-    """A function from the path of a request to that of its route, and to "other" where there is none."""
+    """Return a function that maps a request path to its route's path, or to "other"."""
     paths = list(dict.fromkeys(path for _, path in described))
     known = re.compile("|".join(f"({_pattern(path)})" for path in paths))
 
@@ -101,23 +101,23 @@ def _pattern(path: str) -> str:
 
 
 def caller_of(request: Request, scope: str | None = None) -> Caller:
-    """Who sent a request; refuses who has not this scope. The middleware has checked the key."""
+    """Return the caller of a request, and check the scope. The middleware has checked the key."""
     caller = request.scope[CALLER]
-    if not isinstance(caller, Caller):  # an open path, without a key
-        raise ApiRefusal("an API key is needed", status=401, code="invalid_api_key")
+    if not isinstance(caller, Caller):  # an open path, called without a key
+        raise ApiRefusal("an API key is required", status=401, code="invalid_api_key")
     if scope is not None:
         caller.require(scope)
     return caller
 
 
 def event_number(request: Request) -> int:
-    """The number of the last event that the client has; -1 where it has none."""
+    """Return the number of the client's last event; -1 if it has none."""
     given = request.query_params.get("starting_after") or request.headers.get("last-event-id") or ""
     return int(given) if _EVENT_NUMBER.match(given) else -1
 
 
 async def read_value(request: Request, kind: type[V], parameter: str | None = None) -> V:
-    """The body of a request as a value of our own; a refusal names `parameter`."""
+    """Parse the body of a request as `kind`; a refusal names `parameter`."""
     body = (await read_json(request)).parse()[0]
     try:
         return kind.model_validate(body)
@@ -126,12 +126,12 @@ async def read_value(request: Request, kind: type[V], parameter: str | None = No
 
 
 def value_json(value: Value, status: int = 200) -> Response:
-    """A value of our own as JSON."""
+    """Return a `Value` as a JSON response."""
     return Response(value.model_dump_json().encode(), status, media_type="application/json")
 
 
 def plain_json(body: Any, status: int = 200) -> Response:
-    """JSON without images."""
+    """Return a JSON response without images."""
     return Response(
         json.dumps(body, ensure_ascii=False).encode("utf-8", "backslashreplace"),
         status,
@@ -140,7 +140,7 @@ def plain_json(body: Any, status: int = 200) -> Response:
 
 
 def number_in(request: Request, name: str, default: int, most: int) -> int:
-    """A number from 1 to `most` in the query of a request."""
+    """Return a query parameter as a number from 1 to `most`."""
     text = request.query_params.get(name, str(default))
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= most:
         raise ApiRefusal(f"{name} must be a number from 1 to {most}", parameter=name)

@@ -1,4 +1,4 @@
-"""The JSON of documents as types, for the description of the API; tests hold real answers against them."""
+"""Types of the document JSON, for the API description; tests check responses against them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ StepState = Literal["text", "accepted", "forced", "chosen", "unfinished"]
 
 
 class ErrorFacts(Value):
-    """What is wrong, for people and for programs."""
+    """Error details for people and programs."""
 
     message: str
     type: str
     param: str | None
     code: str | None
     nearest: list[str] = Field(default_factory=list)
-    """Requests that would be taken, where the request was the reason."""
+    """Accepted requests near the refused one, if the request was the reason."""
 
 
 class ErrorBody(Value):
-    """The body of every refusal."""
+    """Body of every error response."""
 
     error: ErrorFacts
 
 
 class DocumentError(Value):
-    """Why a job failed."""
+    """Reason why a job failed."""
 
     code: str
     message: str
@@ -39,7 +39,7 @@ class DocumentError(Value):
 
 
 class Attempt(Value):
-    """One image that was drawn for a step, and what the critic said."""
+    """One generated image of a step, with the critic's verdict."""
 
     number: int
     prompt: str
@@ -64,7 +64,7 @@ class Step(Value):
     text: str
     picture: str | None
     before: str | None
-    """The image that it was drawn from, the latest where there are several."""
+    """Source image of the step; the latest if there are several."""
     accepted: bool
     shown: int | None
     forced: bool
@@ -72,22 +72,22 @@ class Step(Value):
     state: StepState
     by_hand: runs.ByHand | None
     drift: drift.StepDrift | None
-    """How far its image has moved from the one that it was to change; null where that is not measured."""
+    """Drift of its image from its source image; null if not measured."""
     attempts: list[Attempt]
 
 
 class GivenAsset(Value):
-    """A named thing that must stay the same, as the request gave it."""
+    """A named asset of the request that must stay consistent."""
 
     name: str
     kind: types.AssetKind
     description: str
     picture: str | None
-    """Its address; null where there is none, or until the job has started."""
+    """Address of its image; null if it has none, or before the job starts."""
 
 
 class Decision(Value):
-    """What a person decided."""
+    """A decision about a run."""
 
     kind: Literal["plan", "redraw", "choice", "generator", "branch"]
     step: int | None
@@ -99,18 +99,18 @@ class Decision(Value):
     time: float
     undone: bool
     cause: Literal["rollback", "drift", "audit"] | None = None
-    """Why the run decided it itself; null for a person's decision."""
+    """Reason for an automatic decision; null for a person's decision."""
 
 
 class DocumentPart(Value):
-    """A part of the request: a text, or the address of an image (null until the job has started)."""
+    """A part of the request: a text, or the address of an image (null before the job starts)."""
 
     text: str | None = None
     picture: str | None = None
 
 
 class Facts(Value):
-    """What is ours about a job; everything from `reason` on is there once it has started."""
+    """Details of a job in the field `interleave`; all from `reason` on exist once it has started."""
 
     document: str
     cancelling: bool
@@ -119,7 +119,7 @@ class Facts(Value):
     reason: str | None = None
     assets: list[GivenAsset] = Field(default_factory=list)
     audits: list[runs.AuditRecord] = Field(default_factory=list)
-    """What the looks at the whole document found."""
+    """Results of the audits of the whole document."""
     plan: Plan | None = None
     steps: list[Step] = Field(default_factory=list)
     forced: list[int] = Field(default_factory=list)
@@ -172,19 +172,19 @@ class Steps(Value):
 
 
 class InputAsset(Value):
-    """A named thing that must stay the same: an image of it, a description, or both."""
+    """A named asset that must stay consistent: an image, a description, or both."""
 
     name: types.AssetName
     kind: types.AssetKind = "character"
     description: str = ""
     image_url: str | None = None
-    """The image as a `data:` address."""
+    """The image as a `data:` URL."""
     file_id: str | None = None
-    """The image as the id of an upload."""
+    """Id of an uploaded image."""
 
 
 class OwnOptions(Value):
-    """The field `interleave` of a request."""
+    """Options in the field `interleave` of a request."""
 
     seed: int | None = None
     max_attempts: int | None = None
@@ -193,7 +193,7 @@ class OwnOptions(Value):
     hold_plan: bool = False
     assets: list[InputAsset] | None = None
     sheets: bool | None = None
-    """Whether assets that are described, and have no image, are drawn first."""
+    """Whether to generate reference sheets for assets that have a description but no image."""
 
 
 class InputText(Value):
@@ -202,7 +202,7 @@ class InputText(Value):
 
 
 class InputImage(Value):
-    """An image as a `data:` address, or by the id of an upload."""
+    """An image as a `data:` URL, or the id of an upload."""
 
     type: Literal["input_image"]
     image_url: str | None = None
@@ -215,7 +215,7 @@ class InputMessage(Value):
 
 
 class Submission(Value):
-    """The body of `POST /v1/responses`, as far as it is used here; parameters without effect are refused."""
+    """Body of `POST /v1/responses`. Parameters without effect are refused."""
 
     input: str | list[InputMessage]
     model: str | None = None
@@ -228,7 +228,7 @@ class Submission(Value):
 
 
 class ResponseObject(Value):
-    """A Response of OpenAI's API; its other fields are as there."""
+    """A Response of OpenAI's API; the fields not listed here are as in that API."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -252,7 +252,7 @@ class Deleted(Value):
 
 
 class EditedStep(PlanStep):
-    """A step of an edited plan; its number follows from its position."""
+    """A step of an edited plan, numbered by its position."""
 
     number: int = 1
 
@@ -260,11 +260,11 @@ class EditedStep(PlanStep):
 class EditedPlan(Value):
     steps: list[EditedStep]
     assets: list[Asset] | None = None
-    """Without it, those of the plan that is held."""
+    """Assets of the plan; the default is those of the held plan."""
 
 
 class Release(Value):
-    """The plan to draw; without one, the plan that is held."""
+    """The plan to draw; the default is the held plan."""
 
     plan: EditedPlan | None = None
 
@@ -292,7 +292,7 @@ class Nothing(Value):
 
 
 class File(Value):
-    """An image that was uploaded."""
+    """An uploaded image."""
 
     id: str
     object: Literal["file"]

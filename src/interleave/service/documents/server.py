@@ -1,4 +1,4 @@
-"""Runs the document service: binds its port, goes on with every open job, serves, and stops in order."""
+"""The document service process: binds its port, resumes open jobs, serves, and shuts down gracefully."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from interleave.service.documents.keys import FILE_NAME as KEYS_NAME
 from interleave.service.documents.keys import GuestQuota, Guests, KeyAccess
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
-from interleave.service.documents.model_cache import ModelShelf, NoModels, Offer
+from interleave.service.documents.model_cache import ModelCache, NoModels, Offer
 from interleave.service.documents.routes import RouteSet
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.documents.shared_jobs import SharedJobTable
@@ -39,17 +39,17 @@ JOBS_NAME = "jobs.sqlite"
 DEFAULT_FOLDER = Path("runs") / "documents"
 DEFAULT_PORT = 8020
 DISK_THREADS = 32
-"""In which runs are opened and ended. They wait for the disk, which serves many waiting threads at once."""
+"""Threads that open and close runs. They mostly wait for the disk, which serves many threads in parallel."""
 
 
 @dataclass(frozen=True)
 class DocumentsConfig:
-    """The options of `interleave serve documents`."""
+    """Options of `interleave serve documents`."""
 
     chosen: runs.Choices
     folder: Path = DEFAULT_FOLDER
     jobs: Path | str | None = None
-    """The job table: a SQLite file, or the address of a Postgres database; None for a file in the folder."""
+    """Job table: a SQLite file, or the URL of a Postgres database; `None` for a file in the folder."""
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     drain_seconds: float = 10.0
@@ -58,11 +58,11 @@ class DocumentsConfig:
     webhook_secret: str | None = None
     json_logs: bool = False
     others: tuple[str, ...] = ()
-    """Profiles that clients may choose besides, by name."""
+    """Further profiles that clients may choose."""
     guests: GuestQuota | None = None
-    """What visitors without an API key may do; None: nothing."""
+    """Quota of visitors without an API key; `None` to refuse them."""
     routes: Mapping[str, RouteSet] = field(default_factory=dict)
-    """Sets of routes with options of their own, instead of the installed ones of the same names."""
+    """Configured route sets that replace the installed ones of the same names."""
 
     @property
     def keys_path(self) -> Path:
@@ -70,10 +70,10 @@ class DocumentsConfig:
 
 
 def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C; `announce` is called with the address once the port is open."""
+    """Serve until SIGTERM or Ctrl-C. `announce` receives the address once the port is open."""
     access = KeyAccess(config.keys_path, Guests(config.folder, config.guests) if config.guests else None)
     check_public(config, access)
-    resolve(config.chosen)  # what is wrong with the options shows before the port is taken
+    resolve(config.chosen)  # report wrong options before binding the port
     listening = listen(config.host, config.port)
     trim_freed_memory()
     log.setLevel(logging.INFO)
@@ -81,7 +81,7 @@ def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) ->
     if config.webhook_secret:
         redaction.keep_secret(config.webhook_secret, SECRET_VARIABLE)
     form = JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"
-    if not config.json_logs:  # a line for every model call is for machines to search
+    if not config.json_logs:  # a line per model call is only useful to log search
         logging.getLogger(observed.__module__).setLevel(logging.WARNING)
     with listening, redaction.redacted_logging(form), opened_jobs(config.jobs, config.folder) as jobs:
         asyncio.run(_serve(config, jobs, access, listening, announce))
@@ -89,7 +89,7 @@ def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) ->
 
 @contextmanager
 def opened_jobs(where: Path | str | None, folder: Path) -> Iterator[JobTable]:
-    """The job table of a service, and its folder: held alone, unless the table is made to be shared."""
+    """Open the job table of a service and lock its folder; a shared table needs no lock."""
     with ExitStack() as held:
         if isinstance(where, str):
             make_folder(folder)
@@ -102,10 +102,10 @@ def opened_jobs(where: Path | str | None, folder: Path) -> Iterator[JobTable]:
 
 
 def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMetrics) -> Documents:
-    """The service of a configuration, still to be started."""
+    """Create the service of a configuration; the caller starts it."""
     run_config, pack = resolve(config.chosen)
-    kind = ModelShelf if config.settings.concurrency else NoModels
-    shelf = kind(
+    kind = ModelCache if config.settings.concurrency else NoModels
+    model_cache = kind(
         run_config,
         pack,
         config.chosen,
@@ -116,8 +116,8 @@ def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMet
     if config.webhook_hosts:
         if not config.webhook_secret:
             raise ConfigurationError(
-                f"webhook calls are signed: set {SECRET_VARIABLE} to a secret that the receivers know too, "
-                "whsec_ and random bytes in base64 (openssl rand -base64 32)"
+                f"webhook calls are signed: set {SECRET_VARIABLE} to a secret shared with the receivers, "
+                "whsec_ followed by random bytes in base64 (openssl rand -base64 32)"
             )
         webhooks = Webhooks(
             jobs,
@@ -125,13 +125,13 @@ def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMet
             config.webhook_secret,
             counted=lambda outcome: metrics.webhooks.labels(outcome).inc(),
         )
-    documents = Documents(Folders(config.folder), jobs, shelf, config.settings, webhooks=webhooks)
+    documents = Documents(Folders(config.folder), jobs, model_cache, config.settings, webhooks=webhooks)
     metrics.watch(documents)
     return documents
 
 
 def _offer(chosen: runs.Choices, profile: str) -> Offer:
-    """Another profile with the rules of the service, and models of its own."""
+    """Return another profile with the rules of the service and the profile's models."""
     other = replace(chosen, profile=profile, planner=None, critic=None, generator=None, prompts=None)
     return Offer(*resolve(other), other)
 
@@ -140,7 +140,7 @@ def check_public(config: DocumentsConfig, access: KeyAccess) -> None:
     """Refuse to serve the network without API keys."""
     if not access.has_keys and access.guests is None and not is_loopback(config.host):
         raise ConfigurationError(
-            f"--host {config.host} can be reached from other machines, and there is no API key: make one "
+            f"--host {config.host} can be reached from other machines, but there is no API key: create one "
             f"with 'interleave serve keys add NAME --runs {config.folder}', or serve this machine only "
             "with --host 127.0.0.1"
         )
@@ -160,11 +160,11 @@ async def _serve(
     documents = make_documents(config, jobs, metrics)
     server = Server(uvicorn_config(build_app(documents, access, metrics, config.routes)))
     gc.collect()
-    gc.freeze()  # what is here now stays: a search for garbage among it would hold up every request
+    gc.freeze()  # these objects are permanent; collecting them would delay every request
     opened = await documents.start()
     if opened:
-        log.info("going on with %s", count(opened, "job"))
-    loading = documents.shelf.start()
+        log.info("resuming %s", count(opened, "job"))
+    loading = documents.model_cache.start()
     try:
         with drain_on_signals(server, lambda: _drain(server, documents, config.drain_seconds)):
             serving = asyncio.create_task(server.serve(sockets=[listening]))
@@ -180,9 +180,9 @@ async def _serve(
 
 
 async def _drain(server: uvicorn.Server, documents: Documents, within: float) -> None:
-    """Jobs may end for a while; the others are continued by the next start."""
+    """Wait up to `within` seconds for running jobs; the next start resumes the others."""
     documents.draining = True
-    log.info("ending: %s in progress", count(documents.turns.in_flight, "job"))
+    log.info("shutting down: %s in progress", count(documents.queue.in_flight, "job"))
     await documents.stop(within)
     server.config.timeout_graceful_shutdown = int(GRACE_SECONDS)
     server.should_exit = True

@@ -1,4 +1,4 @@
-"""The document service itself: submit, look, watch, cancel, delete. Every wire is a facade over this."""
+"""The document service: submit, read, stream, cancel, delete. Every HTTP API is a facade over it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from interleave.plugin import (
     journal,
     runs,
 )
-from interleave.service.documents.broadcaster import Feeds
+from interleave.service.documents.broadcaster import Broadcaster
 from interleave.service.documents.events import Event, Fold, ResponseFold, folded
 from interleave.service.documents.fair_queue import QueueState, read_queue, write_queue
 from interleave.service.documents.folders import Folders
@@ -51,7 +51,7 @@ from interleave.service.documents.jobs import (
     new_job_id,
 )
 from interleave.service.documents.keys import Caller
-from interleave.service.documents.model_cache import ModelShelf
+from interleave.service.documents.model_cache import ModelCache
 from interleave.service.documents.refusals import ApiRefusal, for_clients, unknown
 from interleave.service.documents.response_json import response_object
 from interleave.service.documents.shared_images import ImageAddresses, SharedImage
@@ -69,54 +69,54 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 REQUEST_THREADS = 8
 RECEIVE_SECONDS = 60.0
-"""How long the images of a request may wait for memory to be decoded in."""
+"""Time for the images of a request to wait for decoding memory."""
 MAX_IDEMPOTENCY_KEY = 255
 NEAREST_REQUESTS = 3
-"""How many requests are offered instead of one that cannot be answered."""
+"""Number of suggestions for a request that cannot be answered."""
 STORAGE_RETRY_SECONDS = 30.0
 DAY = 86_400.0
 REMOVE_SECONDS = 600.0
-"""How often it looks for what is too old to be kept."""
-REMOVED_AT_ONCE = 100
+"""Interval between removals of expired jobs and uploads."""
+REMOVAL_BATCH = 100
 
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """What a service allows."""
+    """Settings and limits of a service."""
 
     models: tuple[str, ...] = ("interleave",)
-    """The names that clients may give as `model`."""
+    """Names that clients may send as `model`."""
     profile: str = "interleave"
-    """The profile of the models that a request gets which names none."""
+    """Default profile of requests."""
     concurrency: int = 64
-    """Jobs that run at once; the calls of all of them share the limits of each model."""
+    """Maximum concurrent jobs; their calls share the limits of each model."""
     queue: int = 10_000
-    """Jobs that may wait."""
+    """Maximum waiting jobs."""
     per_key: int | None = None
-    """Jobs of one key that run at once."""
+    """Maximum concurrent jobs per key."""
     limits: Limits = field(default_factory=Limits)
-    """Of every job: calls, seconds, cost."""
+    """Limits of each job: calls, seconds, cost."""
     max_attempts: int | None = None
-    """The most that a request may choose; None for the configuration's own."""
+    """Maximum that a request may set; `None` for the value of the configuration."""
     memory_bytes: int = 1000 * MEGABYTE
     keep_days: float | None = None
-    """After so many days what has ended, and uploads, are removed; None: never."""
+    """Days after which ended jobs and uploads are removed; `None` for never."""
     ignored: frozenset[str] = frozenset()
-    """Parameters that clients may send without effect."""
+    """Parameters that are accepted and ignored."""
     public_url: str | None = None
-    """What stands before the addresses of images; None for the host that a client calls."""
+    """Base URL of image addresses; `None` for the host of the client's request."""
     sharing: Sharing | None = None
-    """How jobs are shared with other processes, where the job table is in Postgres."""
+    """Sharing of jobs with other processes, if the job table is in Postgres."""
 
 
 class Documents:
-    """A service on its folder. `start` goes on with every job that has not ended."""
+    """The document service of a folder. `start` resumes every open job."""
 
     def __init__(
         self,
         folders: Folders,
         jobs: JobTable,
-        shelf: ModelShelf,
+        model_cache: ModelCache,
         settings: ServiceSettings | None = None,
         *,
         webhooks: Webhooks | None = None,
@@ -124,7 +124,7 @@ class Documents:
     ) -> None:
         self.folders = folders
         self.jobs = jobs
-        self.shelf = shelf
+        self.model_cache = model_cache
         self.settings = settings or ServiceSettings()
         self.clock = clock
         self.webhooks = webhooks
@@ -133,7 +133,7 @@ class Documents:
         self.worker = make_worker(
             jobs,
             folders,
-            shelf,
+            model_cache,
             self.settings.limits,
             running=self.settings.concurrency,
             waiting=self.settings.queue,
@@ -142,36 +142,36 @@ class Documents:
             deliveries=deliveries_of if webhooks else lambda job: [],
             clock=clock,
         )
-        self.turns = self.worker.turns
-        self.feeds = Feeds(folders)
+        self.queue = self.worker.queue
+        self.broadcaster = Broadcaster(folders)
         self.addresses = ImageAddresses(folders.root)
         self._threads = ThreadPoolExecutor(REQUEST_THREADS, thread_name_prefix="requests")
         self.draining = False
         self._removing: asyncio.Task[None] | None = None
         self.background: set[asyncio.Future[Any]] = set()
-        """Work that nobody waits for, such as cancelling a job whose client is gone."""
+        """Background tasks, such as cancelling a job whose client disconnected."""
         self.removed: list[Callable[[str], None]] = []
-        """Told of every job that was deleted."""
+        """Callbacks for every deleted job."""
         self.closing: list[Callable[[], None]] = []
-        """Called when the service stops."""
+        """Callbacks for when the service stops."""
         self._waiting: dict[str, list[asyncio.Future[Job]]] = {}
         self.worker.listeners.append(self._ended)
         if isinstance(self.worker, SharedJobWorker):
-            self._hear_of_others(self.worker)
+            self._watch_other_processes(self.worker)
 
-    def _hear_of_others(self, worker: SharedJobWorker) -> None:
-        """Tell clients also of jobs that other processes end."""
-        worker.on_news.append(self._ended)
-        worker.wants_news = lambda id_: bool(
-            self.webhooks or id_ in self._waiting or id_ in self.feeds.watched
+    def _watch_other_processes(self, worker: SharedJobWorker) -> None:
+        """Notify clients also of jobs finished by other processes."""
+        worker.on_remote_end.append(self._ended)
+        worker.is_watched = lambda id_: bool(
+            self.webhooks or id_ in self._waiting or id_ in self.broadcaster.watched
         )
-        worker.on_reconnect.append(lambda: self._in_background(self._catch_up()))
+        worker.on_reconnect.append(lambda: self._in_background(self._poll_missed_ends()))
 
-    async def _catch_up(self) -> None:
-        """Look for ends that this process was not told of."""
+    async def _poll_missed_ends(self) -> None:
+        """Poll for jobs finished by other processes."""
         if self.webhooks is not None:
             await self.webhooks.start()
-        for id_ in {*self._waiting, *self.feeds.watched}:
+        for id_ in {*self._waiting, *self.broadcaster.watched}:
             job = await self.jobs.get(id_)
             if job is not None and job.is_final:
                 self._ended(job)
@@ -182,28 +182,28 @@ class Documents:
         task.add_done_callback(self.background.discard)
 
     async def start(self) -> int:
-        """Begin to load models, and go on with every job that has not ended; returns their number."""
+        """Start loading models and resume every open job; return their number."""
         self.folders.make()
         self.addresses.prepare()
-        self.shelf.start()
+        self.model_cache.start()
         if self.webhooks is not None:
             await self.webhooks.start()
-        queue = read_queue(self.folders.root)
-        self.turns.paused = queue.paused
-        opened = await self.worker.restart(queue.order)
+        stored = read_queue(self.folders.root)
+        self.queue.paused = stored.paused
+        opened = await self.worker.restart(stored.order)
         if self.settings.keep_days is not None:
             self._removing = asyncio.create_task(self._remove_regularly(self.settings.keep_days))
         return opened
 
     async def stop(self, within: float = 0.0) -> None:
-        """Take no more jobs and interrupt those that run; the next start goes on with them."""
+        """Accept no more jobs and interrupt the running ones; the next start resumes them."""
         self.draining = True
         if self._removing is not None:
             self._removing.cancel()
         await self.worker.stop(within)
         if self.webhooks is not None:
             await self.webhooks.stop()
-        self.feeds.close()
+        self.broadcaster.close()
         for close in self.closing:
             close()
         for waiting in self._waiting.values():
@@ -220,46 +220,46 @@ class Documents:
         request_id: str = "",
         trace: str | None = None,
     ) -> Job:
-        """Store a job and queue it; it survives every crash from the moment this returns."""
+        """Store a job and queue it. Once this returns, the job survives any crash."""
         caller.require("submit")
-        once = once_only(idempotency_key, asked.digest)
+        once = idempotency_pair(idempotency_key, asked.digest)
         if (earlier := await self.earlier(caller, once)) is not None:
             return earlier
         self.refuse_when_draining()
         if asked.webhook is not None:
             self._check_webhook(asked.webhook)
-        with self.turns.admitted(caller), span("interleave.submit", parent=trace, request=request_id):
+        with self.queue.admitted(caller), span("interleave.submit", parent=trace, request=request_id):
             return await self._stored(caller, asked, lease or MemoryLease(self.memory), once, request_id)
 
     @property
     def own_profile(self) -> str:
-        """The name of the profile that a request gets which names none."""
+        """Name of the default profile of requests."""
         return self.settings.profile
 
     def profile_of(self, job: Job) -> str:
-        """The profile whose models a job was submitted with, as far as it is still offered."""
-        offer = self.shelf.offer_of(job.config)
-        if offer is self.shelf.own:
+        """Return the profile of a job's models, or its `model` if that profile is no longer offered."""
+        offer = self.model_cache.offer_of(job.config)
+        if offer is self.model_cache.own:
             return self.own_profile
-        return next((name for name, each in self.shelf.others.items() if each is offer), job.model)
+        return next((name for name, each in self.model_cache.others.items() if each is offer), job.model)
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Work for requests, in threads of their own: runs that wait for the disk do not hold them up."""
+        """Run `work` in a thread reserved for requests, so that runs waiting for the disk cannot delay it."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
 
     async def get(self, caller: Caller, id_: str) -> Job:
-        """A job that this caller may see."""
+        """Return a job that this caller may see."""
         caller.require("read")
         return await self.find(caller, id_)
 
     async def newest(self, caller: Caller, *, limit: int = 20, before: str | None = None) -> list[Job]:
-        """The newest jobs that this caller may see."""
+        """Return the newest jobs that this caller may see."""
         caller.require("read")
         number = (await self.find(caller, before)).number if before is not None else None
         return await self.jobs.newest(caller.sees, limit=limit, before=number)
 
     def response(self, job: Job) -> dict[str, Any]:
-        """A job as a Response object, with its output so far; reads its journal, so run it in a thread."""
+        """Return a job as a Response object with its output so far. Reads files, so run it in a thread."""
         record = self.record(job)
         entries = journal.read_journal(self.folders.run(job.id)) if record else []
         fold, _ = folded(job, entries)
@@ -268,20 +268,20 @@ class Documents:
         return response_object(job, fold.items, record, fold.usage)
 
     def record(self, job: Job) -> RunRecord | None:
-        """The record of a job's run; None before it has started."""
+        """Return the record of a job's run; `None` before it has started."""
         return self.folders.record(job.id)
 
     async def events(
         self, job: Job, *, kind: type[Fold] = ResponseFold, after: int = -1
     ) -> AsyncGenerator[Event | None]:
-        """The numbered events of a job after this one, to its end; None from time to time in between."""
-        running = self.feeds.events(job, lambda: self.jobs.get(job.id), kind, after=after)
+        """Yield the events of a job after number `after`, up to its end; `None` is a heartbeat."""
+        running = self.broadcaster.events(job, lambda: self.jobs.get(job.id), kind, after=after)
         async with aclosing(running) as events:
             async for event in events:
                 yield event
 
     async def wait(self, job: Job) -> Job:
-        """The job when it has its final state."""
+        """Wait for the final state of a job and return it."""
         future: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(job.id, []).append(future)
         try:
@@ -296,7 +296,7 @@ class Documents:
                 del self._waiting[job.id]
 
     async def cancel(self, caller: Caller, id_: str) -> Job:
-        """Cancel a job; one that has ended stays as it is."""
+        """Cancel a job; an ended one stays unchanged."""
         caller.require("submit")
         job = await self.find(caller, id_)
         marked = await (
@@ -307,65 +307,65 @@ class Documents:
         return await self.find(caller, id_)
 
     async def _reopened_to_cancel(self, job: Job) -> Job | None:
-        """A held job as one that is to be cancelled: the end that its clients were told of is kept."""
+        """Reopen a held job to cancel it, keeping the final state that clients have seen."""
         lines = len(await self.in_thread(journal.read_journal, self.folders.run(job.id)))
         reopened = await self.jobs.reopen(job, end_of(job, lines), cancelling=True)
-        self.feeds.job_reopened(job.id)
+        self.broadcaster.job_reopened(job.id)
         return reopened[0] if reopened else None
 
     async def pause(self, caller: Caller, paused: bool) -> None:
-        """Start nothing more, or again; what runs goes on. It is kept over a restart."""
+        """Pause or resume the queue. Running jobs continue, and the state survives a restart."""
         caller.require("admin")
         self._require_own_queue()
-        self.turns.paused = paused
+        self.queue.paused = paused
         await self._store_queue()
         self.worker.dispatch()
 
     async def move(self, caller: Caller, id_: str, place: int) -> None:
-        """Give a job that waits another place among those of its key; 0 is next."""
+        """Move a waiting job to another place among the jobs of its key; 0 is next."""
         caller.require("submit")
         self._require_own_queue()
         job = await self.find(caller, id_)
-        if not self.turns.move(job.key, id_, place):
-            raise ApiRefusal("the job no longer waits", status=409, code="not_possible_now")
+        if not self.queue.move(job.key, id_, place):
+            raise ApiRefusal("the job is no longer waiting", status=409, code="not_possible_now")
         await self._store_queue()
 
     def _require_own_queue(self) -> None:
-        if self.turns.shared:
+        if self.queue.shared:
             raise ApiRefusal(
-                "the queue is shared with other machines, which this service can neither pause nor reorder: "
+                "the queue is shared with other machines and cannot be paused or reordered: "
                 "stop or start workers instead",
                 status=409,
                 code="queue_is_shared",
             )
 
     async def _store_queue(self) -> None:
-        state = QueueState(paused=self.turns.paused, order=self.turns.waiting())
+        state = QueueState(paused=self.queue.paused, order=self.queue.waiting())
         try:
             await self.in_thread(write_queue, self.folders.root, state)
         except StorageError as error:
             raise storage_failed() from error
 
     async def delete(self, caller: Caller, id_: str) -> None:
-        """Cancel a job if it has not ended, and remove everything of it."""
-        await self.forget((await self.cancel(caller, id_)).id)
+        """Cancel a job if it is open, and remove it with all its files."""
+        await self.remove_job((await self.cancel(caller, id_)).id)
 
-    async def forget(self, id_: str) -> None:
-        """Remove everything of a job that has ended."""
+    async def remove_job(self, id_: str) -> None:
+        """Remove an ended job with all its files."""
         if await self.jobs.remove(id_):
-            self.feeds.job_removed(id_)
+            self.broadcaster.job_removed(id_)
             for removed in self.removed:
                 removed(id_)
             await self.worker.remove(id_)
 
-    async def forget_file(self, file: StoredFile) -> None:
-        """Remove an upload, and its image unless another upload is the same."""
+    async def remove_file(self, file: StoredFile) -> None:
+        """Remove an upload, and its image unless another upload has the same one."""
         if await self.jobs.remove_file(file.id):
             path = self.folders.files.path(file.image)
             await self.in_thread(partial(path.unlink, missing_ok=True))
 
     async def _remove_regularly(self, days: float) -> None:
-        """Remove what is old, again and again; a disk that fails is tried again later."""
+        """Remove old jobs regularly; after a disk error, retry later."""
         while True:
             try:
                 if removed := await self.remove_older(days):
@@ -375,15 +375,15 @@ class Documents:
             await asyncio.sleep(REMOVE_SECONDS)
 
     async def remove_older(self, days: float) -> int:
-        """Remove jobs that ended so many days ago, held ones too, and uploads; returns the number of jobs."""
+        """Remove ended and held jobs, and uploads, older than `days`; return the number of jobs."""
         before, removed = self.clock() - days * DAY, 0
-        while ids := await self.jobs.ended_before(before, limit=REMOVED_AT_ONCE):
+        while ids := await self.jobs.ended_before(before, limit=REMOVAL_BATCH):
             for id_ in ids:
-                await self.forget(id_)
+                await self.remove_job(id_)
             removed += len(ids)
-        while files := await self.jobs.files_before(before, limit=REMOVED_AT_ONCE):
+        while files := await self.jobs.files_before(before, limit=REMOVAL_BATCH):
             for file in files:
-                await self.forget_file(file)
+                await self.remove_file(file)
         return removed
 
     async def _stored(
@@ -427,7 +427,7 @@ class Documents:
         except IdempotencyConflict:
             self.folders.remove_inputs(id_)
             raise key_conflict() from None
-        if stored.id != id_:  # the same request came twice at the same moment
+        if stored.id != id_:  # the same request arrived twice concurrently
             self.folders.remove_inputs(id_)
             return stored
         self.worker.add(stored)
@@ -436,7 +436,7 @@ class Documents:
     async def _request(
         self, caller: Caller, asked: Submission, config: RunConfig, lease: MemoryLease
     ) -> Request:
-        """The request with its images; what cannot be answered is refused before a model is asked."""
+        """Return the request with its images; refuse it before a model call if it cannot be answered."""
         given = [*asked.parts, *(asset.image for asset in asked.assets)]
         encoded = [part for part in given if isinstance(part, EncodedImage)]
         ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
@@ -453,9 +453,9 @@ class Documents:
                 image = await self._image(caller, each.image, decoded) if each.image else None
                 assets[each.name.lower()] = GivenAsset(each.name, image, each.kind, each.description)
             request = Request(tuple(parts), tuple(assets.values()))
-            if _reads_prompts(config.planner):  # one that computes refuses by itself, in its turn
+            if _reads_prompts(config.planner):  # a computed planner refuses requests when it runs
                 await self.in_thread(runs.adapted_request, request, config)
-        except (InputError, ConfigurationError) as error:  # a configuration that does not fit the request
+        except (InputError, ConfigurationError) as error:  # the configuration does not fit the request
             said = "\n".join(part.text for part in parts if isinstance(part, Text))
             nearest = await self.in_thread(suggestions_for, said, config.planner)
             message = str(error) if isinstance(error, InputError) else for_clients(str(error))
@@ -463,7 +463,7 @@ class Documents:
         return request
 
     async def _image(self, caller: Caller, part: InputImage, decoded: Iterator[RawImage]) -> Image:
-        """An image of a request; `decoded` has those that were sent with it, in order."""
+        """Return an image of a request; `decoded` yields those sent with it, in order."""
         match part:
             case EncodedImage():
                 return image_of(next(decoded))
@@ -479,10 +479,9 @@ class Documents:
         return await self.in_thread(self.folders.files.get, file.image)
 
     async def _shared(self, part: SharedImage) -> Image:
-        """An image of an earlier answer, which the client sends back by its address."""
+        """Return an image of an earlier answer, which the client refers to by its address."""
         gone = ApiRefusal(
-            "an image is named by an address of this service that is unknown or was deleted: send the "
-            "image itself",
+            "an image address of this service is unknown or was deleted: send the image itself",
             code="invalid_image_url",
         )
         if not self.addresses.allows(part):
@@ -496,7 +495,7 @@ class Documents:
     async def _previous(
         self, caller: Caller, asked: Submission
     ) -> tuple[list[Text | ImagePart], tuple[GivenAsset, ...]]:
-        """The document that this one continues: its request and its answer, in order; and its assets."""
+        """Return the request and answer of the document that this one continues, in order, and its assets."""
         if asked.previous is None:
             return [], ()
         job = await self.find(caller, asked.previous, "previous response")
@@ -517,8 +516,8 @@ class Documents:
             ) from None
 
     def _config(self, asked: Submission) -> RunConfig:
-        """The configuration of the service with the rules that the client chose, within its limits."""
-        config = self.shelf.config_for(asked.model)
+        """Return the configuration with the client's options, within the limits of the service."""
+        config = self.model_cache.config_for(asked.model)
         most = self.settings.max_attempts or config.max_attempts
         if asked.options.get("max_attempts", 0) > most:
             raise ApiRefusal(
@@ -533,12 +532,12 @@ class Documents:
     def _check_webhook(self, url: str) -> None:
         if self.webhooks is None:
             raise ApiRefusal(
-                "interleave.webhook: this service calls no webhooks", parameter="interleave.webhook"
+                "interleave.webhook: webhooks are disabled on this service", parameter="interleave.webhook"
             )
         self.webhooks.allowed.check(url)
 
     async def earlier(self, caller: Caller, once: tuple[str, str] | None) -> Job | None:
-        """The job of a request with the same idempotency key that came before."""
+        """Return the job of an earlier request with the same idempotency key."""
         try:
             return await self.jobs.earlier(caller.key, *once) if once is not None else None
         except IdempotencyConflict:
@@ -555,7 +554,7 @@ class Documents:
         return job
 
     def _ended(self, job: Job) -> None:
-        self.feeds.job_ended(job)
+        self.broadcaster.job_ended(job)
         if self.webhooks is not None:
             self.webhooks.job_ended(job)
         for future in self._waiting.get(job.id, []):
@@ -568,19 +567,19 @@ def _reads_prompts(planner: RoleConfig) -> bool:
 
 
 def suggestions_for(text: str, planner: RoleConfig, number: int = NEAREST_REQUESTS) -> list[str]:
-    """Requests near a text that this planner can take; none where it takes any."""
+    """Return up to `number` requests near `text` that this planner accepts; none if it accepts any."""
     return [] if planner.is_object else backends.suggested_requests(text, planner.parsed, number)
 
 
 def image_of(raw: RawImage) -> Image:
-    """A decoded image."""
+    """Return decoded pixels as a Pillow image."""
     from PIL import Image as Pillow
 
     return Pillow.frombytes("RGB", (raw.width, raw.height), raw.data)
 
 
-def once_only(name: str | None, digest: str) -> tuple[str, str] | None:
-    """The idempotency key of a request, checked, and the digest of what it asks for."""
+def idempotency_pair(name: str | None, digest: str) -> tuple[str, str] | None:
+    """Check the idempotency key of a request and return it with the digest of the request."""
     if name is None:
         return None
     if not name.strip() or len(name) > MAX_IDEMPOTENCY_KEY:
@@ -590,7 +589,7 @@ def once_only(name: str | None, digest: str) -> tuple[str, str] | None:
 
 def storage_failed() -> ApiRefusal:
     return ApiRefusal(
-        "the service cannot store the request now: its disk fails or is full",
+        "the service cannot store the request: its disk is full or failing",
         status=503,
         code="storage_failed",
         retry_after=STORAGE_RETRY_SECONDS,
@@ -599,7 +598,7 @@ def storage_failed() -> ApiRefusal:
 
 def key_conflict() -> ApiRefusal:
     return ApiRefusal(
-        "this Idempotency-Key was used for another request: take a new one for a new request",
+        "this Idempotency-Key was used for another request: use a new key for a new request",
         status=422,
         code="idempotency_key_reused",
     )

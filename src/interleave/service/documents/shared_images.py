@@ -1,9 +1,9 @@
-"""Addresses of images that work without an API key, for those who have been told them.
+"""Signed image addresses, which work without an API key.
 
 A browser that shows an answer sends no key with `<img>`. So the address in an answer carries a signature of
-the job and the image: whoever has it may see this image, until its document is deleted, and nothing else.
-A client that sends an answer back in the next request names images by these addresses; they are then read
-from disk, and nothing is fetched.
+the job and the image. It gives access to this image only, until its document is deleted. A client that sends
+an answer back in its next request refers to images by these addresses; the service reads them from disk and
+fetches nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from interleave.service.documents.own_secrets import stored_secret
 
 PREFIX = "/v1/pictures/"
 ROUTE = "/v1/pictures/{id}/{signature}/{name}"
-SECRET_NAME = "images.secret"
+SECRET_NAME = "pictures.secret"
 SIGNATURE_CHARACTERS = 32
 _PATH = rf"{PREFIX}(resp_[0-9a-f]{{48}})/([0-9a-f]{{{SIGNATURE_CHARACTERS}}})/([0-9a-f]{{64}}\.png)"
 _ADDRESS = re.compile(rf"(?:https?://[^/\s]{{1,300}})?{_PATH}\Z")
@@ -29,7 +29,7 @@ _HOST = re.compile(r"[A-Za-z0-9.\-]{1,253}(:[0-9]{1,5})?\Z|\[[0-9A-Fa-f:.]{2,45}
 
 @dataclass(frozen=True)
 class SharedImage:
-    """An image of a job, and the signature that allows to see it."""
+    """An image of a job, and the signature that grants access to it."""
 
     job: str
     signature: str
@@ -37,18 +37,18 @@ class SharedImage:
 
 
 class ImageAddresses:
-    """Makes and checks the addresses of the images of a service."""
+    """Signer and verifier of image addresses."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / SECRET_NAME
         self._secret = b""
 
     def prepare(self) -> None:
-        """Read the secret, or make it: before anybody waits for an answer that needs it."""
+        """Read or create the secret at startup, before a request needs it."""
         self._key()
 
     def path_of(self, job: str, name: str) -> str:
-        """The address without the host."""
+        """Return the path of an image address, without the host."""
         return f"{PREFIX}{job}/{self._signature(job, name)}/{name}"
 
     def allows(self, image: SharedImage) -> bool:
@@ -59,24 +59,24 @@ class ImageAddresses:
         return digest[:SIGNATURE_CHARACTERS]
 
     def _key(self) -> bytes:
-        """The secret of this service: addresses outlive a restart."""
+        """Return the secret of this service. It is on disk, so addresses survive a restart."""
         self._secret = self._secret or stored_secret(self.path)
         return self._secret
 
 
 def origin_of(scheme: str, host: str) -> str:
-    """What stands before a path in an address, as the client itself has called us; empty where unclear."""
+    """Return the base URL from the client's request; empty if its host is invalid."""
     return f"{scheme}://{host}" if scheme in ("http", "https") and _HOST.match(host) else ""
 
 
 def shared_image(url: str) -> SharedImage | None:
-    """The image that an address of this form names, whatever the host: only the signature counts."""
+    """Return the image of a signed address on any host; only the signature counts."""
     found = _ADDRESS.match(url) if len(url) < 1000 else None
     return SharedImage(*found.groups()) if found else None
 
 
 def split_at_images(text: str) -> Iterator[str | SharedImage]:
-    """The texts and images of Markdown in which images stand by their addresses."""
+    """Split Markdown with signed image addresses into texts and images."""
     at = 0
     for found in _MARKDOWN.finditer(text):
         if text[at : found.start()].strip():

@@ -1,11 +1,11 @@
-"""The job table of several machines, in Postgres: every job has at most one holder of its lease.
+"""The job table of several machines, in Postgres: each job has at most one lease holder.
 
-A worker claims jobs for some seconds and renews its claims while it lives. A job whose lease has run out is
-claimed by another worker, which goes on from its journal. Every claim raises the job's token, and what the
-table or a journal is told with an older token does not count.
+A worker claims jobs for some seconds and renews its claims while it lives. When a lease expires, another
+worker claims the job and resumes from its journal. Every claim raises the job's token, and the table and the
+journal reject writes with an older token.
 
-Procrastinate and other task queues on Postgres keep a second table of tasks beside this one, and have no such
-token: a job could have two states, and two workers. Here the row of the job itself is the task.
+Procrastinate and other Postgres task queues keep a second table of tasks and have no such token: a job could
+have two states, and two workers. Here the row of the job is the task.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ UPDATE jobs SET
 FROM before WHERE jobs.id = before.id
 RETURNING jobs.*, CASE WHEN before.stalled THEN before.worker ELSE '' END AS stalled_worker
 """
-"""Keys take turns: the jobs that a key has running count before those that it has waiting."""
+"""Fair among keys: the running jobs of a key count before its waiting ones."""
 RENEW = """
 UPDATE jobs SET leased_until = now() + make_interval(secs => ?)
 FROM unnest(?::text[], ?::bigint[]) AS held (id, token)
@@ -105,19 +105,19 @@ FROM jobs WHERE status IN ('queued', 'in_progress') GROUP BY key
 
 @dataclass(frozen=True)
 class Claimed:
-    """A job that a worker may work on."""
+    """A job that a worker has claimed."""
 
     job: Job
     token: int
     stalled_worker: str
-    """The worker whose lease on it ran out; empty for a job that was not claimed before."""
+    """The worker whose lease on it expired; empty for a job that was not claimed before."""
     stalls: int
-    """How often that has happened."""
+    """Number of consecutive expired leases."""
 
 
 @dataclass(frozen=True)
 class KeyLoad:
-    """The open jobs of a key."""
+    """Open jobs of a key."""
 
     waiting: int
     running: int
@@ -125,7 +125,7 @@ class KeyLoad:
 
 
 class SharedJobTable(JobTable):
-    """The jobs of services and workers on several machines."""
+    """Job table of services and workers on several machines."""
 
     def __init__(self, url: str) -> None:
         self.postgres = PostgresDatabase(url, SCHEMA, version=VERSION)
@@ -134,7 +134,7 @@ class SharedJobTable(JobTable):
     async def claim(
         self, worker: str, *, most: int, seconds: float, per_key: int | None = None
     ) -> list[Claimed]:
-        """Take the jobs whose turn it is; each is this worker's until its lease runs out."""
+        """Claim the next jobs for a worker, each until its lease expires."""
 
         def work(connection: SqlConnection) -> list[Claimed]:
             limit = per_key if per_key is not None else 2**31
@@ -144,9 +144,9 @@ class SharedJobTable(JobTable):
         return await self.database.run(work)
 
     def renew(self, held: Mapping[str, int], *, seconds: float, within: float) -> dict[str, bool]:
-        """Keep jobs by their tokens; returns those that are still held, and whether each is to be cancelled.
+        """Renew leases by their tokens; map each job still held to whether it is to be cancelled.
 
-        For the thread that renews: it must not wait for the others.
+        Runs in the caller's thread: renewal must not wait for other work.
         """
 
         def work(connection: SqlConnection) -> dict[str, bool]:
@@ -156,7 +156,7 @@ class SharedJobTable(JobTable):
         return self.postgres.transaction(work, within)
 
     async def release(self, id_: str, token: int) -> None:
-        """Leave a job that has not ended to the next worker, at once."""
+        """Release an open job, so that the next worker can claim it immediately."""
         await self._update(id_, "worker = '', leased_until = now()", (), token)
 
     async def finish_unclaimed(
@@ -166,7 +166,7 @@ class SharedJobTable(JobTable):
         finished: float,
         deliveries: Callable[[Job], list[Delivery]] = lambda job: [],
     ) -> Job | None:
-        """End a job that no worker holds; None where one does. No earlier lease counts after that."""
+        """End a job that no worker holds, invalidating earlier leases; `None` if a worker holds it."""
 
         def work(connection: SqlConnection) -> int | None:
             statement = f"UPDATE jobs SET token = token + 1 WHERE id = ? AND {WAITS}"
@@ -183,7 +183,7 @@ class SharedJobTable(JobTable):
         return await self.finish(id_, status, finished, token=token, deliveries=deliveries)
 
     async def load(self) -> dict[str, KeyLoad]:
-        """The open jobs by key."""
+        """Return the open jobs by key."""
 
         def work(connection: SqlConnection) -> dict[str, KeyLoad]:
             return {

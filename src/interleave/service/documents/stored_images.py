@@ -1,4 +1,4 @@
-"""Images of a run folder inside JSON that is still to be sent: each knows what stands in its place."""
+"""Placeholders for images of a run folder in JSON; they are encoded when the JSON is sent."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 ENCODED_COPIES = 3
-"""Copies of an image until it is sent: its file, its base64 text, and the JSON around it."""
-REDRAWN_BYTES = 12
-"""Bytes a pixel to read an image, scale it down and encode it again."""
+"""Copies of an image held until it is sent: its file, its base64 text and the JSON."""
+REENCODING_BYTES = 12
+"""Bytes per pixel to read an image, scale it down and encode it again."""
 QUALITIES = (90, 75)
 SMALLER = 0.75
 SMALLEST_SIDE = 16
@@ -23,29 +23,29 @@ SMALLEST_SIDE = 16
 
 @dataclass(frozen=True)
 class StoredImage:
-    """An image in a run folder, in place of its base64 text."""
+    """An image in a run folder, as a placeholder for its base64 text."""
 
     name: str
     prefix: str = ""
-    """What stands before the base64 text, as in a data: URL."""
+    """Text before the base64 text, as in a data: URL."""
 
     def value(self, store: ImageStore) -> Any:
-        """What stands in the JSON; reads the file."""
+        """Read the file and return its JSON value."""
         return self.prefix + base64.b64encode(store.path(self.name).read_bytes()).decode()
 
     def sending_bytes(self, store: ImageStore) -> int:
-        """Memory that it takes to send it."""
+        """Return the memory needed to send it."""
         return ENCODED_COPIES * store.path(self.name).stat().st_size
 
 
 @dataclass(frozen=True)
 class FittedImage(StoredImage):
-    """An image of at most so many bytes: a PNG file that has more is sent as JPEG, smaller if need be."""
+    """An image of at most `most_bytes`: a larger PNG is sent as JPEG, scaled down if needed."""
 
     most_bytes: int | None = None
 
     def media(self, store: ImageStore) -> tuple[str, str]:
-        """The media type, and the base64 text."""
+        """Return the media type and the base64 text."""
         data = store.path(self.name).read_bytes()
         if self.most_bytes is None or len(data) <= self.most_bytes:
             return "image/png", base64.b64encode(data).decode()
@@ -57,13 +57,13 @@ class FittedImage(StoredImage):
         size = store.path(self.name).stat().st_size
         if self.most_bytes is None or size <= self.most_bytes:
             return super().sending_bytes(store)
-        with Image.open(store.path(self.name)) as image:  # reads no more than the header
-            return size + REDRAWN_BYTES * image.width * image.height
+        with Image.open(store.path(self.name)) as image:  # reads only the header
+            return size + REENCODING_BYTES * image.width * image.height
 
 
 @dataclass(frozen=True)
 class DataUrl(FittedImage):
-    """An image in place of its `data:` URL."""
+    """An image as a placeholder for its `data:` URL."""
 
     def value(self, store: ImageStore) -> Any:
         media_type, text = self.media(store)
@@ -72,7 +72,7 @@ class DataUrl(FittedImage):
 
 @dataclass(frozen=True)
 class InlineData(FittedImage):
-    """An image in place of Google's `inlineData`."""
+    """An image as a placeholder for Google's `inlineData`."""
 
     def value(self, store: ImageStore) -> Any:
         media_type, text = self.media(store)
@@ -80,7 +80,7 @@ class InlineData(FittedImage):
 
 
 def as_jpeg(image: Image, most_bytes: int) -> bytes:
-    """The image as JPEG of at most so many bytes: first of lower quality, then smaller."""
+    """Return the image as a JPEG of at most `most_bytes`: reduce the quality first, then the size."""
     from PIL import Image as Pillow
 
     whole = image = image.convert("RGB")

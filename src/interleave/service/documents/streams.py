@@ -1,4 +1,4 @@
-"""Server-sent events of a job, and JSON with images: sent as fast as the client reads them."""
+"""Server-sent events of a job, and JSON with images, sent as fast as the client reads."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from interleave.service.http.memory import MemoryLease
 from interleave.service.http.refusals import Refusal
 
 HEARTBEAT = b": still here\n"
-"""A comment without an empty line after it: some clients take an empty line for an event without data."""
+"""A comment not followed by an empty line, which some clients read as an event without data."""
 
 
 def encoded(value: Any, store: ImageStore, *, ascii_only: bool = False) -> bytes:
-    """JSON text with its images; reads their files, so run it in a thread."""
+    """Return a value with its images as JSON text. Reads image files, so run it in a thread."""
 
     def text(each: object) -> Any:
         if not isinstance(each, StoredImage):
-            raise TypeError(f"{type(each).__name__} is no JSON")
+            raise TypeError(f"{type(each).__name__} is not JSON serializable")
         try:
             return each.value(store)
         except (OSError, RunError):
-            return None  # removed meanwhile
+            return None  # removed in the meantime
 
     return json.dumps(value, default=text, ensure_ascii=ascii_only).encode("utf-8", "backslashreplace")
 
 
 def images_in(value: Any) -> Iterator[StoredImage]:
-    """All images in a value."""
+    """Yield all images in a value."""
     if isinstance(value, StoredImage):
         yield value
     elif isinstance(value, dict):
@@ -51,7 +51,7 @@ def images_in(value: Any) -> Iterator[StoredImage]:
 
 
 def encoded_bytes(value: Any, store: ImageStore) -> int:
-    """Memory that it takes to send a value."""
+    """Return the memory needed to send a value."""
     sizes = 0
     for image in images_in(value):
         try:
@@ -62,7 +62,7 @@ def encoded_bytes(value: Any, store: ImageStore) -> int:
 
 
 async def json_response(value: Any, store: ImageStore, lease: MemoryLease, seconds: float = 60.0) -> Response:
-    """A value with its images as the body of a response, within the memory budget."""
+    """Return a value with its images as a JSON response, within the memory budget."""
     if size := encoded_bytes(value, store):
         await lease.reserve(size, asyncio.get_running_loop().time() + seconds)
         body = await asyncio.to_thread(encoded, value, store)
@@ -73,15 +73,15 @@ async def json_response(value: Any, store: ImageStore, lease: MemoryLease, secon
 
 
 class EventStream(Response):
-    """The events of a job as server-sent events; ends with the job, or when the client is gone."""
+    """Events of a job as server-sent events, until the job ends or the client disconnects."""
 
     media_type = "text/event-stream"
     heartbeat = HEARTBEAT
     ascii_only = False
     separator = b"\n\n"
-    """What follows each event."""
+    """Bytes after each event."""
     end = b""
-    """What follows the last event."""
+    """Bytes after the last event."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class EventStream(Response):
         self.store = store
         self.lease = lease
         self.client_gone = client_gone
-        """Called when the client disconnects before the end."""
+        """Called if the client disconnects before the end."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -114,7 +114,7 @@ class EventStream(Response):
             await asyncio.gather(sending, gone, return_exceptions=True)
 
     async def _send_all(self, scope: Scope, send: Send) -> bool:
-        """Send all events; False where the client is too slow, and was disconnected."""
+        """Send all events. Return False if the client was too slow and was disconnected."""
         end = self.end
         try:
             async with aclosing(self.events) as events:
@@ -122,17 +122,17 @@ class EventStream(Response):
                     if not await sent_in_time([await self._text(event)], scope, send):
                         return False
                     self.lease.keep(0)
-        except Refusal as reason:  # no memory for an image, for example
+        except Refusal as reason:  # for example, no memory for an image
             end = self.failed(reason)
         await send({"type": "http.response.body", "body": end})
         return True
 
     def failed(self, reason: Refusal) -> bytes:
-        """How a stream ends that cannot go on."""
+        """Return the end of a stream that fails, or raise."""
         raise reason
 
     def head(self, event: Event) -> bytes:
-        """What stands before the JSON of an event."""
+        """Return the bytes before the JSON of an event."""
         return f"event: {event['type']}\nid: {event['sequence_number']}\ndata: ".encode()
 
     async def _text(self, event: Event | None) -> bytes:
@@ -148,9 +148,9 @@ class EventStream(Response):
 
 
 class ChunkStream(EventStream):
-    """Events without names and numbers, as the facades send them.
+    """Events without names and numbers, for the APIs of OpenAI and Google.
 
-    Only ASCII: some clients take U+2028 and U+0085 for the end of a line.
+    ASCII only: some clients read U+2028 and U+0085 as the end of a line.
     """
 
     ascii_only = True
@@ -163,7 +163,7 @@ class ChunkStream(EventStream):
         return b"".join((self.head(error), json.dumps(error).encode(), self.separator, self.end))
 
     def error(self, reason: Refusal) -> dict[str, Any]:
-        """A refusal as this API tells it."""
+        """Return a refusal in the error format of this API."""
         return error_body(reason)
 
 

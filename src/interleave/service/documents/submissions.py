@@ -1,4 +1,4 @@
-"""What a client asks for, in whatever API: the value, and how the fields that all APIs have are read."""
+"""Submissions of all APIs: their data types, and the parsing of shared fields."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from interleave.plugin import config, one_line, text, types
 from interleave.service.documents.jobs import is_file_id
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.shared_images import SharedImage, shared_image
-from interleave.service.generator.messages import ServiceFacts
+from interleave.service.generator.messages import GeneratorInfo
 from interleave.service.generator.parameters import MAX_SEED, Parameters
 from interleave.service.http.decoding import EncodedImage
 from interleave.service.http.refusals import Refusal
 from interleave.service.http.request_bodies import image_from_base64
 
 OWN_FIELD = "interleave"
-"""The field of our own options in a request, and of our own facts in a response."""
+"""Field of our options in a request and of our details in a response."""
 OWN_OPTIONS = ("seed", "max_attempts", "sources", "webhook", "hold_plan", "assets", "sheets")
 ASSET_FIELDS = ("name", "kind", "description", "image_url", "file_id")
 MAX_PARTS = 500
@@ -29,7 +29,7 @@ MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_VALUE = 16, 64, 512
 
 @dataclass(frozen=True)
 class FileReference:
-    """An image that was uploaded before."""
+    """A reference to an uploaded image."""
 
     id: str
 
@@ -40,7 +40,7 @@ InputPart = str | InputImage
 
 @dataclass(frozen=True)
 class InputAsset:
-    """A named thing that must stay the same; its image is still to be decoded."""
+    """A named asset that must stay consistent; its image is not decoded yet."""
 
     name: str
     kind: types.AssetKind = "character"
@@ -50,10 +50,10 @@ class InputAsset:
 
 @dataclass(frozen=True)
 class OwnOptions:
-    """The field `interleave` of a request."""
+    """Options in the field `interleave` of a request."""
 
     rules: dict[str, Any] = field(default_factory=dict)
-    """What the client chose among the rules of its run: seed, max_attempts, sources."""
+    """Run options set by the client: seed, max_attempts, sources, sheets."""
     webhook: str | None = None
     hold_plan: bool = False
     assets: tuple[InputAsset, ...] = ()
@@ -61,12 +61,12 @@ class OwnOptions:
 
 @dataclass(frozen=True)
 class Submission:
-    """What a request asks for; its images are still to be decoded."""
+    """A parsed request; its images are not decoded yet."""
 
     parts: tuple[InputPart, ...]
     model: str
     digest: str
-    """Of the whole body: whether two requests with one idempotency key are the same."""
+    """Digest of the whole body, to compare requests with the same idempotency key."""
     background: bool = False
     stream: bool = False
     previous: str | None = None
@@ -74,15 +74,15 @@ class Submission:
     settings: dict[str, Any] = field(default_factory=dict)
     partial_images: int = 0
     options: dict[str, Any] = field(default_factory=dict)
-    """What the client chose among the rules of its run: seed, max_attempts, sources."""
+    """Run options set by the client: seed, max_attempts, sources, sheets."""
     webhook: str | None = None
     hold_plan: bool = False
     assets: tuple[InputAsset, ...] = ()
 
 
 def parameters_of(values: dict[str, Any], known: Iterable[str], ignored: Iterable[str] = ()) -> Parameters:
-    """The fields of a body, to be taken one by one."""
-    return Parameters(values, ServiceFacts(GeneratorCapabilities(), ignored=frozenset(ignored)), known=known)
+    """Return the fields of a body, to be taken one by one."""
+    return Parameters(values, GeneratorInfo(GeneratorCapabilities(), ignored=frozenset(ignored)), known=known)
 
 
 def digest_of(body: dict[str, Any]) -> str:
@@ -90,12 +90,12 @@ def digest_of(body: dict[str, Any]) -> str:
 
 
 def model_in(name: str | None, models: tuple[str, ...]) -> str:
-    """The model that a request names, the first where it names none."""
+    """Return the model of a request; the first one by default."""
     if name is None:
         return models[0]
     if name not in models:
         raise ApiRefusal(
-            f"there is no model {one_line(name, 80)!r} here; this service has {', '.join(models)}",
+            f"no model {one_line(name, 80)!r}; this service has {', '.join(models)}",
             status=404,
             parameter="model",
             code="model_not_found",
@@ -114,8 +114,8 @@ def metadata_of(value: Any) -> dict[str, str] | None:
     if value is None:
         return None
     problem = ApiRefusal(
-        f"metadata has at most {MAX_METADATA} pairs of texts: names of at most {MAX_METADATA_NAME} "
-        f"characters, values of at most {MAX_METADATA_VALUE}",
+        f"metadata must have at most {MAX_METADATA} pairs of strings: names of at most "
+        f"{MAX_METADATA_NAME} characters, values of at most {MAX_METADATA_VALUE}",
         parameter="metadata",
     )
     if not isinstance(value, dict) or len(value) > MAX_METADATA:
@@ -129,7 +129,7 @@ def metadata_of(value: Any) -> dict[str, str] | None:
 
 
 def own_options(value: Any) -> OwnOptions:
-    """The rules that a client chose, its webhook, whether the plan is held, and its assets."""
+    """Parse the field `interleave`: run options, webhook, held plan and assets."""
     if value is None:
         return OwnOptions()
     if not isinstance(value, dict):
@@ -152,7 +152,7 @@ def own_options(value: Any) -> OwnOptions:
 
 
 def assets_in(value: Any, name: str) -> tuple[InputAsset, ...]:
-    """The assets of a request, checked; their images are given as those of the input are."""
+    """Parse the assets of a request; their images have the same form as those of the input."""
     if value is None:
         return ()
     if not isinstance(value, list) or len(value) > types.MAX_REQUEST_ASSETS:
@@ -164,7 +164,7 @@ def assets_in(value: Any, name: str) -> tuple[InputAsset, ...]:
     for number, asset in enumerate(assets):
         if asset.name.lower() in names[:number]:
             raise ApiRefusal(
-                f"{name}: two assets are named {asset.name!r}", parameter=f"{name}[{number}].name"
+                f"{name}: two assets have the name {asset.name!r}", parameter=f"{name}[{number}].name"
             )
     return assets
 
@@ -175,7 +175,7 @@ def _asset(value: Any, name: str) -> InputAsset:
     given = parameters_of(value, ASSET_FIELDS)
     called = text_of(given.take("name"), f"{name}.name").strip()
     if not types.is_asset_name(called):
-        raise ApiRefusal(f"{name}.name: use a word or a few, as prompts say it", parameter=f"{name}.name")
+        raise ApiRefusal(f"{name}.name must be a few words, as in prompts", parameter=f"{name}.name")
     kind = given.take("kind") or "character"
     if kind not in get_args(types.AssetKind):
         raise ApiRefusal(
@@ -197,7 +197,7 @@ def _asset(value: Any, name: str) -> InputAsset:
 
 
 def given_image(part: Mapping[str, Any], name: str) -> InputImage:
-    """The image of an object that has it as `image_url`, or names an upload as `file_id`."""
+    """Return the image of an object with either `image_url` or `file_id`."""
     file, url = part.get("file_id"), part.get("image_url")
     if (file is None) == (url is None):
         raise ApiRefusal(f"{name} needs either image_url or file_id", parameter=name)
@@ -209,7 +209,7 @@ def given_image(part: Mapping[str, Any], name: str) -> InputImage:
 
 
 def parts_in(value: list[Any], name: str, read: Callable[[Any, str], list[InputPart]]) -> list[InputPart]:
-    """The parts of all items of a list, in order, within the limit."""
+    """Return the parts of all items of a list in order, within the limit."""
     if len(value) > MAX_PARTS:
         raise ApiRefusal(f"{name} has more than {MAX_PARTS} items", parameter=name)
     parts = [part for number, item in enumerate(value) for part in read(item, f"{name}[{number}]")]
@@ -219,28 +219,28 @@ def parts_in(value: list[Any], name: str, read: Callable[[Any, str], list[InputP
 
 
 def refuse_held_plan(hold_plan: bool) -> None:
-    """A job that ends with its plan has no answer in the APIs that cannot come back to it."""
+    """Refuse `hold_plan` in APIs whose clients cannot return for the released document."""
     if hold_plan:
-        raise ApiRefusal(f"{OWN_FIELD}.hold_plan: plans are held with /v1/responses", parameter=OWN_FIELD)
+        raise ApiRefusal(f"{OWN_FIELD}.hold_plan: use /v1/responses to hold plans", parameter=OWN_FIELD)
 
 
 def text_of(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        raise ApiRefusal(f"{name} must be text", parameter=name)
+        raise ApiRefusal(f"{name} must be a string", parameter=name)
     if problem := text.unusable(value):
         raise ApiRefusal(f"{name} cannot be used: {problem}", parameter=name)
     return value
 
 
 def image_at(url: Any, name: str) -> InputImage:
-    """The image of a `data:` URL, or of an address of our own, which is read from disk."""
+    """Return the image of a `data:` URL, or of an address of this service, which is read from disk."""
     url = url.get("url") if isinstance(url, dict) else url  # as in Chat Completions
     if isinstance(url, str) and (shared := shared_image(url)) is not None:
         return shared
     if not isinstance(url, str) or not url[:5].lower() == "data:":
         raise ApiRefusal(
-            f"{name}: send the image itself, as data:image/png;base64,… or by file_id; nothing "
-            "is fetched from the web",
+            f"{name}: send the image itself, as data:image/png;base64,… or by file_id; the service "
+            "fetches nothing",
             parameter=name,
             code="invalid_image_url",
         )

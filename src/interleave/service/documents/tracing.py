@@ -1,6 +1,6 @@
-"""OpenTelemetry, where an OTEL_* variable is set and its packages are installed; nothing otherwise.
+"""OpenTelemetry traces, if an OTEL_* variable is set and the packages are installed.
 
-A job carries the trace of the request that submitted it, so its model calls belong to the same trace, also
+A job stores the trace of the request that submitted it, so its model calls belong to the same trace, even
 after a restart.
 """
 
@@ -17,19 +17,19 @@ from typing import Any
 log = logging.getLogger(__name__)
 NAME = "interleave.documents"
 SERVICE = "interleave"
-"""The name of the service where OTEL_SERVICE_NAME gives none."""
+"""Service name if OTEL_SERVICE_NAME is not set."""
 _UNTRACED: AbstractContextManager[None, None] = nullcontext()
 
 
 @cache
 def tracer() -> Any:
-    """The tracer; None where tracing is off."""
+    """Return the tracer; `None` if tracing is off."""
     if not any(name.startswith("OTEL_") for name in os.environ):
         return None
     if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     if importlib.util.find_spec("opentelemetry") is None:
-        log.warning("OTEL_* is set, and opentelemetry is not installed: no traces")
+        log.warning("OTEL_* is set, but opentelemetry is not installed: traces are off")
         return None
     from opentelemetry import trace
 
@@ -38,7 +38,7 @@ def tracer() -> Any:
 
 
 def _export() -> None:
-    """Send traces by OTLP, unless the program that started us has set up tracing itself."""
+    """Send traces by OTLP, unless the embedding program has set up tracing."""
     from opentelemetry import trace
 
     if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
@@ -50,7 +50,7 @@ def _export() -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
         log.warning(
-            "OTEL_* is set, and its exporter is not installed: "
+            "OTEL_* is set, but its exporter is not installed: "
             "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
         )
         return
@@ -65,7 +65,7 @@ def _export() -> None:
 def span(
     name: str, *, parent: str | None = None, **attributes: Any
 ) -> AbstractContextManager[None, bool | None]:
-    """A span around some work; `parent` is the `traceparent` of a client, or that a job carries."""
+    """Return a span as a context manager; `parent` is the `traceparent` of a client or a job."""
     current = tracer()
     return _UNTRACED if current is None else _traced(current, name, parent, attributes)
 
@@ -83,7 +83,7 @@ def _traced(current: Any, name: str, parent: str | None, attributes: dict[str, A
 
 
 def traceparent() -> str | None:
-    """The trace to go on with: that of the current span."""
+    """Return the `traceparent` of the current span; `None` if tracing is off."""
     if tracer() is None:
         return None
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -1,9 +1,8 @@
-"""Webhooks: a signed call when a job has ended, as Standard Webhooks asks for, repeated until it is heard.
+"""Webhooks: a signed call when a job ends, following Standard Webhooks, retried until it is acknowledged.
 
-A service calls only hosts that its operator allows. A name must resolve to public addresses alone, and the
-connection goes to an address that was checked: a name that changes its address meanwhile gains nothing. An
-origin that is allowed as `http://10.0.0.5:9000`, with its scheme and port, may be private. Redirects are not
-followed.
+A service calls only hosts that its operator allows. All addresses of a name must be public, and the
+connection uses an address that was checked, so DNS rebinding has no effect. An origin that is allowed with
+scheme and port, such as `http://10.0.0.5:9000`, may be private. Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ log = logging.getLogger(__name__)
 SECRET_VARIABLE = "INTERLEAVE_WEBHOOK_SECRET"
 SECRET_PREFIX = "whsec_"
 DELAYS = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0)
-"""Seconds before each repetition; after the last one a call is given up."""
+"""Seconds before each retry; after the last one the call is dropped."""
 TIMEOUT_SECONDS = 10.0
-CALLS_AT_ONCE = 8
+MAX_CONCURRENT_CALLS = 8
 PORTS = {"http": 80, "https": 443}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -41,7 +40,7 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 @dataclass(frozen=True)
 class Target:
-    """Where a webhook call goes: the host of its URL, and the address that was checked."""
+    """Target of a webhook call: its URL, and the checked address."""
 
     url: SplitResult
     address: str
@@ -52,7 +51,7 @@ class Target:
 
 
 class AllowedHosts:
-    """The hosts that may be called: `example.com` for public addresses by HTTPS, or a whole origin."""
+    """Allowed hosts: `example.com` for public addresses over HTTPS, or a whole origin."""
 
     def __init__(self, entries: Iterable[str], resolve: Resolve | None = None) -> None:
         self._hosts: set[str] = set()
@@ -73,22 +72,22 @@ class AllowedHosts:
         self._origins.add(_origin(url))
 
     def check(self, text: str) -> None:
-        """Refuse an address that may not be called; nothing is resolved or connected for this."""
+        """Refuse a URL that is not allowed, without resolving it or connecting."""
         self._allowed(text)
 
     def _allowed(self, text: str) -> tuple[SplitResult, bool]:
-        """The URL, and whether its address may be private."""
+        """Return the URL and whether its address may be private."""
         url = _parsed(text)
         if url is None:
-            raise _refused("is not an address that can be called: write https://host/path")
+            raise _refused("is not a valid URL: use https://host/path")
         if _origin(url) in self._origins:
             return url, True
         if url.scheme == "https" and url.hostname in self._hosts and url.port in (None, 443):
             return url, False
-        raise _refused("is not on a host that this service may call")
+        raise _refused("is not on an allowed host")
 
     async def target(self, text: str) -> Target:
-        """The address to connect to; refuses a name with any address that is not public."""
+        """Return the address to connect to; refuse a name with any non-public address."""
         url, private = self._allowed(text)
         host = url.hostname or ""
         addresses = await self._resolve(host, url.port or PORTS[url.scheme])
@@ -100,7 +99,7 @@ class AllowedHosts:
 
 
 def is_public(text: str) -> bool:
-    """Whether an address is reachable from everywhere, also the one that is hidden inside it."""
+    """Return whether an address, and any IPv4 address embedded in it, is public."""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
@@ -115,7 +114,7 @@ def is_public(text: str) -> bool:
 
 
 def _parsed(text: str) -> SplitResult | None:
-    """The URL, if it is one without anything that parsers read in different ways."""
+    """Return the URL; `None` if it is invalid or parsers may disagree about it."""
     if not text.isascii() or not text.isprintable() or any(mark in text for mark in " \\<>\"'`{}|^#"):
         return None
     try:
@@ -146,7 +145,7 @@ async def _resolve(host: str, port: int) -> list[str]:
 
 
 def secret_bytes(secret: str) -> bytes:
-    """The key of a secret `whsec_BASE64`; any other text is taken as it is."""
+    """Return the key of a secret `whsec_BASE64`; other text is used unchanged."""
     if not secret.startswith(SECRET_PREFIX):
         return secret.encode()
     try:
@@ -156,7 +155,7 @@ def secret_bytes(secret: str) -> bytes:
 
 
 def signed_headers(secret: bytes, id_: str, timestamp: int, body: str) -> dict[str, str]:
-    """The headers of Standard Webhooks: id, time, and an HMAC over both and the body."""
+    """Return the headers of Standard Webhooks: id, time, and an HMAC over both and the body."""
     digest = hmac.new(secret, f"{id_}.{timestamp}.{body}".encode(), hashlib.sha256).digest()
     return {
         "webhook-id": id_,
@@ -168,7 +167,7 @@ def signed_headers(secret: bytes, id_: str, timestamp: int, body: str) -> dict[s
 
 
 def deliveries_of(job: Job) -> list[Delivery]:
-    """The call to make for a job that has ended, stored together with its final state."""
+    """Return the call for an ended job, to be stored together with its final state."""
     if job.webhook is None:
         return []
     again = f"_{len(job.ends)}" if job.ends else ""
@@ -184,7 +183,7 @@ def deliveries_of(job: Job) -> list[Delivery]:
 
 
 class Webhooks:
-    """Makes the webhook calls of a service; those not heard yet are in the job table."""
+    """Webhook sender of a service; unacknowledged calls are in the job table."""
 
     def __init__(
         self,
@@ -202,11 +201,11 @@ class Webhooks:
         self._secret = secret_bytes(secret)
         self._counted = counted
         self._sleep = sleep
-        self._at_once = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._concurrency_limit = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
-        """Go on with every call that was not heard."""
+        """Resume every unacknowledged call."""
         for delivery in await self.jobs.deliveries():
             self.send(delivery)
 
@@ -231,28 +230,28 @@ class Webhooks:
             if attempt:
                 await self._sleep(DELAYS[attempt - 1])
             if not await self.jobs.begin_delivery(delivery.id, attempt):
-                return  # by another service on the same jobs
+                return  # taken by another service on the same jobs
             problem = await self._try(delivery)
             self._counted("failed" if problem else "ok")
             if problem is None:
                 break
-            log.warning("webhook %s was not heard, attempt %d: %s", delivery.id, attempt + 1, problem)
+            log.warning("webhook %s failed, attempt %d: %s", delivery.id, attempt + 1, problem)
         await self.jobs.delivered(delivery.id)
 
     async def _try(self, delivery: Delivery) -> str | None:
-        """Make the call; returns why it was not heard, if it was not."""
+        """Make the call; return the error, if any."""
         try:
-            async with self._at_once, asyncio.timeout(TIMEOUT_SECONDS):
+            async with self._concurrency_limit, asyncio.timeout(TIMEOUT_SECONDS):
                 target = await self.allowed.target(delivery.url)
                 headers = signed_headers(self._secret, delivery.id, int(self.clock()), delivery.body)
                 status = await _post(target, headers, delivery.body.encode())
         except (ApiRefusal, OSError, TimeoutError, ValueError) as error:
             return str(error) or type(error).__name__
-        return None if 200 <= status < 300 else f"it was answered with {status}"
+        return None if 200 <= status < 300 else f"the receiver returned status {status}"
 
 
 async def _post(target: Target, headers: dict[str, str], body: bytes) -> int:
-    """POST to the checked address and return the status; the rest of the answer is not read."""
+    """POST to the checked address and return the status, without reading the rest of the response."""
     import ssl
 
     url = target.url
@@ -267,7 +266,7 @@ async def _post(target: Target, headers: dict[str, str], body: bytes) -> int:
         await writer.drain()
         status = (await reader.readline()).split(b" ", 2)
         if len(status) < 2 or not status[0].startswith(b"HTTP/1.") or not status[1].isdigit():
-            raise ValueError("its answer is no HTTP")
+            raise ValueError("the response is not HTTP")
         return int(status[1])
     finally:
         writer.close()

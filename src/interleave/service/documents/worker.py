@@ -1,8 +1,8 @@
-"""Works on jobs: many at once in this process, each a run in its own folder, in turns among the keys.
+"""Runs jobs concurrently in this process, each as a run in its folder, scheduled fairly among the keys.
 
-A job that was being worked on when the process ended is continued by the next one. What ends a job is stored
-only after its run folder is closed, so the journal of a job in a final state never changes. A decision of a
-person waits in the job table until its job is worked on again.
+A job that was running when the process ended is resumed by the next one. The final state of a job is stored
+only after its run folder is closed, so the journal of an ended job never changes. A person's decision waits
+in the job table until its job runs again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from contextlib import suppress
 
 from interleave import Ended, InterleaveError, StorageError
 from interleave.plugin import Limits, batches, errors, runs
-from interleave.service.documents.fair_queue import Turns
+from interleave.service.documents.fair_queue import FairQueue
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import Delivery, Job, JobError, JobStatus, JobTable
 from interleave.service.documents.logs import job_context
-from interleave.service.documents.model_cache import ModelShelf
+from interleave.service.documents.model_cache import ModelCache
 from interleave.service.documents.tracing import span
 
 log = logging.getLogger(__name__)
@@ -35,18 +35,18 @@ JobListener = Callable[[Job], None]
 
 
 class ModelsMissing(Exception):
-    """The models of the service itself cannot be loaded: that says nothing about the job."""
+    """The models of the service cannot be loaded, which is not a failure of the job."""
 
 
 class JobWorker:
-    """Runs the jobs of a service."""
+    """Worker that runs the jobs of a service."""
 
     def __init__(
         self,
         jobs: JobTable,
         folders: Folders,
-        shelf: ModelShelf,
-        turns: Turns,
+        model_cache: ModelCache,
+        queue: FairQueue,
         limits: Limits,
         *,
         deliveries: Callable[[Job], list[Delivery]] = lambda job: [],
@@ -54,34 +54,34 @@ class JobWorker:
     ) -> None:
         self.jobs = jobs
         self.folders = folders
-        self.shelf = shelf
-        self.turns = turns
+        self.model_cache = model_cache
+        self.queue = queue
         self.limits = limits
         self.deliveries = deliveries
         self.clock = clock
         self.outage_retry = runs.OutageRetry(limits.max_seconds)
         self.listeners: list[JobListener] = []
-        """Told of every job that has got its final state."""
+        """Called with every job that reaches its final state."""
         self.queue_listeners: list[JobListener] = []
-        """Told of every job that is put into the queue, for the first time or again."""
+        """Called with every job that enters the queue, also after a decision."""
         self.storage_problem: str | None = None
-        """What is wrong with the disk, while something is."""
+        """Current disk error, if any."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._storing: set[asyncio.Future[None]] = set()
-        """Ends of jobs that are being stored."""
+        """Final states that are being stored."""
         self._stopping = False
 
-    async def left(self, id_: str) -> None:
-        """Called when this process works on a job no longer."""
+    async def released(self, id_: str) -> None:
+        """Called when this process no longer works on a job."""
 
     def lease_of(self, id_: str) -> runs.Lease | None:
-        """The lease of a job that is worked on; None where this process owns the job table."""
+        """Return the lease of a running job; `None` if this process owns the job table."""
         return None
 
     async def restart(self, order: Sequence[str] = ()) -> int:
-        """Put every job that has not ended back into the queue; returns their number.
+        """Put every open job back into the queue and return their number.
 
-        Those that were worked on come first, then those that waited, in this order, then others.
+        Running jobs come first, then the waiting jobs in `order`, then the others.
         """
         places = {id_: place for place, id_ in enumerate(order)}
 
@@ -90,7 +90,7 @@ class JobWorker:
 
         jobs = sorted(await self.jobs.open_jobs(), key=place_of)
         for job in jobs:
-            self.turns.add(job.key, job.id, age=self.clock() - job.created)
+            self.queue.add(job.key, job.id, age=self.clock() - job.created)
         for id_ in await self.jobs.removals():
             await self.remove(id_)
         self.folders.remove_unknown_inputs({job.id for job in jobs})
@@ -98,42 +98,42 @@ class JobWorker:
         return len(jobs)
 
     def add(self, job: Job) -> None:
-        self.turns.add(job.key, job.id)
+        self.queue.add(job.key, job.id)
         for listener in self.queue_listeners:
             listener(job)
         self.dispatch()
 
     def dispatch(self) -> None:
-        """Start as many waiting jobs as may run."""
-        while not self._stopping and (turn := self.turns.take()) is not None:
+        """Start as many waiting jobs as the limits allow."""
+        while not self._stopping and (turn := self.queue.take()) is not None:
             key, id_ = turn
             task = asyncio.create_task(self._work(key, id_), name=id_)
             self._tasks[id_] = task
 
     def running(self) -> list[str]:
-        """The jobs that are worked on in this process, those that were started first first."""
+        """Return the ids of the jobs running in this process, the earliest first."""
         return list(self._tasks)
 
     async def cancel(self, job: Job) -> None:
-        """Stop a job that is marked to be cancelled; returns when it has its final state."""
-        if self.turns.drop(job.key, job.id):
+        """Stop a job that is marked to be cancelled, and wait for its final state."""
+        if self.queue.drop(job.key, job.id):
             await self._finish(job, "cancelled", None)
             return
         task = self._tasks.get(job.id)
         if task is None:
             await self._finish(job, "cancelled", None)
             return
-        if not task.cancelling():  # once: a second time would interrupt the storing of its end
+        if not task.cancelling():  # a second cancel would interrupt the storing of its final state
             task.cancel()
         await asyncio.wait({task})
 
     async def remove(self, id_: str) -> None:
-        """Remove what a forgotten job has on disk."""
+        """Remove the files of a deleted job."""
         await asyncio.to_thread(self.folders.remove, id_)
         await self.jobs.removed(id_)
 
     async def stop(self, within: float = 0.0) -> None:
-        """Start nothing more, wait a while for what runs, and interrupt the rest: it is continued later."""
+        """Start no more jobs, wait up to `within` seconds for running ones, and interrupt the rest."""
         self._stopping = True
         if self._tasks and within:
             await asyncio.wait(self._tasks.values(), timeout=within)
@@ -148,19 +148,19 @@ class JobWorker:
             await self._until_stored(id_)
         except asyncio.CancelledError:
             await asyncio.shield(self._cancelled(id_))
-        except ModelsMissing as error:  # the service cannot go on, and the next one finds the job as it is
-            log.error("job %s waits for models that cannot be loaded: %s", id_, error)
+        except ModelsMissing as error:  # the service stops; the next one finds the job unchanged
+            log.error("job %s waits: its models cannot be loaded: %s", id_, error)
         except Exception as error:
-            log.exception("job %s failed in an unexpected way", id_)
+            log.exception("job %s failed unexpectedly", id_)
             await self._failed(id_, f"{type(error).__name__}: {error}")
         finally:
             self._tasks.pop(id_, None)
-            self.turns.ended(key)
-            await self.left(id_)
+            self.queue.ended(key)
+            await self.released(id_)
             self.dispatch()
 
     async def _until_stored(self, id_: str) -> None:
-        """Work on a job; while the disk is full, wait and go on."""
+        """Run a job; while the disk is full, wait and retry."""
         for delay in runs.backoff_delays(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS):
             try:
                 await self._run(id_)
@@ -179,7 +179,7 @@ class JobWorker:
         job = await self.jobs.start(id_, token=lease.token if lease else None)
         if job is None:
             return
-        if job.cancelling:  # by a process that died before it was done
+        if job.cancelling:  # by a process that died before it finished
             await self._finish(job, "cancelled", None)
             return
         with job_context(job.id, job.request_id), span("interleave.job", parent=job.traceparent, job=job.id):
@@ -195,14 +195,14 @@ class JobWorker:
         await self._finish(job, *self._outcome(ended))
 
     async def _answer(self, job: Job) -> Ended:
-        """Answer the request of a job in its run folder, through outages of its models."""
+        """Run the request of a job in its run folder, retrying through outages of its models."""
         try:
-            models = await self.shelf.models_for(job.config)
+            models = await self.model_cache.models_for(job.config)
         except Exception as error:
-            if self.shelf.state == "failed":
+            if self.model_cache.state == "failed":
                 raise ModelsMissing(str(error)) from error
             raise
-        if job.decision is not None:  # after its models are there: what cannot be carried out is not recorded
+        if job.decision is not None:  # recorded only once its models are loaded and it can be carried out
             await asyncio.to_thread(self.folders.carry_out, job, self.lease_of(job.id))
         identity = job.config.generator.identity
         worker = batches.Worker(
@@ -225,7 +225,7 @@ class JobWorker:
         return await self.outage_retry.run(attempt, identity)
 
     def _outcome(self, ended: Ended) -> tuple[JobStatus, JobError | None]:
-        """The state and the error of a job."""
+        """Return the final status and the error of a job."""
         status = OUTCOMES.get(ended.status, "failed")
         if status != "failed":
             return status, None
@@ -236,7 +236,7 @@ class JobWorker:
         return reason.replace(str(self.folders.root), "…")
 
     async def _cancelled(self, id_: str) -> None:
-        """The end of a task that was cancelled: by its client, or because the service ends."""
+        """Finish a cancelled task if its client cancelled it, and not the end of the service."""
         with suppress(StorageError):
             job = await self.jobs.get(id_)
             if job is not None and job.cancelling:
@@ -249,7 +249,7 @@ class JobWorker:
                 await self._finish(job, "failed", JobError(code="server_error", message=message))
 
     async def _finish(self, job: Job, status: JobStatus, error: JobError | None) -> None:
-        """Store the end of a job and tell of it; a cancellation that comes meanwhile changes neither."""
+        """Store the final state of a job and notify listeners, even if cancelled in the meantime."""
         storing = asyncio.ensure_future(self._store_end(job, status, error))
         self._storing.add(storing)
         storing.add_done_callback(self._storing.discard)

@@ -1,4 +1,4 @@
-"""`interleave work`: a process that works on the jobs of document services on other machines."""
+"""`interleave serve worker`: a process that runs jobs of document services on other machines."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from interleave.service.documents.call_observer import observed
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
-from interleave.service.documents.model_cache import ModelShelf
+from interleave.service.documents.model_cache import ModelCache
 from interleave.service.documents.server import DISK_THREADS
 from interleave.service.documents.shared_jobs import SharedJobTable
-from interleave.service.documents.shared_worker import SharedJobWorker, SharedTurns, Sharing
+from interleave.service.documents.shared_worker import SharedFairQueue, SharedJobWorker, Sharing
 from interleave.service.documents.webhooks import deliveries_of
 
 log = logging.getLogger("interleave.service")
@@ -29,7 +29,7 @@ log = logging.getLogger("interleave.service")
 
 @dataclass(frozen=True)
 class WorkConfig:
-    """The options of `interleave work`."""
+    """Options of `interleave serve worker`."""
 
     chosen: runs.Choices
     folder: Path
@@ -44,8 +44,8 @@ class WorkConfig:
 
 
 def work(config: WorkConfig, announce: Callable[[str], None]) -> None:
-    """Work until SIGTERM or Ctrl-C; `announce` is called with its name once its models are loaded."""
-    resolve(config.chosen)  # what is wrong with the options shows before a job is claimed
+    """Run jobs until SIGTERM or Ctrl-C. `announce` receives the worker's name once its models are loaded."""
+    resolve(config.chosen)  # report wrong options before a job is claimed
     log.setLevel(logging.INFO)
     redaction.keep_environment_secret()
     if not config.json_logs:
@@ -64,14 +64,14 @@ async def _work(config: WorkConfig, jobs: SharedJobTable, announce: Callable[[st
     metrics = DocumentMetrics()
     _publish(metrics, config.metrics_port)
     run_config, pack = resolve(config.chosen)
-    shelf = ModelShelf(run_config, pack, config.chosen, lambda models: observed(models, metrics))
+    model_cache = ModelCache(run_config, pack, config.chosen, lambda models: observed(models, metrics))
     folders = Folders(config.folder)
     folders.make()
     worker = SharedJobWorker(
         jobs,
         folders,
-        shelf,
-        SharedTurns(running=config.concurrency, waiting=0, per_key=config.per_key),
+        model_cache,
+        SharedFairQueue(running=config.concurrency, waiting=0, per_key=config.per_key),
         config.limits,
         sharing=config.sharing,
         deliveries=deliveries_of,
@@ -80,7 +80,7 @@ async def _work(config: WorkConfig, jobs: SharedJobTable, announce: Callable[[st
     ending = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ending.set)
-    loading, ended = shelf.start(), asyncio.ensure_future(ending.wait())
+    loading, ended = model_cache.start(), asyncio.ensure_future(ending.wait())
     await asyncio.wait({loading, ended}, return_when=asyncio.FIRST_COMPLETED)
     if ending.is_set():
         return
@@ -92,7 +92,7 @@ async def _work(config: WorkConfig, jobs: SharedJobTable, announce: Callable[[st
     try:
         await ended
     finally:
-        log.info("ending: %s in progress", count(len(worker.running()), "job"))
+        log.info("shutting down: %s in progress", count(len(worker.running()), "job"))
         await worker.stop(config.drain_seconds)
 
 

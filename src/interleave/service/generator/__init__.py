@@ -1,1 +1,1 @@
-"""The generator server: an image generator behind HTTP, for our loop, other trainers and OpenAI's clients."""
+"""The generator server: an image generator over HTTP, for our loop, other trainers and OpenAI's clients."""

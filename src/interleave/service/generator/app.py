@@ -1,4 +1,4 @@
-"""The routes of the generator server, and the handling of a request for images from body to response."""
+"""Routes of the generator server, and the handling of an image request from body to response."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from interleave.service.generator import edit_api as reference
 from interleave.service.generator import openai_images_api as openai
-from interleave.service.generator.messages import Drawing, Job
+from interleave.service.generator.messages import GenerationTask, Job
 from interleave.service.generator.metrics import CONTENT_TYPE, Metrics
 from interleave.service.generator.openapi import SECURITY_POLICY, docs_page, openapi
 from interleave.service.generator.pool import Pool
@@ -39,30 +39,30 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 RESPONSE_COPIES = 3
-"""Copies of a drawn image until its response is sent: the file, and base64."""
+"""Copies of a generated image held until its response is sent: the file, and its base64 text."""
 PIECE_BYTES = 262_144
 SEND_SECONDS = 60.0
 SEND_BYTES_A_SECOND = 1_000_000
-"""The least rate at which a client must read a large response, beyond `SEND_SECONDS`."""
+"""Minimum rate at which a client must read a large response, after `SEND_SECONDS`."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """A generator and everything around it that the routes need."""
+    """The generator pool and everything else the routes need."""
 
     pool: Pool
     models: tuple[str, ...]
-    """The names under which `/v1/models` lists the generator."""
+    """Names of the generator in `/v1/models`."""
     metrics: Metrics
     decoder: Decoder = field(default_factory=Decoder)
     created: int = field(default_factory=lambda: int(time.time()))
 
 
 def build_app(service: Service, access: Access) -> ServiceMiddleware:
-    """The server as an ASGI application; the caller starts and stops the pool."""
+    """Build the ASGI application. The caller starts and stops the pool."""
     from fastapi import FastAPI
 
-    # FastAPI's own page would load scripts from another site: openapi.py has ours.
+    # FastAPI's documentation page loads scripts from another site; openapi.py serves ours.
     app = FastAPI(
         docs_url=None,
         redoc_url=None,
@@ -71,7 +71,7 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
         exception_handlers=exception_handlers(refusal_response),
     )
     routes = Routes(service)
-    table = {
+    get_routes = {
         "/": routes.root,
         "/health": routes.health,
         "/status": routes.status,
@@ -81,7 +81,7 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
         "/v1/models": routes.models,
         "/v1/models/{name:path}": routes.model,
     }
-    drawing = {
+    post_routes = {
         "/edit": routes.edit,
         "/fill": routes.edit,
         "/edit-upload": routes.edit_upload,
@@ -89,12 +89,12 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
         "/v1/images/generations": routes.generations,
         "/v1/images/edits": routes.edits,
     }
-    # Bodies are read by request_bodies.py, within its limits, never by the framework.
-    for path, handler in table.items():
+    # request_bodies.py reads bodies within its limits; the framework never reads them.
+    for path, handler in get_routes.items():
         app.add_route(path, handler, methods=["GET"])
-    for path, handler in drawing.items():
+    for path, handler in post_routes.items():
         app.add_route(path, handler, methods=["POST"])
-    routes_known = frozenset({*table, *drawing})
+    routes_known = frozenset({*get_routes, *post_routes})
     return ServiceMiddleware(
         app,
         service.pool,
@@ -106,7 +106,7 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
 
 
 def refusal_response(path: str, reason: Refusal) -> Response:
-    """A refusal in the error format of this path's API."""
+    """Return a refusal in the error format of the path's API."""
     if path.startswith("/v1/"):
         return error_response(reason, openai.refusal(reason), openai.status_of(reason))
     return error_response(reason, reference.refusal(reason), reason.status)
@@ -141,7 +141,7 @@ class Routes:
         wire: Callable[..., Job],
         *more: object,
     ) -> Response:
-        """Read the request, draw, respond; cancel everything when the client disconnects."""
+        """Read the request, draw its images, respond. Cancel everything if the client disconnects."""
         handler = RequestHandler(self.service, request.scope[LEASE], self.pool.deadline())
         self.pool.check_admission()
         body = [await read(request)]
@@ -177,28 +177,28 @@ class Routes:
     async def model(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in self.service.models:
-            raise Refusal("there is no such model here", status=404, parameter="model")
+            raise Refusal(f"no model {name[:80]!r}; see /v1/models", status=404, parameter="model")
         return _json(openai.model_card(name, self.service.created))
 
 
 @dataclass(frozen=True)
 class RequestHandler:
-    """Handles one request for images, from body to response, within its memory lease and deadline."""
+    """Handler of one image request, from body to response, within its memory lease and deadline."""
 
     service: Service
     lease: MemoryLease
     ends_at: float
 
     async def run(self, body: list[ReceivedBody], wire: Callable[..., Job], *more: object) -> Response:
-        """`body` is a list that is emptied, so that the body is freed as soon as it has been parsed."""
+        """Run the request. `body` is a list that is emptied, which frees the body once it is parsed."""
         pool = self.service.pool
         with pool.arriving():
             job = await self._read(body.pop(), wire, *more)
-            drawings = await self._with_sources(job)
+            tasks = await self._with_sources(job)
         dropped, answer, events = job.dropped, job.answer, job.events
         del job
-        images = await pool.draw(drawings, self.ends_at)
-        del drawings
+        images = await pool.draw(tasks, self.ends_at)
+        del tasks
         self.lease.keep(RESPONSE_COPIES * sum(len(image.data) for image in images))
         headers = {"x-ignored-parameters": ", ".join(dropped)} if dropped else {}
         if events is not None:
@@ -209,37 +209,37 @@ class RequestHandler:
         return PiecewiseResponse(pieces, headers)
 
     async def _read(self, body: ReceivedBody, wire: Callable[..., Job], *more: object) -> Job:
-        facts = await self.service.pool.loaded_facts(self.ends_at)
+        info = await self.service.pool.loaded_info(self.ends_at)
         if body.working_bytes:
             await self.lease.reserve(body.working_bytes, self.ends_at)
-        return await finish_despite_cancel(asyncio.to_thread(lambda: wire(*body.parse(), facts, *more)))
+        return await finish_despite_cancel(asyncio.to_thread(lambda: wire(*body.parse(), info, *more)))
 
-    async def _with_sources(self, job: Job) -> list[Drawing]:
-        """The drawings with their sources decoded; the body is released."""
+    async def _with_sources(self, job: Job) -> list[GenerationTask]:
+        """Return the tasks with their sources decoded, and release the body."""
         self.lease.keep(0)
-        drawings = job.drawings
+        tasks = job.tasks
         if job.sources:
             masks = () if job.mask is None else (job.mask,)
             decoded = await self.service.decoder.decode((*job.sources, *masks), self.lease, self.ends_at)
             sources, mask = decoded[: len(job.sources)], decoded[-1] if masks else None
             _check_mask(sources, mask)
-            drawings = [replace(drawing, sources=sources, mask=mask) for drawing in drawings]
+            tasks = [replace(task, sources=sources, mask=mask) for task in tasks]
         self.lease.drop_body()
-        return drawings
+        return tasks
 
 
 def _check_mask(sources: Sequence[RawImage], mask: RawImage | None) -> None:
     first = sources[0]
     if mask is not None and (mask.width, mask.height) != (first.width, first.height):
         raise Refusal(
-            f"mask: it is {mask.width}x{mask.height}, and the image {first.width}x{first.height}: "
-            "they must have one size",
+            f"the mask is {mask.width}x{mask.height} and the image {first.width}x{first.height}: "
+            "both must have the same size",
             parameter="mask",
         )
 
 
 async def _cancelled_on_disconnect(request: Request, work: Awaitable[T]) -> T:
-    """The result of the work; it is cancelled when the client disconnects first."""
+    """Return the result of `work`; cancel it if the client disconnects first."""
     working = asyncio.ensure_future(work)
     disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
@@ -259,7 +259,7 @@ async def _wait_for_disconnect(request: Request) -> None:
 
 
 def _status(service: Service) -> dict[str, Any]:
-    """The fields of the reference's services, with true values, and more for operators."""
+    """Return the fields of the reference's services with actual values, and more for operators."""
     pool = service.pool
     ready = sum(worker.state == "ready" for worker in pool.workers)
     return {
@@ -272,8 +272,8 @@ def _status(service: Service) -> dict[str, Any]:
         "state": pool.state,
         "models": list(service.models),
         "queue": {"waiting": len(pool.waiting), "limit": pool.limits.queue, "held_bytes": pool.memory.held},
-        "capabilities": asdict(pool.facts.capabilities) if pool.facts else None,
-        "settings": pool.facts.settings if pool.facts else None,
+        "capabilities": asdict(pool.info.capabilities) if pool.info else None,
+        "settings": pool.info.settings if pool.info else None,
         "ignored_parameters": sorted(pool.ignored),
         "workers": [
             {
@@ -297,13 +297,13 @@ def _json(body: dict[str, Any], status: int = 200) -> Response:
 
 
 def compose(answer: Mapping[str, Any]) -> list[bytes]:
-    """The JSON text of a response in pieces; bytes in it become base64, each copied only once."""
+    """Return the JSON text of a response in pieces. Bytes become base64, each copied only once."""
     mark = uuid.uuid4().hex  # a client cannot guess it
     images: list[bytes] = []
 
     def placeholder(value: object) -> str:
         if not isinstance(value, bytes):
-            raise TypeError(f"{type(value).__name__} is no JSON")
+            raise TypeError(f"{type(value).__name__} is not JSON serializable")
         images.append(value)
         return mark
 
@@ -315,7 +315,7 @@ def compose(answer: Mapping[str, Any]) -> list[bytes]:
 
 
 def compose_events(events: Sequence[Mapping[str, Any]]) -> list[bytes]:
-    """The text of server-sent events in pieces, one event for each image."""
+    """Return the text of server-sent events in pieces, one event per image."""
     pieces: list[bytes] = []
     for event in events:
         pieces += [f"event: {event['type']}\ndata: ".encode(), *compose(event), b"\n\n"]
@@ -323,7 +323,7 @@ def compose_events(events: Sequence[Mapping[str, Any]]) -> list[bytes]:
 
 
 class PiecewiseResponse(Response):
-    """Sends pieces as fast as the client reads them, and aborts the connection of one that is too slow."""
+    """Response sent in pieces as fast as the client reads them; aborts the connection of a slow client."""
 
     def __init__(
         self, pieces: Sequence[bytes], headers: Mapping[str, str], media_type: str = "application/json"
@@ -339,7 +339,7 @@ class PiecewiseResponse(Response):
 
 
 async def sent_in_time(pieces: Sequence[bytes], scope: Scope, send: Send) -> bool:
-    """Send pieces as fast as the client reads them; False where it is too slow, and was disconnected."""
+    """Send pieces as fast as the client reads them. Return False if it was too slow and was disconnected."""
     try:
         async with asyncio.timeout(SEND_SECONDS + sum(map(len, pieces)) / SEND_BYTES_A_SECOND):
             for piece in pieces:

@@ -1,6 +1,6 @@
-"""`interleave serve balancer`: an nginx without root in front of the servers in a file, which it follows.
+"""`interleave serve balancer`: nginx, without root, in front of the servers listed in a file.
 
-Our own clients need none: they spread their calls by themselves. It is for clients that know one address.
+It reloads a changed file. Clients of this package balance their calls; others may need a single address.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from interleave import BackendError, ConfigurationError, MissingDependency
 from interleave.remote.endpoints import read_endpoints
 
 log = logging.getLogger("interleave.service")
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 STOP_SECONDS = 30.0
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 HEALTH_PATH = "/nginx-health"
@@ -43,7 +43,7 @@ server {{
         proxy_set_header Connection "";
 {host}        proxy_connect_timeout 5s;
         proxy_read_timeout 310s;                  # longer than --deadline
-        # An image may be asked for again.
+        # Image requests are safe to repeat.
         proxy_next_upstream error timeout http_429 http_503 non_idempotent;
     }}
     location = /nginx-health {{
@@ -56,7 +56,7 @@ server {{
     listen {listen};
     location / {{
         add_header Retry-After 5 always;
-        return 503 "no server is there\\n";
+        return 503 "no server is registered\\n";
     }}
     location = /nginx-health {{
         return 200 "healthy\\n";
@@ -73,7 +73,7 @@ class BalancerConfig:
     host: str = "127.0.0.1"
     port: int = 8080
     server_port: int = 8011
-    """For hosts in the file without a port."""
+    """Port of the hosts that the file lists without one."""
     program: str | None = None
 
     @property
@@ -83,23 +83,23 @@ class BalancerConfig:
 
 
 def site(urls: Sequence[str], listen: str) -> str:
-    """The part of nginx's configuration that is about the servers; the documentation prints it."""
+    """Return the server part of the nginx configuration, as the documentation prints it."""
     if not urls:
         return EMPTY_SITE.format(listen=listen)
     schemes = {urlsplit(url).scheme for url in urls}
     if len(schemes) > 1:
-        raise ConfigurationError("nginx speaks either http or https to its servers: the file has both")
+        raise ConfigurationError("the servers file has both http and https addresses: use one scheme")
     for url in urls:
         if urlsplit(url).path not in ("", "/"):
-            raise ConfigurationError(f"{url}: behind nginx a server is a host and a port, without a path")
+            raise ConfigurationError(f"{url}: remove the path. Behind nginx a server is a host and a port")
     servers = "\n".join(f"    server {urlsplit(url).netloc} max_fails=3 fail_timeout=30s;" for url in urls)
-    # A server without a token answers only to names of its own machine.
+    # A server without a token accepts only the names of its own machine.
     host = "        proxy_set_header Host localhost;\n" if all(map(_is_local, urls)) else ""
     return SITE.format(servers=servers, listen=listen, scheme=schemes.pop(), host=host)
 
 
-def whole(folder: Path, site_config: str) -> str:
-    """A configuration that needs no other file and no rights: everything nginx writes is in the folder."""
+def full_config(folder: Path, site_config: str) -> str:
+    """Return a full configuration that needs no root: nginx writes only inside `folder`."""
     paths = "".join(f"    {name}_temp_path {folder}/{name};\n" for name in TEMPORARY)
     user = "user root;\n" if os.geteuid() == 0 else ""
     inner = "".join(f"    {line}\n" if line else "\n" for line in site_config.splitlines())
@@ -111,7 +111,7 @@ def whole(folder: Path, site_config: str) -> str:
 
 
 class Balancer:
-    """A running nginx, and the file that it follows."""
+    """An nginx process, and the servers file it reloads."""
 
     def __init__(self, config: BalancerConfig) -> None:
         self.config = config
@@ -129,30 +129,30 @@ class Balancer:
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
 
     def run(self) -> None:
-        """Follow the file until `end` is called; raises where nginx itself has ended."""
-        while not self._ending.wait(LOOK_SECONDS):
+        """Reload the file when it changes, until `end` is called. Raise if nginx exits."""
+        while not self._ending.wait(POLL_SECONDS):
             if self._process is not None and self._process.poll() is not None:
-                raise BackendError(f"nginx has ended: {self._last_error()}")
-            self.follow()
+                raise BackendError(f"nginx exited: {self._last_error()}")
+            self.reload()
 
-    def follow(self) -> None:
-        """Take over what the file says now; what cannot be read or used changes nothing."""
+    def reload(self) -> None:
+        """Apply the servers file. A file that cannot be read or used changes nothing."""
         try:
             urls = read_endpoints(self.config.servers, self.config.server_port, may_be_empty=True)
             if urls != self.urls:
                 self._write(urls)
                 self._check()
                 if self._process is not None:
-                    self._process.send_signal(signal.SIGHUP)  # open requests end as they began
+                    self._process.send_signal(signal.SIGHUP)  # open requests keep the old workers
                 log.info("%d servers", len(urls))
         except ConfigurationError as error:
-            log.warning("%s; nginx goes on as before", error)
+            log.warning("%s; nginx keeps its configuration", error)
 
     def end(self) -> None:
         self._ending.set()
 
     def stop(self) -> None:
-        """End nginx in order: what it has begun is answered."""
+        """Stop nginx gracefully: open requests are answered first."""
         process, self._process = self._process, None
         if process is not None and process.poll() is None:
             process.send_signal(signal.SIGQUIT)
@@ -168,7 +168,7 @@ class Balancer:
         return [self.program, "-p", str(self.folder), "-c", str(self.file)]
 
     def _write(self, urls: list[str]) -> None:
-        self.file.write_text(whole(self.folder, site(urls, self.config.listen)), "utf-8")
+        self.file.write_text(full_config(self.folder, site(urls, self.config.listen)), "utf-8")
         self.urls = urls
 
     def _check(self) -> None:
@@ -186,7 +186,7 @@ class Balancer:
 
 
 def balance(config: BalancerConfig, announce: Callable[[str], None]) -> None:
-    """Balance until SIGTERM or Ctrl-C; `announce` is called with the address once nginx runs."""
+    """Balance until SIGTERM or Ctrl-C. `announce` receives the address once nginx runs."""
     balancer = Balancer(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: balancer.end())
@@ -201,7 +201,7 @@ def balance(config: BalancerConfig, announce: Callable[[str], None]) -> None:
 def _find_nginx(given: str | None) -> str:
     found = shutil.which(given or os.environ.get("NGINX") or "nginx")
     if found is None:
-        found = shutil.which("/usr/sbin/nginx")  # not on the path of everyone
+        found = shutil.which("/usr/sbin/nginx")  # often missing from PATH
     if found is None:
         raise MissingDependency(
             "nginx is not installed: install it (apt install nginx), or name its program with --nginx"

@@ -1,8 +1,7 @@
-"""The configuration of the generator server: options, limits, devices, and presets.
+"""Configuration of the generator server: options, limits, devices and presets.
 
-The presets are the reference's eleven services by number and name, with the ports of its documentation. They
-draw with what its trainers ask for: the values of its reward function for the services it knows, those of
-EditThinker's services for the others.
+The presets are the reference's eleven services by number and name, with the ports of its documentation.
+Services known to the reference's reward function use its values; the others use those of EditThinker.
 """
 
 from __future__ import annotations
@@ -24,28 +23,28 @@ _NAME = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9./-]+\Z")
 
 @dataclass(frozen=True)
 class Limits:
-    """What the server accepts, and for how long."""
+    """Limits of the server on size and time."""
 
     queue: int = 100
-    """Images that may wait for a worker."""
+    """Maximum number of images waiting for a worker."""
     batch: int | None = None
-    """Drawings a worker is given at once; None: the concurrency of its generator."""
+    """Maximum concurrent tasks per worker; `None` for the concurrency of its generator."""
     deadline_seconds: float = 300.0
-    """How long a request may take, waiting included."""
+    """Maximum time per request, waiting included."""
     drain_seconds: float = 30.0
-    """How long drawings in flight may still take when the server is told to end."""
+    """Time for tasks in flight to finish during shutdown."""
     load_seconds: float = 1800.0
     draw_seconds: float | None = None
-    """How long a worker may take for an image; None for as long as the request has."""
+    """Maximum time per image; `None` for the deadline of the request."""
     silence_seconds: float = 10.0
-    """How long a worker may make no progress, or keep a drawing past its deadline, until it is hung."""
+    """Time without progress, or past a task's deadline, after which a worker counts as hung."""
     memory_bytes: int = 1_000_000_000
-    """The memory budget for all requests and their images; a worker holds at most half of it."""
+    """Memory budget of all requests and their images; a worker holds at most half of it."""
 
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """The options of `interleave serve generator`."""
+    """Options of `interleave serve generator`."""
 
     generator: str
     models: tuple[str, ...]
@@ -56,15 +55,15 @@ class ServerConfig:
     limits: Limits = field(default_factory=Limits)
     ignored: frozenset[str] = frozenset()
     fixed: bool = False
-    """Whether all images are drawn with the settings of the generator, whatever requests ask for."""
+    """Whether requests may not override the generator's settings."""
     register: Path | None = None
-    """A file of addresses that has this server's own while it can draw."""
+    """File of addresses that lists this server while it is ready."""
     address: str | None = None
-    """Its own address there; None for the one it listens on."""
+    """Address to write there; `None` for the one it listens on."""
 
 
 def parse_devices(text: str | None) -> list[str | None]:
-    """The devices of `--devices 0,1`, one worker each; None for a worker that sees what the server sees.
+    """Parse `--devices 0,1`: one worker per device. `None` is a worker that sees the server's devices.
 
     `0+1` gives one worker two of them; `cpu` gives it none.
     """
@@ -87,10 +86,10 @@ def parse_devices(text: str | None) -> list[str | None]:
 
 
 def visible_devices(device: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables that make a worker see only this device.
+    """Return the environment variables that make a worker see only this device.
 
-    Numbers count the devices that the server itself may use: on a shared machine a scheduler has chosen
-    those, and device 0 is the first of them.
+    Numbers index the devices visible to the server: on a shared machine the scheduler has chosen them, and
+    device 0 is the first of those.
     """
     if device is None:
         return {}
@@ -104,7 +103,7 @@ def visible_devices(device: str | None, environment: Mapping[str, str]) -> dict[
     for piece in pieces:
         if _INDEX.match(piece) and int(piece) >= len(names):
             raise ConfigurationError(
-                f"--devices {device}: there is no device {piece}; {VISIBLE}={allowed} allows {len(names)}"
+                f"--devices {device}: no device {piece}; {VISIBLE}={allowed} allows {len(names)}"
             )
     return {VISIBLE: ",".join(names[int(piece)] if _INDEX.match(piece) else piece for piece in pieces)}
 
@@ -142,8 +141,8 @@ PRESETS = {
 
 
 def find_preset(name: str) -> tuple[str, Preset]:
-    """A preset by its name, or by its number as in the reference's start script."""
+    """Return a preset by its name, or by its number in the reference's start script."""
     for known, preset in PRESETS.items():
         if name in (known, str(preset.number)):
             return known, preset
-    raise ConfigurationError(f"there is no preset {name!r}. {did_you_mean(name, PRESETS)}")
+    raise ConfigurationError(f"no preset {name!r}. {did_you_mean(name, PRESETS)}")

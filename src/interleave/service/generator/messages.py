@@ -1,4 +1,4 @@
-"""The values of the generator server: drawings asked for, images drawn, and jobs."""
+"""Data types of the generator server: generation tasks, generated images and jobs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 MEDIA_TYPES = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp"}
 DEFAULT_QUALITY = 95
-"""The quality of JPEG and WebP, when the client names none."""
+"""Default quality of JPEG and WebP."""
 PNG_LEVEL = 3
-"""A third of the time of Pillow's default of 6 for a photograph, and no larger."""
+"""Level 3 takes a third of the time of Pillow's default 6 for a photograph, at the same file size."""
 
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """The file format that a client wants."""
+    """Requested file format."""
 
     format: str = "png"
     quality: int | None = None
@@ -39,8 +39,8 @@ class OutputFormat:
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """One image that a client asks for."""
+class GenerationTask:
+    """One image to generate."""
 
     prompt: str
     seed: int
@@ -51,13 +51,13 @@ class Drawing:
 
     @property
     def images(self) -> tuple[RawImage, ...]:
-        """What is sent to a worker: the sources, then the mask."""
+        """Images sent to a worker: the sources, then the mask."""
         return self.sources if self.mask is None else (*self.sources, self.mask)
 
 
 @dataclass(frozen=True)
-class DrawnImage:
-    """One image, encoded as the client asked, and the worker that drew it."""
+class GeneratedImage:
+    """One generated image in the requested format, and the worker that drew it."""
 
     data: bytes
     width: int
@@ -69,28 +69,28 @@ class DrawnImage:
 
 
 @dataclass(frozen=True)
-class ServiceFacts:
-    """What the generator can do, as its worker reported after loading it."""
+class GeneratorInfo:
+    """Capabilities and settings of the generator, as its worker reported after loading it."""
 
     capabilities: GeneratorCapabilities
     settings: dict[str, Any] = field(default_factory=dict)
-    """What it draws with: steps, guidance, size… A request may name these values, and others where the
-    capabilities list them as `request_settings`."""
+    """Values it draws with: steps, guidance, size. A request may repeat them; it may change only those
+    that the capabilities list as `request_settings`."""
     ignored: frozenset[str] = frozenset()
-    """Parameters that clients may send without effect; every response names those it dropped."""
+    """Parameters that are accepted and ignored; each response lists those it dropped."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a request asks for, parsed and checked; its source images are still to be decoded."""
+    """A parsed and checked request; its source images are not decoded yet."""
 
-    drawings: list[Drawing]
-    answer: Callable[[list[DrawnImage]], dict[str, Any]]
-    """Makes the body of the response in the format of the API; bytes in it are sent as base64."""
+    tasks: list[GenerationTask]
+    answer: Callable[[list[GeneratedImage]], dict[str, Any]]
+    """Builds the response body in the format of the API; bytes in it are sent as base64."""
     dropped: list[str]
-    """Parameters that were ignored, as the operator configured."""
+    """Ignored parameters, as the operator configured."""
     sources: tuple[EncodedImage, ...] = ()
-    """The source images of every drawing."""
+    """Source images shared by all tasks."""
     mask: EncodedImage | None = None
-    events: Callable[[list[DrawnImage]], list[dict[str, Any]]] | None = None
-    """Makes the events of a streamed response, where the client asks for one."""
+    events: Callable[[list[GeneratedImage]], list[dict[str, Any]]] | None = None
+    """Builds the events of a streamed response, if the client requested one."""

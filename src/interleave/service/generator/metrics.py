@@ -1,4 +1,4 @@
-"""Prometheus metrics; each server has a registry of its own."""
+"""Prometheus metrics; each server has a separate registry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OUTCOMES = {429: "busy", 499: "gone", 504: "late"}
 
 
 class Metrics:
-    """The metrics of one server."""
+    """Metrics of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -33,27 +33,27 @@ class Metrics:
         )
         self.request_seconds = Histogram(
             f"{PREFIX}_request_seconds",
-            "How long answered requests took, waiting included.",
+            "Seconds per answered request, waiting included.",
             ["route"],
             buckets=SECONDS,
             registry=self.registry,
         )
         self.draw_seconds = Histogram(
             f"{PREFIX}_draw_seconds",
-            "How long the generator took for an image.",
+            "Seconds per generated image.",
             ["worker"],
             buckets=SECONDS,
             registry=self.registry,
         )
         self.deaths = Counter(
             f"{PREFIX}_worker_deaths",
-            "Worker processes that died or could not load; each is started again.",
+            "Worker processes that died or failed to load; each is restarted.",
             ["worker"],
             registry=self.registry,
         )
 
     def watch(self, pool: Pool) -> None:
-        """Collect the state of the pool with every scrape."""
+        """Collect the state of the pool on each scrape."""
         self.registry.register(_PoolGauges(pool))
 
     def answered(self, route: str, status: int, seconds: float) -> None:
@@ -71,14 +71,14 @@ class Metrics:
 
 
 def outcome_of(status: int) -> str:
-    """The outcome label of a status."""
+    """Return the outcome label of an HTTP status."""
     if status in OUTCOMES:
         return OUTCOMES[status]
     return "ok" if status < 400 else "refused" if status < 500 else "failed"
 
 
 class _PoolGauges:
-    """Gauges of the pool, read at the time of a scrape."""
+    """Gauges of the pool, read on each scrape."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -88,9 +88,7 @@ class _PoolGauges:
         yield GaugeMetricFamily(f"{PREFIX}_queue_depth", "Images waiting for a worker.", len(pool.waiting))
         yield GaugeMetricFamily(f"{PREFIX}_in_flight", "Images being drawn.", pool.in_flight)
         yield GaugeMetricFamily(f"{PREFIX}_held_bytes", "Bytes of requests in memory.", pool.memory.held)
-        states = GaugeMetricFamily(
-            f"{PREFIX}_worker_ready", "1 where the worker can draw.", labels=["worker"]
-        )
+        states = GaugeMetricFamily(f"{PREFIX}_worker_ready", "1 if the worker is ready.", labels=["worker"])
         for worker in pool.workers:
             states.add_metric([str(worker.number)], float(worker.state == "ready"))
         yield states

@@ -1,8 +1,8 @@
 """OpenAI's Images API: `/v1/images/generations`, `/v1/images/edits`, `/v1/models`.
 
-With the parameters that other servers (SGLang-Diffusion, vLLM-Omni) add to it: `seed`, `negative_prompt`,
-`num_inference_steps`, `guidance_scale`, `width`, `height`. Images are in the response: nothing is stored,
-so it has no URLs, and nothing is fetched, so requests may have none.
+It also takes the parameters that other servers (SGLang-Diffusion, vLLM-Omni) add: `seed`,
+`negative_prompt`, `num_inference_steps`, `guidance_scale`, `width`, `height`. Responses contain the images,
+not URLs, because nothing is stored. Requests may not contain URLs, because nothing is fetched.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from interleave.plugin import one_line
 from interleave.service.generator.messages import (
     MEDIA_TYPES,
-    Drawing,
-    DrawnImage,
+    GeneratedImage,
+    GenerationTask,
+    GeneratorInfo,
     Job,
     OutputFormat,
-    ServiceFacts,
 )
 from interleave.service.generator.parameters import MAX_SEED, Parameters, check_mask, check_sources
 from interleave.service.http.decoding import EncodedImage
@@ -27,20 +27,20 @@ from interleave.service.http.refusals import Refusal
 MAX_IMAGES = 10
 MAX_PARTIAL_IMAGES = 3
 WITHOUT_EFFECT = ("user", "safety_identifier", "prompt_cache_key", "service_tier", "metadata")
-"""What SDKs and proxies add to any request: taken, and not used."""
+"""Parameters that SDKs and proxies add to any request; accepted and ignored."""
 NO_USAGE = {
     "input_tokens": 0,
     "input_tokens_details": {"image_tokens": 0, "text_tokens": 0},
     "output_tokens": 0,
     "total_tokens": 0,
 }
-"""The usage of a streamed image, which OpenAI's events always have: no tokens are counted here."""
-DRAWING = ("num_inference_steps", "guidance_scale", "true_cfg_scale", "max_sequence_length")
+"""Usage of a streamed image. OpenAI's events always have one; this server counts no tokens."""
+GENERATION_SETTINGS = ("num_inference_steps", "guidance_scale", "true_cfg_scale", "max_sequence_length")
 SHARED = (
     *("prompt", "model", "n", "size", "quality", "background", "output_format", "output_compression"),
     *("response_format", "stream", "partial_images", *WITHOUT_EFFECT),
     *("seed", "negative_prompt", "width", "height"),
-    *DRAWING,
+    *GENERATION_SETTINGS,
 )
 GENERATIONS = (*SHARED, "moderation", "style")
 EDITS = (*SHARED, "image", "image[]", "mask", "input_fidelity")
@@ -53,26 +53,26 @@ TYPES = {
 }
 
 
-def generations(body: dict[str, Any], facts: ServiceFacts, models: tuple[str, ...]) -> Job:
-    """`POST /v1/images/generations`."""
-    check_sources(0, facts, parameter="prompt")
-    parameters = Parameters(body, facts, known=GENERATIONS)
-    parameters.only("moderation", "auto", "low", because="this server has no moderation to set")
+def generations(body: dict[str, Any], info: GeneratorInfo, models: tuple[str, ...]) -> Job:
+    """Parse `POST /v1/images/generations`."""
+    check_sources(0, info, parameter="prompt")
+    parameters = Parameters(body, info, known=GENERATIONS)
+    parameters.only("moderation", "auto", "low", because="this server has no moderation")
     return _job(parameters, (), None, models)
 
 
 def edits(
-    fields: dict[str, Any], files: Mapping[str, list[bytes]], facts: ServiceFacts, models: tuple[str, ...]
+    fields: dict[str, Any], files: Mapping[str, list[bytes]], info: GeneratorInfo, models: tuple[str, ...]
 ) -> Job:
-    """`POST /v1/images/edits`: images in `image` (one) or `image[]` (several), a mask in `mask`."""
-    parameters = Parameters(fields, facts, known=EDITS)
-    sent = {name: data for name, data in files.items() if name not in facts.ignored}
-    parameters.dropped += sorted(set(files) & facts.ignored)
-    return _job(parameters, _sources(sent, facts), _mask(sent, facts), models)
+    """Parse `POST /v1/images/edits`: images in `image` (one) or `image[]` (several), a mask in `mask`."""
+    parameters = Parameters(fields, info, known=EDITS)
+    sent = {name: data for name, data in files.items() if name not in info.ignored}
+    parameters.dropped += sorted(set(files) & info.ignored)
+    return _job(parameters, _sources(sent, info), _mask(sent, info), models)
 
 
 def refusal(reason: Refusal) -> dict[str, Any]:
-    """The body of an error, in OpenAI's format."""
+    """Return an error body in OpenAI's format."""
     status = status_of(reason)
     kind = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
     code = "model_not_found" if status == 404 and reason.parameter == "model" else None
@@ -80,12 +80,12 @@ def refusal(reason: Refusal) -> dict[str, Any]:
 
 
 def status_of(reason: Refusal) -> int:
-    """The status of a refusal: OpenAI responds 400 where others respond 422."""
+    """Return the status of a refusal: OpenAI uses 400 instead of 422."""
     return 400 if reason.status == 422 else reason.status
 
 
 def models_list(models: tuple[str, ...], created: int) -> dict[str, Any]:
-    """`GET /v1/models`."""
+    """Return the body of `GET /v1/models`."""
     return {"object": "list", "data": [model_card(name, created) for name in models]}
 
 
@@ -99,7 +99,7 @@ def _job(
     mask: EncodedImage | None,
     models: tuple[str, ...],
 ) -> Job:
-    facts = parameters.facts
+    info = parameters.info
     _check_model(parameters, models)
     prompt = parameters.prompt()
     number = parameters.integer("n", 1, MAX_IMAGES) or 1
@@ -107,38 +107,39 @@ def _job(
     output = _output(parameters)
     parameters.size()
     parameters.negative_prompt()
-    parameters.drawing_settings(*DRAWING)
+    parameters.generation_settings(*GENERATION_SETTINGS)
     streamed = _is_streamed(parameters)
     _refuse_unsupported(parameters)
     parameters.refuse_unknown()
-    # The images of one request must differ: their seeds are consecutive.
+    # The images of one request must differ, so their seeds are consecutive.
     settings = parameters.settings
-    drawings = [
-        Drawing(prompt, (seed + k) % (MAX_SEED + 1), output=output, settings=settings) for k in range(number)
+    tasks = [
+        GenerationTask(prompt, (seed + k) % (MAX_SEED + 1), output=output, settings=settings)
+        for k in range(number)
     ]
 
-    def answer(images: list[DrawnImage]) -> dict[str, Any]:
+    def answer(images: list[GeneratedImage]) -> dict[str, Any]:
         first = images[0]
         return {
             "created": int(time.time()),
             "background": "opaque",
             "output_format": output.format,
             "size": f"{first.width}x{first.height}",
-            "data": [_item(image, facts) for image in images],
+            "data": [_item(image, info) for image in images],
         }
 
-    def events(images: list[DrawnImage]) -> list[dict[str, Any]]:
+    def events(images: list[GeneratedImage]) -> list[dict[str, Any]]:
         kind = "image_edit.completed" if sources else "image_generation.completed"
-        return [_event(kind, image, output, facts) for image in images]
+        return [_event(kind, image, output, info) for image in images]
 
-    return Job(drawings, answer, parameters.dropped, sources, mask, events if streamed else None)
+    return Job(tasks, answer, parameters.dropped, sources, mask, events if streamed else None)
 
 
-def _event(kind: str, image: DrawnImage, output: OutputFormat, facts: ServiceFacts) -> dict[str, Any]:
-    """A streamed image, as OpenAI's client reads it."""
+def _event(kind: str, image: GeneratedImage, output: OutputFormat, info: GeneratorInfo) -> dict[str, Any]:
+    """Return the event of a streamed image, in the form OpenAI's client reads."""
     return {
         "type": kind,
-        **_item(image, facts),
+        **_item(image, info),
         "created_at": int(time.time()),
         "background": "opaque",
         "output_format": output.format,
@@ -149,26 +150,26 @@ def _event(kind: str, image: DrawnImage, output: OutputFormat, facts: ServiceFac
 
 
 def _is_streamed(parameters: Parameters) -> bool:
-    """Whether the response is a stream of events.
+    """Return whether the response is a stream of events.
 
-    OpenAI's API allows fewer partial images than a client asks for; here there are none, and the header of
-    dropped parameters says so.
+    OpenAI's API allows fewer partial images than requested. This server sends none, and lists the parameter
+    in the header of dropped parameters.
     """
     if parameters.integer("partial_images", 0, MAX_PARTIAL_IMAGES):
         parameters.dropped.append("partial_images")
     return parameters.boolean("stream")
 
 
-def _item(image: DrawnImage, facts: ServiceFacts) -> dict[str, Any]:
+def _item(image: GeneratedImage, info: GeneratorInfo) -> dict[str, Any]:
     item: dict[str, Any] = {"b64_json": image.data}
-    return item | ({"seed": image.seed} if facts.capabilities.seeds else {})
+    return item | ({"seed": image.seed} if info.capabilities.seeds else {})
 
 
 def _check_model(parameters: Parameters, models: tuple[str, ...]) -> None:
     model = parameters.text("model")
     if model is not None and model not in models:
         raise Refusal(
-            f"there is no model {one_line(model, 80)!r} here; this server has {', '.join(models)}",
+            f"no model {one_line(model, 80)!r}; this server has {', '.join(models)}",
             status=404,
             parameter="model",
         )
@@ -179,15 +180,15 @@ def _output(parameters: Parameters) -> OutputFormat:
     quality = parameters.integer("output_compression", 0, 100)
     if chosen == "png" and quality is not None and quality != 100:
         raise Refusal(
-            "output_compression: a PNG loses nothing, so there is nothing to set; ask for jpeg or webp",
+            "output_compression: PNG is lossless and has no quality; request jpeg or webp",
             parameter="output_compression",
         )
     return OutputFormat(chosen, quality)
 
 
 def _refuse_unsupported(parameters: Parameters) -> None:
-    parameters.only("response_format", "b64_json", because="images come in the answer, as b64_json")
-    parameters.only("quality", "auto", because="quality is the generator's own")
+    parameters.only("response_format", "b64_json", because="images are returned as b64_json")
+    parameters.only("quality", "auto", because="the generator decides the quality")
     parameters.only("background", "auto", "opaque", because="images have no transparency")
     for name in WITHOUT_EFFECT:
         if name != "metadata":
@@ -196,7 +197,7 @@ def _refuse_unsupported(parameters: Parameters) -> None:
             raise Refusal("metadata must be an object", parameter=name)
 
 
-def _sources(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> tuple[EncodedImage, ...]:
+def _sources(files: Mapping[str, list[bytes]], info: GeneratorInfo) -> tuple[EncodedImage, ...]:
     for name in files:
         if name not in ("image", "image[]", "mask"):
             raise Refusal(
@@ -204,17 +205,15 @@ def _sources(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> tuple[Enc
             )
     images = [*files.get("image", []), *files.get("image[]", [])]
     if not images:
-        raise Refusal(
-            "there is no image to edit: send one as image, or several as image[]", parameter="image"
-        )
-    check_sources(len(images), facts)
+        raise Refusal("no image to edit: send one as image, or several as image[]", parameter="image")
+    check_sources(len(images), info)
     return tuple(EncodedImage(data, "image") for data in images)
 
 
-def _mask(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> EncodedImage | None:
-    """The mask of an edit: what is transparent in it is redrawn."""
+def _mask(files: Mapping[str, list[bytes]], info: GeneratorInfo) -> EncodedImage | None:
+    """Return the mask of an edit. Its transparent areas are redrawn."""
     masks = files.get("mask", [])
-    check_mask(bool(masks), facts, parameter="mask")
+    check_mask(bool(masks), info, parameter="mask")
     if len(masks) > 1:
-        raise Refusal("mask: send one, for the first image", parameter="mask")
+        raise Refusal("mask: send one mask, for the first image", parameter="mask")
     return EncodedImage(masks[0], "mask", transparent_mask=True) if masks else None

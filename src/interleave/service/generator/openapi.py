@@ -1,11 +1,12 @@
-"""The description of the API: `/openapi.json`, and `/docs`, a page that is made from it.
+"""API description: `/openapi.json`, and `/docs`, a page generated from it.
 
-FastAPI's own page loads its scripts from another site, and its description would be empty, because bodies are
-read here and not by the framework. This page has no scripts and loads nothing.
+FastAPI's page loads its scripts from another site, and its description would be empty, because the server
+reads bodies itself. This page has no scripts and loads nothing.
 """
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import Any
 
@@ -14,80 +15,81 @@ from interleave.service.generator import edit_api as reference
 from interleave.service.generator import openai_images_api as openai
 
 SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_CODE, _MARKED = re.compile("`(.+?)`"), r"<code>\1</code>"
 IMAGE = "a PNG, JPEG or WebP image"
 
 PARAMETERS: dict[str, tuple[str, str]] = {
-    # name: its JSON type, and what it does
-    "prompt": ("string", "what is to be drawn"),
-    "image": ("string", f"{IMAGE} to start from, as base64; null: drawn from text; a list for several"),
-    "mask_image": ("string", f"{IMAGE} as base64: what is white in it is redrawn"),
-    "seed": ("integer", "the same seed gives the same image; without one it is random"),
-    "negative_prompt": ("string", "what is not to be drawn"),
-    "num_inference_steps": ("integer", "denoising steps"),
-    "num_inference_step": ("integer", "the same, as the reference's trainer spells it"),
-    "guidance_scale": ("number", "how strongly the prompt is followed"),
-    "true_cfg_scale": ("number", "the same, as Qwen-Image calls it"),
-    "text_guidance_scale": ("number", "the same, as OmniGen2 calls it"),
-    "image_guidance_scale": ("number", "how strongly the sources are followed; only the server's own value"),
-    "max_sequence_length": ("integer", "tokens of the prompt that are read; only the server's own value"),
-    "width": ("integer", "of the image, in pixels"),
-    "height": ("integer", "of the image, in pixels"),
-    "size": ("string", "auto, or e.g. 1024x1024"),
-    "aspect_ratio": ("string", "e.g. 16:9"),
-    "enhance_prompt": ("boolean", "only false: prompts are drawn as they are sent"),
-    "num_images_per_prompt": ("integer", "only 1"),
-    "model": ("string", "one of /v1/models"),
-    "n": ("integer", f"images, 1 to {openai.MAX_IMAGES}"),
-    "output_format": ("string", "png, jpeg or webp"),
-    "output_compression": ("integer", "the quality of jpeg and webp, 0 to 100"),
-    "response_format": ("string", "only b64_json"),
-    "stream": ("boolean", "whether images come as server-sent events"),
-    "partial_images": ("integer", "taken, and none are sent"),
-    "quality": ("string", "only auto"),
-    "background": ("string", "auto or opaque"),
-    "moderation": ("string", "auto or low; there is none"),
-    "style": ("string", "refused"),
-    "input_fidelity": ("string", "refused"),
-    "mask": ("string", f"{IMAGE}: what is transparent in it is redrawn"),
-    "image[]": ("string", f"{IMAGE} to edit; repeat it for several"),
-    "image_file": ("string", f"{IMAGE} to edit"),
-    "mask_file": ("string", f"{IMAGE}: what is white in it is redrawn"),
-    **dict.fromkeys(openai.WITHOUT_EFFECT, ("string", "taken, and without effect")),
-    "metadata": ("object", "taken, and without effect"),
+    # name: JSON type and description
+    "prompt": ("string", "Description of the image to generate."),
+    "image": ("string", f"Source image: {IMAGE} as base64. A list for several, null for text-to-image."),
+    "mask_image": ("string", f"Mask: {IMAGE} as base64. White areas are redrawn."),
+    "seed": ("integer", "Random seed. The same seed gives the same image; the default is random."),
+    "negative_prompt": ("string", "Content that the image must not show."),
+    "num_inference_steps": ("integer", "Number of denoising steps."),
+    "num_inference_step": ("integer", "`num_inference_steps`, as the reference's trainer spells it."),
+    "guidance_scale": ("number", "Classifier-free guidance scale."),
+    "true_cfg_scale": ("number", "`guidance_scale`, as Qwen-Image calls it."),
+    "text_guidance_scale": ("number", "`guidance_scale`, as OmniGen2 calls it."),
+    "image_guidance_scale": ("number", "Guidance of the source images. Only the server's value is accepted."),
+    "max_sequence_length": ("integer", "Maximum prompt tokens. Only the server's value is accepted."),
+    "width": ("integer", "Width in pixels."),
+    "height": ("integer", "Height in pixels."),
+    "size": ("string", "`auto`, or width x height such as `1024x1024`."),
+    "aspect_ratio": ("string", "Aspect ratio such as `16:9`."),
+    "enhance_prompt": ("boolean", "Only false is accepted: prompts are used unchanged."),
+    "num_images_per_prompt": ("integer", "Only 1 is accepted."),
+    "model": ("string", "A model listed by `/v1/models`."),
+    "n": ("integer", f"Number of images, 1 to {openai.MAX_IMAGES}."),
+    "output_format": ("string", "`png`, `jpeg` or `webp`."),
+    "output_compression": ("integer", "Quality of `jpeg` and `webp`, 0 to 100."),
+    "response_format": ("string", "Only `b64_json` is accepted."),
+    "stream": ("boolean", "Whether to return images as server-sent events."),
+    "partial_images": ("integer", "Accepted and ignored: no partial images are sent."),
+    "quality": ("string", "Only `auto` is accepted."),
+    "background": ("string", "`auto` or `opaque`."),
+    "moderation": ("string", "`auto` or `low`, without effect: there is no moderation."),
+    "style": ("string", "Not supported."),
+    "input_fidelity": ("string", "Not supported."),
+    "mask": ("string", f"Mask: {IMAGE}. Transparent areas are redrawn."),
+    "image[]": ("string", f"Image to edit: {IMAGE}. Repeat the field for several."),
+    "image_file": ("string", f"Image to edit: {IMAGE}."),
+    "mask_file": ("string", f"Mask: {IMAGE}. White areas are redrawn."),
+    **dict.fromkeys(openai.WITHOUT_EFFECT, ("string", "Accepted and ignored.")),
+    "metadata": ("object", "Accepted and ignored."),
 }
 FILES = frozenset({"image_file", "mask_file", "image[]", "mask"})
 
-DRAWING: dict[str, tuple[str, tuple[str, ...], bool]] = {
-    # path: its summary, its parameters, and whether it is a form
-    "/generate": ("Draw an image from text", reference.GENERATE, False),
-    "/edit": ("Edit an image, or draw one from text", reference.EDIT, False),
-    "/fill": ("Redraw an image where its mask is white", reference.EDIT, False),
+POST_ROUTES: dict[str, tuple[str, tuple[str, ...], bool]] = {
+    # path: summary, parameters, whether the body is a form
+    "/generate": ("Generate an image from text", reference.GENERATE, False),
+    "/edit": ("Edit an image, or generate one from text", reference.EDIT, False),
+    "/fill": ("Redraw the white areas of a mask", reference.EDIT, False),
     "/edit-upload": (
-        "Edit an image that is sent as a file",
+        "Edit an uploaded image",
         (*(name for name in reference.EDIT if name not in ("image", "mask_image")), *reference.UPLOADS),
         True,
     ),
-    "/v1/images/generations": ("OpenAI's API: draw images from text", openai.GENERATIONS, False),
+    "/v1/images/generations": ("OpenAI's API: generate images from text", openai.GENERATIONS, False),
     "/v1/images/edits": ("OpenAI's API: edit images", openai.EDITS, True),
 }
-READING = {
-    "/": "What is served here",
-    "/health": "Whether it can draw; needs no token",
-    "/status": "Workers, queue, and what the generator draws with",
-    "/metrics": "Figures for Prometheus",
-    "/v1/models": "OpenAI's API: the models served here",
+GET_ROUTES = {
+    "/": "Name and status of the server",
+    "/health": "Health check; needs no token",
+    "/status": "Workers, queue and generator settings",
+    "/metrics": "Prometheus metrics",
+    "/v1/models": "OpenAI's API: list the models",
     "/docs": "This page",
-    "/openapi.json": "This page as OpenAPI",
+    "/openapi.json": "OpenAPI description",
 }
 
 
 def openapi() -> dict[str, Any]:
-    """The description of every route, as OpenAPI 3.1."""
-    done = {"200": {"description": "done"}, "default": {"description": "refused or failed, with the reason"}}
+    """Return the OpenAPI 3.1 description of every route."""
+    done = {"200": {"description": "Success"}, "default": {"description": "Error, with its reason"}}
     paths: dict[str, Any] = {
-        path: {"get": {"summary": summary, "responses": done}} for path, summary in READING.items()
+        path: {"get": {"summary": summary, "responses": done}} for path, summary in GET_ROUTES.items()
     }
-    for path, (summary, names, form) in DRAWING.items():
+    for path, (summary, names, form) in POST_ROUTES.items():
         schema = {
             "type": "object",
             "required": ["prompt"],
@@ -113,22 +115,22 @@ def _schema(name: str) -> dict[str, str]:
 
 
 def docs_page() -> str:
-    """The description as a page for people."""
+    """Return the description as an HTML page."""
     described = openapi()["paths"]
     return _PAGE.format(
-        drawing="".join(_drawing(path, described[path]["post"]) for path in DRAWING),
-        reading="".join(
+        post="".join(_post_section(path, described[path]["post"]) for path in POST_ROUTES),
+        get="".join(
             f"<tr><td><code>GET {escape(path)}</code></td><td>{escape(summary)}</td></tr>"
-            for path, summary in READING.items()
+            for path, summary in GET_ROUTES.items()
         ),
     )
 
 
-def _drawing(path: str, route: dict[str, Any]) -> str:
+def _post_section(path: str, route: dict[str, Any]) -> str:
     ((kind, content),) = route["requestBody"]["content"].items()
     rows = "".join(
         f"<tr><td><code>{escape(name)}</code></td><td>{schema['type']}</td>"
-        f"<td>{escape(schema['description'])}</td></tr>"
+        f"<td>{_CODE.sub(_MARKED, escape(schema['description']))}</td></tr>"
         for name, schema in content["schema"]["properties"].items()
     )
     return (
@@ -152,11 +154,11 @@ h2 {{ font-size: 1.15rem; margin: 2rem 0 .3rem }}
 @media (max-width: 36rem) {{ td:first-child {{ white-space: normal; overflow-wrap: anywhere }} }}
 </style></head><body>
 <h1>interleave generator server</h1>
-<p>Every parameter is honoured or refused with the reason. <code>/status</code> has what the generator draws
-with, and under <code>capabilities.request_settings</code> what a request may set for its own images.
-The same as OpenAPI: <a href="openapi.json">openapi.json</a>.</p>
-{drawing}
-<h2>For reading</h2>
-<table>{reading}</table>
+<p>The server applies each parameter, or refuses the request with the reason. <code>/status</code> lists the
+generator's settings, and under <code>capabilities.request_settings</code> those a request may change.
+OpenAPI description: <a href="openapi.json">openapi.json</a>.</p>
+{post}
+<h2>GET routes</h2>
+<table>{get}</table>
 </body></html>
 """

@@ -1,9 +1,9 @@
-"""The queue and the worker pool: dispatch, admission, and what happens when a worker dies.
+"""The worker pool and its queue: admission, dispatch and recovery from dead workers.
 
-Drawings wait in one bounded queue for the least busy worker; a worker is given several at once, and its
-generator batches those it can. A drawing whose worker dies is drawn once more by another worker, alone: with
-the same seed it comes out the same, and if it killed the first worker it takes no other drawing with it. When
-its second worker dies too, the client gets a 503.
+Tasks wait in one bounded queue for the least busy worker. A worker receives several tasks concurrently, and
+its generator batches those it can. If a worker dies, each of its tasks is retried once, alone on a worker:
+the same seed gives the same image, and a task that kills workers takes no other task with it. If the second
+worker dies too, the client gets a 503.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Protocol
 
 from interleave import ConfigurationError
 from interleave.service.generator.config import Limits
-from interleave.service.generator.messages import Drawing, DrawnImage, ServiceFacts
+from interleave.service.generator.messages import GeneratedImage, GenerationTask, GeneratorInfo
 from interleave.service.generator.worker_process import Ticket, Worker, WorkerState
 from interleave.service.http.memory import MemoryBudget
 from interleave.service.http.refusals import Refusal
@@ -33,14 +33,14 @@ WATCH_SECONDS = 1.0
 
 
 class PoolObserver(Protocol):
-    """Counts what the pool does, for metrics."""
+    """Receiver of pool events, for metrics."""
 
     def image_drawn(self, worker: int, seconds: float) -> None: ...
     def worker_lost(self, worker: int) -> None: ...
 
 
 class Pool:
-    """All workers of a generator, and the queue of drawings for them."""
+    """All workers of a generator, and their task queue."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Pool:
         ignored: frozenset[str] = frozenset(),
         fixed: bool = False,
     ) -> None:
-        """`fixed`: requests may not set what their images are drawn with, whatever the generator takes."""
+        """With `fixed`, requests may not change settings, even if the generator supports it."""
         self.limits = limits or Limits()
         self.memory = MemoryBudget(self.limits.memory_bytes, self.retry_after)
         self.observer = observer
@@ -67,20 +67,20 @@ class Pool:
                 batch=self.limits.batch,
                 load_seconds=self.limits.load_seconds,
                 silence_seconds=self.limits.silence_seconds,
-                source_limit=self.memory.most_for_one,
+                source_limit=self.memory.max_for_one,
             )
             for number, device in enumerate(devices)
         ]
         self.waiting: deque[Ticket] = deque()
         self.draining = False
-        self.facts: ServiceFacts | None = None
+        self.info: GeneratorInfo | None = None
         self.fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Fails when the generator can never be loaded: the server has nothing to serve."""
+        """Fails if the generator can never be loaded, so there is nothing to serve."""
         self._numbers = count()
         self._tasks: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
         self._arriving = 0
-        """Admitted requests whose bodies have been received, and which are not in the queue yet."""
+        """Number of admitted requests with complete bodies that are not in the queue yet."""
         self._seconds_per_image = 1.0
 
     def start(self) -> None:
@@ -88,7 +88,7 @@ class Pool:
         self._tasks.append(asyncio.create_task(self._watch()))
 
     async def stop(self) -> None:
-        """End every worker; clients that still wait get a 503."""
+        """Stop every worker. Waiting clients get a 503."""
         self.draining = True
         self.fail_all(Refusal("the server is shutting down", status=503, retry_after=5))
         for task in self._tasks:
@@ -98,7 +98,7 @@ class Pool:
             self.fatal.exception()  # mark it as retrieved
 
     def fail_all(self, reason: Refusal) -> None:
-        """Fail every drawing that waits or is in flight with this refusal."""
+        """Fail every waiting or in-flight task with this refusal."""
         for ticket in [*self.waiting, *(t for worker in self.workers for t in worker.in_flight.values())]:
             if not ticket.answer.done():
                 ticket.answer.set_exception(reason)
@@ -109,7 +109,7 @@ class Pool:
 
     @property
     def state(self) -> str:
-        """`loading`, `ready`, `degraded`, `dead` or `draining`: the state at this moment."""
+        """Current state: `loading`, `ready`, `degraded`, `dead` or `draining`."""
         ready = sum(worker.state is WorkerState.READY for worker in self.workers)
         if self.draining:
             return "draining"
@@ -117,25 +117,25 @@ class Pool:
             return "ready"
         if ready:
             return "degraded"
-        return "loading" if self.facts is None and any(worker.usable for worker in self.workers) else "dead"
+        return "loading" if self.info is None and any(worker.usable for worker in self.workers) else "dead"
 
     @property
     def busy(self) -> bool:
-        """Whether images wait or are being drawn."""
+        """Whether any task waits or is in flight."""
         return bool(self.waiting) or self.in_flight > 0
 
     def deadline(self) -> float:
-        """The deadline of a request that arrives now, by the loop's clock."""
+        """Return the deadline of a request that arrives now, by the loop's clock."""
         return asyncio.get_running_loop().time() + self.limits.deadline_seconds
 
     def check_admission(self) -> None:
-        """Admission control: refuse a request before its body is read when the queue has no place for it."""
-        free = sum(max(0, w.capacity - w.drawing) for w in self.workers if w.state is WorkerState.READY)
+        """Refuse a request before its body is read if the queue is full."""
+        free = sum(max(0, w.capacity - w.active_tasks) for w in self.workers if w.state is WorkerState.READY)
         self.check_capacity(self._arriving + 1 - free)
 
     @contextmanager
     def arriving(self) -> Iterator[None]:
-        """Admit a request whose body has been received: it counts against the queue as if it waited there."""
+        """Admit a request with a complete body; it counts against the queue limit."""
         self.check_admission()
         self._arriving += 1
         try:
@@ -144,13 +144,13 @@ class Pool:
             self._arriving -= 1
 
     def check_capacity(self, images: int) -> None:
-        """Refuse at once what the queue and the workers cannot take."""
+        """Refuse `images` tasks if the queue or the workers cannot take them."""
         if self.draining:
-            raise Refusal("the server is shutting down: ask another one", status=503, retry_after=5)
+            raise Refusal("the server is shutting down: use another server", status=503, retry_after=5)
         if not any(worker.usable for worker in self.workers):
             soonest = min(worker.retry_at for worker in self.workers) - time.monotonic()
             raise Refusal(
-                "no worker is alive to draw; they are being started again",
+                "no worker is running; the server is restarting them",
                 status=503,
                 retry_after=max(1.0, soonest),
             )
@@ -164,30 +164,30 @@ class Pool:
             )
 
     def retry_after(self) -> float:
-        """Backpressure: seconds until half the queue is drawn, at the rate of the last drawings."""
+        """Return the seconds until half the queue is done, at the recent rate."""
         capacity = sum(worker.capacity for worker in self.workers if worker.state is WorkerState.READY) or 1
         wait = self._seconds_per_image * max(1, len(self.waiting) // 2) / capacity
         return float(min(max(1, math.ceil(wait)), LONGEST_RETRY_AFTER_SECONDS))
 
-    async def loaded_facts(self, ends_at: float | None = None) -> ServiceFacts:
-        """What the generator can do; waits while it is being loaded for the first time."""
+    async def loaded_info(self, ends_at: float | None = None) -> GeneratorInfo:
+        """Return the generator's info; wait for it during the first load."""
         try:
             async with asyncio.timeout_at(self.deadline() if ends_at is None else ends_at):
-                while self.facts is None:
+                while self.info is None:
                     self.check_capacity(0)
                     await self._changed.wait()
-                return self.facts
+                return self.info
         except TimeoutError:
-            raise Refusal("the generator is still being loaded", status=503, retry_after=30) from None
+            raise Refusal("the generator is still loading", status=503, retry_after=30) from None
 
-    async def draw(self, drawings: Sequence[Drawing], ends_at: float | None = None) -> list[DrawnImage]:
-        """Draw all of these or raise; a caller that stops waiting takes them out of the queue."""
-        self.check_capacity(len(drawings))
+    async def draw(
+        self, tasks: Sequence[GenerationTask], ends_at: float | None = None
+    ) -> list[GeneratedImage]:
+        """Draw all tasks or raise. If the caller is cancelled, its tasks leave the queue."""
+        self.check_capacity(len(tasks))
         loop = asyncio.get_running_loop()
         ends_at = self.deadline() if ends_at is None else ends_at
-        tickets = [
-            Ticket(next(self._numbers), drawing, loop.create_future(), ends_at) for drawing in drawings
-        ]
+        tickets = [Ticket(next(self._numbers), task, loop.create_future(), ends_at) for task in tasks]
         self.waiting.extend(tickets)
         self._dispatch()
         try:
@@ -195,7 +195,7 @@ class Pool:
                 return await asyncio.gather(*(ticket.answer for ticket in tickets))
         except TimeoutError:
             raise Refusal(
-                f"the image was not drawn within {self.limits.deadline_seconds:g} s", status=504
+                f"the image was not generated within {self.limits.deadline_seconds:g} s", status=504
             ) from None
         finally:
             for ticket in tickets:
@@ -213,7 +213,7 @@ class Pool:
         self._dispatch()
 
     def _dispatch(self) -> None:
-        """Send waiting drawings to workers with free capacity, the least busy first."""
+        """Send waiting tasks to workers with free capacity, the least busy first."""
         while self.waiting:
             ticket = self.waiting[0]
             if ticket.answer.done():
@@ -223,14 +223,14 @@ class Pool:
             if not able:
                 return
             self.waiting.popleft()
-            min(able, key=lambda worker: worker.drawing).send(ticket)
+            min(able, key=lambda worker: worker.active_tasks).send(ticket)
 
     def worker_ready(self, worker: Worker) -> None:
-        if worker.facts is not None:
-            capabilities = worker.facts.capabilities
+        if worker.info is not None:
+            capabilities = worker.info.capabilities
             if self.fixed:
                 capabilities = replace(capabilities, request_settings=())
-            self.facts = replace(worker.facts, capabilities=capabilities, ignored=self.ignored)
+            self.info = replace(worker.info, capabilities=capabilities, ignored=self.ignored)
         log.info("worker %d: ready", worker.number)
         self._notify()
         self._dispatch()
@@ -238,7 +238,7 @@ class Pool:
     def capacity_freed(self, worker: Worker) -> None:
         self._dispatch()
 
-    def drawing_ended(self, worker: Worker, ticket: Ticket) -> None:
+    def task_ended(self, worker: Worker, ticket: Ticket) -> None:
         if ticket.answer.done() and not ticket.answer.cancelled() and ticket.answer.exception() is None:
             seconds = ticket.answer.result().seconds
             self._seconds_per_image += 0.2 * (seconds - self._seconds_per_image)
@@ -259,7 +259,7 @@ class Pool:
             else:
                 ticket.answer.set_exception(
                     Refusal(
-                        "two workers died while they drew this image: if it happens again, the image "
+                        "two workers died while generating this image: if it happens again, the request "
                         "is the cause",
                         status=503,
                         retry_after=30,
@@ -272,17 +272,17 @@ class Pool:
         self._dispatch()
 
     def load_failed_for_good(self, worker: Worker, error: ConfigurationError) -> bool:
-        """Whether to give up: a configuration that no worker has ever loaded is wrong."""
-        if self.facts is None and not self.fatal.done():
+        """Return whether to give up: a configuration that no worker has ever loaded is wrong."""
+        if self.info is None and not self.fatal.done():
             self.fatal.set_exception(error)
-        return self.facts is None
+        return self.info is None
 
     def _notify(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def _watch(self) -> None:
-        """Check every second whether workers are alive and drawings within their time limit."""
+        """Check every second that workers are alive and tasks within their time limit."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             now = asyncio.get_running_loop().time()
@@ -297,5 +297,5 @@ class Pool:
             return
         ticket.ends_at = min(ticket.ends_at, now)
         ticket.answer.set_exception(
-            Refusal(f"the generator did not draw the image within {limit:g} s", status=504)
+            Refusal(f"the generator did not finish the image within {limit:g} s", status=504)
         )

@@ -1,8 +1,8 @@
 """`interleave serve generator --on ray`: the generator as replicas of a Ray Serve deployment.
 
-Our server keeps the wires, the queue and the limits. Its worker hands every image to the deployment, which
-spreads them over the replicas of the cluster, starts replicas anew where a node is lost, and adds some while
-images wait. An image whose replica is lost is drawn again by another one, with the same seed.
+The server keeps the APIs, the queue and the limits. Its worker sends every image to the deployment, which
+distributes them over the replicas, restarts replicas of lost nodes, and scales up while images wait. If a
+replica is lost, its images are redrawn by another one with the same seed.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 log = logging.getLogger("interleave.service")
 PREFIX = "ray?"
 PER_REPLICA = 4
-"""Images that a replica is given at once, where its generator does not say."""
+"""Concurrent images per replica, if its generator does not specify it."""
 LOST_SECONDS = 120.0
-"""How long an image waits for a replica after its own was lost."""
+"""Time to wait for another replica after one is lost."""
 OBJECT_STORE_BYTES = 400_000_000
 
 
 @dataclass(frozen=True)
 class RayReplicas:
-    """What to run on a cluster."""
+    """A generator deployment on a cluster."""
 
     generator: str
     replicas: int = 1
     most: int | None = None
-    """Replicas are added up to so many while images wait; None: never."""
+    """Maximum number of replicas while images wait; `None` for no autoscaling."""
     gpus: float = 0.0
-    """Of each replica."""
+    """GPUs per replica."""
 
     @property
     def spec(self) -> str:
-        """As a worker process of the server is told."""
+        """The deployment as the spec string sent to a worker process."""
         given = {"generator": self.generator, "replicas": self.replicas, "gpus": self.gpus}
         return PREFIX + urlencode(given | ({"most": self.most} if self.most else {}))
 
@@ -57,30 +57,30 @@ class RayReplicas:
 
 
 def load_served(spec: str) -> ImageGenerator:
-    """The generator that a worker process of the server draws with."""
+    """Load the generator of a worker process: a Ray deployment or a local one."""
     return RayGenerator(RayReplicas.parse(spec)) if spec.startswith(PREFIX) else load_generator(spec)
 
 
 class Replica:
-    """One copy of the generator, in a process that Ray starts."""
+    """One copy of the generator, in a Ray process."""
 
     def __init__(self, spec: str) -> None:
         self.generator = load_generator(spec)
 
-    def facts(self) -> tuple[Any, dict[str, Any]]:
+    def info(self) -> tuple[Any, dict[str, Any]]:
         return self.generator.capabilities, settings_of(self.generator)
 
     async def draw(self, request: ImageRequest) -> tuple[Image | None, dict[str, Any]]:
-        """The image; or how it failed, in a form that any process can read."""
+        """Return the image, or its failure as plain values that any process can unpickle."""
         try:
             return await self.generator.generate(request), {}
         except BackendError as error:
-            told = {"transient": error.transient, "retry_after": error.retry_after, "kind": error.kind.value}
-            return None, {"message": str(error), **told}
+            known = {"transient": error.transient, "retry_after": error.retry_after, "kind": error.kind.value}
+            return None, {"message": str(error), **known}
 
 
 class RayGenerator:
-    """Draws on the replicas."""
+    """Image generator that calls the replicas."""
 
     def __init__(self, wanted: RayReplicas) -> None:
         self._ray, serve = import_serve()
@@ -92,7 +92,7 @@ class RayGenerator:
             self._deployment(serve, wanted).bind(wanted.generator), name=self.name, route_prefix=None
         )
         atexit.register(serve.delete, self.name)
-        capabilities, self.settings = self._handle.facts.remote().result()
+        capabilities, self.settings = self._handle.info.remote().result()
         each = capabilities.concurrency or PER_REPLICA
         most = max(wanted.replicas, wanted.most or 0)
         self.capabilities = replace(capabilities, concurrency=each * most)
@@ -122,7 +122,7 @@ class RayGenerator:
             except self._ray.exceptions.RayTaskError as error:
                 raise BackendError(f"the replica failed: {error.cause!r}") from None
             except self._ray.exceptions.RayError as error:  # its node or process is gone
-                log.warning("a replica was lost, its image is drawn again: %s", _first_line(error))
+                log.warning("a replica was lost; redrawing its image: %s", _first_line(error))
             else:
                 drawn, failure = answer
                 if drawn is not None:

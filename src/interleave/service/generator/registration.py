@@ -1,7 +1,8 @@
-"""A server's own line in a file of addresses that clients and balancers read: there while it can draw.
+"""Registration of a server in a file of addresses that clients and balancers read.
 
-The file may be on a shared folder, with servers on many machines: each changes only its own line, under a
-lock. A server that is killed leaves its line behind; clients find out by its `/health`.
+Its line is present while the server is ready. The file may be on a shared folder, with servers on many
+machines: each changes only its line, under a lock. A killed server leaves its line behind; clients detect
+that by its `/health`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from interleave import ConfigurationError, InterleaveError, StorageError
 from interleave.plugin import folder_lock, read_text, write_atomic
 
 log = logging.getLogger("interleave.service")
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 WILDCARDS = ("0.0.0.0", "::", "")
 
 
 def own_address(listening: str, host: str, given: str | None) -> str:
-    """The address that other machines reach a server at."""
+    """Return the address at which other machines reach the server."""
     if given is not None:
         parts = urlsplit(given)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
@@ -36,13 +37,13 @@ def own_address(listening: str, host: str, given: str | None) -> str:
 
 def _address_of_this_machine() -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):
-        sock.connect(("10.255.255.255", 1))  # nothing is sent: it only says which address would be used
+        sock.connect(("10.255.255.255", 1))  # sends nothing, but selects the outgoing address
         return str(sock.getsockname()[0])
     return socket.gethostname()
 
 
 def change_line(path: Path, url: str, *, present: bool) -> None:
-    """Add this address to the file or remove it; all other lines stay as they are."""
+    """Add `url` to the file or remove it, leaving all other lines unchanged."""
     with folder_lock(path.absolute().parent, f".{path.name}.lock"):
         try:
             lines = read_text(path).splitlines()
@@ -57,7 +58,7 @@ def change_line(path: Path, url: str, *, present: bool) -> None:
 
 
 class Registration:
-    """Keeps the line of a server: present from the time it is ready, gone before it begins to stop."""
+    """The line of a server: added when it becomes ready, removed before it stops."""
 
     def __init__(self, path: Path, url: str, ready: Callable[[], bool]) -> None:
         self.path = path
@@ -66,10 +67,10 @@ class Registration:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._follow())
+        self._task = asyncio.create_task(self._track_readiness())
 
     async def stop(self) -> None:
-        """Take the line out; no client sends more once it has read the file."""
+        """Remove the line. Clients stop sending requests once they have read the file again."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -77,12 +78,12 @@ class Registration:
             self._task = None
             await self._set(False)
 
-    async def _follow(self) -> None:
+    async def _track_readiness(self) -> None:
         present: bool | None = None
         while True:
             if (ready := self._ready()) != present and await self._set(ready):
                 present = ready
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def _set(self, present: bool) -> bool:
         try:

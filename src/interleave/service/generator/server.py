@@ -1,4 +1,4 @@
-"""Runs the generator server: binds its port, starts the workers, serves, and drains before it ends."""
+"""The generator server process: binds its port, starts the workers, serves, and drains on shutdown."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ WANTED_FILES = 4096
 SPARE_FILES = 64
 HEADER_BYTES = 32_768
 GRACE_SECONDS = 5.0
-ACCEPTED_AT_ONCE = 8
-"""New connections accepted per turn of the loop, so that each is read before many others come."""
+ACCEPT_BATCH = 8
+"""Connections accepted per loop iteration, so that each is read before many others arrive."""
 BACKLOG = 2048
-"""Connections that the kernel queues until they are accepted."""
+"""Connections the kernel queues before they are accepted."""
 DRAIN_POLL_SECONDS = 0.05
 UNREAD_SECONDS = 2.0
-"""How long clients may take to read a file of addresses again."""
+"""Time for clients to read the file of addresses again."""
 
 
 def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C; `announce` is called with the address once the port is open."""
+    """Serve until SIGTERM or Ctrl-C. `announce` receives the address once the port is open."""
     check_public(config.host, config.token)
     listening = listen(config.host, config.port)
     trim_freed_memory()
@@ -87,7 +87,7 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
 
 
 class Server(uvicorn.Server):
-    """uvicorn without its signal handlers: it would exit by the signal, not with code 0."""
+    """uvicorn without its signal handlers, which would exit by the signal instead of with code 0."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -96,37 +96,37 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for each in sockets or []:
-            each.listen(BACKLOG)  # asyncio has set it to the number it accepts at once
+            each.listen(BACKLOG)  # asyncio set it to the accept batch
 
 
 async def _drain(server: uvicorn.Server, pool: Pool, registration: Registration | None = None) -> None:
-    """Finish drawings in flight, within a limit; meanwhile the port is open, and new requests get a 503.
+    """Finish tasks in flight, within a time limit. The port stays open, and new requests get a 503.
 
-    A server in a file of addresses leaves it first, and draws for those who have not read the file yet.
+    A registered server first removes its address, and serves clients that have not read the file again.
     """
     if registration is not None:
         await registration.stop()
         await asyncio.sleep(min(UNREAD_SECONDS, pool.limits.drain_seconds))
-    log.info("ending: %s to finish", count(pool.in_flight + len(pool.waiting), "picture"))
+    log.info("shutting down: %s to finish", count(pool.in_flight + len(pool.waiting), "image"))
     pool.draining = True
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + pool.limits.drain_seconds
     while pool.busy and loop.time() < ends_at:
         await asyncio.sleep(DRAIN_POLL_SECONDS)
     pool.fail_all(Refusal("the server is shutting down", status=503, retry_after=5))
-    # The rest of the time is for responses that are still being sent.
+    # The remaining time is for responses that are still being sent.
     server.config.timeout_graceful_shutdown = int(max(0.0, ends_at - loop.time()) + GRACE_SECONDS)
     server.should_exit = True
 
 
 def uvicorn_config(app: Any) -> uvicorn.Config:
     limiter = ConnectionLimiter(
-        min(MAX_CONNECTIONS, files.allow_open_files(WANTED_FILES) - SPARE_FILES - ACCEPTED_AT_ONCE)
+        min(MAX_CONNECTIONS, files.allow_open_files(WANTED_FILES) - SPARE_FILES - ACCEPT_BATCH)
     )
     return uvicorn.Config(
         app,
         http=type("Connection", (BoundedConnection,), {"limiter": limiter}),
-        backlog=ACCEPTED_AT_ONCE,
+        backlog=ACCEPT_BATCH,
         ws="none",
         lifespan="off",
         proxy_headers=False,  # forwarded headers are not trusted, and not needed
@@ -140,7 +140,7 @@ def uvicorn_config(app: Any) -> uvicorn.Config:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket: from now on connections are queued, and answered once the server runs."""
+    """Open a listening socket. Connections are queued until the server runs."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -155,7 +155,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise ConfigurationError(
-            f"cannot listen on {host}:{port} ({error.strerror}): choose another --port, or end what is there"
+            f"cannot listen on {host}:{port} ({error.strerror}): choose another --port, or free this one"
         ) from None
     return listening
 

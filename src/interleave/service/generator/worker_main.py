@@ -1,7 +1,7 @@
-"""A worker process: it loads one generator and draws what the server sends, several drawings at once.
+"""A worker process: it loads one generator and runs the server's tasks concurrently.
 
-The server starts it with the file descriptor of a socket. When that socket closes, the server is gone, and
-the worker exits at once: no worker outlives its server.
+The server passes the file descriptor of a socket. When that socket closes, the server is gone and the worker
+exits immediately, so no worker outlives its server.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ BAND_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class WorkerCommand:
-    """A command of the server, with the images that came with it."""
+    """A command from the server, with its images."""
 
     header: dict[str, Any]
     images: tuple[Image.Image, ...] = ()
 
     def request(self) -> ImageRequest:
-        """The image that it asks for; the mask is the last of its images."""
+        """Return the image request. The mask, if any, is the last of the images."""
         header, sources, mask = self.header, self.images, None
         if header["has_mask"]:
             *rest, mask = sources
@@ -57,46 +57,45 @@ class WorkerCommand:
 
 
 class WorkerLoop:
-    """The worker's side of the protocol: reads commands, draws, sends results."""
+    """Worker side of the protocol: reads commands, draws, sends results."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
-        self.under_way: dict[int, asyncio.Task[None]] = {}
+        self.in_progress: dict[int, asyncio.Task[None]] = {}
         self._send_lock = asyncio.Lock()
 
     async def work(self) -> None:
-        """Load the generator the server names, then draw until the server is gone."""
+        """Load the generator, then draw until the server is gone."""
         first = await read_command(self.reader)
         if first is None:
             return
-        following = asyncio.ensure_future(
-            read_command(self.reader)
-        )  # while loading, only the end of the connection can come
+        # While loading, this can only end with the connection.
+        following = asyncio.ensure_future(read_command(self.reader))
         loading = asyncio.ensure_future(asyncio.to_thread(load_served, first.header["spec"]))
         await asyncio.wait({following, loading}, return_when=asyncio.FIRST_COMPLETED)
         if not loading.done():
             return
         try:
             generator = loading.result()
-        except Exception as error:  # a model library may raise anything; the server must be told
+        except Exception as error:  # a model library may raise anything, and the server needs the reason
             await self._send({"event": "failed", **_described(error)})
             return
-        await self._send({"event": "ready", **_facts(generator)})
+        await self._send({"event": "ready", **_info(generator)})
         while (command := await following) is not None:
-            self._follow(command, generator)
+            self._handle(command, generator)
             del command  # frees its images while the next command is awaited
             following = asyncio.ensure_future(read_command(self.reader))
 
-    def _follow(self, command: WorkerCommand, generator: ImageGenerator) -> None:
+    def _handle(self, command: WorkerCommand, generator: ImageGenerator) -> None:
         number = command.header["id"]
         if command.header["event"] == "cancel":
-            if number in self.under_way:
-                self.under_way[number].cancel()
+            if number in self.in_progress:
+                self.in_progress[number].cancel()
             return
         task = asyncio.ensure_future(self._draw(number, command, generator))
-        self.under_way[number] = task
-        task.add_done_callback(lambda _: self.under_way.pop(number, None))
+        self.in_progress[number] = task
+        task.add_done_callback(lambda _: self.in_progress.pop(number, None))
 
     async def _draw(self, number: int, command: WorkerCommand, generator: ImageGenerator) -> None:
         started = time.monotonic()
@@ -107,12 +106,12 @@ class WorkerLoop:
             image = _image(await generator.generate(request))
             del command, request
             drawn = time.monotonic() - started
-            # The generator is free for the next image while this one is written.
+            # The generator is free for the next image while this one is encoded.
             await self._send({"event": "free", "id": number})
             data = await asyncio.to_thread(output.encode, image)
         except asyncio.CancelledError:
             await self._send({"event": "cancelled", "id": number})
-        except Exception as error:  # a plugin's generator may raise anything; the worker goes on
+        except Exception as error:  # a plugin's generator may raise anything; the worker survives
             if not isinstance(error, InterleaveError):
                 log.exception("the generator failed on an image")
             await self._send({"event": "error", "id": number, **_described(error)})
@@ -126,7 +125,7 @@ class WorkerLoop:
 
 
 async def read_command(reader: asyncio.StreamReader) -> WorkerCommand | None:
-    """The next command with its images, or None when the server is gone."""
+    """Read the next command with its images; `None` if the server is gone."""
     found = await read_header(reader)
     if found is None:
         return None
@@ -139,7 +138,7 @@ async def read_command(reader: asyncio.StreamReader) -> WorkerCommand | None:
 
 
 async def _read_image(reader: asyncio.StreamReader, width: int, height: int) -> Image.Image:
-    """An image, read in bands: read whole it would be in memory three times."""
+    """Read an image in bands; reading it whole would hold it in memory three times."""
     image = Image.new("RGB", (width, height))
     rows = max(1, BAND_BYTES // (3 * width))
     for top in range(0, height, rows):
@@ -152,11 +151,11 @@ def _image(drawn: object) -> Image.Image:
     if not isinstance(drawn, Image.Image):
         raise BackendError(f"the generator returned a {type(drawn).__name__}, not an image")
     if images.too_large(drawn.size):
-        raise BackendError(f"the generator drew {drawn.width}×{drawn.height} pixels, which is too large")
+        raise BackendError(f"the generator returned {drawn.width}×{drawn.height} pixels, which is too large")
     return drawn
 
 
-def _facts(generator: ImageGenerator) -> dict[str, Any]:
+def _info(generator: ImageGenerator) -> dict[str, Any]:
     return {"capabilities": asdict(generator.capabilities), "settings": settings_of(generator)}
 
 
@@ -181,7 +180,7 @@ async def _serve(handle: int, heartbeats: HeartbeatSender) -> None:
         await writer.wait_closed()
     turning.cancel()
     sys.stderr.flush()
-    os._exit(0)  # threads of a model library may still be loading or drawing; do not join them
+    os._exit(0)  # do not join a model library's threads, which may still be working
 
 
 async def _report_loop_turns(heartbeats: HeartbeatSender) -> None:
@@ -197,7 +196,7 @@ def main() -> None:
     trim_freed_memory()
     heartbeats = HeartbeatSender(beats)
     heartbeats.start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its workers in order
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles Ctrl-C and stops its workers
     redaction.keep_environment_secret()
     with redaction.redacted_logging(f"worker {number}: %(message)s"):
         asyncio.run(_serve(handle, heartbeats))

@@ -1,4 +1,4 @@
-"""One worker as the server manages it: its process is started, watched, and restarted when it dies."""
+"""A worker as the server manages it: its process is started, monitored and restarted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from interleave import ConfigurationError, GeneratorCapabilities, InterleaveError
 from interleave.plugin import redaction
 from interleave.service.generator.config import visible_devices
-from interleave.service.generator.messages import Drawing, DrawnImage, ServiceFacts
+from interleave.service.generator.messages import GeneratedImage, GenerationTask, GeneratorInfo
 from interleave.service.generator.worker_protocol import (
     READ_AHEAD_BYTES,
     Frame,
@@ -34,68 +34,68 @@ log = logging.getLogger(__name__)
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 60.0
 STEADY_SECONDS = 60.0
-"""A worker that lived this long resets the restart backoff when it dies."""
+"""A worker that lived this long resets the restart backoff."""
 UNUSABLE_AFTER_FAILURES = 3
-"""After this many deaths in a row the worker no longer counts for admission."""
+"""Consecutive deaths after which a worker no longer counts for admission."""
 STOP_SECONDS = 2.0
 DEFAULT_BATCH = 4
-"""The capacity of a worker whose generator states no concurrency."""
+"""Capacity of a worker whose generator does not specify its concurrency."""
 KILLED_AFTER = 3
-"""A hung worker is killed after this multiple of the silence that marks it as hung."""
+"""Multiple of the hang threshold after which a hung worker is killed."""
 
 
 class WorkerState(StrEnum):
     LOADING = "loading"
     READY = "ready"
     HUNG = "hung"
-    """Its process has made no progress for a while; if that goes on, it is replaced."""
+    """Its process makes no progress; it is replaced if that continues."""
     RESTARTING = "restarting"
     """Its process died; the next one starts after a delay."""
     FAILED = "failed"
-    """Its generator could not be loaded; it is retried after a delay."""
+    """Its generator failed to load; it is retried after a delay."""
     STOPPED = "stopped"
 
 
 class WorkerLost(InterleaveError):
-    """A worker's process is gone, with the reason."""
+    """A worker's process is gone; the message is the reason."""
 
 
 @dataclass(eq=False)
 class Ticket:
-    """A drawing that a client waits for, from the queue through a worker to its result."""
+    """A task on its way from the queue through a worker to its result."""
 
     number: int
-    drawing: Drawing
-    answer: asyncio.Future[DrawnImage]
+    task: GenerationTask
+    answer: asyncio.Future[GeneratedImage]
     ends_at: float
     """The deadline, by the loop's clock."""
     deaths: int = 0
-    """How many workers died while drawing it."""
+    """Number of workers that died while drawing it."""
     worker: Worker | None = None
     sent_at: float = 0.0
     """When it was sent to the worker, by the loop's clock."""
     drawn: bool = False
-    """Whether the generator is done with it, and only encoding is left."""
+    """Whether the generator is done with it and only encoding remains."""
 
     @property
     def source_bytes(self) -> int:
-        """What its source images take in a worker."""
-        return sum(WORKER_BYTES * source.width * source.height for source in self.drawing.images)
+        """Memory of its source images in a worker."""
+        return sum(WORKER_BYTES * source.width * source.height for source in self.task.images)
 
 
 class WorkerListener(Protocol):
-    """Is told of the events of a worker; the pool is one."""
+    """Receiver of worker events; implemented by the pool."""
 
     def worker_ready(self, worker: Worker) -> None: ...
     def capacity_freed(self, worker: Worker) -> None: ...
-    def drawing_ended(self, worker: Worker, ticket: Ticket) -> None: ...
+    def task_ended(self, worker: Worker, ticket: Ticket) -> None: ...
     def worker_died(self, worker: Worker, tickets: list[Ticket]) -> None: ...
     def load_failed_for_good(self, worker: Worker, error: ConfigurationError) -> bool: ...
 
 
 @dataclass(eq=False)
 class Worker:
-    """The worker of one device: its process, its state and the drawings in flight."""
+    """The worker of one device: its process, its state and its tasks in flight."""
 
     number: int
     device: str | None
@@ -104,25 +104,25 @@ class Worker:
     batch: int | None = None
     load_seconds: float = 1800.0
     silence_seconds: float = 10.0
-    """How long its process may make no progress before it counts as hung."""
+    """Time without progress after which its process counts as hung."""
     source_limit: int | None = None
-    """How many bytes of source images it may hold, unless a single drawing has more."""
+    """Maximum bytes of source images it holds, unless a single task has more."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     state: WorkerState = WorkerState.LOADING
     restarts: int = 0
     drawn: int = 0
     last_error: str | None = None
-    facts: ServiceFacts | None = None
+    info: GeneratorInfo | None = None
     in_flight: dict[int, Ticket] = field(default_factory=dict)
     retry_at: float = 0.0
-    """When its next process starts, by the monotonic clock."""
+    """Start time of its next process, by the monotonic clock."""
     _longest_draw: float = 0.0
     _hung_since: float = 0.0
     _failures: int = 0
     _could_not_load: bool = False
     _misconfigured: bool = False
-    """Its generator can never be loaded: trying again would not help."""
+    """Whether its generator can never be loaded, so retrying is useless."""
     _kill_reason: str | None = None
     """Why the server killed its process, if it did."""
     _process: asyncio.subprocess.Process | None = None
@@ -136,28 +136,28 @@ class Worker:
 
     @property
     def capacity(self) -> int:
-        """How many drawings it takes at once."""
-        own = self.facts.capabilities.concurrency if self.facts else None
+        """Maximum concurrent tasks."""
+        own = self.info.capabilities.concurrency if self.info else None
         return min(filter(None, (self.batch, own)), default=DEFAULT_BATCH)
 
     @property
     def usable(self) -> bool:
-        """Whether it draws, or is expected to soon."""
+        """Whether it is ready, or expected to be soon."""
         if self.state in (WorkerState.READY, WorkerState.HUNG):
             return True
         return not self._could_not_load and self._failures < UNUSABLE_AFTER_FAILURES
 
     @property
-    def drawing(self) -> int:
-        """How many drawings its generator is busy with."""
+    def active_tasks(self) -> int:
+        """Number of tasks its generator is working on."""
         return sum(not ticket.drawn for ticket in self.in_flight.values())
 
     def can_take(self, ticket: Ticket) -> bool:
-        """Whether it has capacity for this drawing, and memory for its sources.
+        """Return whether it has capacity for this task and memory for its sources.
 
-        A drawing whose worker died may have killed it: it is drawn alone, so that it takes no other with it.
+        A task whose worker died may have killed it, so it runs alone.
         """
-        if self.state is not WorkerState.READY or self.drawing >= self.capacity:
+        if self.state is not WorkerState.READY or self.active_tasks >= self.capacity:
             return False
         others = self.in_flight.values()
         if not others:
@@ -168,64 +168,64 @@ class Worker:
         return self.source_limit is None or held + ticket.source_bytes <= self.source_limit
 
     def send(self, ticket: Ticket) -> None:
-        drawing = ticket.drawing
+        task = ticket.task
         ticket.worker, ticket.drawn = self, False
         ticket.sent_at = asyncio.get_running_loop().time()
         self.in_flight[ticket.number] = ticket
         header = {
             "event": "draw",
             "id": ticket.number,
-            "prompt": drawing.prompt,
-            "seed": drawing.seed,
-            "output": asdict(drawing.output),
-            "settings": drawing.settings.named,
-            "pictures": [[image.width, image.height] for image in drawing.images],
-            "has_mask": drawing.mask is not None,
+            "prompt": task.prompt,
+            "seed": task.seed,
+            "output": asdict(task.output),
+            "settings": task.settings.named,
+            "pictures": [[image.width, image.height] for image in task.images],
+            "has_mask": task.mask is not None,
         }
-        self._post(header, *(image.data for image in drawing.images))
+        self._post(header, *(image.data for image in task.images))
 
     def cancel(self, ticket: Ticket) -> None:
-        """Cancel a drawing that no client waits for; its capacity is free when the worker confirms."""
+        """Cancel a task. Its capacity becomes free when the worker confirms."""
         if ticket.number in self.in_flight:
             self._post({"event": "cancel", "id": ticket.number})
 
     def kill(self, reason: str) -> None:
-        """End its process at once; `keep_running` starts the next one."""
+        """Kill its process immediately; `keep_running` starts the next one."""
         self._kill_reason = reason
         if self.pid is not None and self._process is not None:
             self._process.kill()
 
     def check(self, now: float) -> None:
-        """Mark it as hung when it makes no progress, and kill it when that goes on."""
+        """Mark it as hung if it makes no progress, and kill it if that continues."""
         if self._heartbeats is None:
             return
         self._heartbeats.poll(now, self.pid)
         if self.state not in (WorkerState.READY, WorkerState.HUNG):
-            return  # loading may block for any time
+            return  # loading may block for any length of time
         if not self._is_hung(now):
             if self.state is WorkerState.HUNG:
                 log.info("worker %d: makes progress again", self.number)
                 self.state = WorkerState.READY
                 self.listener.capacity_freed(self)
         elif self.state is WorkerState.READY:
-            log.warning("worker %d: nothing has moved for %g s", self.number, self.silence_seconds)
+            log.warning("worker %d: no progress for %g s", self.number, self.silence_seconds)
             self.state, self._hung_since = WorkerState.HUNG, now
-            self.last_error = f"nothing has moved in its process for {self.silence_seconds:g} s"
+            self.last_error = f"no progress for {self.silence_seconds:g} s"
         elif now - self._hung_since >= (KILLED_AFTER - 1) * self.silence_seconds:
-            self.kill(f"nothing had moved in its process for {KILLED_AFTER * self.silence_seconds:g} s")
+            self.kill(f"killed after {KILLED_AFTER * self.silence_seconds:g} s without progress")
 
     def _is_hung(self, now: float) -> bool:
-        """No heartbeat and no progress, or a drawing long past its deadline that is not given back."""
+        """Return whether it stalled, or still holds a task long after its deadline."""
         if self._heartbeats is None or self._heartbeats.is_stalled(
-            now, self.silence_seconds, drawing=bool(self.in_flight)
+            now, self.silence_seconds, busy=bool(self.in_flight)
         ):
             return True
-        # A generator that cannot be interrupted gives a cancelled drawing back only when it is done.
+        # A generator that cannot be interrupted returns a cancelled task only when it is done.
         patience = max(self.silence_seconds, self._longest_draw)
         return any(now - ticket.ends_at > patience for ticket in self.in_flight.values())
 
     async def keep_running(self) -> None:
-        """Supervise: start the process and restart it whenever it dies, until cancelled."""
+        """Start the process and restart it whenever it dies, until cancelled."""
         try:
             while True:
                 await self._run_process()
@@ -234,7 +234,7 @@ class Worker:
                 delay = min(FIRST_DELAY_SECONDS * 2.0 ** max(self._failures - 1, 0), LONGEST_DELAY_SECONDS)
                 self.retry_at = time.monotonic() + delay
                 self.listener.worker_died(self, self._take_in_flight())
-                log.warning("worker %d: %s; starting again in %.1f s", self.number, self.last_error, delay)
+                log.warning("worker %d: %s; restarting in %.1f s", self.number, self.last_error, delay)
                 await asyncio.sleep(delay)
                 self.restarts += 1
         finally:
@@ -251,11 +251,11 @@ class Worker:
                 await self._await_ready(reader)
             ready_at = time.monotonic()
             self.listener.worker_ready(self)
-            await self._follow(reader)
+            await self._read_frames(reader)
             raise WorkerLost(await self._exit_reason())
         except TimeoutError:
-            self.last_error = f"its generator was not loaded within {self.load_seconds:g} s"
-        except Exception as error:  # whatever failed, the next process is started
+            self.last_error = f"its generator did not load within {self.load_seconds:g} s"
+        except Exception as error:  # start the next process, whatever failed
             if not isinstance(error, WorkerLost | OSError):
                 log.exception("worker %d failed", self.number)
             self.last_error = self._kill_reason or redaction.redacted(str(error), message=True)
@@ -276,7 +276,7 @@ class Worker:
         with theirs, heartbeats.theirs:
             reader, self._writer = await asyncio.open_connection(sock=ours, limit=READ_AHEAD_BYTES)
             environment = {**self.environment, **visible_devices(self.device, self.environment)}
-            environment.pop(TOKEN_VARIABLE, None)  # a model library cannot print what it does not have
+            environment.pop(TOKEN_VARIABLE, None)  # keep the token out of reach of model libraries
             handles = theirs.fileno(), heartbeats.theirs.fileno()
             starting = asyncio.ensure_future(
                 asyncio.create_subprocess_exec(
@@ -295,7 +295,7 @@ class Worker:
             )
             try:
                 self._process = await asyncio.shield(starting)
-            except asyncio.CancelledError:  # a process that has begun must be ended, too
+            except asyncio.CancelledError:  # a process that has started must still be stopped
                 with suppress(OSError):
                     self._process = await starting
                 raise
@@ -310,20 +310,20 @@ class Worker:
             if frame.header["configuration"]:
                 error = ConfigurationError(frame.header["message"])
                 self._misconfigured = self.listener.load_failed_for_good(self, error)
-            raise WorkerLost(f"its generator could not be loaded: {frame.header['message']}")
-        told = frame.header["capabilities"]
-        capabilities = GeneratorCapabilities(**told | {"request_settings": tuple(told["request_settings"])})
-        self.facts = ServiceFacts(capabilities, frame.header["settings"])
+            raise WorkerLost(f"its generator failed to load: {frame.header['message']}")
+        given = frame.header["capabilities"]
+        capabilities = GeneratorCapabilities(**given | {"request_settings": tuple(given["request_settings"])})
+        self.info = GeneratorInfo(capabilities, frame.header["settings"])
         self.state = WorkerState.READY
         self.last_error = None
 
-    async def _follow(self, reader: asyncio.StreamReader) -> None:
-        """Handle what the worker sends, until its process or its socket ends."""
+    async def _read_frames(self, reader: asyncio.StreamReader) -> None:
+        """Handle frames from the worker until its process or socket ends."""
         while (frame := await self._next_frame(reader)) is not None:
-            self._take(frame)
+            self._handle_frame(frame)
 
     async def _next_frame(self, reader: asyncio.StreamReader) -> Frame | None:
-        """The next frame; None when the process has ended, even if a child of it holds the socket open."""
+        """Read a frame; `None` if the process has ended, even if its child keeps the socket open."""
         reading = asyncio.ensure_future(read_frame(reader))
         ended = asyncio.ensure_future(self._wait_for_process())
         try:
@@ -335,7 +335,7 @@ class Worker:
             reading.cancel()
             ended.cancel()
 
-    def _take(self, frame: Frame) -> None:
+    def _handle_frame(self, frame: Frame) -> None:
         number = frame.header["id"]
         if frame.header["event"] == "free":
             if number in self.in_flight:
@@ -350,19 +350,19 @@ class Worker:
         if frame.header["event"] == "drawn":
             self.drawn += 1
             self._longest_draw = max(self._longest_draw, frame.header["seconds"])
-        self.listener.drawing_ended(self, ticket)
+        self.listener.task_ended(self, ticket)
 
     async def _wait_for_process(self) -> None:
         if self._process is not None:
             await self._process.wait()
 
     async def _exit_reason(self) -> str:
-        """Why a process ended, once it has."""
+        """Wait for the process to end and return the reason."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._wait_for_process(), STOP_SECONDS)
         code = self._process.returncode if self._process else None
         if code is None:
-            return "its process stopped talking"
+            return "its process closed the connection"
         return (
             f"its process was killed by signal {-code}" if code < 0 else f"its process ended with code {code}"
         )
@@ -374,7 +374,7 @@ class Worker:
             self._heartbeats.close()
             self._heartbeats = None
         if self._writer is not None:
-            self._writer.transport.abort()  # closing would wait until a hung worker has read everything
+            self._writer.transport.abort()  # a close would wait for a hung worker to read everything
             with suppress(ConnectionError):
                 await self._writer.wait_closed()
             self._writer = None
@@ -392,7 +392,7 @@ class Worker:
             self._outbox.put_nowait((header, payload))
 
     async def _deliver(self) -> None:
-        """Send queued frames one after another, as fast as the worker reads."""
+        """Send queued frames in order, as fast as the worker reads."""
         outbox, writer = self._outbox, self._writer
         with suppress(ConnectionError):  # `_next_frame` notices the end of the process
             while outbox is not None and writer is not None:
@@ -405,18 +405,18 @@ def _resolve(ticket: Ticket, frame: Frame, worker: Worker) -> None:
     if header["event"] == "drawn":
         width, height = header["size"]
         ticket.answer.set_result(
-            DrawnImage(
+            GeneratedImage(
                 data=frame.payload,
                 width=width,
                 height=height,
-                seed=ticket.drawing.seed,
+                seed=ticket.task.seed,
                 worker=worker.number,
                 device=worker.device,
                 seconds=header["seconds"],
             )
         )
-    elif header["event"] == "cancelled":  # by the generator itself, not at our request
-        ticket.answer.set_exception(Refusal("the generator gave the image up", status=500))
+    elif header["event"] == "cancelled":  # by the generator, not at our request
+        ticket.answer.set_exception(Refusal("the generator cancelled the image", status=500))
     elif header["transient"]:
         wait = header["retry_after"] or 1.0
         ticket.answer.set_exception(Refusal(header["message"], status=503, retry_after=wait))

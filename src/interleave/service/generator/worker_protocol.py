@@ -1,13 +1,12 @@
-"""The protocol between the server and a worker process: frames over one socket, heartbeats over another.
+"""Protocol between the server and a worker process: frames over one socket, heartbeats over another.
 
-A frame is a small JSON header and a payload of bytes: images travel beside the JSON, and nothing that is
-read here can turn into code. Large payloads are written in chunks, as fast as the other end reads, so that
-neither end holds a second copy.
+A frame is a small JSON header and a binary payload. Images travel in the payload, and nothing read here can
+execute code. Large payloads are written in chunks, as fast as the other end reads, so that neither end holds
+a second copy.
 
-A heartbeat is sent by a thread of its own and says how long the worker's event loop has not turned. A
-generator may rightly block the loop, or even the interpreter, for minutes; so while drawings are in flight a
-missing heartbeat counts only if the process uses no CPU time. How long a drawing may take is decided by its
-deadline.
+A separate thread sends heartbeats, each with the time since the worker's event loop last ran. A generator
+may legitimately block the loop, or the interpreter, for minutes. So while tasks are in flight, a missing
+heartbeat counts only if the process uses no CPU time. The duration of a task is limited by its deadline.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ _SIZES = struct.Struct(">II")
 BEAT_SECONDS = 0.5
 _BEAT = struct.Struct(">d")
 NOT_READ_YET = frozenset({errno.EAGAIN, errno.ENOBUFS})
-"""The server has not read the last heartbeats yet, as Linux and macOS say it."""
+"""Errors of Linux and macOS if the server has not read the last heartbeats yet."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One message: a JSON header and its payload."""
+    """One message: a JSON header and a payload."""
 
     header: dict[str, Any]
     payload: bytes = b""
 
 
 async def read_header(reader: asyncio.StreamReader) -> tuple[dict[str, Any], int] | None:
-    """The header of the next frame and the size of its payload; None when the other end is gone."""
+    """Read the next frame's header and payload size; `None` if the other end is gone."""
     try:
         header_size, payload_size = _SIZES.unpack(await reader.readexactly(_SIZES.size))
         if header_size > MAX_HEADER_BYTES:
@@ -55,7 +54,7 @@ async def read_header(reader: asyncio.StreamReader) -> tuple[dict[str, Any], int
 
 
 async def read_frame(reader: asyncio.StreamReader) -> Frame | None:
-    """The next frame, or None when the other end is gone."""
+    """Read the next frame; `None` if the other end is gone."""
     found = await read_header(reader)
     if found is None:
         return None
@@ -67,7 +66,7 @@ async def read_frame(reader: asyncio.StreamReader) -> Frame | None:
 
 
 async def send_frame(writer: asyncio.StreamWriter, header: dict[str, Any], *payload: bytes) -> None:
-    """Send one frame; concurrent calls on one writer must be serialized by the caller."""
+    """Send one frame. The caller must serialize concurrent calls on one writer."""
     text = json.dumps(header).encode()
     writer.write(_SIZES.pack(len(text), sum(map(len, payload))) + text)
     for part in payload:
@@ -78,7 +77,7 @@ async def send_frame(writer: asyncio.StreamWriter, header: dict[str, Any], *payl
 
 
 class HeartbeatSender:
-    """The worker's side: sends heartbeats until the server is gone, then exits the process."""
+    """Worker side: sends heartbeats until the server is gone, then exits the process."""
 
     def __init__(self, handle: int) -> None:
         self._socket = socket.socket(fileno=handle)
@@ -88,7 +87,7 @@ class HeartbeatSender:
         threading.Thread(target=self._beat, name="heartbeats", daemon=True).start()
 
     def loop_turned(self) -> None:
-        """Record that the event loop has turned."""
+        """Record that the event loop has run."""
         self._loop_turned_at = time.monotonic()
 
     def _beat(self) -> None:
@@ -102,7 +101,7 @@ class HeartbeatSender:
 
 
 class HeartbeatMonitor:
-    """The server's side: heartbeats and CPU time of one worker process."""
+    """Server side: heartbeats and CPU time of one worker process."""
 
     def __init__(self, now: float) -> None:
         self.ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -117,7 +116,7 @@ class HeartbeatMonitor:
         self.theirs.close()
 
     def poll(self, now: float, pid: int | None) -> None:
-        """Read the heartbeats that came and the CPU time used; call it about every second."""
+        """Read pending heartbeats and the CPU time used. Call it about once a second."""
         with suppress(OSError):
             while beat := self.ours.recv(_BEAT.size):
                 self._last_heartbeat_at = now
@@ -126,15 +125,15 @@ class HeartbeatMonitor:
         if cpu is None or cpu > self._cpu_seconds:  # unknown counts as progress
             self._cpu_seconds, self._last_progress_at = cpu or 0.0, now
 
-    def is_stalled(self, now: float, seconds: float, *, drawing: bool) -> bool:
-        """Whether the worker has made no progress for this many seconds although it should."""
+    def is_stalled(self, now: float, seconds: float, *, busy: bool) -> bool:
+        """Return whether the worker has made no progress for `seconds`."""
         if now - self._last_heartbeat_at > seconds:
-            return not drawing or now - self._last_progress_at > seconds
-        return self._loop_blocked_for > seconds and not drawing
+            return not busy or now - self._last_progress_at > seconds
+        return self._loop_blocked_for > seconds and not busy
 
 
 def processor_seconds(pid: int) -> float | None:
-    """CPU time of a process; None where the system does not report it."""
+    """Return the CPU time of a process; `None` if the system does not report it."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

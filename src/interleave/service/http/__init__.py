@@ -1,1 +1,1 @@
-"""What both servers do with connections and requests: limits, authorization, bodies, decoding of images."""
+"""Shared HTTP layer of both servers: limits, authorization, request bodies, image decoding."""

@@ -1,4 +1,4 @@
-"""Authorization: a bearer token where the server has one, and never a request from another site's page."""
+"""Authorization: a bearer token if the server has one, and no requests from web pages of other sites."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from interleave import ConfigurationError
 from interleave.service.http.refusals import Refusal
 
 OPEN_PATHS = frozenset({"/health"})
-"""Open to load balancers without a token; it shows only whether the server is alive."""
+"""Paths open to load balancers without a token; they show only whether the server is alive."""
 TOKEN_VARIABLE = "INTERLEAVE_SERVER_TOKEN"
 
 
 class Access:
-    """Checks the headers of every request before its body is read."""
+    """Header check of every request, before its body is read."""
 
     def __init__(self, token: str | None) -> None:
         self._digest = _digest(token) if token else None
 
     def check(self, path: str, headers: Mapping[str, str]) -> bool:
-        """Raise a `Refusal` for a request that is not authorized; returns whether it is authenticated."""
+        """Return whether the request is authenticated; raise a `Refusal` if it is not authorized."""
         refuse_foreign_pages(headers)
         if self._digest is None:
             refuse_foreign_names(headers)
@@ -33,12 +33,12 @@ class Access:
         given = secret_of(headers.get("authorization", ""))
         authenticated = given is not None and hmac.compare_digest(_digest(given), self._digest)
         if not authenticated and path not in OPEN_PATHS:
-            raise Refusal("a token is needed: send Authorization: Bearer TOKEN", status=401)
+            raise Refusal("a token is required: send Authorization: Bearer TOKEN", status=401)
         return authenticated
 
 
 def secret_of(authorization: str) -> str | None:
-    """`Bearer TOKEN`; or `Basic` with the token as its password, which http://x:TOKEN@host gives."""
+    """Return the token of `Bearer TOKEN`, or of `Basic` with the token as password (http://x:TOKEN@host)."""
     scheme, _, value = authorization.partition(" ")
     given = value.strip()
     if scheme.lower() == "bearer":
@@ -55,13 +55,13 @@ def check_public(host: str, token: str | None) -> None:
     """Refuse to serve the network without a token."""
     if not token and not is_loopback(host):
         raise ConfigurationError(
-            f"--host {host} can be reached from other machines, and there is no token: "
+            f"--host {host} can be reached from other machines, but no token is set: "
             f"set {TOKEN_VARIABLE}, or serve this machine only with --host 127.0.0.1"
         )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine alone."""
+    """Return whether an address to listen on can be reached only from this machine."""
     if not host:
         return False
     try:
@@ -72,23 +72,23 @@ def is_loopback(host: str) -> bool:
 
 
 def refuse_foreign_names(headers: Mapping[str, str]) -> None:
-    """Without a token only this machine is served, and only under its own names.
+    """Refuse requests for other host names, for servers without a token.
 
-    With DNS rebinding, a foreign page can point its own name at 127.0.0.1 and count as the same site.
+    With DNS rebinding, a foreign page can point its name at 127.0.0.1 and count as the same site.
     """
     if not _is_loopback_name(_host_name(headers.get("host", ""))):
-        raise Refusal("this server answers only to localhost", status=403)
+        raise Refusal("this server has no token and accepts only the host name localhost", status=403)
 
 
 def refuse_foreign_pages(headers: Mapping[str, str]) -> None:
-    """Refuse what a page of another site sends with its visitor's browser."""
+    """Refuse requests that a browser sends for a page of another site."""
     origin = headers.get("origin")
     if origin is not None and _site_of(origin) != headers.get("host", "").lower():
         raise Refusal("requests from web pages of other sites are refused", status=403)
 
 
 def _site_of(origin: str) -> str | None:
-    """The host and port of an Origin header; None where it is not a URL."""
+    """Return the host and port of an Origin header; `None` if it is not a URL."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:  # a malformed IPv6 address, for example
@@ -96,7 +96,7 @@ def _site_of(origin: str) -> str | None:
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without its port."""
+    """Return the name in a Host header, without its port."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -113,5 +113,5 @@ def _is_loopback_name(name: str) -> bool:
 
 
 def _digest(token: str) -> bytes:
-    """A hash of fixed length, so that comparing takes constant time."""
+    """Return a hash of fixed length, so that comparison takes constant time."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

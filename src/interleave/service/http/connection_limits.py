@@ -1,9 +1,9 @@
-"""Connection limits: which connection is evicted when there are too many.
+"""Connection limits: the choice of which connection to evict when there are too many.
 
-Authenticated connections (on a server without a token: those that have sent a request) take precedence, and
-all others together get only a fraction of the places. A new connection is accepted as long as another can be
-evicted: first the oldest unauthenticated one, then the one that has been idle longest, then the one whose
-body arrives slowest. A connection whose request is being answered is never evicted.
+Authenticated connections take precedence; on a server without a token, those that have sent a request. All
+others together get only a fraction of the slots. A new connection is accepted as long as another can be
+evicted. The order is: the oldest unauthenticated one, the longest idle one, the one with the slowest body. A
+connection whose request is being answered is never evicted.
 """
 
 from __future__ import annotations
@@ -16,51 +16,51 @@ from typing import Protocol
 
 MAX_CONNECTIONS = 1000
 UNAUTHENTICATED_FRACTION = 4
-"""Unauthenticated connections get at most a fourth of all places."""
+"""Unauthenticated connections get at most a fourth of all slots."""
 UNAUTHENTICATED_PER_ADDRESS = 64
-"""Unauthenticated connections from one address; loopback has no such limit, it may be a proxy."""
+"""Maximum unauthenticated connections per address, except loopback, which may be a proxy."""
 NEW_SECONDS = 1.0
 GRACE_SECONDS = 5.0
-"""How long a body may have been arriving before its rate counts."""
+"""Time before the rate of an arriving body counts."""
 WINDOW_SECONDS = 5.0
 SHORTEST_SECONDS = 0.1
 
 
 class ConnectionState(Enum):
-    """What a connection is doing."""
+    """State of a connection."""
 
-    AWAITING_FIRST_REQUEST = "its first request is awaited"
-    RECEIVING = "its body arrives"
-    RESPONDING = "its request is being answered"
-    IDLE = "its next request is awaited"
-    CLOSING = "it has been refused, or is being closed"
+    AWAITING_FIRST_REQUEST = "waiting for the first request"
+    RECEIVING = "receiving a body"
+    RESPONDING = "answering a request"
+    IDLE = "waiting for the next request"
+    CLOSING = "refused, or closing"
 
 
 class LimitedConnection(Protocol):
-    """What the limiter needs to know of a connection."""
+    """Connection interface of the limiter."""
 
     opened_at: float
     since: float
-    """When its state last changed."""
+    """Time of the last state change."""
 
     @property
     def address(self) -> str: ...
     @property
     def state(self) -> ConnectionState: ...
     def rate(self, now: float) -> float:
-        """Bytes a second, over the last few seconds."""
+        """Return the bytes per second over the last few seconds."""
         ...
 
     def abort(self) -> None: ...
 
 
 class ConnectionLimiter:
-    """All open connections of a server, at most `limit` of them."""
+    """Open connections of a server, at most `limit`."""
 
     def __init__(self, limit: int = MAX_CONNECTIONS) -> None:
         self.limit = limit
         self._authenticated: set[LimitedConnection] = set()
-        # dictionaries keep the order of arrival
+        # dictionaries preserve the order of arrival
         self._unauthenticated: dict[LimitedConnection, None] = {}
         self._unauthenticated_by_address: defaultdict[str, dict[LimitedConnection, None]] = defaultdict(dict)
 
@@ -68,7 +68,7 @@ class ConnectionLimiter:
         return len(self._authenticated) + len(self._unauthenticated)
 
     def enter(self, connection: LimitedConnection, now: float) -> None:
-        """Add a new connection; evict another when there is one too many."""
+        """Add a new connection, evicting another if there are too many."""
         self._unauthenticated[connection] = None
         self._unauthenticated_by_address[connection.address][connection] = None
         same_address = self._unauthenticated_by_address[connection.address]
@@ -99,11 +99,11 @@ class ConnectionLimiter:
 
     def _evict(self, connection: LimitedConnection | None) -> None:
         if connection is not None:
-            self.leave(connection)  # at once: its place is free before its socket is closed
+            self.leave(connection)  # free the slot before the socket is closed
             connection.abort()
 
     def _to_evict(self, new: LimitedConnection, now: float) -> LimitedConnection:
-        """The connection to evict; the new one itself only when all others are being answered."""
+        """Return the connection to evict: the new one only if all others are being answered."""
         unauthenticated = [
             connection
             for connection in self._unauthenticated
@@ -130,7 +130,7 @@ def _first(
 
 
 def _is_evictable(connection: LimitedConnection) -> bool:
-    """Not while a request is received: its headers are about to show whether it is authenticated."""
+    """Return False while a request arrives: its headers may still authenticate the connection."""
     return (
         connection.state is not ConnectionState.RESPONDING
         and connection.state is not ConnectionState.RECEIVING
@@ -141,13 +141,13 @@ def _is_this_machine(address: str) -> bool:
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return not address  # a Unix socket has none
+        return not address  # a Unix socket has no address
     mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
     return (mapped or found).is_loopback
 
 
 class ThroughputMeter:
-    """Bytes a second, over the current time window and the one before."""
+    """Throughput in bytes per second, over the current time window and the previous one."""
 
     def __init__(self, now: float) -> None:
         self.began_at = now

@@ -1,5 +1,5 @@
-"""HTTP connections with limits that uvicorn lacks: on the time and number of headers, on tiny body chunks, on
-clients that do not read, and on the number of connections."""
+"""HTTP connections with limits that uvicorn lacks: on the time and number of headers, tiny body chunks,
+clients that do not read, and the number of connections."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ CONNECTION = "interleave.connection"
 HEADER_SECONDS = 10.0
 SEND_SECONDS = 60.0
 CLOSE_SECONDS = 10.0
-"""How long a client may take to read the last bytes of a connection that is being closed."""
+"""Time for a client to read the last bytes of a closing connection."""
 KEEP_ALIVE_SECONDS = 65
-"""Longer than proxies keep an idle connection, so that the proxy is the one to close it."""
+"""Longer than proxies keep an idle connection, so that the proxy closes it first."""
 MAX_HEADERS = 128
 FREE_CHUNKS = 256
 LEAST_CHUNK_BYTES = 256
-"""The least average size of a body's chunks, after the first few: parsing one costs as much as 1 kB."""
+"""Minimum average chunk size of a body, after the first few: parsing a chunk costs as much as 1 kB."""
 READ_BYTES = 65_536
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that must send its request, and read its response, in time."""
+    """A connection with time limits for sending its request and reading its response."""
 
     limiter = ConnectionLimiter()
 
@@ -57,14 +57,14 @@ class BoundedConnection(H11Protocol):
         return ConnectionState.RESPONDING
 
     def rate(self, now: float) -> float:
-        """Bytes a second, over the last few seconds."""
+        """Return the bytes per second over the last few seconds."""
         return self._meter.rate(now)
 
     def abort(self) -> None:
         self.transport.abort()
 
     def admit(self) -> None:
-        """Count it as authenticated."""
+        """Mark it as authenticated."""
         self.limiter.admit(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -93,7 +93,7 @@ class BoundedConnection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
-            self.abort()  # part of a response is sent already
+            self.abort()  # part of a response has been sent
             return
         super().send_400_response(msg)
         self._close_soon()
@@ -129,7 +129,7 @@ class BoundedConnection(H11Protocol):
         self._sending = _cancelled(self._sending)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """No warning: a request for another protocol is answered in this one."""
+        """Suppress the warning: a request for another protocol is answered over HTTP/1.1."""
 
     @property
     def _has_request(self) -> bool:
@@ -140,12 +140,12 @@ class BoundedConnection(H11Protocol):
             self._awaiting = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
 
     def _close_soon(self) -> None:
-        """Abort after a timeout: a closing transport would wait for ever for a client that does not read."""
+        """Abort after a timeout: a closing transport would wait forever for a client that does not read."""
         self._closing = self._closing or self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
 
 
 class _BoundedParser(h11.Connection):
-    """h11 that refuses bodies in many tiny chunks: parsing a chunk costs far more than sending it."""
+    """h11 that refuses bodies of many tiny chunks: parsing a chunk costs far more than sending it."""
 
     _chunks = 0
     _chunk_bytes = 0
@@ -163,13 +163,13 @@ class _BoundedParser(h11.Connection):
 
 
 def _has_too_many_lines(head: bytes) -> bool:
-    """Whether a request that is still to be parsed has too many headers."""
+    """Return whether an unparsed request has too many headers."""
     lines = head.split(b"\n", MAX_HEADERS + 2)
     return len(lines) > MAX_HEADERS + 2 and not any(line in (b"", b"\r") for line in lines[1:-1])
 
 
 def _cancelled(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
-    """Cancel a timer, if there is one; returns None to assign in its place."""
+    """Cancel a timer, if any, and return `None` to assign in its place."""
     if timer is not None:
         timer.cancel()
     return None

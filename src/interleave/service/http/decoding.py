@@ -1,7 +1,7 @@
-"""Source images: what decoding one costs, by its header alone, and decoding within the memory budget.
+"""Source images: the memory cost of decoding, read from the header, and decoding within the budget.
 
-The factors are what Pillow was measured to take for the costliest image of each format: with transparency,
-EXIF rotation, progressive scans, 16 bits a channel. Of an animation only the first frame is decoded.
+The factors are Pillow's measured memory use for the costliest image of each format: with transparency, EXIF
+rotation, progressive scans, 16 bits per channel. Only the first frame of an animation is decoded.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 RAW_BYTES = 3
-"""Bytes of a pixel in the server: plain RGB."""
+"""Bytes per pixel in the server: plain RGB."""
 WORKER_BYTES = 4
-"""Bytes of a pixel in a worker: Pillow's RGB takes four."""
+"""Bytes per pixel in a worker: Pillow's RGB takes four."""
 T = TypeVar("T")
 
 
@@ -43,7 +43,7 @@ _MAX_SEGMENTS = 100_000
 
 @dataclass(frozen=True)
 class RawImage:
-    """A source image as plain RGB bytes: decoded once by the server, sent to a worker as it is."""
+    """A source image as plain RGB bytes: decoded once by the server, sent unchanged to a worker."""
 
     width: int
     height: int
@@ -52,16 +52,16 @@ class RawImage:
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """An image as it was sent, and the parameter that it came in."""
+    """An image as received, and the name of its parameter."""
 
     data: bytes
     name: str
     transparent_mask: bool = False
-    """Whether it is a mask whose transparent pixels say what is redrawn, as in OpenAI's API."""
+    """Whether it is a mask whose transparent pixels mark the area to redraw, as in OpenAI's API."""
 
     @property
     def pixels(self) -> int:
-        """An upper bound of the pixels decoded; larger images are refused by their header."""
+        """Upper bound of the decoded pixels; larger images are refused by their header."""
         magic = _MAGIC.match(self.data)
         if magic is None:
             return 0  # refused by its first bytes
@@ -70,7 +70,7 @@ class EncodedImage:
 
     @property
     def working_bytes(self) -> int:
-        """Memory that decoding takes beyond the file itself."""
+        """Memory for decoding, in addition to the file."""
         magic = _MAGIC.match(self.data)
         if magic is None:
             return 0
@@ -79,7 +79,7 @@ class EncodedImage:
 
 
 def decoding_bytes(images: Sequence[EncodedImage]) -> int:
-    """Memory to decode these images one after another and keep them all, here or in a worker."""
+    """Return the memory for decoding these images in sequence and keeping all, here or in a worker."""
     kept, most = 0, 0
     for image in images:
         most = max(most, kept + image.working_bytes)
@@ -95,7 +95,7 @@ def _png_size(data: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
-    """The largest frame header before the pixels: decoders differ in which one they use."""
+    """Return the largest size in the frame headers: decoders differ in which header they use."""
     sizes, at = [], 2
     for _ in range(_MAX_SEGMENTS):
         found = _MARKER.search(data, at)
@@ -127,7 +127,7 @@ _SIZES = {"PNG": _png_size, "JPEG": _jpeg_size, "WEBP": _webp_size}
 
 
 class Decoder:
-    """Decodes source images for all requests of a server, one at a time."""
+    """Image decoder of a server; it decodes one image at a time for all requests."""
 
     def __init__(self) -> None:
         self._one_at_a_time = asyncio.Lock()
@@ -135,7 +135,7 @@ class Decoder:
     async def decode(
         self, images: Sequence[EncodedImage], lease: MemoryLease, ends_at: float
     ) -> tuple[RawImage, ...]:
-        """Reserve memory, then decode; the lease keeps what the decoded images take."""
+        """Reserve memory and decode. The lease then holds the memory of the decoded images."""
         await lease.reserve(decoding_bytes(images), ends_at)
         decoded = []
         for image in images:
@@ -146,7 +146,7 @@ class Decoder:
 
 
 async def finish_despite_cancel(work: Awaitable[T]) -> T:
-    """Await a thread even when cancelled: it cannot be stopped, and its memory is in use until it ends."""
+    """Await a thread even if cancelled: it cannot be stopped, and uses its memory until it ends."""
     working = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(working)
@@ -158,7 +158,7 @@ async def finish_despite_cancel(work: Awaitable[T]) -> T:
 def _mask_of_transparency(image: Image) -> Image:
     mask = images.transparency_as_mask(image)
     if mask.getextrema()[0] == (0, 0):
-        raise InputError("mask: it has no transparent pixel, and those say what is redrawn")
+        raise InputError("the mask has no transparent pixels: make the area to redraw transparent")
     return mask
 
 

@@ -1,8 +1,8 @@
-"""The memory budget of all requests, reserved before it is used.
+"""Memory budget of all requests, reserved before use.
 
 Bodies are counted as they arrive, and refused when the budget is spent. Parsing a body and decoding its
-images take many times its size: that is reserved beforehand, and a request that finds no room waits in a
-queue. A request never holds one reservation while it waits for another, so the queue always moves.
+images take many times its size. That memory is reserved in advance, and a request waits in a queue until it
+is available. A request never holds one reservation while it waits for another, so the queue always moves.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from interleave.service.http.refusals import Refusal
 
 MEGABYTE = 1_000_000
 GRACE_SECONDS = 5.0
-"""How long a body may have been arriving before its rate counts."""
+"""Time before the rate of an arriving body counts."""
 SLOW_BYTES_A_SECOND = 100_000
-"""A body that arrives more slowly is cut off when there is no room for another."""
+"""A body that arrives more slowly is cut off when another needs the memory."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h."""
 
@@ -31,22 +31,22 @@ class Body(Protocol):
     began_at: float
 
     def rate(self, now: float) -> float:
-        """Bytes a second, over the last few seconds."""
+        """Return the bytes per second over the last few seconds."""
         ...
 
     def cut_off(self) -> None:
-        """End it and release what it holds."""
+        """End it and release its memory."""
         ...
 
 
 class MemoryBudget:
-    """The bytes that all requests of a server hold, and the queue of those that wait for room."""
+    """Memory held by all requests of a server, and the queue of those waiting for it."""
 
     def __init__(self, limit: int, retry_after: Callable[[], float] = lambda: 1.0) -> None:
-        self.most_for_bodies = limit // 4
-        self.most_for_work = limit - limit // 4
-        self.most_for_one = limit // 2
-        """What one request may reserve; also the most bytes of source images in one worker."""
+        self.max_for_bodies = limit // 4
+        self.max_for_work = limit - limit // 4
+        self.max_for_one = limit // 2
+        """Maximum reservation of one request, and maximum bytes of source images in one worker."""
         self.bodies = 0
         self.work = 0
         self.arriving: set[Body] = set()
@@ -59,17 +59,17 @@ class MemoryBudget:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for room."""
+        """Number of requests waiting for memory."""
         return len(self._queue)
 
     def hold_body(self, size: int) -> None:
-        """Count received bytes of a body; where there is no room, cut off the slowest other body."""
-        while self.bodies + size > self.most_for_bodies and (slowest := self._slowest_body()) is not None:
+        """Count received bytes of a body. If the budget is spent, cut off the slowest other body."""
+        while self.bodies + size > self.max_for_bodies and (slowest := self._slowest_body()) is not None:
             self.arriving.discard(slowest)
             slowest.cut_off()
-        if self.bodies + size > self.most_for_bodies:
+        if self.bodies + size > self.max_for_bodies:
             raise Refusal(
-                "the server holds as many bytes of requests as it may: try again later",
+                "the server has reached its memory limit for request bodies: try again later",
                 status=429,
                 retry_after=self._retry_after(),
             )
@@ -85,11 +85,11 @@ class MemoryBudget:
         self.bodies -= size
 
     async def reserve(self, size: int, ends_at: float) -> None:
-        """Wait in order for this much room, until `ends_at` by the loop's clock; `release` returns it."""
-        if size > self.most_for_one:
+        """Wait in order for `size` bytes, until `ends_at` by the loop's clock. `release` returns them."""
+        if size > self.max_for_one:
             raise Refusal(
-                f"this request needs {_megabytes(size)} of memory to be read and decoded, and one may take "
-                f"{_megabytes(self.most_for_one)}: send fewer or smaller images, or start the server with "
+                f"this request needs {_megabytes(size)} of memory to be read and decoded; the maximum is "
+                f"{_megabytes(self.max_for_one)}: send fewer or smaller images, or start the server with "
                 "a larger --memory",
                 status=413,
             )
@@ -106,7 +106,7 @@ class MemoryBudget:
             if not isinstance(error, TimeoutError):
                 raise
             raise Refusal(
-                "there was no room in memory for the images of this request: try again later",
+                "the server has no memory for the images of this request: try again later",
                 status=503,
                 retry_after=self._retry_after(),
             ) from None
@@ -116,11 +116,11 @@ class MemoryBudget:
         self._advance()
 
     def count(self, size: int) -> None:
-        """Count what is already in memory and cannot be refused: drawn images."""
+        """Count generated images, which are already in memory and cannot be refused."""
         self.work += size
 
     def _fits(self, size: int) -> bool:
-        return self.work + size <= self.most_for_work
+        return self.work + size <= self.max_for_work
 
     def _advance(self) -> None:
         while self._queue and self._fits(self._queue[0][0]):
@@ -130,7 +130,7 @@ class MemoryBudget:
                 turn.set_result(None)
 
     def _leave(self, size: int, turn: asyncio.Future[None]) -> None:
-        """Leave the queue, or return the room that was granted when the wait had already ended."""
+        """Leave the queue, or return the memory if it was already granted."""
         if turn.done() and not turn.cancelled():
             self.release(size)
             return
@@ -140,7 +140,7 @@ class MemoryBudget:
 
 
 class MemoryLease:
-    """What one request holds of the budget; `release` returns all of it, however the request ended."""
+    """Share of the budget held by one request; `release` returns all of it, however the request ended."""
 
     def __init__(self, memory: MemoryBudget) -> None:
         self.memory = memory
@@ -152,18 +152,18 @@ class MemoryLease:
         self._body += size
 
     def drop_body(self) -> None:
-        """The body, and what was parsed from it, is freed."""
+        """Release the memory of the body and its parsed values."""
         self.memory.release_body(self._body)
         self._body = 0
 
     async def reserve(self, size: int, ends_at: float) -> None:
-        """Reserve room for work; an earlier reservation is returned first."""
+        """Reserve memory for work, after returning an earlier reservation."""
         self.keep(0)
         await self.memory.reserve(size, ends_at)
         self._work = size
 
     def keep(self, size: int) -> None:
-        """Shrink the reservation to what is still needed."""
+        """Change the reservation to `size` bytes."""
         self.memory.count(size)
         self.memory.release(self._work)
         self._work = size
@@ -174,8 +174,8 @@ class MemoryLease:
 
 
 def trim_freed_memory() -> None:
-    """Let malloc return large freed blocks to the system at once."""
-    with suppress(OSError, AttributeError):  # another C library than GNU's
+    """Make malloc return large freed blocks to the system immediately."""
+    with suppress(OSError, AttributeError):  # not the GNU C library
         library = ctypes.CDLL(None)
         library.mallopt(_MMAP_THRESHOLD, 8 * MEGABYTE)
         library.mallopt(_TRIM_THRESHOLD, 64 * MEGABYTE)

@@ -1,8 +1,8 @@
-"""The middleware around every request: authorization, limits, response headers, metrics and the request log.
+"""Middleware around every request: authorization, limits, response headers, metrics and the request log.
 
-A request that is not authorized is refused before its body is read. Every response has a request id that is
-also in the log, and headers that stop browsers from sniffing. The log has one line a request, without its
-query or headers, so that a client cannot write into it; unauthenticated requests share lines.
+An unauthorized request is refused before its body is read. Each response has a request id, which is also in
+the log, and headers that stop browsers from sniffing. The log has one line per request, without query or
+headers, so that clients cannot write into it. Unauthenticated requests share lines.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Scope = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Refuse = Callable[[str, Refusal], Response]
-"""Writes a refusal in the error format of a path's API."""
+"""Function that writes a refusal in the error format of a path's API."""
 ExceptionHandler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 
 log = logging.getLogger(__name__)
 CLIENT_CLOSED_REQUEST = 499
-"""The status that is logged and counted when the client disconnected before the response."""
+"""Status logged and counted if the client disconnects before the response."""
 DISCARD_SECONDS = 2.0
 MAX_ADDRESS_BYTES = 8192
 UNAUTHENTICATED_LOG_SECONDS = 1.0
@@ -44,16 +44,16 @@ REQUEST_ID = "interleave.request_id"
 LEASE = "interleave.memory_lease"
 """The scope key of the request's `MemoryLease`."""
 CALLER = "interleave.caller"
-"""The scope key of what `Access.check` returned: who sent the request."""
+"""The scope key of the result of `Access.check`: the sender of the request."""
 POLLED = frozenset({"/health", "/metrics", "/v1/studio/queue"})
-"""Polled every few seconds by monitoring and pages: logged only when they fail."""
+"""Paths that monitoring and pages poll every few seconds; logged only on failure."""
 
 
 class Serving(Protocol):
-    """What the middleware needs to know of the service behind it."""
+    """Service interface of the middleware."""
 
     draining: bool
-    """Whether it is about to end: connections are then not kept alive."""
+    """Whether it is shutting down, so that connections are not kept alive."""
 
     @property
     def memory(self) -> MemoryBudget: ...
@@ -61,7 +61,7 @@ class Serving(Protocol):
 
 class AccessCheck(Protocol):
     def check(self, path: str, headers: Mapping[str, str]) -> object:
-        """Raise a `Refusal`, or return who sent the request; false where that is not known."""
+        """Return the sender of the request, falsy if unknown; raise a `Refusal` if not authorized."""
         ...
 
 
@@ -70,7 +70,7 @@ class RequestMetrics(Protocol):
 
 
 class ServiceMiddleware:
-    """The outermost ASGI application of a server."""
+    """Outermost ASGI application of a server."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class ServiceMiddleware:
         route_of: Callable[[str], str],
         refuse: Refuse,
     ) -> None:
-        """`route_of` names the route of a path: labels of metrics must not grow with what clients send."""
+        """`route_of` maps a path to its route, so that clients cannot create metric labels."""
         self.app = app
         self.service = service
         self.access = access
@@ -100,7 +100,7 @@ class ServiceMiddleware:
             await self.app(scope, receive, send)
 
     def unauthenticated_to_log(self, now: float) -> int | None:
-        """How many unauthenticated requests a log line now stands for; None while it is too early."""
+        """Return the unauthenticated requests since the last log line; `None` if it is too soon for one."""
         self._unauthenticated_unlogged += 1
         if now - self._unauthenticated_logged_at < UNAUTHENTICATED_LOG_SECONDS:
             return None
@@ -140,7 +140,7 @@ class _RequestContext:
             self._log_request(time.monotonic() - began)
 
     def _check_headers(self) -> object:
-        """Refuse what can be refused by the request line and the headers alone; returns who sent it."""
+        """Return the sender; refuse what the request line and the headers alone rule out."""
         self.closing = True  # a connection refused here is not kept alive
         _check_framing(self.scope, self.headers)
         _check_address(self.scope)
@@ -160,7 +160,7 @@ class _RequestContext:
             message["headers"] = [*given, *own]
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
         if last and self._unread and "expect" not in self.headers:
-            # Closing while the client still sends would reset the connection before it has read the response.
+            # Closing while the client still sends would reset the connection before it reads the response.
             await self._send({**message, "more_body": True})
             await self._discard()
             message = {"type": "http.response.body", "body": b""}
@@ -187,7 +187,7 @@ class _RequestContext:
         return [*own, (b"connection", b"close")] if last else own
 
     async def _discard(self) -> None:
-        """Read and drop the rest of the body for a moment, so that the client can read its response."""
+        """Read and drop the rest of the body for up to 2 s, so that the client can read its response."""
         left = MAX_BODY_BYTES
         with suppress(TimeoutError):
             async with asyncio.timeout(DISCARD_SECONDS):
@@ -208,7 +208,7 @@ class _RequestContext:
         log.log(level, "%s %s %d %.3f s %s", method, shown, self.status, seconds, self.request_id)
 
     def _log_unauthenticated(self) -> None:
-        """Not a line for each: a client without a token could fill the disk with them."""
+        """Log one line for many requests: a client without a token could fill the disk."""
         number = self.middleware.unauthenticated_to_log(asyncio.get_running_loop().time())
         if number is not None:
             client = (self.scope.get("client") or ("?",))[0]
@@ -216,26 +216,26 @@ class _RequestContext:
 
 
 def _check_framing(scope: Scope, headers: MutableMapping[str, str]) -> None:
-    """Refuse ambiguous framing: where a proxy sees another end of the body, it may hide a second request."""
+    """Refuse ambiguous framing: if a proxy sees another end of the body, it may hide a second request."""
     if "transfer-encoding" in headers and ("content-length" in headers or scope["http_version"] == "1.0"):
-        raise Refusal("a request has either a Content-Length or a Transfer-Encoding", status=400)
+        raise Refusal("send either Content-Length or Transfer-Encoding, not both", status=400)
 
 
 def _check_address(scope: Scope) -> None:
     if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MAX_ADDRESS_BYTES:
-        raise Refusal("the address is too long", status=414)
+        raise Refusal("the URL is too long", status=414)
 
 
 def internal_failure(request_id: str) -> Refusal:
-    return Refusal(f"the server failed; its log tells why, under {request_id}", status=500)
+    return Refusal(f"the server failed; see its log for request {request_id}", status=500)
 
 
 def exception_handlers(refuse: Refuse) -> dict[Any, ExceptionHandler]:
-    """What an application does with what its routes and its framework raise."""
+    """Return handlers for the exceptions of the routes and the framework."""
 
     async def unrouted(request: Request, error: HTTPException) -> Response:
         status = error.status_code
-        words = {404: "there is nothing here", 405: f"{request.method} is not allowed here"}
+        words = {404: "no such route", 405: f"{request.method} is not allowed on this route"}
         response = refuse(request.url.path, Refusal(words.get(status, str(error)), status=status))
         response.headers.update(error.headers or {})
         return response
@@ -247,7 +247,7 @@ def exception_handlers(refuse: Refuse) -> dict[Any, ExceptionHandler]:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
 
     async def failed(request: Request, error: Exception) -> Response:
-        """Raised again after this response: the log has it under the request id, the client only the id."""
+        """Answer with the request id only; the error is re-raised and logged under that id."""
         return refuse(request.url.path, internal_failure(request.scope[REQUEST_ID]))
 
     return {

@@ -1,4 +1,4 @@
-"""Refusals: why a request is not answered, with a status, and how that is sent."""
+"""Refusals of requests, each with a reason and a status, and their responses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interleave import InterleaveError
 
 
 class Refusal(InterleaveError):
-    """A request is refused, with the HTTP status that says why."""
+    """A request is refused, with a reason and an HTTP status."""
 
     def __init__(
         self,
@@ -25,11 +25,11 @@ class Refusal(InterleaveError):
         self.status = status
         self.parameter = parameter
         self.retry_after = retry_after
-        """Seconds after which the same request may succeed, where known."""
+        """Seconds after which the same request may succeed, if known."""
 
 
 def error_response(reason: Refusal, body: dict[str, Any], status: int) -> Response:
-    """A refusal with the body and status that an API gives it."""
+    """Return a refusal as a response with the body and status of an API."""
     headers = {} if reason.retry_after is None else {"retry-after": str(max(1, round(reason.retry_after)))}
     if status == 401:
         headers["www-authenticate"] = "Bearer"

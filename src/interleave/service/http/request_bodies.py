@@ -1,6 +1,6 @@
 """Request bodies, JSON or multipart forms, read within limits of size, time and memory.
 
-Nothing here trusts a length, a file name, a content type or a nesting depth that a client states.
+Lengths, file names, content types and nesting depths from clients are never trusted.
 """
 
 from __future__ import annotations
@@ -33,43 +33,43 @@ MAX_BODY_BYTES = 64_000_000
 BODY_SECONDS = 60.0
 WINDOW_SECONDS = 10.0
 WINDOW_BYTES = 10_000
-"""What must arrive in every window of an incomplete body: 1 kB a second."""
+"""Minimum bytes per window of an incomplete body: 1 kB per second."""
 MAX_MARKS = 200_000
-"""The most quotes, commas and brackets in a JSON body: a million keys are an attack."""
+"""Maximum quotes, commas and brackets in a JSON body: a million keys are an attack."""
 PARSING_COPIES = 5
-"""Copies of a JSON body while it is parsed: its text with four bytes a character, and its values."""
+"""Copies of a JSON body while it is parsed: its text at four bytes per character, and its values."""
 SMALL_BODY_BYTES = 200_000
-"""Smaller bodies are parsed without a reservation: the thread pool bounds how many at once."""
+"""Smaller bodies are parsed without a reservation; the thread pool bounds their number."""
 _MARKS = (b'"', b",", b"[", b"{")
 _DATA_URL = re.compile(r"data:image/[a-z+.-]{1,20};base64,", re.IGNORECASE)
 _BLANKS = str.maketrans("", "", " \t\r\n")
 MAX_FILES = 17
 MAX_FIELDS = 64
 MAX_FIELD_BYTES = 1_000_000
-"""For all fields together; a part with a file name is a file and has a limit of its own."""
+"""Limit of all fields together; a part with a file name is a file, which has a separate limit."""
 _CHARSETS = frozenset({b"utf-8", b"utf8", b"us-ascii"})
 
 
 @dataclass(frozen=True)
 class ReceivedBody:
-    """A body that has been received and is still to be parsed."""
+    """A received body that is not parsed yet."""
 
     parse: Callable[[], tuple[Any, ...]]
-    """Its parts, as the functions of each API take them; slow, so run it in a thread."""
+    """Returns its parts as the API functions take them. Slow, so run it in a thread."""
     working_bytes: int = 0
-    """Memory that parsing takes beyond the body itself."""
+    """Memory for parsing, in addition to the body."""
     size: int = 0
-    """Its bytes; 0 for a form, which is read already."""
+    """Its size in bytes; 0 for a form, which is already parsed."""
 
 
 class BoundedBody:
-    """An ASGI `receive` that ends a body which is too large or too slow, and leases memory for it."""
+    """ASGI `receive` that limits the size and time of a body and leases memory for it."""
 
     def __init__(self, receive: Receive, lease: MemoryLease, *, declared: int | None) -> None:
         self.receive = receive
         self.lease = lease
         self.complete = False
-        self._most = min(MAX_BODY_BYTES, lease.memory.most_for_bodies)
+        self._most = min(MAX_BODY_BYTES, lease.memory.max_for_bodies)
         self._declared = declared
         self._received = 0
         self._loop = asyncio.get_running_loop()
@@ -98,11 +98,11 @@ class BoundedBody:
         return message
 
     def rate(self, now: float) -> float:
-        """Bytes a second, over the last few seconds."""
+        """Return the bytes per second over the last few seconds."""
         return self._meter.rate(now)
 
     def cut_off(self) -> None:
-        """End it: another body needs the room, and this one is too slow."""
+        """End it: another body needs the memory, and this one is too slow."""
         self._cut_off = True
         self.lease.drop_body()
         if self._waiting is not None:
@@ -116,7 +116,7 @@ class BoundedBody:
         except TimeoutError:
             if self._cut_off:
                 raise
-            # If the server itself was busy, the bytes may have been there all the time.
+            # If the server was busy, the bytes may already have arrived.
             async with asyncio.timeout(0):
                 return await self.receive()
         finally:
@@ -135,15 +135,15 @@ class BoundedBody:
             self._window_began_at, self._window_bytes = self._loop.time(), 0
 
     def _too_large(self) -> Refusal:
-        return Refusal(f"the request has more than the {self._most:,} bytes allowed", status=413)
+        return Refusal(f"the request body has more than the {self._most:,} bytes allowed", status=413)
 
 
 def _too_slow() -> Refusal:
-    return Refusal("the request was sent too slowly: it was not received in time", status=408)
+    return Refusal("the request body was sent too slowly and timed out", status=408)
 
 
 async def read_json(request: Request) -> ReceivedBody:
-    """The body of a JSON request."""
+    """Read the body of a JSON request."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refusal("send the request as JSON, with Content-Type: application/json", status=415)
     body = bytearray()
@@ -154,11 +154,11 @@ async def read_json(request: Request) -> ReceivedBody:
 
 
 def parse_json(body: bytes | bytearray) -> dict[str, Any]:
-    """One JSON object: no duplicate keys, no NaN, bounded nesting and number of keys."""
+    """Parse one JSON object: no duplicate keys, no NaN, bounded nesting and number of keys."""
     if sum(map(body.count, _MARKS)) > MAX_MARKS:
-        raise Refusal("the JSON has too many pieces for a request", status=413)
+        raise Refusal("the JSON has too many elements", status=413)
     try:
-        # decoded here: json would guess UTF-16 as well, in which the marks above are not counted
+        # json would also accept UTF-16, which the count above does not cover
         value = json.loads(
             body.decode("utf-8"), object_pairs_hook=_without_duplicates, parse_constant=_no_constant
         )
@@ -166,7 +166,7 @@ def parse_json(body: bytes | bytearray) -> dict[str, Any]:
         raise Refusal("the JSON is nested too deeply", status=400) from None
     except UnicodeDecodeError:
         raise Refusal("the request is not UTF-8 text", status=400) from None
-    except ValueError as error:  # also a number of more digits than Python reads
+    except ValueError as error:  # also for a number with more digits than Python reads
         raise Refusal(f"the request is not JSON: {error}", status=400) from None
     if not isinstance(value, dict):
         raise Refusal("the request must be one JSON object", status=400)
@@ -185,11 +185,11 @@ def _no_constant(name: str) -> Any:
 
 
 def image_from_base64(text: object, *, name: str) -> EncodedImage:
-    """An image as the reference's API sends it: base64, with or without `data:image/…;base64,`."""
+    """Return a base64 image, with or without `data:image/…;base64,`, as the reference's API sends it."""
     if not isinstance(text, str):
-        raise Refusal(f"{name} must be an image as base64 text", parameter=name)
+        raise Refusal(f"{name} must be an image as a base64 string", parameter=name)
     if text.startswith(("http://", "https://")):
-        raise Refusal(f"{name}: send the image itself; nothing is fetched from the web", parameter=name)
+        raise Refusal(f"{name}: send the image itself; the server fetches nothing", parameter=name)
     start = _DATA_URL.match(text)
     coded = text[start.end() :] if start else text
     try:
@@ -200,7 +200,7 @@ def image_from_base64(text: object, *, name: str) -> EncodedImage:
 
 
 async def read_form(request: Request) -> ReceivedBody:
-    """The fields of a multipart form, and the bytes of its files by field."""
+    """Read the fields of a multipart form, and the bytes of its files by field."""
     _check_kind(request.headers.get("content-type", ""))
     parser = _BoundedParser(
         request.headers,
@@ -221,7 +221,7 @@ async def read_form(request: Request) -> ReceivedBody:
 
 
 class _BoundedParser(MultiPartParser):
-    """Starlette's parser limits each field and their number; this one limits their total size too."""
+    """Starlette's form parser, with a limit on the total size of all fields."""
 
     field_bytes = 0
 
@@ -237,7 +237,7 @@ def _check_kind(content_type: str) -> None:
     kind, options = parse_options_header(content_type)
     if kind.lower() != b"multipart/form-data":
         raise Refusal("send the request as a form, with Content-Type: multipart/form-data", status=415)
-    # Any Python codec could be named here, even one that takes hours for a megabyte.
+    # A client could name any Python codec, even one that takes hours for a megabyte.
     if options.get(b"charset", b"utf-8").lower() not in _CHARSETS:
         raise Refusal("send the form in UTF-8", status=415)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def drain_on_signals(
     server: uvicorn.Server, drain: Callable[[], Coroutine[Any, Any, None]]
 ) -> Iterator[None]:
-    """The first signal starts `drain`, a second one ends the server at once."""
+    """Start `drain` on the first signal, and end the server immediately on the second."""
     loop = asyncio.get_running_loop()
     draining: list[asyncio.Task[None]] = []
 

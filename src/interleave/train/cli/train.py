@@ -71,13 +71,13 @@ ReportTo = Annotated[
     typer.Option(
         "--report-to",
         metavar="NAME",
-        help="Log to wandb, trackio, mlflow, … as well; may be repeated. Install it first: pip install NAME.",
+        help="Also log to wandb, trackio, mlflow, …, which you install. Repeatable.",
     ),
 ]
 PushTo = Annotated[
     str | None,
     typer.Option(
-        "--push-to", metavar="ORG/NAME", help="Upload the result to the Hub; private where it is new."
+        "--push-to", metavar="ORG/NAME", help="Upload the result to the Hub; a new repository is private."
     ),
 ]
 Set = Annotated[
@@ -93,10 +93,10 @@ Launch = Annotated[
     typer.Option("--launch", metavar="FILE", help="With --check: a launch file to check against the plan."),
 ]
 FallBack = Annotated[
-    bool, typer.Option("--fall-back", help="Continue from an older checkpoint when the last is broken.")
+    bool, typer.Option("--fall-back", help="Continue from an older checkpoint if the last is broken.")
 ]
 TrustData = Annotated[bool, typer.Option("--trust-data", help="Do not check every row first.")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip rows that cannot be used.")]
 FailOnLeak = Annotated[
     bool, typer.Option("--fail-on-leak", help="Refuse data whose validation rows are also trained on.")
 ]

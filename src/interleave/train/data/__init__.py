@@ -1,1 +1,1 @@
-"""Data construction: request corpora, collected runs, scores, selections, and rows that train the agents."""
+"""Builds training data: request corpora, collected runs, scores, selections and rows."""

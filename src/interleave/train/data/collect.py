@@ -1,7 +1,7 @@
-"""`data collect`: a file of requests becomes a collection, one run folder for each request.
+"""`data collect`: runs a file of requests and writes a collection, one run folder per request.
 
-The configuration holds plain values only, so that it can be sent to other processes, each of which loads the
-models itself.
+The configuration contains plain values only, so that it can be sent to other processes, each of which loads
+the models itself.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ LOCK_NAME = "collection.lock"
 
 @dataclass(frozen=True)
 class CollectConfig:
-    """Which models to collect with: any specs, one generator or several by weight."""
+    """Models to collect with: any specs, with one generator or several by weight."""
 
     choices: Mapping[str, Any] = field(default_factory=dict)
-    """The options of `generate` except the generator: profile, planner, critic, prompts, seed, limits…"""
+    """Options of `generate` except the generator: profile, planner, critic, prompts, seed, limits…"""
     generators: tuple[str, ...] = ()
     """Empty: the generator of the profile."""
     weights: tuple[float, ...] = ()
     """One for each generator; empty: all equal."""
 
     def assignment(self) -> batches.Assignment:
-        """Which model has which role; loads nothing."""
+        """Return which model has which role, without loading any."""
         return _assignment(
             [resolve(split_choices(choices)[0])[0] for choices in self._choices_by_generator()],
             self._weights(),
         )
 
     def worker(self, folder: Path, watcher: batches.Watcher | None = None) -> batches.Worker:
-        """Load the models, ready to carry out requests below this folder."""
+        """Load the models and return a worker that runs requests below this folder."""
         chosen, limits = split_choices(self._choices_by_generator()[0])
         config, pack = resolve(chosen)
         first = load_models(config, pack, chosen)
@@ -69,24 +69,24 @@ class CollectConfig:
         return batches.Worker(folder, assignment, limits, models, watcher=watcher)
 
     def _choices_by_generator(self) -> list[dict[str, Any]]:
-        """The options once for each generator."""
+        """Return the options once per generator."""
         return [{**self.choices, "generator": spec} for spec in self.generators or (None,)]
 
     def _weights(self) -> tuple[float, ...]:
         if self.weights and len(self.weights) != len(self.generators):
             raise ConfigurationError(
                 f"{count(len(self.generators), 'generator')} and {count(len(self.weights), 'weight')}: "
-                "give a --weight for each --generator, in the same order, or none at all"
+                "give one --weight per --generator, in the same order, or none"
             )
         for weight in self.weights:
             if not (weight > 0 and math.isfinite(weight)):
-                raise ConfigurationError(f"--weight {weight:g}: must be more than 0")
+                raise ConfigurationError(f"--weight {weight:g}: must be above 0")
         return self.weights or tuple(1.0 for _ in self.generators)
 
 
 @dataclass(frozen=True)
 class CollectWork:
-    """What a worker on another machine needs to collect."""
+    """Input of a worker on another machine."""
 
     config: CollectConfig
     requests: Path
@@ -117,12 +117,12 @@ def _assignment(configs: list[RunConfig], weights: tuple[float, ...]) -> batches
 
 @dataclass(frozen=True)
 class Workload:
-    """The requests that this command carries out."""
+    """The requests that this command runs."""
 
     requests: Path
     items: list[batches.Item]
     left_out: list[str] = field(default_factory=list)
-    """The problems of the lines that were left out."""
+    """Problems of the skipped lines."""
 
     @classmethod
     def read(
@@ -142,7 +142,7 @@ class Workload:
 
 
 def write_collection_manifest(folder: Path, workload: Workload) -> Manifest:
-    """Write what a collection was made from and what it holds now; each shard rewrites it."""
+    """Write the inputs and current counts of a collection; each shard rewrites them."""
     path = folder / COLLECTION_MANIFEST
     with folder_lock(folder, LOCK_NAME):
         inputs = {workload.requests.name: file_digest(workload.requests)}
@@ -156,7 +156,7 @@ def write_collection_manifest(folder: Path, workload: Workload) -> Manifest:
             counts=_counts(folder),
             notes=_notes(assignment, workload),
         )
-        with suppress(StorageError):  # the runs are safe, and the same command writes it again
+        with suppress(StorageError):  # the runs are safe, and a rerun writes the manifest again
             write_manifest(path, manifest)
     return manifest
 

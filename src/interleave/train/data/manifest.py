@@ -1,7 +1,7 @@
 """Manifests: the options, input digests and counts of one stage's output.
 
-A manifest lies beside the output it describes. It has no times and no machine paths, so that the same work
-done twice, or on two machines, writes the same bytes.
+A manifest is stored next to the output it describes. It contains no times and no local paths, so that
+repeating the work, even on another machine, writes the same bytes.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from interleave.plugin import Value, files, first_problem, text, write_atomic
 VERSION = 1
 SUFFIX = ".manifest.json"
 COLLECTION_MANIFEST = f"collection{SUFFIX}"
-"""The manifest in the folder of a collection."""
+"""Manifest in the folder of a collection."""
 MAX_BYTES = 100_000_000
 MAX_DIGESTED_BYTES = 100_000_000_000
-"""Larger than any input of a stage."""
+"""Size limit, larger than any input of a stage."""
 SOFTWARE = f"interleave {__version__}"
 
 
 class Manifest(Value):
-    """What one stage was run with, and what came out."""
+    """Options, inputs and counts of one stage."""
 
     stage: str
     version: int = VERSION
@@ -43,12 +43,12 @@ class Manifest(Value):
     @model_validator(mode="before")
     @classmethod
     def holds_only_storable_text(cls, given: Any) -> Any:
-        """Escape file names that are not valid Unicode, so that a manifest is read back as it was written."""
+        """Escape file names that are not valid Unicode, so that a manifest survives a round trip."""
         return text.storable_in(given)
 
 
 def manifest_path(path: Path) -> Path:
-    """The path of a file's manifest: `requests.jsonl` has `requests.manifest.json` beside it."""
+    """Return the path of a file's manifest: `requests.manifest.json` for `requests.jsonl`."""
     return path.with_name(path.stem + SUFFIX)
 
 
@@ -60,7 +60,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read a manifest; raises `InputError` when it is missing, damaged or of a newer version."""
+    """Read a manifest; raises `InputError` if it is missing, damaged or of a newer version."""
     try:
         data = files.read_bytes(path, most_bytes=MAX_BYTES)
     except OSError as error:
@@ -69,18 +69,18 @@ def read_manifest(path: Path) -> Manifest:
         manifest = Manifest.model_validate_json(data)
     except ValidationError as error:
         raise InputError(
-            f"the manifest {path} is damaged ({first_problem(error)}): make it again with its stage"
+            f"the manifest {path} is damaged ({first_problem(error)}): rerun the stage that wrote it"
         ) from None
     if manifest.version > VERSION:
         raise InputError(
-            f"the manifest {path} has format version {manifest.version}, and this interleave reads up to "
+            f"the manifest {path} has format version {manifest.version}, but this interleave reads up to "
             f"{VERSION}: use a newer interleave"
         )
     return manifest
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
     try:
         with files.open_regular(path, most_bytes=MAX_DIGESTED_BYTES) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,8 +1,8 @@
-"""Atomic outputs: absent, as before, or complete, even when the process dies or the disk fails.
+"""Atomic outputs: absent, unchanged or complete, even if the process dies or the disk fails.
 
-An output is written under a temporary name and renamed when it is complete. The previous output is deleted
-only after the new one is on disk under its name. Where the system has renameat2, the two are exchanged in one
-step; elsewhere the previous one is renamed first, and the next attempt restores it if nothing replaced it.
+An output is written under a temporary name and renamed when complete. The previous output is deleted only
+after the new one is on disk under its name. If the system has renameat2, the two are exchanged in one step.
+Otherwise the previous one is renamed first, and the next attempt restores it if nothing replaced it.
 
 .NAME.making   incomplete or no longer needed: removed by the next attempt
 .NAME.old      the previous output, complete: never deleted while nothing has its name
@@ -28,12 +28,12 @@ from interleave.plugin import files, locks, make_folder, runs
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
-"""Errors of an old kernel, a file system without the call, or a sandbox that blocks it."""
+"""Errors from an old kernel, a file system without the call, or a sandbox that blocks it."""
 
 
 @contextmanager
 def atomic_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[Path]:
-    """A new folder to fill, renamed to `out` on success; a folder that holds `marker` is one of ours."""
+    """Yield a new folder, renamed to `out` on success; an existing folder must contain `marker`."""
     out = Path(os.path.realpath(out) if out.is_symlink() else os.path.abspath(out))
     paths = _OutputPaths(out)
     _refuse_existing(out, marker, replace)
@@ -62,13 +62,13 @@ def _refuse_existing(out: Path, marker: str, replace: bool) -> None:
     runs.refuse_foreign_folder(out, marker=marker)
     if (out / marker).exists() and not replace:
         raise RunError(
-            f"{out} is already made: choose another folder with --out, or make it anew with --replace"
+            f"{out} already exists: choose another folder with --out, or replace it with --replace"
         )
 
 
 @dataclass(frozen=True)
 class _OutputPaths:
-    """The path of an output, and the temporary paths beside it."""
+    """Path of an output, and its temporary paths."""
 
     out: Path
 
@@ -84,7 +84,7 @@ class _OutputPaths:
         """Clean up after a process that died."""
         if not (os.path.lexists(self.staging) or os.path.lexists(self.old)):
             return
-        self._sync_names()  # the names as they are now, before anything is deleted
+        self._sync_names()  # persist the current names before anything is deleted
         self.remove_staging()
         if not os.path.lexists(self.old):
             return
@@ -95,7 +95,7 @@ class _OutputPaths:
             self._discard_old()
 
     def publish(self) -> None:
-        """Give the new output its name; whatever fails, the old one still exists under its name or `.old`."""
+        """Rename the new output; on any failure, the old one still exists under its name or `.old`."""
         if _is_empty(self.out):
             os.rename(self.staging, self.out)
         elif not exchange(self.staging, self.out):
@@ -103,20 +103,20 @@ class _OutputPaths:
             try:
                 os.rename(self.staging, self.out)
             except BaseException:
-                with suppress(OSError):  # then the next attempt restores it
+                with suppress(OSError):  # the next attempt restores it
                     os.rename(self.old, self.out)
                 raise
 
     def finish(self) -> None:
-        """Delete the previous output, once the new one is on disk under its name."""
+        """Delete the previous output after the new one is on disk under its name."""
         try:
             self._sync_names()
         except OSError as error:
             raise StorageError(
-                f"{self.out} is made, but the disk has not confirmed it ({_reason(error)}): fix the disk, "
-                "then make it again with --replace"
+                f"{self.out} was written, but the disk has not confirmed it ({_reason(error)}): fix the "
+                "disk, then run the command again with --replace"
             ) from error
-        with suppress(OSError):  # nothing is lost, and the next attempt deletes it
+        with suppress(OSError):  # the next attempt deletes it
             if os.path.lexists(self.old):
                 self._discard_old()
         self.remove_staging()
@@ -138,23 +138,23 @@ class _OutputPaths:
     def cannot_write(self, error: OSError) -> StorageError:
         if not os.path.lexists(self.out) and os.path.lexists(self.old):
             return StorageError(
-                f"cannot write {self.out} ({_reason(error)}): what was there before is in {self.old}; fix "
-                "the disk, then run the same command again, and it is moved back"
+                f"cannot write {self.out} ({_reason(error)}): its previous content is in {self.old}. Fix "
+                "the disk, then run the same command again, which moves it back"
             )
         return _cannot_write(self.out, error)
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether nothing is at this path, or an empty folder."""
+    """Return whether this path is missing or an empty folder."""
     return not os.path.lexists(folder) or not any(folder.iterdir())
 
 
 @contextmanager
 def atomic_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
-    """A file to fill, renamed to `out` when the block succeeds."""
+    """Yield an open file, renamed to `out` if the block succeeds."""
     refuse_folder(out)
     if out.exists() and not replace:
-        raise RunError(f"{out} is already there: choose another with --out, or make it anew with --replace")
+        raise RunError(f"{out} already exists: choose another file with --out, or replace it with --replace")
     temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
         make_folder(out.parent)
@@ -172,14 +172,14 @@ def atomic_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
 
 
 def refuse_folder(out: Path) -> None:
-    """Raise `ConfigurationError` when the path of an output file is a folder."""
+    """Raise `ConfigurationError` if the path of an output file is a folder."""
     if out.is_dir():
         raise ConfigurationError(f"--out {str(out)!r} is a folder: name a file")
 
 
 def _cannot_write(out: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"cannot write {out} ({_reason(error)}), nothing was left behind: make room or fix the disk, "
+        f"cannot write {out} ({_reason(error)}); no partial output is left. Free space or fix the disk, "
         "then run the same command again"
     )
 
@@ -190,7 +190,7 @@ def _reason(error: BaseException) -> str:
 
 @contextmanager
 def _exclusive_lock(path: Path, out: Path) -> Iterator[int]:
-    """Lock out other writers of the same output; yields the descriptor of the lock file."""
+    """Lock an output against other writers; yields the descriptor of the lock file."""
     file = locks.open_lock_file(path)
     try:
         try:
@@ -200,7 +200,7 @@ def _exclusive_lock(path: Path, out: Path) -> Iterator[int]:
             is_ours = False
         if not is_ours:
             raise RunError(
-                f"another process is making {out}: wait for it, or choose another folder with --out"
+                f"another process is writing {out}: wait for it, or choose another folder with --out"
             )
         try:
             yield file
@@ -212,7 +212,7 @@ def _exclusive_lock(path: Path, out: Path) -> Iterator[int]:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths in one step; False, and nothing changed, where that is not supported."""
+    """Exchange two paths in one step; return False, with nothing changed, if that is not supported."""
     rename = _function("renameat2")
     if rename is None:
         return False
@@ -226,15 +226,15 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def sync_file_system(handle: int) -> None:
-    """Sync the whole file system of an open file: one call instead of one for each of very many files.
+    """Sync the whole file system of an open file: one call instead of one per file.
 
-    Raises `OSError` when any write since the file was opened has failed; `os.sync`, the fallback where the
-    call does not exist, cannot report that.
+    Raises `OSError` if any write since the file was opened has failed. The fallback `os.sync` cannot report
+    that.
     """
     sync = _function("syncfs")
     if sync is None:
         os.sync()
-        files.sync_file(handle)  # sync may return before the drive has all
+        files.sync_file(handle)  # sync may return before the drive has all data
     elif sync(handle) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

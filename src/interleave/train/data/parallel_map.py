@@ -1,4 +1,4 @@
-"""Ordered parallel map over processes; the results do not depend on the number of workers."""
+"""Ordered parallel map over processes; results do not depend on the number of workers."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Progress = Callable[[int, int], None]
-"""Called with the number of items done and the total."""
+"""Callback with the number of items done and the total."""
 
 PREFETCH = 2
-"""Tasks in flight per worker: bounds memory, whatever the size of the input."""
+"""Tasks in flight per worker, which bounds memory for any size of input."""
 
 
 def default_workers() -> int:
-    """The number of processors available to this process."""
+    """Return the number of processors available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def map_in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -> Iterator[R]:
-    """The results of `work`, in the order of the tasks."""
+    """Yield the results of `work` in the order of the tasks."""
     call = partial(_call_without_gc, work)
     if workers <= 1:
         yield from map(call, tasks)
@@ -53,7 +53,7 @@ def map_in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -
             pending.extend(pool.submit(call, task) for task in islice(remaining, 1))
     except BrokenProcessPool:
         raise RunError(
-            "a worker process died, perhaps for want of memory: try again with fewer --workers"
+            "a worker process died, perhaps out of memory: try again with fewer --workers"
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -74,7 +74,7 @@ def _exit_with_parent(sentinel: int) -> None:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Disable the cyclic garbage collector, which takes half the time when many small values are made."""
+    """Disable the cyclic garbage collector, which takes half the time when many small values are created."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -90,7 +90,7 @@ def _call_without_gc(work: Callable[[T], R], task: T) -> R:
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of this size; the last may be shorter."""
+    """Yield the items in lists of this size; the last may be shorter."""
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk

@@ -1,6 +1,7 @@
-"""`data score`: scores every attempt of a collection once, many at a time.
+"""`data score`: scores every attempt of a collection once, many concurrently.
 
-A line counts only when it is on disk. A killed command continues with the attempts that have no line.
+A line counts only when it is on disk. After a crash, the same command continues with the attempts without
+a line.
 A scorer is a vision-language model, called with limits and retries, or an agent that computes its scores.
 """
 
@@ -37,7 +38,7 @@ log = logging.getLogger(__name__)
 NO_LIMITS = Limits()
 FAILURES_IN_A_ROW = 50
 DIGITS = 4
-"""Decimals kept of a score."""
+"""Decimals of a stored score."""
 
 
 @dataclass
@@ -45,7 +46,7 @@ class Usage:
     """Calls and cost of scoring one attempt."""
 
     calls: int | None = None
-    """None when no model is called."""
+    """None if no model is called."""
     cost: float | None = None
 
     def add(self, reply: Reply) -> None:
@@ -55,9 +56,9 @@ class Usage:
 
 
 class ScorerClient:
-    """A scorer for many attempts at once: an agent that computes, or a model with one limit on its calls.
+    """A scorer for many concurrent attempts: an agent that computes, or a model with a limit on its calls.
 
-    The meter holds the limits and what earlier sessions have spent.
+    The meter holds the limits and the usage of earlier sessions.
     """
 
     def __init__(self, scorer: LoadedAgent[Scorer], meter: runs.Meter) -> None:
@@ -65,7 +66,7 @@ class ScorerClient:
         self.vlm = RetriedVlm("the scorer", _LimitedVlm(scorer.vlm, meter)) if scorer.vlm else None
 
     async def score(self, seen: CriticInput, usage: Usage) -> Scores:
-        """The scores of an attempt; fills in `usage` even when a reply cannot be parsed."""
+        """Score an attempt; fills in `usage` even if a reply cannot be parsed."""
         if self.vlm is None:
             return await self.scorer.agent.score(seen)
         counted = _CountedVlm(self.vlm, usage)
@@ -74,7 +75,7 @@ class ScorerClient:
 
 @dataclass
 class _LimitedVlm:
-    """The model within the limits of all attempts together."""
+    """The model within the limits shared by all attempts."""
 
     vlm: VisionLanguageModel
     meter: runs.Meter
@@ -113,7 +114,7 @@ class _CountedVlm:
 
 @dataclass(frozen=True)
 class ScoringJob:
-    """One attempt to be scored."""
+    """One attempt to score."""
 
     trajectory: Trajectory
     step: runs.StepRecord
@@ -124,7 +125,7 @@ class ScoringJob:
         return self.trajectory.name, self.step.plan.number, self.attempt.number
 
     def load_images(self) -> CriticInput:
-        """The scorer's input with its images loaded; raises `MissingImage` when one is missing."""
+        """Return the scorer's input with its images loaded; raises `MissingImage` if one is missing."""
         seen = self.trajectory.critic_input(self.step, self.attempt)
         seen.before.load()
         seen.after.load()
@@ -182,7 +183,7 @@ class Scoring:
         self.disk = runs.Disk()
 
     async def run(self, *, concurrency: int) -> AsyncGenerator[Scored | Failed]:
-        """Score what has no score yet; yields each line when it is on disk."""
+        """Score the attempts without a score; yields each line when it is on disk."""
         try:
             async with aclosing(self._work(self._jobs(), concurrency)) as lines:
                 async for line in lines:
@@ -227,7 +228,7 @@ class Scoring:
                 for task in finished:
                     try:
                         task.result()
-                    except LimitReached as reached:  # calls in flight may end; nothing new is started
+                    except LimitReached as reached:  # calls in flight may finish; no new ones start
                         limit, jobs = reached, iter(())
                 if failures_in_a_row >= FAILURES_IN_A_ROW:
                     raise BackendError(
@@ -241,7 +242,7 @@ class Scoring:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _store(self, finished: set[asyncio.Task[Scored | Failed]]) -> list[Scored | Failed]:
-        """Write the lines of all tasks that succeeded, even when another task of the same batch failed."""
+        """Write the lines of all tasks that succeeded, even if another task of the same batch failed."""
         lines = [task.result() for task in finished if not task.exception()]
         for line in lines:
             self.score_file.journal.append(line)
@@ -249,7 +250,7 @@ class Scoring:
         return lines
 
     async def _score_with_retries(self, job: ScoringJob) -> Scored | Failed:
-        """The line of an attempt; a transient failure is retried after a pause."""
+        """Return the line of an attempt; a transient failure is retried after a pause."""
         usage = Usage()
 
         async def take() -> runs.TryResult[Scored | Failed]:
@@ -272,7 +273,7 @@ class Scoring:
             scores = await self.client.score(seen, usage)
         except (StorageError, LimitReached, BackendError):
             raise
-        except InterleaveError as error:  # a failure is never a number
+        except InterleaveError as error:  # a failure never counts as a number
             return _failed(job, usage, str(error))
         except Exception as error:  # a bug in one attempt must not end the others
             log.exception("scoring %s failed in an unexpected way", job.key)
@@ -299,7 +300,7 @@ def open_scoring(
     shard: batches.Shard = batches.WHOLE,
     retry_failed: bool = False,
 ) -> Scoring:
-    """Check everything that can be checked and load the scorer before anything is written."""
+    """Check all options and load the scorer before anything is written."""
     names = [run for run in run_names(collection) if shard.has(run)]
     pack = load_pack(prompts)
     scorer = agents.scorer_from(backends.load_agent(spec, "scorer"), pack)

@@ -1,6 +1,6 @@
-"""The score files of a collection: one line per attempt, with its scores or the reason for having none.
+"""The score files of a collection: one line per attempt, with its scores or why it has none.
 
-COLLECTION/scores/NAME.jsonl            the lines of one scorer; each scorer has a file of its own
+COLLECTION/scores/NAME.jsonl            the lines of one scorer; each scorer has its own file
 COLLECTION/scores/NAME.1-of-4.jsonl     the lines of a shard, read together with the others of that name
 
 Files are append-only and synced; the next session continues them.
@@ -51,24 +51,24 @@ NAME_CHARACTERS = 60
 
 
 class Unscored(Value):
-    """An attempt that could not be scored: a failure is never a number."""
+    """An attempt that could not be scored: a failure never counts as a number."""
 
     reason: str
 
 
 def score_names(collection: Path) -> list[str]:
-    """The names of the scorers of a collection."""
+    """Return the names of the scorers of a collection."""
     return sorted({path.name.partition(".")[0] for path in (collection / FOLDER).glob("*.jsonl")})
 
 
 def score_files(collection: Path, name: str) -> list[Path]:
-    """The files of one scorer, shards included."""
+    """Return the files of one scorer, shards included."""
     files = (collection / FOLDER).glob(f"{name}*.jsonl")
     return sorted(path for path in files if path.name.partition(".")[0] == name)
 
 
 def read_scores(collection: Path, name: str | None = None) -> dict[AttemptKey, Scores | Unscored]:
-    """The scores of a scorer by attempt; the name may be omitted when there is only one scorer."""
+    """Return the scores of a scorer by attempt; the name may be omitted if there is only one scorer."""
     scores: dict[AttemptKey, Scores | Unscored] = {}
     for path in score_files(collection, _chosen(collection, name)):
         for key, score in _ScoreReader(path).lines():
@@ -114,7 +114,7 @@ class _ScoreReader:
             return key, Unscored(reason=row["failure"]) if "failure" in row else self._scores(row)
         except (ValueError, KeyError, TypeError, RecursionError, ValidationError) as error:
             reason = " ".join(str(error).split())[:100]
-            raise InputError(f"{self.path}:{number} is no score ({reason}): remove the line") from None
+            raise InputError(f"{self.path}:{number} is not a score ({reason}): remove the line") from None
 
     def _scores(self, row: dict[str, Any]) -> Scores:
         values = (row["semantics"], row["quality"])
@@ -130,7 +130,7 @@ def _whole_number(value: Any) -> int:
 
 
 class ScoreLine(Value):
-    """Common fields of all lines: the attempt."""
+    """Fields common to all lines: the attempt."""
 
     run: str
     step: int
@@ -201,13 +201,13 @@ class ScoreFile:
             self.existing = read_scores(collection, name)
             self.calls, self.cost = _spent(score_files(collection, name))
             if not self._manifest.exists():
-                self.save_manifest()  # a later session must find out which scorer began the file
+                self.save_manifest()  # later sessions check which scorer began the file
         except BaseException:
             self.journal.close()
             raise
 
     def has(self, key: AttemptKey, *, retry_failed: bool) -> bool:
-        """Whether an attempt is done: scored, or failed and not to be retried."""
+        """Return whether an attempt is done: scored, or failed and not to be retried."""
         return isinstance(self.existing.get(key), Scores) or (key in self.existing and not retry_failed)
 
     def save_manifest(self) -> Manifest:
@@ -242,7 +242,7 @@ class ScoreFile:
 
 
 def _inputs(collection: Path) -> dict[str, str]:
-    """The digest of the collection's manifest, if it has one: imported runs have none."""
+    """Return the digest of the collection's manifest, if it has one: imported runs have none."""
     with suppress(InputError):
         return {COLLECTION_MANIFEST: file_digest(collection / COLLECTION_MANIFEST)}
     return {}
@@ -257,13 +257,13 @@ def _spent(files: list[Path]) -> tuple[int, float]:
 
 
 def _counted(row: dict[str, Any], name: str) -> float:
-    """A number of a line, 0 if absent; raises `InputError` for anything a scorer would not write."""
+    """Return a number of a line, 0 if absent; raises `InputError` for a value no scorer writes."""
     value = row.get(name)
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise InputError(
-            f"the line of {row.get('run')!r:.80} has {name} {value!r:.40}, which is no count: remove it"
+            f"the line of {row.get('run')!r:.80} has {name} {value!r:.40}, which is not a count: remove it"
         )
     return value
 

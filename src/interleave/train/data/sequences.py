@@ -1,7 +1,7 @@
-"""`data sequences`: each trajectory as one text with images in it, for models that generate both.
+"""`data sequences`: writes each trajectory as one text with images, for models that generate both.
 
-`<gthink>` holds the plan's reasoning; each step has `<plan>` with its prompt, `<image>` with an image and,
-if it has a caption, `<info>`. With reflection every attempt is included in order, each with `<critic>`: its
+`<gthink>` contains the plan's reasoning. Each step has `<plan>` with its prompt, `<image>` with an image and,
+if it has a caption, `<info>`. With reflection every attempt is included in order, each with `<critic>`, its
 reasoning and the next prompt. Every tag is closed. Only trajectories whose steps were all accepted are used.
 """
 
@@ -32,7 +32,7 @@ SHORT = "ended short"
 NOT_ACCEPTED = "a step was not accepted"
 NOTHING_DRAWN = "no images"
 UNREADABLE = "an attempt has no readable verdict"
-RUNS_AT_ONCE = 200
+BATCH_RUNS = 200
 SHOWN_PROBLEMS = 5
 _TAGS = re.compile(r"<(?=/?(?:gthink|plan|image|img_token|info|critic|think)>)", re.IGNORECASE)
 
@@ -59,10 +59,10 @@ def make_sequences(
     folders = {name: Path(os.path.abspath(path)) for name, path in collections_by_name(collections).items()}
     runs = [(path, name) for path in folders.values() for name in run_names(path)]
     work = partial(_make_batch, options.reflection, Path(os.path.abspath(out)).parent)
-    workers = options.workers if len(runs) > 10 * RUNS_AT_ONCE else 1  # a worker takes a second to start
+    workers = options.workers if len(runs) > 10 * BATCH_RUNS else 1  # a worker takes a second to start
     total, digest = _BatchResult(), hashlib.sha256()
     with atomic_file(out, replace=replace) as file:
-        for result in map_in_order(work, chunks(runs, RUNS_AT_ONCE), workers):
+        for result in map_in_order(work, chunks(runs, BATCH_RUNS), workers):
             for line in result.lines:
                 file.write((b",\n" if file.tell() else b"[\n") + line)
             digest.update(result.digest)
@@ -82,14 +82,14 @@ def make_sequences(
 
 
 def _refuse_foreign_file(out: Path) -> None:
-    """Raise unless the manifest beside an existing file says that this stage wrote it."""
+    """Raise unless the manifest of an existing file says that this stage wrote it."""
     refuse_folder(out)
-    beside = manifest_path(out)
-    if beside.exists():
-        made = read_manifest(beside)
+    manifest = manifest_path(out)
+    if manifest.exists():
+        made = read_manifest(manifest)
         if (made.stage, made.options.get("file")) != (STAGE, out.name):
             raise RunError(
-                f"{beside} belongs to another file than {out.name}: choose another name with --out"
+                f"{manifest} belongs to another file than {out.name}: choose another name with --out"
             )
     elif out.exists():
         raise RunError(f"{out} was not made by 'data sequences': choose another name with --out")
@@ -101,8 +101,8 @@ def _refuse_problems(total: _BatchResult, options: SequenceOptions) -> None:
     if problems and not options.skip_bad:
         more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
         raise InputError(
-            f"{len(problems)} trajectories cannot be told, nothing was written: "
-            f"{'; '.join(problems[:SHOWN_PROBLEMS])}{more} (leave them out with --skip-bad)"
+            f"{len(problems)} trajectories cannot be written as sequences, nothing was written: "
+            f"{'; '.join(problems[:SHOWN_PROBLEMS])}{more} (skip them with --skip-bad)"
         )
     if not counts["sequences"]:
         left = ", ".join(f"{number:,} {why}" for why, number in sorted(counts.items()) if number)
@@ -148,7 +148,7 @@ def _make_batch(reflection: bool, folder: Path, runs: list[tuple[Path, str]]) ->
 
 
 def why_left_out(trajectory: Trajectory, *, reflection: bool) -> str | None:
-    """Why a trajectory is left out, or None."""
+    """Return why a trajectory is left out, or None."""
     record = trajectory.record
     drawn = [step for step in record.steps if step.plan.prompt is not None]
     if record.status != "done":
@@ -163,7 +163,7 @@ def why_left_out(trajectory: Trajectory, *, reflection: bool) -> str | None:
 
 
 def sequence(trajectory: Trajectory, *, reflection: bool, folder: Path) -> dict[str, Any]:
-    """A trajectory as one exchange; image paths are relative to the folder of the file."""
+    """Convert a trajectory to one exchange; image paths are relative to the folder of the file."""
     record = trajectory.record
     names = [part.image for part in record.request if part.image]
     asked = "".join(_request_text(part) for part in record.request)
@@ -207,7 +207,7 @@ def _is_readable(attempt: runs.AttemptRecord) -> bool:
 
 
 def _path(trajectory: Trajectory, name: str, folder: Path) -> str:
-    """The path of an image; its header is read, so that a missing file fails now and not during training."""
+    """Return the path of an image after reading its header, so that a missing file fails before training."""
     image = trajectory.image(name)
     _ = image.size
     return os.path.relpath(image.path, folder)

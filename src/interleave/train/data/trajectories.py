@@ -1,10 +1,10 @@
-"""The trajectories of a collection: every run that has ended, in a fixed order, with its critic's inputs.
+"""Reads the trajectories of a collection: every ended run, in a fixed order, with its critic's inputs.
 
-A collection is a folder with run folders somewhere below it. A run is named by its folder's path relative to
-the collection, so that every stage uses the same name wherever the collection is. Links are not followed.
+A collection is a folder with run folders at any depth. A run is named by its path relative to the
+collection, so that the name does not change when the collection moves. Links are not followed.
 
 Images stay in their files until their pixels are needed: the functions that build a model's input take
-images, and the rows of a million attempts are built by those same functions without decoding one.
+images, and the same functions build the rows of a million attempts without decoding one.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ ENDED = ("done", "short")
 UNPLANNED = "unplanned"
 DAMAGED = "damaged"
 UNNAMABLE = "in a folder whose name is not valid Unicode"
-"""Score and selection files are UTF-8, so no line could name it."""
+"""Reason to skip such a run: score and selection files are UTF-8, so no line could name it."""
 _ANY_NUMBER_OF_SOURCES = GeneratorCapabilities(max_sources=sys.maxsize)
 
 
 class StoredImage(Image.Image):
-    """An image of a run folder, read when its size or its pixels are first needed.
+    """An image of a run folder, read when its size or pixels are first needed.
 
     It is an `Image`, because messages and critic inputs hold images. Like an image plugin of Pillow it sets
     `_mode` and `_size` and overrides `load`.
@@ -72,7 +72,7 @@ class StoredImage(Image.Image):
         return self._size
 
     def load(self) -> Any:
-        """Decode the file; raises `MissingImage` when it is missing or altered."""
+        """Decode the file; raises `MissingImage` if it is missing or altered."""
         if self._im is None:
             image = self.store.get(self.name)
             self._im, self._size = image.im, image.size
@@ -97,10 +97,10 @@ def _size_in_header(path: Path) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One run that has ended, with a plan."""
+    """One ended run with a plan."""
 
     name: str
-    """The folder relative to the collection, with forward slashes."""
+    """Path relative to the collection, with forward slashes."""
     folder: Path
     record: RunRecord
     digest: str = ""
@@ -111,7 +111,7 @@ class Trajectory:
         return ImageStore(self.folder)
 
     def image(self, name: str) -> StoredImage:
-        """An image of the record, not read yet; all current users of one image share one object."""
+        """Return an image of the record, not read yet; all current users of one image share one object."""
         image = self._images.get(name)
         if image is None:
             image = self._images[name] = StoredImage(self.store, name)
@@ -123,7 +123,7 @@ class Trajectory:
 
     @cached_property
     def request(self) -> Request:
-        """The user's request, its images not read yet."""
+        """The user's request; its images are not read yet."""
         return Request(
             tuple(
                 ImagePart(self.image(part.image)) if part.image else Text(part.text or "")
@@ -140,19 +140,19 @@ class Trajectory:
     def sources_of(
         self, step: runs.StepRecord, attempt: runs.AttemptRecord | None = None
     ) -> tuple[StoredImage, ...]:
-        """The images a step, or one of its attempts, was drawn from, oldest first; none: text-to-image.
+        """Return the source images of a step, or of one of its attempts, oldest first; none: text-to-image.
 
-        With the rule `history` these are all images so far. The generator used the latest of them, up to
-        its own limit, and a redraw does the same.
+        With the rule `history` these are all previous images. The generator used the latest of them, up to
+        its own limit, and so does a redraw.
         """
         if (
             attempt is not None and attempt.sources is not None
-        ):  # a person has decided about a step before it since
+        ):  # a person has since decided about an earlier step
             return tuple(map(self.image, attempt.sources))
         return self._starts[step.plan.number].sources
 
     def critic_input(self, step: runs.StepRecord, attempt: runs.AttemptRecord) -> CriticInput:
-        """The critic's input for an attempt, built by the same function as in the run."""
+        """Build the critic's input for an attempt with the same function as in the run."""
         start = self._starts.get(step.plan.number)
         superseded = attempt.aim is not None or attempt.sources is not None or start is None
         aim = attempt.aim or step.plan.prompt or ""
@@ -165,17 +165,17 @@ class Trajectory:
         )
 
     def attempts(self) -> Iterator[tuple[runs.StepRecord, runs.AttemptRecord]]:
-        """All attempts in the order of drawing, each with its step.
+        """Yield all attempts in the order of drawing, each with its step.
 
-        Those that a decision has superseded are among them. Those of a run that this one branched off from
-        are that run's.
+        Attempts superseded by a decision are included. Attempts of the run that this one branched off from
+        are not.
         """
         for step in self.record.steps:
             yield from ((step, attempt) for attempt in step.attempts if not attempt.inherited)
 
     @cached_property
     def _starts(self) -> dict[int, runs.Start[StoredImage]]:
-        """What each step was drawn from, by replaying the run's source rule on unread images."""
+        """Return the sources of each step, by replaying the run's source rule on unread images."""
         given = tuple(self.image(part.image) for part in self.record.request if part.image)
         images = runs.SourceImages(
             given,
@@ -191,10 +191,10 @@ class Trajectory:
             if not step.attempts:
                 continue
             try:
-                starts[step.plan.number] = images.start_of(step.plan, anew=step.anew)
+                starts[step.plan.number] = images.start_of(step.plan, from_scene=step.anew)
             except KeyError as missing:
                 if all(attempt.sources is not None for attempt in step.attempts):
-                    continue  # it ended short before its sources were drawn again
+                    continue  # the run ended before its sources were redrawn
                 raise RunError(
                     f"{self.folder} is damaged: step {step.plan.number} starts from step {missing}, which "
                     "has no image"
@@ -205,7 +205,7 @@ class Trajectory:
 
 
 def read_collection(folder: Path, *, skipped: Counter[str] | None = None) -> Iterator[Trajectory]:
-    """Every trajectory of a collection, sorted by name; reasons for skipping runs are counted or logged."""
+    """Yield the trajectories of a collection, sorted by name; count or log skipped runs by reason."""
     reasons = Counter[str]() if skipped is None else skipped
     for name in run_names(folder):
         trajectory = read_trajectory(folder, name)
@@ -219,23 +219,23 @@ def read_collection(folder: Path, *, skipped: Counter[str] | None = None) -> Ite
 
 
 def digest_line(name: str, digest: str = "") -> bytes:
-    """What a run adds to the digest of its collection; a skipped run adds its name only."""
+    """Return a run's part of the digest of its collection; a skipped run adds only its name."""
     return f"{name}\0{digest}\0".encode("utf-8", "surrogateescape")
 
 
 def run_names(folder: Path) -> list[str]:
-    """The sorted names of all runs below a folder; raises `InputError` when there are none."""
+    """Return the sorted names of all runs below a folder; raises `InputError` if there are none."""
     try:
         names = sorted(_find_runs(str(folder)))
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read ({error.strerror})") from None
     if not names:
-        raise InputError(f"{folder} holds no runs: give a folder that 'interleave data collect' has filled")
+        raise InputError(f"{folder} contains no runs: give a folder written by 'interleave data collect'")
     return names
 
 
 def read_trajectory(folder: Path, name: str) -> Trajectory | str:
-    """One run of a collection, or the reason to skip it: its status, unplanned, or damaged."""
+    """Read one run of a collection, or return the reason to skip it: its status, unplanned, or damaged."""
     if text.storable(name) != name:
         return UNNAMABLE
     try:

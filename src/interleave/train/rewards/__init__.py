@@ -1,1 +1,1 @@
-"""The reward of a critic's reply, the same for every trainer."""
+"""Reward of a critic's reply, the same for every trainer."""

@@ -1,13 +1,13 @@
-"""The reward of a critic's reply, for any trainer: a row and a reply in, a reward or the reason for none out.
+"""Computes the reward of a critic's reply for any trainer, or the reason why there is none.
 
-A reply is rewarded for its format, for its judgement, and for what a redraw with its prompt changes:
+A reply is rewarded for its format, its judgement, and the change that a redraw with its prompt makes:
 
-- the image was right, or the critic accepted a wrong one: nothing is drawn, no change (for the latter,
-  `Weights.accepted_failures` may ask for a redraw);
-- the image was wrong and the critic rejected it: its refined prompt is drawn from the same sources, with
+- The image was right, or the critic accepted a wrong one: no redraw, no change. For the latter,
+  `Weights.accepted_failures` can request a redraw.
+- The image was wrong and the critic rejected it: its refined prompt is drawn from the same sources, with
   one seed for the whole group, and scored against the planned prompt.
 
-A rejection without a refined prompt redraws the prompt that drew the image; the pipeline would go back to
+A rejection without a refined prompt redraws with the prompt of the rejected image. The pipeline would use
 the planned prompt instead (`pipeline.next_prompt`).
 """
 
@@ -28,11 +28,11 @@ from interleave.train.rewards.samples import Case, Result, Sample, Timing
 
 CONCURRENCY = 64
 ABOUT_THE_PROMPT = (Failure.REFUSED, Failure.INVALID, Failure.NO_IMAGE)
-"""Failures that another try with the same prompt would repeat."""
+"""Failures that a retry with the same prompt would repeat."""
 
 
 class RewardCore:
-    """Scores replies, up to `concurrency` at a time, each within a deadline."""
+    """Scores replies, up to `concurrency` concurrently, each within a deadline."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class RewardCore:
         seed: int = 0,
         answers: agents.AnswerForm = "json",
     ) -> None:
-        """`answers` is the form that the critic's prompts ask for (`PromptPack.answers`)."""
+        """`answers` is the reply format that the critic's prompts request (`PromptPack.answers`)."""
         self.redraws = redraws
         self.weights = weights or Weights()
         self.concurrency = concurrency
@@ -52,12 +52,12 @@ class RewardCore:
         self.seed = seed
         self.answers: agents.AnswerForm = answers
         self._begun: dict[tuple[str, str, int], list[asyncio.Task[Result]]] = {}
-        """Replies that are being scored before `score_all` asks for them, by row, reply and step."""
+        """Scoring tasks started by `begin` before `score_all`, by row, reply and step."""
         self._semaphore: asyncio.Semaphore | None = None
-        """Shared by what is begun and the call of `score_all` that follows."""
+        """Shared by `begin` and the following call of `score_all`."""
 
     def begin(self, sample: Sample, completion: str, *, step: int = 0) -> None:
-        """Begin to score a reply that the next `score_all` will ask for; call it in the same event loop."""
+        """Start scoring a reply of the next `score_all` call, which must run in the same event loop."""
         self._semaphore = self._semaphore or asyncio.Semaphore(self.concurrency)
         scoring = self.score(sample, completion, step=step, semaphore=self._semaphore)
         key = (sample.id, completion, step)
@@ -66,7 +66,7 @@ class RewardCore:
     async def score_all(
         self, samples: Sequence[Sample], completions: Sequence[str], *, step: int = 0
     ) -> list[Result]:
-        """The results of many replies, in their order."""
+        """Score many replies; results are in the same order."""
         semaphore = self._semaphore or asyncio.Semaphore(self.concurrency)
         begun, self._begun, self._semaphore = self._begun, {}, None
         tasks: list[asyncio.Task[Result]] = []
@@ -85,7 +85,7 @@ class RewardCore:
     async def score(
         self, sample: Sample, completion: str, *, step: int = 0, semaphore: asyncio.Semaphore | None = None
     ) -> Result:
-        """The reward of one reply; a failure of generator or scorer is masked, never raised."""
+        """Score one reply; a failure of generator or scorer is masked, never raised."""
         started = time.monotonic()
         verdict = _parse(completion)
         judged = None if verdict is None else verdict.accepted
@@ -114,7 +114,7 @@ class RewardCore:
         except TimeoutError:
             cause = f"no reward within {self.deadline:g} s" if deadline.expired else "the backend timed out"
             return _masked(cause, prompt, judged)
-        except Exception as error:  # a plugin's backend may raise anything; one sample must not end the step
+        except Exception as error:  # a plugin may raise anything; one sample must not end the step
             known = isinstance(error, InterleaveError)
             cause = one_line(str(error) if known else f"{type(error).__name__}: {error}", 200)
             return _masked(
@@ -139,7 +139,7 @@ class RewardCore:
 
 
 def group_seed(seed: int, step: int, row: str) -> int:
-    """The seed of all redraws of a group in one training step: within it only the prompts differ."""
+    """Return the seed of all redraws of a group in one training step, so that only their prompts differ."""
     digest = hashlib.sha256(f"{seed}/{step}/{row}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:4], "big") >> 1
 
@@ -155,7 +155,7 @@ def _masked(cause: str, prompt: str, judged: bool, *, blameless: bool = True) ->
 
 
 def _parse(completion: str) -> Verdict | None:
-    """The verdict as the pipeline would parse it, or None."""
+    """Parse the verdict as the pipeline does; None if that fails."""
     try:
         return agents.parse_verdict(completion)
     except ReplyError:

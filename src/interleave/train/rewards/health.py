@@ -1,9 +1,9 @@
-"""Failing rewards: which samples of a step to learn from, and when failures stop the training.
+"""Handles failed rewards: which samples of a step to learn from, and when failures stop the training.
 
-Only a reply that rejects a wrong image has something drawn, so only such replies can fail. Masking just the
-failed ones would keep every reply that accepted the wrong image and few that rejected it, and teach the
-critic to accept (survivorship bias). Failures are therefore measured against the redraws needed: above one
-limit the whole group is left out, above another the whole step, and when that goes on, training stops.
+Only a reply that rejects a wrong image needs a redraw, so only such replies can fail. Masking only the failed
+ones would keep every reply that accepted the wrong image and few that rejected it, and teach the critic to
+accept (survivorship bias). Failures are therefore measured against the redraws needed. Above one limit the
+whole group is discarded, above another the whole step. If failures persist, training stops.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ WINDOW = 20
 
 
 class RewardUnhealthy(BackendError):
-    """Rewards failed too often; what was learned so far is saved, and the same command goes on."""
+    """Rewards failed too often; the state is saved, and the same command resumes."""
 
 
 @dataclass(frozen=True)
 class FailureLimits:
-    """How many failures are tolerated, as shares of the redraws needed."""
+    """Tolerated failures, as shares of the redraws needed."""
 
     step: float = MOST_FAILURES
-    """Above it nothing is learned from the step; a single failure is always tolerated."""
+    """Limit above which the step is discarded; a single failure is always tolerated."""
     group: float = MOST_GROUP_FAILURES
-    """Above it nothing is learned from the group."""
+    """Limit above which the group is discarded."""
     running: int = MOST_UNHEALTHY_STEPS
-    """This many consecutive steps above the limit stop the training."""
+    """Number of consecutive steps above the limit that stops the training."""
     window: int = WINDOW
-    """The same share over this many steps together stops it as well."""
+    """Number of steps over which the same total share stops it as well."""
 
 
 @dataclass(frozen=True)
 class Screened:
-    """The rewards of a step that are learned from."""
+    """The rewards of a step that remain after screening."""
 
     totals: tuple[float | None, ...]
     failed: int
     needed: int
-    """How many redraws there should have been."""
+    """Number of redraws needed."""
     discarded_groups: int = 0
-    """Groups left out because of their failures."""
+    """Number of groups discarded because of their failures."""
     discarded: bool = False
-    """Whether the whole step is left out."""
+    """Whether the whole step is discarded."""
 
     @property
     def share(self) -> float:
-        """The share of the redraws needed that failed."""
+        """Failed share of the redraws needed."""
         return self.failed / self.needed if self.needed else 0.0
 
 
@@ -64,9 +64,9 @@ def screened(
     groups: Sequence[Hashable],
     limits: FailureLimits = FailureLimits(),
 ) -> Screened:
-    """A step's rewards without the groups in which too much failed, or none of them.
+    """Mask groups with too many failures, or all rewards of the step.
 
-    `drawn` says which rewards come from a redraw; samples without a reward needed one too.
+    `drawn` marks the rewards that come from a redraw; samples without a reward needed one too.
     """
     failed: Counter[Hashable] = Counter()
     needed: Counter[Hashable] = Counter()
@@ -82,16 +82,16 @@ def screened(
 
 
 def is_too_much(failed: int, needed: int, limits: FailureLimits = FailureLimits()) -> bool:
-    """Whether this many failures spoil a step; a single one never does."""
+    """Return whether a step with this many failures is discarded; a single one is always tolerated."""
     return failed > 1 and failed > limits.step * needed
 
 
 def filled_with_group_mean(
     totals: Sequence[float | None], kept: Sequence[float | None], groups: Sequence[Hashable]
 ) -> list[float]:
-    """The rewards for a trainer that cannot mask samples: the mean of its group in place of each masked one.
+    """Replace masked rewards by the mean of their group, for a trainer that cannot mask samples.
 
-    A masked sample then has advantage zero, and so has every sample of a discarded group; a group without any
+    A masked sample then has advantage zero, and so has every sample of a discarded group. A group without a
     valid reward gets 0 throughout.
     """
     valid: dict[Hashable, list[float]] = {}
@@ -110,9 +110,9 @@ class Health:
     def __init__(self, limits: FailureLimits = FailureLimits()) -> None:
         self.limits = limits
         self.bad_steps = 0
-        """How many steps in a row were discarded until now."""
+        """Number of consecutive discarded steps up to now."""
         self.recent: deque[tuple[int, int]] = deque(maxlen=limits.window)
-        """Failed and needed, of the last steps."""
+        """Failed and needed redraws of the last steps."""
         self.causes: Counter[str] = Counter()
 
     def note(self, step: Screened, causes: Iterable[str] = ()) -> None:
@@ -125,7 +125,7 @@ class Health:
 
     @property
     def lately(self) -> float:
-        """The share of failures over the last steps together."""
+        """Share of failures over all recent steps."""
         needed = sum(needed for _, needed in self.recent)
         return sum(failed for failed, _ in self.recent) / needed if needed else 0.0
 
@@ -135,12 +135,12 @@ class Health:
         return self.bad_steps >= self.limits.running or (full and self.lately > self.limits.step)
 
     def complaint(self, *, saved: str = "The state is saved") -> RewardUnhealthy:
-        """The error that ends the training."""
+        """Build the error that ends the training."""
         common = self.causes.most_common(1)
         why = f" Most often: {common[0][0]}." if common else ""
         many = self.bad_steps >= self.limits.running
-        when = f"in {self.bad_steps} steps running" if many else f"over the last {len(self.recent)} steps"
+        when = f"in {self.bad_steps} consecutive steps" if many else f"over the last {len(self.recent)} steps"
         return RewardUnhealthy(
             f"reward_unhealthy: more than {self.limits.step:.0%} of the redraws failed {when}.{why} "
-            f"{saved}: fix the generator or the scorer, then give the same command"
+            f"{saved}: fix the generator or the scorer, then run the same command again"
         )

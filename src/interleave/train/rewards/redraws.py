@@ -1,4 +1,4 @@
-"""Drawing a refined prompt and scoring the result, once for equal requests."""
+"""Draws refined prompts and scores the results, once for equal requests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RedrawRequest:
 
     @property
     def key(self) -> str:
-        """The content of the request: equal requests have equal results."""
+        """Digest of the request: equal requests have equal results."""
         digests = [images.pixel_digest(source) for source in self.sources]
         content = "\x00".join([self.planned_prompt, self.prompt, str(self.seed), *digests])
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
@@ -58,7 +58,7 @@ class Redraw:
 
 
 class Redrawer:
-    """Draws and scores; equal requests are computed once, also while one is in flight."""
+    """Draws and scores; equal requests are computed once, even if one is still in flight."""
 
     def __init__(self, generator: ImageGenerator, scorer: Scorer, *, keep: int = MOST_KEPT) -> None:
         self.generator = generator
@@ -69,7 +69,7 @@ class Redrawer:
         self._waiting: dict[str, int] = {}
 
     async def redraw(self, request: RedrawRequest) -> tuple[Redraw, bool]:
-        """The image and its scores, and whether they come from the cache; raises what failed."""
+        """Return the image with its scores, and whether they were cached; raises errors of the backends."""
         key = request.key
         if kept := self._kept.get(key):
             self._kept.move_to_end(key)
@@ -78,7 +78,7 @@ class Redrawer:
         shared = task is not None
         if task is None:
             task = self._in_flight[key] = asyncio.create_task(self._make(request))
-            task.add_done_callback(_retrieve)  # it may fail after the last caller was cancelled
+            task.add_done_callback(_retrieve)  # the task may fail after the last caller was cancelled
         self._waiting[key] = self._waiting.get(key, 0) + 1
         try:
             made = await asyncio.shield(task)
@@ -112,24 +112,22 @@ class Redrawer:
 
 
 def load_redrawer(generator: str, scorer: str, pack: PromptPack) -> Redrawer:
-    """Generator and scorer by their specs, under the one retry policy."""
+    """Load generator and scorer by spec, with the default retry policy."""
     policy = backends.RetryPolicy()
-    drawing = backends.RetriedGenerator("the generator", load_generator(generator), policy)
+    retried = backends.RetriedGenerator("the generator", load_generator(generator), policy)
     scoring = agents.scorer_from(backends.load_agent(scorer, "scorer"), pack)
     if not hasattr(scoring.agent, "score"):
         raise ConfigurationError(f"{scorer!r} cannot score: name a vision-language model, or 'oracle'")
-    return Redrawer(drawing, scoring.with_calls_through(lambda vlm: RetriedVlm("the scorer", vlm, policy)))
+    return Redrawer(retried, scoring.with_calls_through(lambda vlm: RetriedVlm("the scorer", vlm, policy)))
 
 
 def checked_scores(scores: Any) -> Scores:
-    """Valid scores; anything else is a failure of the scorer, and a failure is never a number."""
+    """Return valid scores; anything else is a failure of the scorer, which never counts as a number."""
     marks = {name: getattr(scores, name, None) for name in Scores.model_fields}
     try:
         return Scores.model_validate(marks, strict=True)
     except ValidationError:
-        raise BackendError(
-            f"the scorer answered with {scores!r:.120}, which are no marks from 0 to 10"
-        ) from None
+        raise BackendError(f"the scorer returned {scores!r:.120}, not scores from 0 to 10") from None
 
 
 def _retrieve(task: asyncio.Task[Redraw]) -> None:

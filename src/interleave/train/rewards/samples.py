@@ -1,4 +1,4 @@
-"""A sample: one row of GRPO. A result: the reward of one reply to it, or why there is none."""
+"""Samples (rows of GRPO) and results (the reward of one reply, or why there is none)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sample:
-    """One attempt a critic judges, with its label: a row of `critic_rl.parquet`."""
+    """One attempt to judge, with its label: a row of `critic_rl.parquet`."""
 
     id: str
     planned_prompt: str
     used_prompt: str
-    """The prompt that drew the image the critic judges."""
+    """Prompt of the judged image."""
     sources: tuple[Image, ...]
-    """What a redraw starts from; empty for text-to-image."""
+    """Source images of a redraw; empty for text-to-image."""
     success: bool
     previous: Scores
-    """The scores of that image: what a redraw is measured against."""
+    """Scores of the judged image, which a redraw is compared with."""
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Sample:
-        """The sample in a row whose images are decoded; raises `InputError` that says what is wrong."""
+        """Build a sample from a row with decoded images; raises `InputError` with the problem."""
         try:
             return cls(
                 id=str(row["id"]),
@@ -44,7 +44,7 @@ class Sample:
                 previous=Scores(semantics=row["semantics"], quality=row["quality"]),
             )
         except KeyError as error:
-            raise InputError(f"row {row.get('id')!r} has no {error.args[0]!r}: no row for GRPO") from None
+            raise InputError(f"row {row.get('id')!r} has no {error.args[0]!r}: not a row for GRPO") from None
         except (ValueError, TypeError) as error:
             reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise InputError(f"row {row.get('id')!r} cannot be used: {reason[:200]}") from None
@@ -57,22 +57,22 @@ def _truth(value: object) -> bool:
 
 
 class Case(StrEnum):
-    """How a reply was rewarded."""
+    """Outcome of a reply."""
 
     SUCCESS = "success"
-    """The image was right: nothing is redrawn, for the whole group."""
+    """The image was right: no redraw for the whole group."""
     ACCEPTED_FAILURE = "accepted_failure"
-    """The image was wrong and the critic accepted it: nothing is redrawn."""
+    """The image was wrong and the critic accepted it: no redraw."""
     UNREADABLE = "unreadable"
-    """The reply could not be parsed: no judgement, no prompt, nothing redrawn."""
+    """The reply could not be parsed: no judgement, no prompt, no redraw."""
     REDRAWN = "redrawn"
     MASKED = "masked"
-    """The generator or the scorer failed: no reward at all."""
+    """The generator or the scorer failed: no reward."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds: waiting for the semaphore, drawing, scoring, and in all."""
+    """Seconds spent waiting for the semaphore, drawing, scoring, and in total."""
 
     waited: float = 0.0
     drawing: float = 0.0
@@ -89,14 +89,14 @@ class Result:
     parts: Parts | None
     case: Case
     cause: str = ""
-    """Why it is masked."""
+    """Why the reward is masked."""
     judged: bool | None = None
-    """Whether the critic accepted; None where its reply could not be parsed."""
+    """Whether the critic accepted; None if its reply could not be parsed."""
     prompt: str | None = None
-    """The prompt of the redraw, where there was one."""
+    """Prompt of the redraw, if there was one."""
     scores: Scores | None = None
     image: Image | None = field(default=None, repr=False)
     timing: Timing = Timing()
     from_cache: bool = False
     blameless: bool = False
-    """Masked through no fault of the reply: the generator did not refuse this very prompt."""
+    """Whether the failure is independent of the reply: the generator did not refuse this prompt."""

@@ -1,1 +1,1 @@
-"""The reward core as each trainer wants to call it."""
+"""Adapters of the reward core to each trainer's interface."""

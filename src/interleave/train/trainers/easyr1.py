@@ -1,10 +1,10 @@
 """EasyR1 (upstream): `compute_score` for `worker.reward.reward_function=…/trainers/easyr1.py:compute_score`.
 
-It is called with a batch of records, each with `response`, `response_length` and `ground_truth`, which is the
-JSON that `interleave data export --format easyr1` writes. EasyR1 knows no masked reward. A failed sample gets
-the mean of its group's valid ones, so that its own advantage is zero and the others keep their mean; only the
-spread of the group shrinks a little. A group of which much failed gets its mean throughout, and so teaches
-nothing. A batch in which more than a tenth of all redraws failed is ended with an error.
+EasyR1 calls it with a batch of records, each with `response`, `response_length` and `ground_truth`, the JSON
+written by `interleave data export --format easyr1`. EasyR1 cannot mask rewards. A failed sample gets the mean
+of its group's valid rewards, so that its advantage is zero and the others keep their mean; only the spread of
+the group shrinks slightly. A group with many failures gets its mean throughout, so its advantages are zero. A
+batch in which more than a tenth of all redraws failed ends with an error.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _calls = 0
 
 
 def compute_score(reward_inputs: Sequence[Mapping[str, Any]], **options: Any) -> list[dict[str, float]]:
-    """The reward of each reply as `overall`, with its parts beside it."""
+    """Return the reward of each reply as `overall`, with its parts."""
     global _calls
-    _calls += 1  # each step of training is one call: the seeds of its redraws follow from it
+    _calls += 1  # one call per training step; it determines the seeds of the redraws
     truths = [_truth(each["ground_truth"]) for each in reward_inputs]
     samples = [sample_of(truth, options.get("images")) for truth in truths]
     replies = [str(each["response"]) for each in reward_inputs]

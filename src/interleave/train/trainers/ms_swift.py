@@ -1,11 +1,11 @@
 """ms-swift: a reward plugin, for `--external_plugins …/trainers/ms_swift.py --reward_funcs interleave`.
 
-It is called with the replies of a batch and a list for each column of the rows, which are those of
-`interleave data export --format swift`. ms-swift counts a reward of None as 0, which is the worst there is:
-a failed sample gets the mean of its group instead, so that its advantage is zero, a group of which much
-failed gets its mean throughout, and a step in which more than a tenth of all redraws failed ends with an
-error. Where a group is spread over several processes, the mean is that of its part in this one. GRPO of
-ms-swift needs the package msgspec, which it does not install.
+ms-swift calls it with the replies of a batch and one list per column of the rows, as written by
+`interleave data export --format swift`. ms-swift counts a reward of None as 0, the worst possible reward. So
+a failed sample gets the mean of its group and has advantage zero. A group with many failures gets its mean
+throughout, and a step in which more than a tenth of all redraws failed ends with an error. If a group spans
+several processes, the mean is that of its part in this one. GRPO of ms-swift needs the package msgspec, which
+it does not install.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from interleave.train.trainers.shared import core_of, filled_step, reward_loop, 
 
 COLUMNS = ("id", "planned_prompt", "used_prompt", "sources", "success", "semantics", "quality")
 PLACES = ("swift.rewards", "swift.plugin")
-"""Where releases of ms-swift keep their table of rewards."""
+"""Modules in which releases of ms-swift keep their table of rewards."""
 
 
 class InterleaveReward:
-    """The reward of each reply, or its group's mean where it could not be got."""
+    """Reward function: the reward of each reply, or its group's mean if it failed."""
 
     def __init__(self, args: Any = None, **options: Any) -> None:
         self.options = options
@@ -40,7 +40,7 @@ class InterleaveReward:
 
 
 def register() -> bool:
-    """Put the reward into ms-swift's table, where it is installed."""
+    """Add the reward to ms-swift's table, if ms-swift is installed."""
     for place in PLACES:
         try:
             table = importlib.import_module(place).orms

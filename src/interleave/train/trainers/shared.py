@@ -1,9 +1,9 @@
-"""Shared by the reward functions for other trainers: the reward core from options, samples from records.
+"""Reward core and samples for the reward functions of other trainers.
 
-Options come as keyword arguments where a trainer passes them on, else from the environment:
-INTERLEAVE_GENERATOR, INTERLEAVE_SCORER, INTERLEAVE_PROMPTS, INTERLEAVE_IMAGES (the folder that relative paths
-of images start from; or ROOT_IMAGE_DIR), INTERLEAVE_REWARD_SEED, INTERLEAVE_CONCURRENCY,
-INTERLEAVE_DEADLINE; the weights of the reward as INTERLEAVE_REWARD_FORM, INTERLEAVE_REWARD_ACCEPTED_FAILURES…
+Options come as keyword arguments if the trainer passes them on, else from the environment:
+INTERLEAVE_GENERATOR, INTERLEAVE_SCORER, INTERLEAVE_PROMPTS, INTERLEAVE_IMAGES (the base folder of relative
+image paths; or ROOT_IMAGE_DIR), INTERLEAVE_REWARD_SEED, INTERLEAVE_CONCURRENCY, INTERLEAVE_DEADLINE. The
+weights of the reward are INTERLEAVE_REWARD_FORM, INTERLEAVE_REWARD_ACCEPTED_FAILURES and so on.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ OPTIONS = {
 }
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 60.0
 SWIFT_FOLDER = "ROOT_IMAGE_DIR"
-"""ms-swift's own name for the folder of images, which its users set anyway."""
+"""ms-swift's variable for the image folder, which its users set anyway."""
 
 
 def chosen(options: Mapping[str, Any]) -> dict[str, str]:
-    """The options of a reward, from keywords and the environment."""
+    """Return the options of a reward, from keywords and the environment."""
     given = {name: options.get(name, os.environ.get(variable)) for name, variable in OPTIONS.items()}
     for name in ("generator", "scorer"):
         if not given[name]:
@@ -59,7 +59,7 @@ def chosen(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def core_of(options: Mapping[str, Any]) -> RewardCore:
-    """The reward core for these options; there is one of each in a process."""
+    """Return the reward core for these options; a process has one per set of options."""
     chosen_weights = {
         name: options.get(name, os.environ.get(f"INTERLEAVE_REWARD_{name.upper()}"))
         for name in Weights.model_fields
@@ -84,19 +84,19 @@ def _core(options: tuple[tuple[str, str], ...], weights: tuple[tuple[str, str], 
 
 
 def sample_of(record: Mapping[str, Any], images: str | None = None) -> Sample:
-    """A sample from a record whose images are bytes, paths or images."""
+    """Build a sample from a record whose images are bytes, paths or images."""
     folder = Path(images or image_folder() or ".")
     sources = [as_image(each, folder) for each in _listed(record.get("sources"))]
     return Sample.of_row({**record, "sources": sources})
 
 
 def image_folder() -> str | None:
-    """The folder that relative paths start from, as the environment names it."""
+    """Return the base folder of relative paths from the environment."""
     return os.environ.get(OPTIONS["images"]) or os.environ.get(SWIFT_FOLDER)
 
 
 def as_image(stored: Any, folder: Path) -> Image:
-    """An image in any of the forms that trainers pass."""
+    """Convert an image from any of the forms that trainers pass."""
     from PIL.Image import Image
 
     if isinstance(stored, Image):
@@ -111,30 +111,30 @@ def as_image(stored: Any, folder: Path) -> Image:
             return images.as_rgb(stored)
     if isinstance(stored, str):
         return read_image(folder / stored.removeprefix("file://"))
-    raise InputError(f"an image of a row comes as a {type(stored).__name__}: bytes or a path are expected")
+    raise InputError(f"an image of a row has type {type(stored).__name__}, not bytes or a path")
 
 
 def screen(
     samples: Sequence[Sample], results: Sequence[Result], limits: FailureLimits = FailureLimits()
 ) -> Screened:
-    """The rewards of a step to learn from; the replies to one row are a group."""
+    """Screen the rewards of a step; the replies to one row are a group."""
     drawn = [result.case is Case.REDRAWN for result in results]
     return screened([result.total for result in results], drawn, [sample.id for sample in samples], limits)
 
 
 def pauses(patience: float, first: float = FIRST_PAUSE_SECONDS) -> Iterator[float]:
-    """How long to wait before each further try while rewards fail, until patience is at an end."""
+    """Yield the seconds to wait before each retry, `patience` in total."""
     return runs.backoff_delays(first, LONGEST_PAUSE_SECONDS, patience)
 
 
 @cache
 def health() -> Health:
-    """The health of the rewards in this process."""
+    """Return the reward health of this process."""
     return Health()
 
 
 def filled_step(samples: Sequence[Sample], results: Sequence[Result], trainer: str) -> list[float]:
-    """The rewards of a step for a trainer that cannot mask; too many failures end it with an error."""
+    """Return the rewards of a step for a trainer that cannot mask; raises if too many failed."""
     return filled_rewards(
         [result.total for result in results],
         [result.case is Case.REDRAWN for result in results],
@@ -151,14 +151,14 @@ def filled_rewards(
     causes: Sequence[str],
     trainer: str,
 ) -> tuple[list[float], tuple[float | None, ...]]:
-    """The same for bare rewards; also those that are learned from, None for the others."""
+    """Do the same for plain rewards; also return the rewards to learn from, None for the others."""
     step = screened(totals, drawn, groups)
     health().note(step, causes)
-    saved = f"{trainer} goes on from its last checkpoint"
+    saved = f"{trainer} resumes from its last checkpoint"
     if step.discarded:
         raise RewardUnhealthy(
             f"reward_unhealthy: {step.failed} of {step.needed} redraws failed ({causes[0]}). {saved}: "
-            "fix the generator or the scorer, then give the same command"
+            "fix the generator or the scorer, then run the same command again"
         )
     if health().unhealthy:
         raise health().complaint(saved=saved)
@@ -166,7 +166,7 @@ def filled_rewards(
 
 
 def record_of(result: Result, sample: Sample) -> dict[str, float]:
-    """The parts of a reward as numbers that a trainer can log."""
+    """Return the parts of a reward as numbers that a trainer can log."""
     parts = result.parts.model_dump() if result.parts else {}
     return {
         **{name: float(value) for name, value in parts.items()},
@@ -178,7 +178,7 @@ def record_of(result: Result, sample: Sample) -> dict[str, float]:
 
 
 class BackgroundLoop:
-    """An event loop in a thread of its own, for trainers that call from any thread or loop."""
+    """An event loop in a separate thread, for trainers that call from any thread or loop."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -193,15 +193,13 @@ class BackgroundLoop:
 
 @cache
 def reward_loop() -> BackgroundLoop:
-    """The one loop of this process: limits on concurrency and the cache hold for all calls together."""
+    """Return the one loop of this process, so that all calls share the concurrency limit and the cache."""
     return BackgroundLoop()
 
 
 def _listed(value: Any) -> list[Any]:
-    """A list, also where it comes as an array or not at all."""
+    """Return a list from a list, an array or None."""
     try:
         return [] if value is None else list(value)
     except TypeError:
-        raise InputError(
-            f"the sources of a row come as a {type(value).__name__}: a list is expected"
-        ) from None
+        raise InputError(f"the sources of a row have type {type(value).__name__}, not list") from None

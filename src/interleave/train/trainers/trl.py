@@ -1,7 +1,7 @@
-"""TRL: one reward function that returns the total or None, and logs the parts.
+"""TRL: a reward function that returns the total or None, and logs the parts.
 
-TRL masks a sample only when every reward function returns None for it, so there is only one. It awaits reward
-functions without a deadline, and their exceptions end the training: the core handles both.
+TRL masks a sample only if every reward function returns None for it, so there is only one. It awaits reward
+functions without a deadline, and their exceptions end the training. The core handles both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ScoredBatch:
-    """One call of the reward function: what was scored, and the results in the same order."""
+    """One call of the reward function: the samples, and the results in the same order."""
 
     samples: Sequence[Sample]
     completions: Sequence[str]
@@ -37,17 +37,17 @@ class ScoredBatch:
 
 @dataclass
 class TrlReward:
-    """Pass `.reward` to `GRPOTrainer(reward_funcs=…)`; rows need the columns of `critic_rl.parquet`."""
+    """Reward for `GRPOTrainer(reward_funcs=[….reward])`; rows need the columns of `critic_rl.parquet`."""
 
     core: RewardCore
     patience: float = 600.0
-    """Seconds to wait, in all, while every redraw of a step fails."""
+    """Total seconds to wait while every redraw of a step fails."""
     limits: FailureLimits = field(default_factory=FailureLimits)
     first_pause: float = FIRST_PAUSE_SECONDS
     screening: bool = True
-    """Leave out groups and steps with too many failures; False where the trainer does, over all processes."""
+    """Whether to discard groups and steps with too many failures; False if the trainer does that."""
     on_scored: Callable[[ScoredBatch], None] | None = None
-    """Called with the results of every batch: TRL passes on only the totals."""
+    """Callback with the results of every batch: TRL passes on only the totals."""
     health: Health = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,28 +85,28 @@ class TrlReward:
         return list(kept.totals)
 
     def _screened(self, scored: ScoredBatch) -> Screened:
-        """The rewards to learn from; raises when too much has failed for too long."""
+        """Return the rewards to learn from; raises if too many failed for too long."""
         step = screen(scored.samples, scored.results, self.limits)
         self.health.note(step, scored.causes)
         if self.health.unhealthy:
-            raise self.health.complaint(saved="Training goes on from its last checkpoint")
+            raise self.health.complaint(saved="Training resumes from its last checkpoint")
         return step
 
     def begin(self, row: dict[str, Any], completion: str, step: int) -> None:
-        """Begin with the reward of one reply before all of a batch are there; in the loop of `reward`."""
+        """Start the reward of one reply before its batch is complete; in the loop of `reward`."""
         self.core.begin(Sample.of_row(row), completion, step=step)
 
     async def _score_with_retries(
         self, samples: Sequence[Sample], completions: Sequence[str], step: int
     ) -> list[Result]:
-        """The results; while every redraw fails, wait and score the failed ones again."""
+        """Return the results; while every redraw fails, wait and score the failed ones again."""
         results = await self.core.score_all(samples, completions, step=step)
         for pause in pauses(self.patience, self.first_pause):
             if not is_outage(results, self.limits.step):
                 break
             failed = [index for index, result in enumerate(results) if result.case is Case.MASKED]
             cause = Counter(results[index].cause for index in failed).most_common(1)[0][0]
-            log.warning("all %d rewards failed (%s); trying again in %.0f s", len(failed), cause, pause)
+            log.warning("all %d rewards failed (%s); retrying in %.0f s", len(failed), cause, pause)
             await asyncio.sleep(pause)
             again = await self.core.score_all(
                 [samples[index] for index in failed], [completions[index] for index in failed], step=step
@@ -117,14 +117,14 @@ class TrlReward:
 
 
 def is_outage(results: Sequence[Result], most_failures: float = MOST_FAILURES) -> bool:
-    """Whether the generator or the scorer is down: of all redraws of a batch, none succeeded."""
+    """Return whether every redraw of a batch failed: the generator or the scorer is down."""
     masked = sum(result.blameless for result in results)
     drawn = any(result.case is Case.REDRAWN for result in results)
     return not drawn and masked >= 2 and masked > most_failures * len(results)
 
 
 def metrics(results: Sequence[Result], samples: Sequence[Sample]) -> dict[str, float]:
-    """The metrics of a step."""
+    """Compute the metrics of a step."""
     valid = [result for result in results if result.parts is not None]
     drawn = [result for result in valid if result.case is Case.REDRAWN]
     found: dict[str, float] = {"reward/masked": float(len(results) - len(valid))}
@@ -150,13 +150,13 @@ def metrics(results: Sequence[Result], samples: Sequence[Sample]) -> dict[str, f
 
 
 def samples_of(columns: dict[str, Any], count: int) -> list[Sample]:
-    """The rows of a batch, from TRL's columns."""
+    """Build the samples of a batch from TRL's columns."""
     names = [name for name, values in columns.items() if isinstance(values, list) and len(values) == count]
     return [Sample.of_row({name: columns[name][index] for name in names}) for index in range(count)]
 
 
 def text_of(completion: Any) -> str:
-    """A reply as text, from a conversation or from plain text."""
+    """Return a reply as text, from a conversation or from plain text."""
     if isinstance(completion, str):
         return completion
     content = completion[-1]["content"] if completion else ""

@@ -1,15 +1,15 @@
 """verl: `compute_score` for `reward.custom_reward_function.path=…/trainers/verl.py`.
 
-verl asks for one sample at a time and has no masked rewards: it needs a number. A neutral one would teach
-that an outage is a fair result, so a failed sample is retried for a while. Then, with `failed=mark`, its
-reward is a mark that the estimator in `verl_advantages.py` reads; without it, an error is raised. That ends
-the step in verl's older trainer only: its default one (`trainer.use_v1`) drops the sample and learns from the
-rest of its group. Rows are those of an export for verl.
+verl scores one sample per call and cannot mask rewards: it needs a number. A neutral one would reward an
+outage, so a failed sample is retried for a while. Then, with `failed=mark`, its reward is a marker that the
+estimator in `verl_advantages.py` reads; without it, an error is raised. The error ends the step only in
+verl's older trainer. Its default one (`trainer.use_v1`) drops the sample and learns from the rest of its
+group. Rows are those of an export for verl.
 
-verl passes on nothing but one float32 for a sample. To find out how many of the redraws needed have failed,
-one must know which rewards come from a redraw and which samples have none. The last bit of the float32 is 1
-for a redraw, which changes a reward by less than a ten millionth; a failure is a number that no formula
-gives, small enough to leave means as they are.
+verl passes on only one float32 per sample. To compute the failed share of the redraws needed, the estimator
+must know which rewards come from a redraw and which samples failed. The last bit of the float32 is 1 for a
+redraw, which changes a reward by less than 1e-7. A failure is a number that no formula returns, small enough
+not to affect means.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from interleave.train.trainers.shared import core_of, pauses, record_of, reward_
 log = logging.getLogger(__name__)
 
 MARK = "mark"
-"""The value of the option `failed` that goes with the estimator."""
+"""Value of the option `failed` for use with the estimator."""
 PATIENCE_SECONDS = 600.0
 FAILED = 2.0**-100
 _FLOAT, _BITS = struct.Struct("<f"), struct.Struct("<I")
@@ -42,7 +42,7 @@ async def compute_score(
     extra_info: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> dict[str, float]:
-    """The reward of one reply as `score`, with its parts beside it."""
+    """Return the reward of one reply as `score`, with its parts."""
     record = {**_fields(ground_truth), **(extra_info or {})}
     sample = sample_of(record, options.get("images"))
     step = int(options.get("global_steps", record.get("global_steps", 0)) or 0)
@@ -51,13 +51,13 @@ async def compute_score(
         if result.total is None:
             log.warning("no reward for row %r: %s", sample.id, result.cause)
         score = marked(result.total, drawn=result.case is Case.REDRAWN)
-        parts = dict.fromkeys(Parts.model_fields, 0.0)  # verl wants the same names from every sample
+        parts = dict.fromkeys(Parts.model_fields, 0.0)  # verl requires the same names from every sample
         return {"score": score, **parts, **record_of(result, sample)}
     if result.total is None:
         raise RewardUnhealthy(
             f"reward_unhealthy: no reward for row {sample.id!r} ({result.cause}), and verl cannot mask one. "
-            "Fix the generator or the scorer; verl goes on from its last checkpoint. Its default trainer "
-            "ends no step for this: launch/verl-grpo.sh has the settings that do"
+            "Fix the generator or the scorer; verl resumes from its last checkpoint. Its default trainer "
+            "does not end the step: use the settings in launch/verl-grpo.sh"
         )
     return {"score": result.total, **record_of(result, sample)}
 
@@ -82,7 +82,7 @@ def _fields(truth: Any) -> Mapping[str, Any]:
 
 
 def marked(total: float | None, *, drawn: bool) -> float:
-    """The number that stands for a reward, or for its failure."""
+    """Encode a reward, or its failure, as a number."""
     if total is None:
         return FAILED
     bits: int = _BITS.unpack(_FLOAT.pack(total))[0]
@@ -90,7 +90,7 @@ def marked(total: float | None, *, drawn: bool) -> float:
 
 
 def unmarked(value: float) -> tuple[float | None, bool]:
-    """The reward that a number stands for, None for a failure; and whether it comes from a redraw."""
+    """Decode a number into a reward, None for a failure, and whether it comes from a redraw."""
     if value == FAILED:
         return None, False
     return value, bool(_BITS.unpack(_FLOAT.pack(value))[0] & 1)

@@ -1,11 +1,11 @@
-"""verl: the advantage estimator `interleave_grpo`, which is its GRPO without the samples whose reward failed.
+"""verl: the advantage estimator `interleave_grpo`, which is verl's GRPO without samples whose reward failed.
 
-verl's default trainer drops a sample whose reward function raises and learns from the rest of its group: only
-redraws can fail, so that teaches to accept wrong images. Here the reward function marks a failure instead,
-and the estimator, which sees a step whole, does as the rewards for other trainers do: a failed sample counts
-as the mean of its group and has no advantage, a group of which much failed has none throughout, and a step in
-which more than a tenth of all redraws failed ends the training with an error. verl imports this module where
-VERL_USE_EXTERNAL_MODULES names it.
+verl's default trainer drops a sample whose reward function raises and learns from the rest of its group. Only
+redraws can fail, so that teaches the critic to accept wrong images. Here the reward function marks a failure
+instead. The estimator receives the whole step and treats failures as the rewards for other trainers do: a
+failed sample counts as the mean of its group and has advantage zero, and so has every sample of a group with
+many failures. A step in which more than a tenth of all redraws failed ends the training with an error. verl
+imports this module if VERL_USE_EXTERNAL_MODULES names it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def interleave_grpo(
     grpo: Callable[..., tuple[Any, Any]] | None = None,
     **others: Any,
 ) -> tuple[Any, Any]:
-    """The advantages of verl's own GRPO, and zero for samples that nothing is to be learned from."""
+    """Compute the advantages of verl's GRPO, and zero for masked samples."""
     scores = [unmarked(float(score)) for score in token_level_rewards.sum(dim=-1)]
     totals, drawn = [total for total, _ in scores], [was_drawn for _, was_drawn in scores]
     filled, kept = filled_rewards(totals, drawn, list(index), [WHY] * totals.count(None), "verl")
@@ -45,12 +45,12 @@ def interleave_grpo(
         norm_adv_by_std_in_grpo=scaled,
     )
     masked = [place for place, total in enumerate(kept) if total is None]
-    advantages[masked] = 0.0  # a group of equal rewards has none but for rounding, which verl divides by 1e-6
+    advantages[masked] = 0.0  # verl divides the rounding error of equal rewards by 1e-6
     return advantages, advantages
 
 
 def register() -> bool:
-    """Put the estimator into verl's table, where it is installed."""
+    """Add the estimator to verl's table, if verl is installed."""
     try:
         algorithms = importlib.import_module(ALGORITHMS)
     except ImportError:

@@ -15,7 +15,7 @@ def _train() -> None:
 
 
 train.command()(commands.generator)
-train.command("sight")(commands.vision)
+train.command("vision")(commands.vision)
 train.command()(commands.planner)
 train.command()(commands.critic)
 train.command()(commands.trajectories)

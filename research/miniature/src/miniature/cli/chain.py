@@ -1,7 +1,7 @@
 """Runs a chain of commands in processes: each starts when its dependencies are done, and none runs twice.
 
-Every stage is a command of this program that a user could run alone. Its output is in `logs/NAME.log`, its
-duration in `stages.json`; the same chain on the same folder resumes where it stopped.
+Every stage is a command that a user could run alone. Its output is in `logs/NAME.log`, its duration in
+`stages.json`. Running the chain again on the same folder resumes it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from interleave import ConfigurationError, RunError
 RECORD = "stages.json"
 POLL_SECONDS = 0.2
 EXIT_SHORT = (1, 2)
-"""Some of many items failed, or could not be carried out as asked; where none could, the next stage fails."""
+"""Exit codes of a command some of whose items failed; if all failed, the next stage fails."""
 LOG_LINES_SHOWN = 6
-"""Lines of a failed stage's log in the error message."""
+"""Log lines of a failed stage in the error message."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Stage:
     command: tuple[str, ...]
     after: tuple[str, ...] = ()
     may_end_short: bool = False
-    """Whether it counts as done where a few of its many items failed."""
+    """Whether it counts as done if some of its items failed."""
     after_failures: bool = False
-    """Whether it starts even when stages before it have failed, and works with what there is."""
+    """Whether it starts even if earlier stages have failed, with the available results."""
 
     @property
     def command_line(self) -> str:
@@ -49,13 +49,15 @@ def run_chain(
     stages: Sequence[Stage],
     out: Path,
     *,
-    at_once: int = 1,
+    concurrency: int = 1,
     keep_going: bool = False,
     say: Callable[[str], None] = lambda text: None,
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, float]:
-    """Run the stages that are not done; returns the seconds of each. Raises when one fails: at once, or with
-    `keep_going` after every stage that does not depend on it."""
+    """Run the stages that are not done; return the seconds of each.
+
+    Raises when a stage fails: immediately, or with `keep_going` after all stages that do not depend on it.
+    """
     _check_order(stages)
     logs = out / "logs"
     logs.mkdir(parents=True, exist_ok=True)
@@ -67,7 +69,7 @@ def run_chain(
     before = signal.signal(signal.SIGTERM, _interrupt)  # else the stages would outlive the chain
     try:
         while waiting.stages or running:
-            for stage in waiting.take_ready(record.done, at_once - len(running)):
+            for stage in waiting.take_ready(record.done, concurrency - len(running)):
                 say(f"{stage.name}: {stage.command_line}")
                 running[stage.name] = _Process(stage, logs / f"{stage.name}.log", environment)
             time.sleep(POLL_SECONDS)
@@ -78,7 +80,7 @@ def run_chain(
                         raise failure
                     failures.append(failure)
                     without = waiting.skip_dependants(name)
-                    say(f"{name}: failed, and so not done: {', '.join(without) or 'nothing else'}")
+                    say(f"{name}: failed; skipped: {', '.join(without) or 'nothing else'}")
                 else:
                     record.add(each.stage, each.seconds)
                     say(f"{name}: done in {each.seconds:.0f} s")
@@ -92,14 +94,14 @@ def run_chain(
 
 
 class _Queue:
-    """The stages that have not started, in their order."""
+    """The stages that have not started, in order."""
 
     def __init__(self, stages: list[Stage]) -> None:
         self.stages = stages
         self._skipped: set[str] = set()
 
     def take_ready(self, done: Collection[str], limit: int) -> list[Stage]:
-        """Up to `limit` stages whose dependencies are done."""
+        """Remove and return up to `limit` stages whose dependencies are done."""
         ready = [each for each in self.stages if self._may_begin(each, set(done))][: max(0, limit)]
         self.stages = [each for each in self.stages if each not in ready]
         return ready
@@ -108,7 +110,7 @@ class _Queue:
         return set(stage.after) <= (done | self._skipped if stage.after_failures else done)
 
     def skip_dependants(self, failed: str) -> list[str]:
-        """Remove the stages that depend on a failed one; returns their names."""
+        """Remove the stages that depend on a failed one; return their names."""
         self._skipped.add(failed)
         without = []
         for stage in list(self.stages):  # dependants come after their dependencies
@@ -124,7 +126,7 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 class _Process:
-    """A running stage, in a process of its own."""
+    """A running stage in a separate process."""
 
     def __init__(self, stage: Stage, log: Path, environment: Mapping[str, str] | None) -> None:
         self.stage = stage
@@ -149,18 +151,18 @@ class _Process:
 
     @property
     def failure(self) -> RunError | None:
-        """The error to raise when it has failed; None when it has succeeded."""
+        """Error of a failed stage; `None` if it succeeded."""
         if self.process.returncode in ((0, *EXIT_SHORT) if self.stage.may_end_short else (0,)):
             return None
         last = self.log.read_text("utf-8", "replace").strip().splitlines()[-LOG_LINES_SHOWN:]
         return RunError(
             f"the stage {self.stage.name!r} ended with exit code {self.process.returncode}: "
-            f"{' / '.join(line.strip() for line in last)} (the whole is in {self.log}). "
+            f"{' / '.join(line.strip() for line in last)} (full log: {self.log}). "
             "Fix it, then run the same command again: finished stages are not repeated"
         )
 
     def stop(self) -> None:
-        """Terminate and wait: trainings save their state first."""
+        """Terminate and wait, as trainings first save their state."""
         self.process.terminate()
         try:
             self.process.wait(timeout=60)
@@ -190,11 +192,18 @@ class _Record:
     def refuse_other_commands(self, stages: Sequence[Stage]) -> None:
         for stage in stages:
             before = self._stages.get(stage.name)
-            if before is not None and before["command"] != stage.command_line:
+            if before is not None and _current(str(before["command"])) != _current(stage.command_line):
                 raise ConfigurationError(
                     f"{self.path} has the stage {stage.name!r} done with other settings "
                     f"({before['command']}): choose another --out"
                 )
+
+
+def _current(command_line: str) -> str:
+    """Return a recorded command in the current spelling."""
+    from interleave.plugin import cli
+
+    return shlex.join(["interleave", *cli.rewrite(shlex.split(command_line)[1:])[0]])
 
 
 def _check_order(stages: Sequence[Stage]) -> None:

@@ -1,8 +1,9 @@
 """The stages that make the miniature's agents, from the grammar's seed to the ablation table.
 
-The planner learns from exercises that never repeat, made while it trains; so does the critic, in the end also
-about images of the generator. For the critics of the ablation: requests → collection → scores → selection →
-rows, once for all; then the critic trains on its rows by SFT, further by GRPO, and so do the variants.
+The planner learns from exercises that are generated during training and never repeat. So does the critic,
+which in its last stage also sees images of the generator. The critics of the ablation share one data set:
+requests → collection → scores → selection → rows. The critic and its variants then train on the rows by SFT,
+followed by GRPO.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from miniature.cli.chain import Stage
 
 PACK = "mini"
 TEACHER = "oracle?refine=varied&errs=0.1"
-"""The critic of collected data. It errs as real teachers do: the filter of the data has something to drop."""
+"""Critic of collected data. It makes errors like real teachers, so that the data filter has work to do."""
 ABLATIONS: Mapping[str, Mapping[str, float]] = {
     "critic": {},
     "critic-no-step": {"accuracy": 1.0, "semantics": 0.0, "quality": 0.0},
     "critic-no-accuracy": {"accuracy": 0.0, "semantics": 0.75, "quality": 0.25},
 }
-"""The critics trained by GRPO, with the reward weights that differ from the defaults."""
+"""Critics trained by GRPO, with their reward weights that differ from the defaults."""
 WORK_PER_REQUEST = {"story": 3, "continue": 2}
-"""Relative work per request, where it is not one image."""
+"""Relative work per request, if it is not one image."""
 SFT_RATE = 6e-4
-"""Lower than that of exercises: what these have taught must be kept."""
+"""Lower than the rate of exercises, to keep what they have taught."""
 PLANNING = {
     "plan-story": 13,
     "plan-worked": 3,
@@ -44,7 +45,7 @@ PLANNING = {
 }
 JUDGING = {"look": 1, "compare": 1, "check": 1, "verdict": 6, "audit": 2, "done": 1}
 EXERCISES = {"planner": PLANNING, "critic": JUDGING, "agent": {**JUDGING, **PLANNING}}
-"""The exercises of each role, and how often each comes."""
+"""Exercises of each role, with their relative frequency."""
 TABLE_PLANNING = {"plan-story": 10, "plan-edit": 6, "plan-plain": 1, "look": 2, "compare": 1}
 TABLE_JUDGING = {"look": 1, "compare": 1, "check": 1, "verdict": 6, "audit": 1}
 TABLE_EXERCISES = {
@@ -52,22 +53,22 @@ TABLE_EXERCISES = {
     "critic": TABLE_JUDGING,
     "agent": {**TABLE_PLANNING, **TABLE_JUDGING},
 }
-"""For the suites of the table alone: there is less time for each training."""
+"""Exercises for the suites of the table only, as each training has less time."""
 FRESH_RATE, EXERCISE_RATE = 1.5e-3, 1e-3
-"""The learning rate of exercises for random weights, and for those that were trained before."""
+"""Learning rate of exercises for random weights, and for pretrained ones."""
 GENERATOR_MINUTES, TOY_MINUTES = 8.5, 0.1
-"""The time of each stage of the generator."""
+"""Minutes of each stage of the generator, shipped and toy size."""
 GRPO_MINUTES = 8
-"""The time of the first stage of GRPO; the second goes on to the end."""
+"""Minutes of the first stage of GRPO; the second runs to the end."""
 MAIN_AGENTS = ("agent-planner", "agent-critic-sft")
-"""Rows without trained agents wait for these, so that they do not take the trainings' time."""
+"""Rows without trained agents wait for these, so as not to compete with the trainings."""
 
 
 @dataclass(frozen=True)
 class Sizes:
     """Amounts of data, steps and tasks."""
 
-    requests: Mapping[str, int] = field(  # a second corpus of a suite has another seed
+    requests: Mapping[str, int] = field(  # a second corpus of a suite uses another seed
         default_factory=lambda: {
             "story": 13_000,
             "continue": 2_400,
@@ -85,15 +86,15 @@ class Sizes:
     exercise_minutes: Mapping[str, tuple[float, ...]] = field(
         default_factory=lambda: {"planner": (8, 8, 8), "critic": (8, 8), "agent": (8, 8)}
     )
-    """The stages of exercises of each role: each goes on from the weights of the one before."""
+    """Minutes of the exercise stages of each role; each starts from the weights of the previous one."""
     starts: Mapping[str, str] = field(default_factory=dict)
-    """Roles that begin with the weights of a model that ships, instead of random ones."""
+    """Roles that start from the weights of a shipped model instead of random ones."""
     exercises: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: EXERCISES)
     exercise_batch: int = 256
     examine: int = 2048
-    """Exercises in the examination after each stage."""
+    """Exercises in the evaluation after each stage."""
     drawings: int = 24_000
-    """Images of the generator for the critic's last stage of exercises."""
+    """Generated images for the critic's last exercise stage."""
     critic_steps: int = 1_800
     agent_steps: int = 1_800
     grpo_steps: int = 75
@@ -102,7 +103,7 @@ class Sizes:
     more_items: int = 300
     exam: int = 3_000
     suites: tuple[str, ...] = ()
-    """Of the table; empty: the suites of each row."""
+    """Suites of the table; if empty, those of each row."""
     grpo: Mapping[str, int] = field(
         default_factory=lambda: {"prompts": 64, "samples": 8, "device_batch": 512}
     )
@@ -151,17 +152,17 @@ TABLE = Sizes(
     suites=("story", "edit"),
     grpo={"prompts": 64, "samples": 8, "device_batch": 128},
 )
-"""Every training begins with the models that ship, as large agents begin with one that has seen much."""
+"""Every training starts from the shipped models, as large agents start from pretrained models."""
 SIZES = {"full": Sizes(), "table": TABLE, "small": SMALL, "toy": TOY}
 SEED_STEP = 10
-"""Between two trainings of the same kind: the stages of one have seeds that follow each other."""
+"""Seed distance between two trainings of the same kind; the stages of one use consecutive seeds."""
 REPEATED_ROWS = ("planner", "critic-sft", "full")
-"""The rows of the table that further trainings repeat."""
+"""Rows of the table that further trainings repeat."""
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """The folder of a model, and the stage that writes it; one that ships has none."""
+    """The folder of a model, and the stage that writes it; a shipped model has no stage."""
 
     path: str
     stage: str = ""
@@ -173,25 +174,25 @@ class ModelFolder:
 
 @dataclass(frozen=True)
 class Chain:
-    """The settings of the chain, and the stages that follow from them."""
+    """Settings of the chain, and the stages derived from them."""
 
     out: Path
     sizes: Sizes
     generator: str = "mini"
-    """The spec of the generator that draws for data, rewards and the table."""
+    """Spec of the generator for data, rewards and the table."""
     pipeline: Path | None = None
-    """Its folder, where it is not the one that ships."""
+    """Folder of its pipeline, if it is not the shipped one."""
     faulty_generator: str = "world?mistakes=0.6"
-    """A generator that errs on purpose, and whose mistakes are easy to see."""
+    """A generator with deliberate mistakes that are easy to see."""
     shards: int = 1
     workers: int = 0
     seed: int = 0
     vlm_options: str = ""
-    """For the specs of learned agents in the table, e.g. batch=256."""
+    """Options in the specs of learned agents in the table, e.g. batch=256."""
     concurrency: int = 16
     """Concurrent tasks of the table."""
     rows_of: Path | None = None
-    """The chain whose data it trains on, where that is not its own."""
+    """Folder of the chain whose data it trains on, if not its own."""
 
     def path(self, *names: str) -> str:
         return str(self.out.joinpath(*names))
@@ -199,10 +200,10 @@ class Chain:
     def rows(self, name: str) -> str:
         return str((self.rows_of or self.out) / name)
 
-    # The same again with another seed
+    # Repeated trainings with other seeds
 
     def again(self, number: int, *, with_table: bool) -> Iterator[Stage]:
-        """Planner and critics trained once more, on the same data; and their rows of the table."""
+        """Yield stages that train planner and critics again on the same data, and their rows of the table."""
         other = replace(
             self,
             out=self.out / f"seed-{number}",
@@ -220,16 +221,23 @@ class Chain:
     # The generator
 
     def generator_stages(self, shape: str) -> Iterator[Stage]:
-        """The image encoder; then text encoder and transformer, in two stages."""
+        """Yield the stages of the VAE, then of text encoder and transformer in two stages."""
         minutes = GENERATOR_MINUTES if shape == "mini" else TOY_MINUTES
         common = ("mini", "train", "generator", "--shape", shape, "--workers", str(self.workers))
         first = (
             *(*common, "--out", self.path("generator-1")),
             *("--vae-minutes", f"{minutes:g}", "--flow-minutes", f"{minutes:g}"),
         )
-        yield Stage("generator-vae", (*first, "--stop-after", "0"), may_end_short=True)
+        yield Stage("generator-vae", (*first, "--max-minutes", "0"), may_end_short=True)
         yield Stage("generator-1", first, ("generator-vae",))
-        second = ("--start", self.path("generator-1", "pipeline"), "--vae-minutes", "0", "--rate", "5e-4")
+        second = (
+            "--start",
+            self.path("generator-1", "pipeline"),
+            "--vae-minutes",
+            "0",
+            "--learning-rate",
+            "5e-4",
+        )
         yield Stage(
             "generator-2",
             (*common, "--out", self.path("generator-2"), *second, "--flow-minutes", f"{minutes:g}"),
@@ -257,7 +265,7 @@ class Chain:
     def _sharded(
         self, name: str, corpus: str, words: Sequence[tuple[str, ...]], after: tuple[str, ...]
     ) -> Generator[Stage, None, tuple[str, ...]]:
-        """A command split into shards, more of them for a larger corpus; returns the names of the stages."""
+        """Split a command into shards, more for a larger corpus; return the names of the stages."""
         work = {
             name: count * WORK_PER_REQUEST.get(name.split("-")[0], 1)
             for name, count in self.sizes.requests.items()
@@ -294,7 +302,7 @@ class Chain:
         )
 
     def _generators(self) -> Iterator[tuple[str, ...]]:
-        """Generators of different skill share the requests, so that the critic sees every kind of failure."""
+        """Yield generators of different skill that share the requests, so that failures vary."""
         for spec, share in {self.generator: 4, self.faulty_generator: 5}.items():
             yield ("--generator", spec, "--weight", str(share))
 
@@ -305,17 +313,17 @@ class Chain:
     def _export(self, selection: str, rows: str) -> tuple[str, ...]:
         return (
             *("data", "export", self.path(selection), "--out", self.path(rows), "--prompts", PACK),
-            *("--pictures", "referenced", "--no-annotation"),
+            *("--images", "referenced", "--no-annotation"),
         )
 
     # Training
 
     def language(self) -> Stage:
-        """What the runtime has to know of requests, beside the agents that are trained on them."""
+        """Return the stage that writes what the runtime must know about requests."""
         return Stage("language", ("mini", "language", "--out", self.path("agents", "language.json")))
 
     def planner(self) -> Iterator[Stage]:
-        """The planner, which learns from exercises alone."""
+        """Yield the stages of the planner, which learns only from exercises."""
         trained = yield from self._exercises("planner")
         yield self._fp16_copy("planner", trained)
 
@@ -346,7 +354,7 @@ class Chain:
         yield self._fp16_copy(name, ModelFolder(self.path("train", name, "model"), f"grpo-{name}"))
 
     def variants(self) -> Iterator[Stage]:
-        """Agents that only the ablation needs."""
+        """Yield the stages of agents that only the ablation needs."""
         yield from self.unfiltered()
         *_, start = self._exercised("critic")
         yield from self._sft("critic", "critic-unfiltered", "rows-unfiltered", self.sizes.critic_steps, start)
@@ -357,13 +365,13 @@ class Chain:
                 yield from self.critic_grpo(name)
 
     def table(self, trained: Collection[str], rows: Collection[str] = ()) -> Iterator[Stage]:
-        """Every row, or some, as soon as its agents are trained, long ones in two parts; then the table."""
+        """Yield a stage for each row, after its agents and in two parts if long, then the table."""
         from interleave_mini.bench.systems import ROWS
 
         parts = []
         for row in ROWS:
             if not row.learned <= set(trained) or (rows and row.key not in rows):
-                continue  # the table says that it was not run
+                continue  # the table marks it as not run
             after = tuple(f"agent-{name}" for name in sorted(row.learned)) or MAIN_AGENTS
             short = row.further or self.sizes.suites
             for number, some in enumerate([()] if short else [row.suites[:1], row.suites[1:]], start=1):
@@ -392,7 +400,7 @@ class Chain:
         )
 
     def _exercises(self, role: str) -> Generator[Stage, None, ModelFolder]:
-        """A model and its exercises, each stage from the weights of the last; returns what they leave."""
+        """Yield the exercise stages of a role, each from the weights of the last; return the final model."""
         start, *trained = self._exercised(role)
         if start.stage:
             fresh = ("mini", "fresh", self.sizes.shapes[role], "--out", start.path, "--seed", str(self.seed))
@@ -402,7 +410,7 @@ class Chain:
         return (start, *trained)[-1]
 
     def _exercised(self, role: str) -> Iterator[ModelFolder]:
-        """What the exercises of a role begin with, and what each stage of them leaves."""
+        """Yield the starting model of a role, then the model of each exercise stage."""
         if shipped := self.sizes.starts.get(role):
             yield ModelFolder(str(WEIGHTS / shipped))
         else:
@@ -418,16 +426,16 @@ class Chain:
         draws = role == "critic" and number == len(minutes) - 1 and self.sizes.drawings
         out = self.path("exercises", f"exercises-{role}-{number + 1}")
         return (
-            *("mini", "train", "sight", start.path, "--out", out, "--workers", str(self.workers)),
-            *("--minutes", f"{minutes[number]:g}", "--rate", f"{rate:g}"),
+            *("mini", "train", "vision", start.path, "--out", out, "--workers", str(self.workers)),
+            *("--minutes", f"{minutes[number]:g}", "--learning-rate", f"{rate:g}"),
             *("--seed", str(self.seed + number), "--batch", str(self.sizes.exercise_batch)),
-            *("--exercises", ",".join(mix), "--examine", str(self.sizes.examine)),
-            *(("--drawings", str(self.sizes.drawings)) if draws else ()),
+            *("--exercises", ",".join(mix), "--eval-items", str(self.sizes.examine)),
+            *(("--generated-images", str(self.sizes.drawings)) if draws else ()),
             *(("--generator", str(self.pipeline)) if self.pipeline else ()),
         )
 
     def _sft(self, job: str, name: str, rows: str, steps: int, start: ModelFolder) -> Iterator[Stage]:
-        """SFT on the rows, from the model that the exercises have left."""
+        """Yield the stages of SFT on the rows, starting from the model after the exercises."""
         command = (
             *("train", "sft", job, "--config", "mini-sft", "--data", self.rows(rows)),
             *("--model", start.path, "--out", self.path("train", name)),
@@ -439,14 +447,14 @@ class Chain:
         yield self._fp16_copy(name, ModelFolder(self.path("train", name, "model"), f"sft-{name}"))
 
     def _grouped(self, job: str) -> tuple[str, ...]:
-        """Plans differ much in length: rows are grouped by length, and two device batches make a step.
+        """Return batch options: plans are grouped by length, and two device batches make a step.
 
-        Verdicts are not grouped: rejections are the longer ones, and every batch would hold one outcome only.
+        Verdicts are not grouped: rejections are longer, so every batch would hold only one outcome.
         """
         if job == "critic":
             return ("--device-batch", str(self.sizes.batch), "--set", "training.group_by_length=false")
         return ("--device-batch", str(self.sizes.batch // 2))
 
     def _fp16_copy(self, name: str, trained: ModelFolder) -> Stage:
-        command = ("mini", "halve", trained.path, "--out", self.path("agents", name))
+        command = ("mini", "to-fp16", trained.path, "--out", self.path("agents", name))
         return Stage(f"agent-{name}", command, trained.after)

@@ -1,6 +1,6 @@
-"""`interleave mini train|fresh|grow|halve|language|tasks`: the miniature's models and data from scratch.
+"""`interleave mini train|fresh|grow|to-fp16|language|tasks`: the miniature's models and data from scratch.
 
-The agents are trained by a chain of the product's own commands (`stages.py`, run by `chain.py`).
+The agents are trained by a chain of `interleave` commands (`stages.py`, run by `chain.py`).
 """
 
 from __future__ import annotations
@@ -20,43 +20,49 @@ from miniature.cli.stages import SIZES, Chain
 if TYPE_CHECKING:
     from miniature.cli.chain import Stage
 
-Out = Annotated[Path, typer.Option(help="Where everything goes; the same command on it goes on.")]
+Out = Annotated[Path, typer.Option(help="Output folder; repeating the command resumes.")]
 Size = Annotated[
     str,
     typer.Option(
-        help="full (what is shipped), table (for comparisons), small (a look at everything on a GPU) or toy."
+        help="full (the shipped models), table (for comparisons), small (a quick pass on a GPU) or toy."
     ),
 ]
 Generator = Annotated[
-    str, typer.Option(metavar="SPEC", help="What draws for data and rewards.", show_default=True)
+    str, typer.Option(metavar="SPEC", help="Generator for data and rewards.", show_default=True)
 ]
-Shards = Annotated[int, typer.Option(min=1, help="Processes that collect and score.")]
-Workers = Annotated[int, typer.Option(min=0, help="Processes that make batches, for each training.")]
-AtOnce = Annotated[int, typer.Option(min=1, help="Stages that may run at the same time.")]
-Seed = Annotated[int, typer.Option(help="Seeds everything.")]
-Only = Annotated[bool, typer.Option("--dry-run", help="Print the commands and do nothing.")]
+Shards = Annotated[int, typer.Option(min=1, help="Processes for collecting and scoring.")]
+Workers = Annotated[int, typer.Option(min=0, help="Data loader processes per training.")]
+ParallelStages = Annotated[int, typer.Option("--parallel-stages", min=1, help="Maximum concurrent stages.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+Only = Annotated[bool, typer.Option("--dry-run", help="Print the commands without running them.")]
 
 
 def generator(
-    out: Annotated[Path, typer.Option(help="Where checkpoints, log and the finished pipeline go.")],
-    shape: Annotated[str, typer.Option(help="mini (what will be shipped) or toy (for a try).")] = "mini",
-    vae_minutes: Annotated[float, typer.Option(min=0, help="Time for the picture encoder.")] = 10,
-    flow_minutes: Annotated[float, typer.Option(min=0, help="Time for text encoder and transformer.")] = 18.5,
+    out: Annotated[Path, typer.Option(help="Output folder for checkpoints, log and pipeline.")],
+    shape: Annotated[str, typer.Option(help="mini (the shipped model) or toy (for tests).")] = "mini",
+    vae_minutes: Annotated[float, typer.Option(min=0, help="Minutes to train the VAE.")] = 10,
+    flow_minutes: Annotated[float, typer.Option(min=0, help="Minutes to train the transformer.")] = 18.5,
     stop_after: Annotated[
         float | None,
-        typer.Option(min=0, help="Stop the second after so many minutes; run again to go on."),
+        typer.Option(
+            "--max-minutes", min=0, help="Stop the transformer after this many minutes; repeat to resume."
+        ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
-    workers: Annotated[int, typer.Option(min=0, help="Processes that write examples.")] = 0,
-    evaluate: Annotated[int, typer.Option(min=1, help="Pictures of each sort in the evaluation.")] = 200,
+    device: Annotated[str | None, typer.Option(help="cuda, cpu… [default: a GPU if available]")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="Data loader processes.")] = 0,
+    evaluate: Annotated[
+        int, typer.Option("--eval-items", min=1, help="Images per category in the evaluation.")
+    ] = 200,
     start: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Go on from the weights of this pipeline. [default: from nothing]"),
+        typer.Option(metavar="DIR", help="Start from this pipeline. [default: random weights]"),
     ] = None,
-    rate: Annotated[float, typer.Option(min=0, help="The highest learning rate of the second.")] = 7e-4,
-    seed: Annotated[int, typer.Option(help="Seeds everything.")] = 0,
+    rate: Annotated[
+        float, typer.Option("--learning-rate", min=0, help="Peak learning rate of the transformer.")
+    ] = 7e-4,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> int:
-    """Train the generator, a small FLUX.2-klein, on the world's own scenes; prints where the pipeline is."""
+    """Train the generator, a small FLUX.2-klein, on scenes of the world; print the path of the pipeline."""
     from miniature.train.flow import FlowTraining
     from miniature.train.generator import GeneratorTraining, train_generator
 
@@ -74,7 +80,7 @@ def generator(
         flow=FlowTraining(rate=rate),
     )
     if not train_generator(settings):
-        typer.echo("stopped: the same command goes on", err=True)
+        typer.echo("stopped: run the same command to resume", err=True)
         return 1
     typer.echo(f"use it with: --generator diffusers:{(out / 'pipeline').absolute()}", err=True)
     typer.echo(str(out / "pipeline"))
@@ -88,7 +94,7 @@ def planner(
     seed: Seed = 0,
     dry_run: Only = False,
 ) -> int:
-    """Train the planner by exercises that never repeat, in stages of at most nine minutes on one H200."""
+    """Train the planner on exercises that never repeat, in stages of at most nine minutes on one H200."""
     chain = _chain(out, size, "mini", 1, workers, seed)
     return _run(chain.planner(), chain, 1, dry_run)
 
@@ -99,14 +105,14 @@ def critic(
     generator: Generator = "mini",
     shards: Shards = 1,
     workers: Workers = 0,
-    at_once: AtOnce = 1,
+    parallel_stages: ParallelStages = 1,
     seed: Seed = 0,
     dry_run: Only = False,
 ) -> int:
     """Train the critic: exercises, data from the grammar's seed, supervised fine-tuning, then GRPO."""
     chain = _chain(out, size, generator, shards, workers, seed)
     stages = [*chain.data(), *chain.critic_sft(), *chain.critic_grpo()]
-    return _run(stages, chain, at_once, dry_run)
+    return _run(stages, chain, parallel_stages, dry_run)
 
 
 def everything(
@@ -114,28 +120,28 @@ def everything(
     size: Size = "full",
     generator: Annotated[
         str | None,
-        typer.Option(metavar="SPEC", help="Use this generator, e.g. mini, instead of training one first."),
+        typer.Option(metavar="SPEC", help="Generator to use, e.g. mini, instead of training one."),
     ] = None,
     shards: Shards = 1,
     workers: Workers = 0,
-    at_once: AtOnce = 1,
+    parallel_stages: ParallelStages = 1,
     vlm_options: Annotated[
         str, typer.Option(metavar="KEY=VALUE&…", help="For learned agents in the table, e.g. batch=256.")
     ] = "",
-    concurrency: Annotated[int, typer.Option(min=1, help="Tasks of the table under way at once.")] = 16,
+    concurrency: Annotated[int, typer.Option(min=1, help="Concurrent tasks of the table.")] = 16,
     seed: Seed = 0,
     trainings: Annotated[
         int,
         typer.Option(
-            min=1, help="How often planner and critics are trained, each time with another seed (OUT/seed-N)."
+            min=1, help="Number of trainings of planner and critics, each with another seed (OUT/seed-N)."
         ),
     ] = 1,
     no_variants: Annotated[
-        bool, typer.Option("--no-variants", help="Only what is shipped: no variants of the ablation.")
+        bool, typer.Option("--no-variants", help="Train only the shipped models, no ablations.")
     ] = False,
-    no_table: Annotated[bool, typer.Option("--no-table", help="Train, and measure nothing.")] = False,
+    no_table: Annotated[bool, typer.Option("--no-table", help="Train without evaluating.")] = False,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="When a stage fails, finish what does not need it.")
+        bool, typer.Option("--keep-going", help="If a stage fails, finish independent stages.")
     ] = False,
     dry_run: Only = False,
 ) -> int:
@@ -164,50 +170,49 @@ def everything(
     if first:
         further = [replace(each, after=each.after or (first[-1].name,)) for each in further]
     stages = [*first, *learned, *further, *(() if no_table else table)]
-    return _run(stages, chain, at_once, dry_run, keep_going)
+    return _run(stages, chain, parallel_stages, dry_run, keep_going)
 
 
 def trajectories(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained critic's folder.")],
-    out: Annotated[Path, typer.Option(help="Where the model and the log go.")],
-    minutes: Annotated[float, typer.Option(min=0, help="Ends after so long,")] = 8,
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="or after so many steps, if that is earlier.")
-    ] = None,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a trained critic.")],
+    out: Annotated[Path, typer.Option(help="Output folder for model and log.")],
+    minutes: Annotated[float, typer.Option(min=0, help="Maximum training time in minutes.")] = 8,
+    steps: Annotated[int | None, typer.Option(min=1, help="Maximum number of steps.")] = None,
     reward: Annotated[
         str,
-        typer.Option(
-            metavar="trajectory|step", help="One for a whole story, or one for each verdict by itself."
-        ),
+        typer.Option(metavar="trajectory|step", help="Reward per whole story, or per verdict."),
     ] = "trajectory",
-    stories: Annotated[int, typer.Option(min=1, help="Stories of a step.")] = 32,
-    samples: Annotated[int, typer.Option(min=2, help="Trajectories of each story.")] = 8,
+    stories: Annotated[int, typer.Option(min=1, help="Stories per step.")] = 32,
+    samples: Annotated[int, typer.Option(min=2, help="Trajectories per story.")] = 8,
     scouts: Annotated[
         int,
         typer.Option(
-            min=1, help="How many times as many stories are drawn once, to find those that teach most."
+            "--oversample",
+            min=1,
+            help="Stories drawn once per story kept, to find the most informative ones.",
         ),
     ] = 4,
-    attempts: Annotated[int, typer.Option(min=1, help="Pictures of a step at most.")] = 3,
+    attempts: Annotated[int, typer.Option("--max-attempts", min=1, help="Maximum attempts per step.")] = 3,
     strays: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of first pictures that show another step.")
+        float,
+        typer.Option("--wrong-step-rate", min=0, max=1, help="Share of first images that show another step."),
     ] = 0.1,
-    temperature: Annotated[float, typer.Option(min=0.1, help="Of the verdicts that are sampled.")] = 1.0,
-    rate: Annotated[float, typer.Option(min=0, help="The highest learning rate.")] = 2e-5,
+    temperature: Annotated[float, typer.Option(min=0.1, help="Sampling temperature of verdicts.")] = 1.0,
+    rate: Annotated[float, typer.Option("--learning-rate", min=0, help="Peak learning rate.")] = 2e-5,
     hold: Annotated[
-        float, typer.Option(min=0, help="What moving away from the model of the start costs.")
+        float, typer.Option("--kl-weight", min=0, help="Weight of the divergence from the initial model.")
     ] = 0.05,
     generator: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SPEC",
-            help="What draws; given several times, each story is drawn by one of them. [default: mini]",
+            help="Generator; if repeated, each story uses one of them. [default: mini]",
         ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
+    device: Annotated[str | None, typer.Option(help="cuda, cpu… [default: a GPU if available]")] = None,
     seed: Seed = 0,
 ) -> int:
-    """Train a critic by GRPO over whole stories; prints where the model is. The same command goes on."""
+    """Train a critic by GRPO over whole stories; print the path of the model. Repeating it resumes."""
     from interleave import ConfigurationError
     from miniature.train.trajectory_grpo import TrajectoryTraining, train_on_trajectories
 
@@ -240,10 +245,10 @@ def trajectories(
 
 def fresh(
     shape: Annotated[str, typer.Argument(metavar="planner|critic|agent|toy")],
-    out: Annotated[Path, typer.Option(help="The folder of the model.")],
+    out: Annotated[Path, typer.Option(help="Output folder of the model.")],
     seed: Seed = 0,
 ) -> int:
-    """Write a model with random weights and the miniature's tokenizer, to train from."""
+    """Write a model with random weights and the miniature's tokenizer, for training."""
     from miniature.train.agent_model import write_fresh_agent
 
     typer.echo(str(write_fresh_agent(out, shape, seed=seed)))
@@ -251,46 +256,42 @@ def fresh(
 
 
 def vision(
-    fresh: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="What `mini fresh`, or this command, has written.")
-    ],
-    out: Annotated[Path, typer.Option(help="Where the log and the finished model go.")],
-    minutes: Annotated[float, typer.Option(min=0, help="Time to learn.")] = 5,
+    fresh: Annotated[Path, typer.Argument(metavar="MODEL", help="Model from `mini fresh` or this command.")],
+    out: Annotated[Path, typer.Option(help="Output folder for log and model.")],
+    minutes: Annotated[float, typer.Option(min=0, help="Training time in minutes.")] = 5,
     generator: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="The pipeline whose hand is looked at. [default: the one that ships]"
-        ),
+        typer.Option(metavar="DIR", help="Pipeline whose images are learned. [default: the shipped one]"),
     ] = None,
     exercises: Annotated[
         str,
         typer.Option(
             metavar="NAME,…",
-            help="Of look, compare, check, verdict, audit, plan-SUITE and again; one named twice comes "
-            "twice as often.",
+            help="Any of look, compare, check, verdict, audit, plan-SUITE and again; repeat a name to "
+            "raise its frequency.",
         ),
     ] = "look,compare,check,verdict",
-    rate: Annotated[float, typer.Option(min=0, help="The highest learning rate.")] = 1.5e-3,
+    rate: Annotated[float, typer.Option("--learning-rate", min=0, help="Peak learning rate.")] = 1.5e-3,
     replays: Annotated[
-        int, typer.Option(min=0, help="How often at most a batch is seen again while a new one is made.")
+        int, typer.Option(min=0, help="Maximum repetitions of a batch while a new one is made.")
     ] = 3,
-    batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 256,
+    batch: Annotated[int, typer.Option(min=1, help="Exercises per step.")] = 256,
     drawings: Annotated[
         int,
         typer.Option(
-            min=0, help="Pictures that the generator draws first, for verdicts on its own failures."
+            "--generated-images", min=0, help="Images to generate first, for verdicts on real failures."
         ),
     ] = 0,
     examine: Annotated[
-        int, typer.Option(min=0, help="Exercises in the examination at the end; 0: none.")
+        int, typer.Option("--eval-items", min=0, help="Exercises in the final evaluation; 0 skips it.")
     ] = 2048,
-    workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
-    device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="Data loader processes.")] = 0,
+    device: Annotated[str | None, typer.Option(help="cuda, cpu… [default: a GPU if available]")] = None,
     seed: Seed = 0,
 ) -> int:
-    """Teach a model by exercises that never repeat: to look at images of the world, to plan requests.
+    """Train a model on exercises that never repeat: reading images of the world, planning requests.
 
-    Another call goes on from the weights that it has written: MODEL is any folder of a model.
+    To continue from the written weights, pass the output model as MODEL.
     """
     from interleave_mini import WEIGHTS
     from miniature.train.vision_examples import exercises_named
@@ -319,11 +320,11 @@ def vision(
 
 
 def grow(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model's folder.")],
-    layers: Annotated[int, typer.Option(min=1, help="How many layers the copy has.")],
-    out: Annotated[Path, typer.Option(help="The folder of the copy.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a trained model.")],
+    layers: Annotated[int, typer.Option(min=1, help="Number of layers of the copy.")],
+    out: Annotated[Path, typer.Option(help="Output folder of the copy.")],
 ) -> int:
-    """Copy a trained model with more layers; it answers as before until it is trained further."""
+    """Copy a trained model with more layers; its answers stay the same until it is trained further."""
     from miniature.train.agent_model import grow as write_grown
 
     typer.echo(str(write_grown(model, out, layers)))
@@ -331,10 +332,10 @@ def grow(
 
 
 def to_fp16(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model's folder.")],
-    out: Annotated[Path, typer.Option(help="The folder of the copy.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a trained model.")],
+    out: Annotated[Path, typer.Option(help="Output folder of the copy.")],
 ) -> int:
-    """Copy a trained model in half precision, as it is shipped."""
+    """Copy a trained model in half precision, the shipped format."""
     from miniature.train.agent_model import to_fp16 as write_fp16
 
     typer.echo(str(write_fp16(model, out)))
@@ -342,9 +343,9 @@ def to_fp16(
 
 
 def language(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where it goes.")] = LANGUAGE,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file.")] = LANGUAGE,
 ) -> int:
-    """Gather what the runtime knows of the language from the grammar; prints where it is."""
+    """Write what the runtime knows about the language, from the grammar; print the path."""
     from miniature.grammar.language_file import write_language
 
     write_language(out)
@@ -353,10 +354,10 @@ def language(
 
 
 def tasks(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where they go.")] = TASKS,
-    items: Annotated[int, typer.Option(min=1, help="How many tasks of each suite.")] = 1200,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file.")] = TASKS,
+    items: Annotated[int, typer.Option(min=1, help="Tasks per suite.")] = 1200,
 ) -> int:
-    """Sample the tasks of the benchmark from the grammar; prints where they are."""
+    """Sample the tasks of the benchmark from the grammar; print the path."""
     from interleave_mini.bench.task_file import write_tasks
     from miniature.grammar.benchmark import sampled
 
@@ -374,7 +375,7 @@ def _chain(out: Path, size: str, generator: str, shards: int, workers: int, seed
     return Chain(out, SIZES[size], generator, shards=shards, workers=workers, seed=seed)
 
 
-def _run(stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool, keep_going: bool = False) -> int:
+def _run(stages: Iterable[Stage], chain: Chain, jobs: int, dry_run: bool, keep_going: bool = False) -> int:
     from interleave.plugin import backends, say
     from miniature.cli.chain import run_chain
 
@@ -384,21 +385,21 @@ def _run(stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool, kee
             typer.echo(stage.command_line)
         return 0
     backends.require_backend(chain.generator, "generator")
-    threads = max(1, (os.cpu_count() or 1) // at_once)
+    threads = max(1, (os.cpu_count() or 1) // jobs)
     seconds = run_chain(
         stages,
         chain.out,
-        at_once=at_once,
+        concurrency=jobs,
         keep_going=keep_going,
         say=say,
         environment={"OMP_NUM_THREADS": str(threads), **_memory_settings()},
     )
-    say(f"all done, {sum(seconds.values()):.0f} s of work in {len(seconds)} stages")
+    say(f"done: {len(seconds)} stages, {sum(seconds.values()):.0f} s of work")
     typer.echo(str(chain.out / "agents"))
     return 0
 
 
 def _memory_settings() -> dict[str, str]:
-    """Stages share a GPU, and batches of many shapes leave gaps in the memory that each keeps for itself."""
+    """Return allocator settings: stages share a GPU, and batches of many shapes fragment its memory."""
     name = "PYTORCH_CUDA_ALLOC_CONF"
     return {} if name in os.environ else {name: "expandable_segments:True"}

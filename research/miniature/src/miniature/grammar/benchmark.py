@@ -1,4 +1,4 @@
-"""The tasks that ship with the benchmark: always the same, of the test split."""
+"""The tasks that ship with the benchmark: a fixed sample of the test split."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from miniature.grammar.tasks import parse_task, sample_task, tasks
 
 
 def sampled(items: int) -> Iterator[Task]:
-    """So many tasks of each suite, half as many goals of the gripper, every request that is suggested."""
+    """Yield `items` tasks per suite, half as many goals of the gripper, and every suggested request."""
     for suite in SUITES:
         yield from islice(tasks(suite, "test"), items)
     yield from islice(_goals(), items // 2)
@@ -24,7 +24,7 @@ def sampled(items: int) -> Iterator[Task]:
 
 
 def _goals() -> Iterator[Task]:
-    """Different goals of the test split: none of them was trained on."""
+    """Yield distinct goals of the test split, which training never sees."""
     rng, seen = Random("closed loop/0"), set[str]()
     while True:
         task = sample_task(ROBOT, rng)

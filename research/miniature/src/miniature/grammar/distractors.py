@@ -1,7 +1,7 @@
 """Distractors: things that stay in every image of a story, and the sentence that asks for them.
 
 Half of them look like something in the story (its kind in another colour or size, or its colour in another
-kind), because telling two such things apart is what generators find hard.
+kind), because generators find it hard to tell such things apart.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _USUAL_AT = {
     "paper": kinds_of("animal", "plant", "vehicle", "building", "toy", "shape"),
     "sea": kinds_of("animal", "vehicle"),
 }
-"""Usual kinds by background; every other background is outdoors."""
+"""Usual kinds by background; all other backgrounds are outdoors."""
 _UNIQUE = ("sun", "moon")
 
 AT_THE_START = (
@@ -69,7 +69,7 @@ class Distractors:
     said: str = ""
 
     def added_to(self, request: str) -> str:
-        """The request with the sentence that asks for distractors, before or after it."""
+        """Return the request with the sentence that asks for distractors, before or after it."""
         if self.said and request[-1:] not in ".!?…":
             request = f"{request}."
         parts = (self.said, request) if self.wording in AT_THE_START else (request, self.said)
@@ -80,7 +80,7 @@ NO_DISTRACTORS = Distractors({})
 
 
 def add_distractors(steps: Sequence[Step], distractors: Distractors) -> tuple[Step, ...]:
-    """The same story with distractors; raises `Impossible` when one of them is in the way."""
+    """Return the same story with distractors; raise `Impossible` if one of them is in the way."""
     if not distractors.things:
         return tuple(steps)
     first, *others = steps
@@ -105,7 +105,7 @@ def _verb(things: Sequence[object], one: str, many: str) -> str:
 
 
 def sample_distractors(steps: Sequence[Step], rng: Random) -> Distractors:
-    """Random distractors in cells that every step leaves free; none where no cell is left."""
+    """Return random distractors in cells that every step leaves free; none if no cell is left."""
     cells = _free_cells(steps)
     most = MAX_WITH_GRIPPER if _has_gripper(steps) else MAX_THINGS
     room = min(most - max(len(step.scene.things) for step in steps), MAX_DISTRACTORS, len(cells))
@@ -119,7 +119,7 @@ def sample_distractors(steps: Sequence[Step], rng: Random) -> Distractors:
 
 
 def _free_cells(steps: Sequence[Step]) -> list[int]:
-    """Cells that no step uses; a gripper needs the whole top row."""
+    """Return the cells that no step uses; a gripper needs the whole top row."""
     first = GRID if _has_gripper(steps) else 0
     return [cell for cell in range(first, CELLS) if all(step.scene.is_free(cell) for step in steps)]
 
@@ -129,7 +129,7 @@ def _has_gripper(steps: Sequence[Step]) -> bool:
 
 
 def _things_of(steps: Sequence[Step]) -> Counter[Thing]:
-    """The things of a story, with the highest count of each in one image."""
+    """Return the things of a story, with the highest count of each in one image."""
     things: Counter[Thing] = Counter()
     for step in steps:
         things |= Counter(step.scene.things.values())
@@ -137,7 +137,7 @@ def _things_of(steps: Sequence[Step]) -> Counter[Thing]:
 
 
 def _distractor(scene: Scene, in_story: Counter[Thing], others: Sequence[Thing], rng: Random) -> Thing:
-    """A thing that is nowhere in the story, though it may look like one that is."""
+    """Return a thing that is not in the story, though it may look like one that is."""
     for _ in range(_TRIES):
         thing = _candidate(scene, in_story, rng)
         if thing not in in_story and thing not in others and not is_held_out_pair(thing):
@@ -146,9 +146,9 @@ def _distractor(scene: Scene, in_story: Counter[Thing], others: Sequence[Thing],
 
 
 def _candidate(scene: Scene, in_story: Counter[Thing], rng: Random) -> Thing:
-    """A thing that is usual on this background, or a look-alike of one in the story."""
+    """Return a thing that is usual on this background, or a look-alike of one in the story."""
     colour = rng.choice(list(COLOURS))
-    if scene.gripper is not None:  # beside a gripper there is nothing but blocks
+    if scene.gripper is not None:  # a bench with a gripper has only blocks
         return Thing("block", colour, Size.SMALL)
     other = usual(rng.choice(_USUAL_AT.get(scene.background, _OUTDOORS)), colour)
     if rng.random() < 0.3:
@@ -159,9 +159,7 @@ def _candidate(scene: Scene, in_story: Counter[Thing], rng: Random) -> Thing:
     like = rng.choice(models)
     if rng.random() < 0.3:
         return replace(other, colour=like.colour, size=like.size)
-    if (
-        rng.random() < 0.3 and in_story[like] == 1
-    ):  # where equal things are counted, one more would be counted too
+    if rng.random() < 0.3 and in_story[like] == 1:  # if equal things are counted, it would be counted too
         return replace(like, size=Size.SMALL if like.size is Size.LARGE else Size.LARGE)
     return replace(like, colour=colour)
 
@@ -191,7 +189,7 @@ def _position(cell: int, rng: Random) -> str:
 
 
 def split_distractors(request: str) -> tuple[str, Distractors]:
-    """A request without the sentence that asks for distractors, and the distractors."""
+    """Split a request into the request without distractors, and the distractors."""
     first, *rest = sentences = _SENTENCES.split(request.strip())
     for said, others in ((sentences[-1], sentences[:-1]), (first, rest)):
         if others and (distractors := _read(said)):

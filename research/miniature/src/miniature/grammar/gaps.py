@@ -36,11 +36,11 @@ class Gap(Protocol):
 
 @dataclass(frozen=True)
 class AThing:
-    """ "a red cat", or "a cat" where the colour is the usual one; in its usual state."""
+    """ "a red cat", or "a cat" if the colour is the usual one; in its usual state."""
 
     kinds: tuple[str, ...]
     article: bool = True
-    """Whether it is written with "a": without it, it is "red cat"."""
+    """Whether it is written with an article; without it: "red cat"."""
 
     @property
     def regex(self) -> str:
@@ -160,7 +160,7 @@ class AWord:
 
     def write(self, value: Any, rng: Random) -> str:
         words = [word for word, meaning in self.meanings.items() if meaning == value]
-        return rng.choice(words) if words else ""  # what no word means is left unsaid
+        return rng.choice(words) if words else ""  # a meaning without a word is left unsaid
 
     def read(self, words: str) -> Any:
         return {word.lower(): meaning for word, meaning in self.meanings.items()}[words.lower()]
@@ -168,7 +168,7 @@ class AWord:
 
 @dataclass(frozen=True)
 class ManyThings:
-    """ "red apples", or "apples" where the colour is the usual one: many of one kind."""
+    """ "red apples", or "apples" if the colour is the usual one: many of one kind."""
 
     kinds: tuple[str, ...]
 
@@ -189,11 +189,11 @@ class ManyThings:
 
 @dataclass(frozen=True)
 class Maybe:
-    """A gap that may stay empty, and then means the usual: "how a frog grows up" is in the meadow."""
+    """A gap that may stay empty and then has the usual value: "how a frog grows up" is in the meadow."""
 
     gap: Gap
     otherwise: Any
-    """What it means when it is empty."""
+    """Value if it is empty."""
     before: str = " "
     after: str = ""
 
@@ -226,12 +226,12 @@ def several(*kinds: str) -> AWord:
 
 
 def usual(kind: str, colour: str | None = None) -> Thing:
-    """A large thing of this kind, in the state and colour it usually has."""
+    """Return a large thing of this kind, in its usual state and colour."""
     return Thing(kind, colour or KINDS[kind].colour, state=KINDS[kind].usual)
 
 
 def kinds_of(*categories: str, without: Iterable[str] = ()) -> tuple[str, ...]:
-    """All kinds of these categories."""
+    """Return all kinds of these categories."""
     return tuple(
         kind.name for kind in KINDS.values() if kind.category in categories and kind.name not in set(without)
     )

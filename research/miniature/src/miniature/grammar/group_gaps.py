@@ -21,7 +21,7 @@ _IN_TURN = "(?:,?(?: and)? then | and |, )"
 
 
 def sample_counts(rng: Random) -> tuple[int, ...]:
-    """How many things each of two or three groups has; one of them has more than one."""
+    """Return the number of things in each of two or three groups; at least one has several."""
     while True:
         counts = tuple(rng.choice(_COUNTS) for _ in range(rng.choice((2, 2, 3))))
         if max(counts) > 1:
@@ -120,9 +120,9 @@ class APair:
 
 
 def in_rows(groups: Sequence[tuple[int, Thing]], width: int, rows: int) -> dict[int, Thing] | None:
-    """The groups by cell, each from the left end of a row of its own; None where there is no room.
+    """Return the groups by cell, each from the left end of a separate row; `None` if there is no room.
 
-    They begin in the middle row where two are enough.
+    They begin in the middle row if two rows are enough.
     """
     needed = sum(-(-count // width) for count, _ in groups)
     if needed > rows:

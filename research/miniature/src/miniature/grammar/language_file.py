@@ -1,7 +1,7 @@
-"""`language.json`: what the runtime knows of the language, gathered from the grammar.
+"""`language.json`: what the runtime knows about the language, collected from the grammar.
 
-Every word of every template, voice and riddle is a word that requests may have; the lexicon adds words of
-English, and what the world lacks. The same grammar gives the same bytes.
+Requests may have every word of every template, voice and riddle. The lexicon adds English words, and things
+that the world lacks. The same grammar gives the same bytes.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ from miniature.grammar.voices import voices
 
 _GAP = re.compile(r"{[^{}]*}")
 _FEW_TOPICS = 6
-"""A word of so many topics at most tells what a request is about."""
+"""Maximum number of topics of a word that identifies the topic of a request."""
 _SMALL_WORDS = frozenset(
     WORD.findall(
         "a an and any at by comes from goes in into of off on one picture single some the thing things to two"
         " up what"
     )
 )
-"""Words in the names of topics that say nothing of them."""
+"""Words in topic names that do not describe the topic."""
 
 
 def write_language(path: Path) -> None:
-    """Write the file; readable, one entry a line."""
+    """Write the file, with one entry per line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(gathered(), ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
 def gathered() -> dict[str, Any]:
-    """What the file says."""
+    """Return the content of the file."""
     lacking = lexicon.neighbour_lines()
     said: dict[str, Any] = {
         "harmless": _joined(lexicon.harmless_words()),
@@ -106,7 +106,7 @@ def _joined(words: Iterable[str]) -> str:
 
 @cache
 def vocabulary() -> frozenset[str]:
-    """Every word that a request may have, in lower case."""
+    """Return every word that a request may have, in lower case."""
     words = frozenset(word.lower() for text in _texts() for word in _words_of(text))
     return words | lexicon.harmless_words()
 
@@ -133,7 +133,7 @@ def _topics() -> list[Any]:
 
 @cache
 def _voice_lines() -> tuple[str, ...]:
-    """Every line of every voice, its gaps left out."""
+    """Return every line of every voice, without its gaps."""
     lines = (each.text for voice in voices() for lines in voice.phrasings.values() for each in lines)
     return tuple(_GAP.sub(" ", line) for line in lines)
 
@@ -143,15 +143,15 @@ def _words_of(text: str) -> list[str]:
 
 
 def _regex_words(regex: str) -> str:
-    """The words in the regular expression of a gap."""
+    """Return the words in the regular expression of a gap."""
     return re.sub(r"\\.|[^a-zA-Z'’-]+", " ", regex)
 
 
-# Words for what the world lacks, where wordings use them as they are
+# Words for things that the world lacks, in wordings that use them otherwise
 
 
 def _spoken_of(language: Language) -> list[tuple[str, bool]]:
-    """ "a bed of flowers" asks for no bed."""
+    """Return contexts such as "a bed of flowers", which asks for no bed."""
     templates = [template for topic in _topics() for template in topic.templates]
     edits = [template for edit in EDITS for template in edit.templates]
     texts = (*_voice_lines(), *templates, *edits)
@@ -159,7 +159,7 @@ def _spoken_of(language: Language) -> list[tuple[str, bool]]:
 
 
 def _riddle_contexts(language: Language) -> list[str]:
-    """The same in riddles, with the words around: "a princess lives in it"."""
+    """Return such contexts in riddles: "a princess lives in it"."""
     texts = [riddle for riddles in RIDDLES.values() for riddle in riddles]
     found = ((each, text) for text in texts for each in language.asked_for.finditer(text))
     return sorted({context for each, text in found for context in contexts(each, text)})
@@ -169,7 +169,7 @@ def _riddle_contexts(language: Language) -> list[str]:
 
 
 def _telling_words() -> dict[str, set[str]]:
-    """By topic: words that say that a request is about it, because few other topics have them."""
+    """Return, by topic, the words that identify it because few other topics have them."""
     words_of: dict[str, set[str]] = {}
     for topic, text in _worded_topics():
         words_of.setdefault(topic, set(topic.split())).update(word.lower() for word in _words_of(text))
@@ -194,7 +194,7 @@ def _worded_topics() -> Iterator[tuple[str, str]]:
 
 
 def _riddle_words() -> dict[str, list[set[str]]]:
-    """The words of each riddle, but those that more than one in twenty riddles has."""
+    """Return the words of each riddle, except those in more than one of twenty riddles."""
     told = {noun: [_lower_words(riddle) for riddle in riddles] for noun, riddles in RIDDLES.items()}
     found = Counter(word for riddles in told.values() for words in riddles for word in words)
     count = sum(map(len, told.values()))
@@ -207,7 +207,7 @@ def _lower_words(text: str) -> set[str]:
 
 
 def _examples() -> Iterator[dict[str, Any]]:
-    """A plain request of every topic, and how many of its wordings have each word."""
+    """Yield a plain request of every topic, and the number of its wordings with each word."""
     for topic in (topic for topics in DOMAINS.values() for topic in topics):
         lines = [_GAP.sub(" ", each.text) for voice in voices() for each in voice.section(topic.name)]
         texts = (topic.example(), *lines)

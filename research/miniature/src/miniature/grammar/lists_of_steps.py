@@ -1,4 +1,4 @@
-"""Steps as people list them: numbered, on lines of their own, or divided by marks and arrows."""
+"""Steps as people list them: numbered, on separate lines, or divided by marks and arrows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LOOSE = " .,;!?\n"
 
 
 def written_as_list(clauses: list[str], rng: Random) -> tuple[str, str]:
-    """The steps as a list of one of many kinds, and its template, with `{n}` if it names their number."""
+    """Return the steps as a list of a random kind, and its template, with `{n}` if it has their number."""
     if rng.random() < CAPITALISED:
         clauses = [capitalised(clause) for clause in clauses]
     chance = rng.random()
@@ -66,14 +66,14 @@ def written_as_list(clauses: list[str], rng: Random) -> tuple[str, str]:
 
 
 def _joined(clauses: list[str], joint: str) -> str:
-    """The steps with this between them; what says that the end has come only before the last."""
+    """Join the steps; words for the end come only before the last."""
     if "final" not in joint:
         return joint.join(_after(joint, clauses))
     return joint.join((", then ".join(_after(joint, clauses[:-1])), *_after(joint, clauses)[-1:]))
 
 
 def _after(joint: str, clauses: list[str]) -> list[str]:
-    """The clauses in lower case where they go on with a sentence."""
+    """Return the clauses, in lower case if they continue a sentence."""
     goes_on = joint.strip()[-1:].isalpha() or joint.strip() in ("Next,",) or joint.endswith(", ")
     return [clauses[0], *(each[:1].lower() + each[1:] if goes_on else each for each in clauses[1:])]
 
@@ -82,7 +82,7 @@ def _after(joint: str, clauses: list[str]) -> list[str]:
 
 
 def pieces_of(text: str) -> Iterator[list[str]]:
-    """The steps of a text in every way in which it may be a list of them."""
+    """Yield the steps of a text in every way in which it can be read as a list."""
     text = _HEADING.sub("", text, count=1).strip()
     marks = list(_MARK.finditer(text))
     if [int(mark[1]) for mark in marks] == [*range(1, len(marks) + 1)] and marks and not marks[0].start():

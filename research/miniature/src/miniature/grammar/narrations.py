@@ -1,4 +1,4 @@
-"""Stories in a person's own sentences: what is there at first, then what happens, an image for each change.
+"""Stories told in free sentences: a first scene, then events, with an image for each change.
 
 The sentences are those of `narration.txt`, in the notation of the voices. Some of them change nothing ("They
 were very happy.") and have no image.
@@ -52,7 +52,7 @@ from miniature.grammar.voices import parse_voice
 _FILE = "narration.txt"
 _BEGINNING, _NOTHING, _OPENING, _CLOSING, _JOINT = "beginning", "nothing", "opening", "closing", "joint"
 _EVENT = "edit "
-"""Sections of sentences about something that changes begin with this."""
+"""Prefix of sections with sentences about a change."""
 _OFTEN = {
     "add": 6,
     "remove": 4,
@@ -64,24 +64,24 @@ _OFTEN = {
     "rise": 2,
     "return": 3,
 }
-"""How often some events come; the others come once. Those of a state come together once."""
+"""Relative frequency of events; 1 if not listed. Events of a state share one."""
 _LENGTHS = (1, 2, 2, 3, 3, 3, 4, 4, 5)
 WITH_OPENING, WITH_CLOSING, CHANGES_NOTHING = 0.2, 0.12, 0.18
 OF_ANIMALS, BY_NOUN_ALONE = 0.6, 0.6
-"""The shares of stories that begin with animals, and of things called "the dog", not "the brown dog"."""
+"""Shares of stories that begin with animals, and of things called "the dog", not "the brown dog"."""
 FULL_STOP, LOWER_CASE = 0.6, 0.12
-"""The shares of sentences that end with a full stop alone, and of stories without capitals."""
+"""Shares of sentences that end only with a full stop, and of stories without capitals."""
 _ROWS_FROM = {"climb": -1, "hide": 1}
-"""Who climbs on something is in the row above it then, and who hides under it in the row below."""
+"""Row offsets: climbing on something leads to the row above it, hiding under it to the row below."""
 _PRONOUNS = ("it", "he", "she")
 _SKY = {"the sun": "sun", "the moon": "moon", "the stars": "star"}
 _SKY_ORDER = (2, 1, 0)
 _MARKS = ".!?… "
 _TRIES = 60
 _LONGEST_PART = 3
-"""One part of a sentence may have so many words such as "and", less one."""
+"""Maximum number of joints such as "and" in a part of a sentence, plus one."""
 _MOST_PARTS, _MOST_SENTENCES = 12, 40
-"""Of a sentence, and of a text; longer ones are not read."""
+"""Maximum length of a sentence, and of a text; longer ones are not parsed."""
 _ANIMALS: dict[str, Any] = {
     "things": SomeThings(kinds_of("animal"), 1, 3),
     "thing": AThing(kinds_of("animal")),
@@ -101,11 +101,11 @@ class _Events:
 
 
 def sample_narration(rng: Random) -> tuple[str, tuple[Step, ...]]:
-    """A story told in sentences, and its steps; raises `Impossible` when none is found."""
+    """Return a story told in sentences, and its steps; raise `Impossible` if none is found."""
     for _ in range(_TRIES):
         try:
             return _sampled(rng)
-        except InputError:  # no event makes sense in what is there
+        except InputError:  # no event makes sense in this scene
             continue
     raise Impossible("no story is found")
 
@@ -143,7 +143,7 @@ def _sample_beginning(rng: Random) -> tuple[str, Step]:
 def _sample_event(
     scenes: Sequence[Scene], spoken_of: int | None, rng: Random
 ) -> tuple[str, Operation, int | None]:
-    """A sentence, what it changes, and the thing that "it" means after it."""
+    """Return a sentence, what it changes, and the thing that "it" means after it."""
     scene = scenes[-1]
     for _ in range(_TRIES):
         events = _sample_events(rng)
@@ -158,14 +158,14 @@ def _sample_event(
         text = "".join(part if isinstance(part, str) else words[part.name] for part in parts)
         if words.get("ref") == "it" and rng.random() < 0.5:
             text = re.sub(r"\bit\b", rng.choice(_PRONOUNS), text, count=1)
-        # "the cat meets a dog": whom the next "it" means would be a guess
+        # "the cat meets a dog": the next "it" would be ambiguous
         ambiguous = isinstance(operation, Add) and "ref" in said
         return text, operation, None if ambiguous else thing_spoken_of(operation)
     raise Impossible("nothing can happen in this scene")
 
 
 def _shortly(words: str, scene: Scene, rng: Random) -> str:
-    """A thing by its noun alone, where no other has it: "the dog" for "the brown dog"."""
+    """Return a thing by its noun alone if no other has it: "the dog" for "the brown dog"."""
     if not words.startswith("the ") or rng.random() >= BY_NOUN_ALONE:
         return words
     nouns = [thing.noun for thing in scene.things.values()]
@@ -215,7 +215,7 @@ def _sample_operation(
 
 
 def _gone(scenes: Sequence[Scene]) -> Iterator[tuple[int, Thing]]:
-    """What was there and is no longer, the latest first, each with a free cell to return to."""
+    """Return things that are gone, the latest first, each with a free cell to return to."""
     there = {thing.kind for thing in scenes[-1].things.values()}
     for scene in reversed(scenes[:-1]):
         for cell, thing in scene.things.items():
@@ -236,7 +236,7 @@ def _sample_nothing(scene: Scene, rng: Random) -> str:
 
 
 def _told(sentences: list[str], rng: Random) -> str:
-    """The sentences one after the other, as somebody types them."""
+    """Join the sentences as a person types them."""
     text = _capital(sentences[0].rstrip(_MARKS))
     for sentence in sentences[1:]:
         bare = sentence.rstrip(_MARKS)
@@ -268,7 +268,7 @@ def _sections() -> dict[str, tuple[Phrasing, ...]]:
 
 
 def narration_lines() -> tuple[str, ...]:
-    """Every line of the narration, in its notation."""
+    """Return every line of the narration, in its notation."""
     return tuple(each.text for lines in _sections().values() for each in lines)
 
 
@@ -285,7 +285,7 @@ def _events() -> tuple[_Events, ...]:
 
 
 def read_narration(text: str) -> tuple[Step, ...] | None:
-    """The steps of a story told in sentences; None when it is not understood."""
+    """Return the steps of a story told in sentences; `None` if it is not understood."""
     flat = " ".join(text.split())
     flat = re.sub(rf"^(?:{_any_of(_OPENING)}) ", "", flat, count=1, flags=re.IGNORECASE)
     flat = re.sub(rf"(?<=[.!?]) (?:{_any_of(_CLOSING)})$", "", flat, count=1, flags=re.IGNORECASE)
@@ -304,7 +304,7 @@ def read_narration(text: str) -> tuple[Step, ...] | None:
 
 
 def _pieces(sentence: str) -> list[tuple[int, int]]:
-    """Where the parts of a sentence begin and end, cut at every word that goes on with a story."""
+    """Return the bounds of the parts of a sentence, split at every word that continues a story."""
     joints = [(found.start(), found.end()) for found in _joint_within().finditer(sentence)]
     begins, ends = [0, *(end for _, end in joints)], [*(start for start, _ in joints), len(sentence)]
     return list(zip(begins, ends, strict=True))
@@ -312,13 +312,13 @@ def _pieces(sentence: str) -> list[tuple[int, int]]:
 
 @dataclass
 class _Told:
-    """A story as far as it is read."""
+    """A story as parsed so far."""
 
     steps: list[Step]
     spoken_of: int | None
 
     def goes_on(self, sentence: str) -> bool:
-        """Read what a sentence changes, its longest parts first; False where it is not understood."""
+        """Read what a sentence changes, its longest parts first; `False` if it is not understood."""
         pieces, place = _pieces(sentence), 0
         if len(pieces) > _MOST_PARTS:
             return False
@@ -353,7 +353,7 @@ def _any_of(section: str) -> str:
 
 @cache
 def _joint_within() -> re.Pattern[str]:
-    """Words within a sentence after which something else happens: ", and then "."""
+    """Return a pattern for words within a sentence before the next event: ", and then "."""
     joints = [each.text for each in _sections()[_JOINT] if not each.text.startswith(".")]
     inner = "|".join(re.escape(each) for each in sorted(joints, key=len, reverse=True))
     return re.compile(rf"(?:(?<=\w) |)(?:{inner}) ", re.IGNORECASE)
@@ -361,7 +361,7 @@ def _joint_within() -> re.Pattern[str]:
 
 @cache
 def _joint_before() -> re.Pattern[str]:
-    """The same at the beginning of a sentence: "At last "."""
+    """Return a pattern for words before an event at the beginning of a sentence: "At last "."""
     joints = [each.text.removeprefix(". ") for each in _sections()[_JOINT] if each.text.startswith(".")]
     return re.compile(rf"^{one_of(joints)} ", re.IGNORECASE)
 
@@ -434,7 +434,7 @@ def _between_two(name: str, cell: int, other: int, scene: Scene) -> Operation:
 
 
 def _in_the_next_row(scene: Scene, cell: int, rows: int) -> int | None:
-    """The free cell so many rows below another; None where there is none."""
+    """Return the free cell `rows` below another; `None` if there is none."""
     wanted = cell + rows * GRID
     return wanted if 0 <= wanted < GRID * GRID and scene.is_free(wanted) else None
 

@@ -22,7 +22,7 @@ from miniature.grammar.voices import Voice, voices
 
 _TRIES = 200
 SHORTER, LONGER = 0.08, 0.06
-"""The shares of requests that name fewer images than their story has, and more."""
+"""Shares of requests that name fewer images than their story has, and more."""
 WITH_OPENING, WITH_CLOSING, WITH_COUNT = 0.15, 0.15, 0.08
 LOWER_CASE, WITHOUT_MARK, SHOUTED = 0.2, 0.3, 0.02
 _COUNTED = (
@@ -40,7 +40,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class Understood:
-    """A parsed request: its topic, and what it asks of it."""
+    """A parsed request: its topic and the values of its gaps."""
 
     domain: str
     topic: Topic
@@ -51,7 +51,7 @@ class Understood:
 
 
 def sample_request(topic: Topic, voice: Voice, rng: Random) -> TopicRequest | None:
-    """A random request of a topic in this voice; None where the voice has no words for it."""
+    """Return a random request of a topic in this voice; `None` if the voice has no words for it."""
     phrasings = voice.phrasings.get(topic.name)
     if not phrasings:
         return None
@@ -74,7 +74,7 @@ def sample_request(topic: Topic, voice: Voice, rng: Random) -> TopicRequest | No
             continue
         steps = len(story.steps)
         if steps < whole and _kinds(story) != kinds:
-            continue  # something that was named would be in no image
+            continue  # a named thing would be in no image
         if steps > 1 and not all(step.operations for step in story.steps[1:]):
             continue
         words = (_written(part, topic.gaps, values, steps, rng) for part in parts)
@@ -84,7 +84,7 @@ def sample_request(topic: Topic, voice: Voice, rng: Random) -> TopicRequest | No
 
 
 def _kinds(story: Story) -> set[str]:
-    """What is in any image of a story."""
+    """Return the kinds in any image of a story."""
     return {thing.kind for step in story.steps for thing in step.scene.cells if thing is not None}
 
 
@@ -99,7 +99,7 @@ def _written(
 
 
 def _wanted_steps(story: Story, rng: Random) -> int:
-    """Some people want fewer images than a story has, or more."""
+    """Return the number of images asked for: sometimes fewer or more than the story has."""
     steps, chance = len(story.steps), rng.random()
     if chance < SHORTER and steps > 2:
         return rng.randint(2, steps - 1)
@@ -108,7 +108,7 @@ def _wanted_steps(story: Story, rng: Random) -> int:
 
 @cache
 def defaults(topic: Topic) -> tuple[Any, ...]:
-    """What each gap of a topic means when it is left out, in their order."""
+    """Return the default of each gap of a topic, in order."""
     places: Counter[type] = Counter()
     found = []
     for name, gap in topic.gaps.items():
@@ -120,9 +120,9 @@ def defaults(topic: Topic) -> tuple[Any, ...]:
 
 
 def dressed(text: str, voice: Voice, rng: Random, steps: int | None = None, *, always: bool = False) -> str:
-    """A request as somebody types it: with what they say before and after, in their case and marks.
+    """Return a request as a person types it: with words before and after, in their case and punctuation.
 
-    Now and then it names the number of steps; with `always` it does.
+    Sometimes it names the number of steps; with `always` it always does.
     """
     mark = text[-1:] if text[-1:] in MARKS else ""
     text = text.rstrip(MARKS) if mark else text
@@ -150,7 +150,7 @@ def _capital(text: str) -> str:
 
 
 def read_request(text: str) -> Understood | None:
-    """The topic and story of a request in one of the voices; None when no phrasing matches."""
+    """Return the topic and story of a request in one of the voices; `None` if no phrasing matches."""
     for bare, steps in undressed(text):
         words = frozenset(word.lower() for word in _WORD.findall(bare))
         for domain, topic, phrasing in _candidates(words):
@@ -172,7 +172,7 @@ def _all_phrasings() -> tuple[tuple[str, Topic, Phrasing], ...]:
 
 
 def _candidates(words: frozenset[str]) -> Iterator[tuple[str, Topic, Phrasing]]:
-    """The phrasings whose fixed words are all there, those with the most fixed words first."""
+    """Yield the phrasings whose fixed words all occur, those with the most fixed words first."""
     fitting = [each for each in _all_phrasings() if each[2].fixed_words <= words]
     yield from sorted(fitting, key=lambda each: -len(each[2].fixed_words))
 
@@ -196,7 +196,7 @@ def _matched(topic: Topic, phrasing: Phrasing, text: str) -> TopicRequest | None
 
 
 def _tell(story: Story, count: int | None) -> bool:
-    """Tell a story in so many images; False when it cannot be."""
+    """Tell a story in a number of images; `False` if that is impossible."""
     if count is not None:
         story.steps = list(in_images(tuple(story.steps), count))
     return count in (None, len(story.steps))
@@ -224,7 +224,7 @@ _COUNTED_TAIL = re.compile(rf",? (?:{_COUNTED_TAILS})$", re.IGNORECASE)
 
 
 def undressed(text: str) -> Iterator[tuple[str, int | None]]:
-    """The request without what may stand before and after it, and the number of steps it named."""
+    """Yield the request without words before and after it, and the number of steps that it names."""
     text = " ".join(text.split())
     begun = (text, _without_opening(text))
     for bare in dict.fromkeys((*begun, *map(_without_closing, begun))):
@@ -245,7 +245,7 @@ def _without_closing(text: str) -> str:
 
 @cache
 def any_of(section: str) -> str:
-    """A regular expression for every line of a section without gaps, in all voices; the longest first."""
+    """Return a regular expression for all lines of a section without gaps, in all voices; longest first."""
     texts = [each.text.rstrip(MARKS) for voice in voices() for each in voice.section(section)]
     lines = [Phrasing(text).regex(lambda use: "")[0].pattern for text in texts]
     return "|".join(sorted(lines, key=len, reverse=True)) or "(?!)"

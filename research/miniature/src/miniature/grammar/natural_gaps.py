@@ -1,7 +1,7 @@
 """The gaps of a request as people write them: synonyms, sizes, digits, harmless adjectives, names.
 
-`gaps.py` has the values and the one formal wording of each gap; here is how a value is sampled, written and
-parsed in the phrasings of the voices, and what it is when a person leaves it out.
+`gaps.py` has the values and the formal wording of each gap. This module samples, writes and parses a value in
+the phrasings of the voices, and has its default if a person leaves it out.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ from miniature.grammar.synonyms import (
 )
 
 USUAL_COLOUR = 0.55
-"""The share of things that are sampled in their usual colour; most people name no colour."""
+"""Share of things sampled in their usual colour; most people name no colour."""
 SAYS_USUAL_COLOUR = 0.2
 SMALL, SAYS_LARGE = 0.06, 0.04
 WITH_ADJECTIVE, WITH_NAME = 0.08, 0.02
 WITH_SYNONYM, WITH_DIGIT, SAYS_ONE = 0.25, 0.4, 0.3
 COLOUR_AFTER_NOUN = 0.07
 WITHOUT_MIDDLE = 0.6
-"""The share of placed images whose request leaves out the position of the thing in the middle."""
+"""Share of placed images whose request leaves out the position of the thing in the middle."""
 GROUPS_ALIKE = 0.25
 TWO_ALIKE = 0.1
-"""The share of images of several things with two of one kind, in different colours or sizes."""
+"""Share of images of several things with two of one kind, in different colours or sizes."""
 
 _ARTICLES = r"(?:an?|some|one|1|the|my|our|this|that|his|her|their)"
 _SIZES = {word: size for size, words in SIZE_WORDS.items() for word in words}
@@ -73,7 +73,7 @@ _AFTER_NOUN = (
 _NAMED = _AFTER_NOUN.replace("(?P<{group}>", "(?:")
 _LIST = re.compile(r",?(?: and)? then |, and | and |, | with ", re.IGNORECASE)
 IN_TURN = "turn"
-"""The form of things that come one after the other: "a cat, then a dog"."""
+"""Form of things that come one after the other: "a cat, then a dog"."""
 _SINGULAR_OF = {plural(noun): noun for noun in (*NOUNS, *NOUN_SYNONYMS) if noun not in UNCOUNTABLE}
 
 
@@ -86,7 +86,7 @@ def synonyms_of(noun: str) -> tuple[str, ...]:
 
 
 def sample(gap: Gap, rng: Random) -> Any:
-    """A random value, in the proportions in which people ask."""
+    """Return a random value, in the proportions in which people ask."""
     match gap:
         case Maybe():
             return sample(gap.gap, rng)
@@ -122,7 +122,7 @@ def _sample_thing(kind: str, rng: Random) -> Thing:
 
 
 def default(gap: Gap, place: int) -> Any:
-    """What a gap means that a person left out; `place` counts the gaps of this type, so that two differ."""
+    """Return the default of a gap; `place` counts the gaps of this type, so that two differ."""
     match gap:
         case Maybe():
             return gap.otherwise
@@ -247,7 +247,7 @@ def number_in_words(number: int, rng: Random) -> str:
 
 
 def _joined(items: Sequence[str], rng: Random) -> str:
-    """A list of items that have a place each: none is "with" another."""
+    """Join items that each have a place: none is "with" another."""
     ways = (", ".join(items), " and ".join(items), f"{', '.join(items[:-1])} and {items[-1]}")
     return rng.choice(ways) if len(items) > 1 else items[0]
 
@@ -269,7 +269,7 @@ def _list_in_words(items: Sequence[str], rng: Random) -> str:
 
 
 def pattern(gap: Gap, form: str) -> str:
-    """A regular expression for what `write` may write."""
+    """Return a regular expression for what `write` may write."""
     match gap:
         case Maybe():
             return pattern(gap.gap, form)
@@ -325,7 +325,7 @@ def _phrases(among: Iterable[str], form: str) -> dict[str, str]:
 
 
 def read(gap: Gap, words: str, form: str) -> Any:
-    """The value of a gap from its words; undoes `write`."""
+    """Parse the value of a gap from its words; the inverse of `write`."""
     match gap:
         case Maybe():
             return read(gap.gap, words, form)
@@ -362,7 +362,7 @@ _NOUN_AT_END = re.compile(
 
 
 def thing_from_words(words: str) -> Thing:
-    """The thing that is called so, in its usual state or that of its noun."""
+    """Return the thing with this name, in its usual state or that of its noun."""
     found = _NOUN_AT_END.search(words)
     if found is None:
         raise ValueError(f"not a thing: {words!r}")

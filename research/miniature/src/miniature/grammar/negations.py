@@ -1,4 +1,4 @@
-"""Requests that also say what is not wanted, for training: "two cats and no dogs", "without clouds"."""
+"""Requests that also exclude something, for training: "two cats and no dogs", "without clouds"."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MARK = re.compile(r"[.!?…]*$")
 
 
 def with_negation(text: str, drawn: Collection[str], rng: Random) -> str:
-    """The request, which also says that some kind is not wanted that is not among those drawn."""
+    """Return the request with the exclusion of some kind that is not drawn."""
     others = [kind for kind in KINDS if kind not in drawn and KINDS[kind].states[-1] in _NOUNS]
     first, second = (_noun(kind, rng) for kind in rng.sample(others, 2))
     words = {"many": plural(first), "more": plural(second)}

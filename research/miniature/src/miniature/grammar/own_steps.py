@@ -1,4 +1,4 @@
-"""A person's own steps: a first image and what is to change in it, one wish after the other, as text."""
+"""Steps spelled out by a person: a first image and its changes, one wish after the other, as text."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ BEGINNING_GAPS: dict[str, Any] = {
     "empty": AWord(EMPTY_PLACES),
 }
 AS_LIST = 0.4
-"""The share of own steps that are numbered, or on lines of their own, or divided by marks."""
+"""Share of own steps that are numbered, on separate lines, or divided by marks."""
 _LENGTHS = (2, 3, 3, 3, 4, 4, 4, 5, 5, 6)
 _BEGINNINGS = tuple(
     map(
@@ -88,7 +88,7 @@ _BEGINNINGS = tuple(
 
 
 def sample_own_steps(voice: Voice, rng: Random) -> tuple[str, str, tuple[Step, ...]] | None:
-    """A text, its phrasing and its steps; None where the voice has no words for it."""
+    """Return a text, its phrasing and its steps; `None` if the voice has no words for it."""
     lines = voice.section(SECTION)
     if not lines:
         return None
@@ -128,7 +128,7 @@ def _sample_beginning(rng: Random) -> tuple[str, Step]:
 def beginning(
     things: tuple[Thing, ...] = (), place: str = "meadow", thing: Thing | None = None, **said: Any
 ) -> Step:
-    """The first step. Things arranged as in any image, or with a relation or a number of each."""
+    """Return the first step: things arranged as in any image, or with a relation or counts."""
     match said:
         case {"relation": relation, "other": other} if thing:
             story = beside(thing, relation, other, place)
@@ -155,7 +155,7 @@ def beginning(
 
 
 def read_own_steps(text: str) -> tuple[Step, ...] | None:
-    """The steps of a text of a person's own steps; None when it is not one."""
+    """Return the steps of a text of a person's own steps; `None` if it is not one."""
     for pieces in pieces_of(text):
         if steps := _steps(pieces):
             return steps
@@ -202,7 +202,7 @@ def _compiled_beginning(phrasing: Phrasing) -> tuple[re.Pattern[str], Mapping[st
 
 
 def read_beginning(clause: str, phrasings: Sequence[Phrasing] = _BEGINNINGS) -> Step | None:
-    """The first step, from a clause in one of these phrasings; None when none matches."""
+    """Return the first step, from a clause in one of these phrasings; `None` if none matches."""
     for regex, uses in map(_compiled_beginning, phrasings):
         if found := regex.fullmatch(clause):
             said = {

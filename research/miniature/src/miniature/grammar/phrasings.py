@@ -1,4 +1,4 @@
-"""The notation of phrasings: one line stands for many sentences, which it writes and parses.
+"""The notation of phrasings: one line writes and parses many sentences.
 
 `{hero}` is a gap, `{the hero}` the same gap in another form; `[words]` may be left out, and one of
 `(these|those)` is chosen. They nest: "how (does|did) {hero} grow[ up][ {place}]".
@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"\{(?P<gap>[^{}]*)\}|(?P<mark>[\[\]()|])|(?P<text>[^{}\[\](
 _RUN = re.compile(r"[\w\0]+")
 _WORD = re.compile(r"[^\W_]+")
 MARKS = ".!?…"
-"""What a sentence may end with."""
+"""Possible ends of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class GapUse:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several sequences, of which one may be empty."""
+    """A choice between sequences, one of which may be empty."""
 
     ways: tuple[tuple[Part, ...], ...]
 
@@ -48,7 +48,7 @@ class Phrasing:
         self.text = text
 
     @cached_property
-    def parts(self) -> Sequence_:  # parsed where it is used: a request is read without most of the lines
+    def parts(self) -> Sequence_:  # parsed on first use: most lines are not needed to read a request
         return _Parser(self.text).sequence(until="")[0]
 
     def __repr__(self) -> str:
@@ -56,13 +56,13 @@ class Phrasing:
 
     @cached_property
     def gaps(self) -> frozenset[str]:
-        """The names of all gaps, also of those that may be left out."""
+        """Names of all gaps, including optional ones."""
         return frozenset(part.name for part in _all_parts(self.parts) if isinstance(part, GapUse))
 
     @cached_property
     def fixed_words(self) -> frozenset[str]:
         """The words, in lower case, that every sentence of this phrasing has outside of gaps."""
-        # a word that touches a gap or a choice may go on there
+        # a word next to a gap or a choice may continue there
         whole = "".join(part if isinstance(part, str) else "\0" for part in self.parts)
         alone = set(_RUN.findall(whole))
         return frozenset(word.lower() for word in _WORD.findall(whole) if word in alone)
@@ -73,9 +73,9 @@ class Phrasing:
         return tuple(_alike(part).rstrip(MARKS) if isinstance(part, str) else "" for part in self.parts)
 
     def may_match(self, text: str) -> bool:
-        """Whether a text, without its last marks, has what every sentence of this phrasing has.
+        """Return whether a text, without its final punctuation, has the fixed texts of this phrasing.
 
-        That costs little: the regular expression of a phrasing takes a long time to compile.
+        This is a cheap test: the regular expression of a phrasing is slow to compile.
         """
         text, at = _alike(text), 0
         if not (text.startswith(self._fixed_texts[0]) and text.endswith(self._fixed_texts[-1])):
@@ -87,11 +87,11 @@ class Phrasing:
         return True
 
     def chosen(self, rng: Random) -> tuple[str | GapUse, ...]:
-        """One sentence: texts and gaps in order, every choice made."""
+        """Return one sentence: texts and gaps in order, with every choice made."""
         return tuple(_chosen(self.parts, rng))
 
     def regex(self, patterns: Callable[[GapUse], str]) -> tuple[re.Pattern[str], Mapping[str, GapUse]]:
-        """A regular expression for all sentences, and the gap behind each of its groups."""
+        """Return a regular expression for all sentences, and the gap behind each of its groups."""
         uses: dict[str, GapUse] = {}
 
         def written(parts: Sequence_) -> str:
@@ -110,12 +110,12 @@ class Phrasing:
 
 
 def _alike(text: str) -> str:
-    """The text in lower case, with straight apostrophes."""
+    """Return the text in lower case, with straight apostrophes."""
     return text.lower().replace("’", "'")
 
 
 def _flexible(text: str) -> str:
-    """The text as a regular expression in which straight and curly apostrophes are alike."""
+    """Return the text as a regular expression that matches straight and curly apostrophes."""
     return re.sub("['’]", "['’]", re.escape(text))
 
 
@@ -146,7 +146,7 @@ class _Parser:
         self.at = 0
 
     def sequence(self, *, until: str) -> tuple[Sequence_, ...]:
-        """The ways up to a closing bracket, separated by "|"; at the end of the line there is one."""
+        """Parse the alternatives up to a closing bracket, separated by "|"."""
         ways: list[list[Part]] = [[]]
         while self.at < len(self.tokens):
             token = self.tokens[self.at]

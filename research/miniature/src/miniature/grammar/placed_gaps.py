@@ -14,7 +14,7 @@ from miniature.grammar.synonyms import PLACE_NOUNS
 
 Placed = tuple[tuple[int, Thing], ...]
 WITH_MIDDLE = 0.4
-"""The share of images with something in the middle, of those that would have nothing there."""
+"""Share of images with something in the middle, of those with nothing else there."""
 _SAID_SHORTLY: tuple[tuple[str, ...], ...] = (
     ("top left", "upper left", "in the top left", "top left corner", "up on the left"),
     ("top", "on top", "at the top middle", "top middle", "top center", "up in the middle"),
@@ -26,7 +26,7 @@ _SAID_SHORTLY: tuple[tuple[str, ...], ...] = (
     ("bottom", "bottom middle", "at the bottom middle", "bottom center", "down in the middle"),
     ("bottom right", "lower right", "in the bottom right", "bottom right corner", "down on the right"),
 )
-"""Where a cell is, as people type it."""
+"""Names of cells as people type them."""
 _CELL_OF = {**CELL_OF, **{words: cell for cell, ways in enumerate(_SAID_SHORTLY) for words in ways}}
 _POSITION = one_of(_CELL_OF)
 _AT_END = re.compile(rf"[ (]+(?P<position>{_POSITION})\)?$", re.IGNORECASE)
@@ -75,14 +75,14 @@ class SomePlaced:
 
 
 def around_the_middle(value: Placed) -> tuple[Thing, Placed] | None:
-    """The thing in the middle and the others, where there is one: "a house with a tree on the left"."""
+    """Return the thing in the middle, if any, and the others: "a house with a tree on the left"."""
     others = tuple(each for each in value if each[0] != MIDDLE)
     middle = [thing for cell, thing in value if cell == MIDDLE]
     return (middle[0], others) if middle and others else None
 
 
 def placed_in_words(value: Placed, say: Callable[[Thing, str], str], rng: Random) -> list[str]:
-    """Each thing with its place, all in one style. `say` words a thing in a form."""
+    """Word each thing with its place, all in one style. `say` words a thing in a form."""
     style = rng.choice(_STYLES)
     said = []
     for cell, thing in value:
@@ -93,7 +93,7 @@ def placed_in_words(value: Placed, say: Callable[[Thing, str], str], rng: Random
 
 
 def placed_pattern(thing: str, bare: str, most: int) -> str:
-    """A regular expression for what `placed_in_words` may say, from those for a thing."""
+    """Return a regular expression for what `placed_in_words` may say, from those for a thing."""
     named = rf"(?:{thing}|{bare})"
     one = rf"(?:{named} \(?{_POSITION}\)?|{_POSITION}(?:,|:| is| there is| there's)? {named})"
     middle = rf"(?:{named}(?: with |, with |, )(?={one}))?"
@@ -101,7 +101,7 @@ def placed_pattern(thing: str, bare: str, most: int) -> str:
 
 
 def read_placed(words: str, read: Callable[[str], Thing]) -> Placed:
-    """Undoes the writing of things with their places. `read` parses the words of a thing."""
+    """Parse things with their places. `read` parses the words of a thing."""
     found = []
     for number, item in enumerate(_LIST.split(re.sub(",? with ", ", ", words, count=1))):
         place = _AT_END.search(item) or _AT_START.search(item)

@@ -405,7 +405,7 @@ RIDDLES: dict[str, tuple[str, ...]] = {
         "the wooden cube",
     ),
 }
-"""A noun → definite descriptions that fit nothing else in the miniature's world."""
+"""Nouns with definite descriptions that fit nothing else in the miniature's world."""
 
 _RIDDLE = AWord({riddle: noun for noun, riddles in RIDDLES.items() for riddle in riddles})
 

@@ -22,11 +22,11 @@ from miniature.grammar.gaps import AColour, AWord, Gap
 
 Values = Mapping[str, Any]
 Moves = list[tuple[int, int]]
-"""Blocks to carry, from cell to cell."""
+"""Moves of blocks, from cell to cell."""
 _TRIES = 200
 _BELOW_THE_GRIPPER = tuple(range(GRID, CELLS))
 _ASIDE = (4, 7, 3, 5, 6, 8)
-"""Where a block waits while two change places: in the first of these cells that is free."""
+"""Cells for a block while two swap places, in order of preference."""
 BOTTOM_ROW = (6, 7, 8)
 COLUMNS = {
     **dict.fromkeys(("the left side", "the left"), 0),
@@ -49,7 +49,7 @@ class Goal:
     name: str
     gaps: Mapping[str, Gap]
     plot: Callable[[Scene, Values], list[Operation]]
-    """Raises `Impossible` where the goal makes no sense or is reached already."""
+    """Raises `Impossible` if the goal makes no sense or is already reached."""
     templates: tuple[str, ...]
     holding: bool = False
     """Whether the gripper holds a block at the start."""
@@ -60,7 +60,7 @@ class Goal:
         return tuple(Pattern(text.rstrip(".!?"), regexes) for text in self.templates)
 
     def read(self, text: str, scene: Scene) -> tuple[Step, ...] | None:
-        """The steps to this goal; None when the text is another goal or makes no sense in this scene."""
+        """Return the steps to this goal; `None` if the text is another goal or impossible here."""
         for pattern in self.patterns:
             if (words := pattern.read(text)) is None:
                 continue
@@ -84,7 +84,7 @@ class GoalRequest:
 
 
 def sample_goal(rng: Random) -> GoalRequest:
-    """A random goal about a random bench."""
+    """Return a random goal about a random bench."""
     while True:
         goal = rng.choice(GOALS)
         for _ in range(_TRIES):
@@ -102,7 +102,7 @@ def sample_goal(rng: Random) -> GoalRequest:
 
 
 def read_goal(text: str, scene: Scene) -> tuple[Step, ...] | None:
-    """The steps of a normalised goal in a scene with a gripper; None when it is none of the goals here."""
+    """Return the steps of a normalised goal in a scene with a gripper; `None` if no goal matches."""
     if scene.gripper is None:
         return None
     for goal in GOALS:
@@ -112,7 +112,7 @@ def read_goal(text: str, scene: Scene) -> tuple[Step, ...] | None:
 
 
 def random_bench(rng: Random, *, holding: bool = False) -> Scene:
-    """One to four small blocks of different colours below the gripper, now and then with something else."""
+    """Return one to four small blocks in different colours below the gripper, sometimes with more."""
     colours = rng.sample(list(COLOURS), rng.randint(2, 4))
     held = colours.pop() if holding else None
     cells = rng.sample(_BELOW_THE_GRIPPER, len(colours) + 1)
@@ -127,7 +127,7 @@ def random_bench(rng: Random, *, holding: bool = False) -> Scene:
 
 
 def steps_of(operations: Sequence[Operation], scene: Scene) -> tuple[Step, ...]:
-    """A step for each operation of the gripper; raises `Impossible` when there is none, or one cannot be."""
+    """Return a step for each operation of the gripper; raise `Impossible` if there is none or one fails."""
     steps: list[Step] = []
     for operation in operations:
         steps.append(sub_task(operation, scene))
@@ -138,7 +138,7 @@ def steps_of(operations: Sequence[Operation], scene: Scene) -> tuple[Step, ...]:
 
 
 def sub_task(operation: Operation, before: Scene) -> Step:
-    """What the gripper does in one sub-task, in words and as the scene after it."""
+    """Return the step of one sub-task: its words and the scene after it."""
     after = operation.apply(before)
     if isinstance(operation, Pick) and after.gripper is not None:
         colour = after.gripper.holds or ""
@@ -157,7 +157,7 @@ def _step(name: str, caption: str, after: Scene, operation: Operation, before: S
 
 
 def _block(scene: Scene, colour: str) -> int:
-    """The cell of the only small block of a colour."""
+    """Return the cell of the only small block of a colour."""
     cells = [cell for cell, thing in scene.things.items() if thing == Thing("block", colour, Size.SMALL)]
     if len(cells) != 1:
         raise Impossible(f"there is no {colour} block, or more than one")
@@ -165,7 +165,7 @@ def _block(scene: Scene, colour: str) -> int:
 
 
 def _carry(scene: Scene, moves: Moves) -> list[Operation]:
-    """Pick and place for every block that is not where it belongs."""
+    """Return pick and place for every block that is not in its place."""
     if scene.gripper is None or scene.gripper.holds is not None:
         raise Impossible("the gripper has to put down what it holds first")
     operations: list[Operation] = []

@@ -1,4 +1,4 @@
-"""Stories: the true sequence of scenes behind a request, told in more images or in fewer."""
+"""Stories: the true sequence of scenes of a request, with more or fewer images."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Story:
         return self.steps[-1].scene
 
     def then(self, *operations: Operation, name: str, caption: str) -> Story:
-        """Append a step; raises `Impossible` when an operation cannot be applied."""
+        """Append a step; raise `Impossible` if an operation cannot be applied."""
         before = self.scene
         after = apply_all(operations, before)
         self.steps.append(Step(name, sentence(caption), after, operations, before))
@@ -41,12 +41,12 @@ class Story:
 
 
 def in_images(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
-    """The same story in so many images, as far as it can be."""
+    """Return the same story with this number of images, as far as possible."""
     return shortened(steps, count) if count < len(steps) else lengthened(steps, count)
 
 
 def shortened(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
-    """The same story in fewer images: the first, the last, and some between, evenly."""
+    """Return the same story in fewer images: the first, the last, and some evenly in between."""
     if not 2 <= count < len(steps):
         return steps
     kept = [round(place * (len(steps) - 1) / (count - 1)) for place in range(count)]
@@ -60,7 +60,7 @@ def shortened(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
 
 
 def lengthened(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
-    """The same story in more images, up to three: it opens on the empty place, and ends with the night."""
+    """Return the same story with up to three more images: it opens on the empty place and ends at night."""
     told = list(steps)
     if len(told) < count:
         told = [*_opening(told[0]), *told[1:]]
@@ -71,7 +71,7 @@ def lengthened(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
 
 
 def _opening(first: Step) -> list[Step]:
-    """The first image in two: the place without anything in it, then with everything."""
+    """Return the first image as two: the empty place, then with everything."""
     scene = first.scene
     empty = Scene.of(scene.background, {}, scene.gripper)
     place = Step("The place", sentence(f"this is where it happens: {PLACES[scene.background].within}"), empty)

@@ -1,4 +1,4 @@
-"""Words that people use in requests besides those of the world itself: synonyms, places, harmless words.
+"""Words of requests other than those of the world: synonyms, places, harmless words.
 
 Plans, prompts and captions never use them: the planner reads "kitty" and writes "cat".
 """
@@ -99,7 +99,7 @@ PLACE_PHRASES: dict[str, tuple[str, ...]] = {
     "paper": ("on a blank page", "on a white page", "on a piece of paper", "on the page", "on plain paper"),
     "workbench": ("in the workshop", "on the desk", "on a desk", "on the bench", "in the garage"),
 }
-"""Backgrounds by the phrases of requests, besides those of the world."""
+"""Backgrounds by phrases of requests, other than those of the world."""
 
 PLACE_NOUNS: dict[str, tuple[str, ...]] = {
     "meadow": ("the meadow", "the field", "the park", "the garden", "the grass"),

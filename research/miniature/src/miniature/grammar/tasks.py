@@ -48,7 +48,7 @@ from miniature.grammar.variants import variants
 from miniature.grammar.voices import Voice, voices
 
 VOICED = ("story", "continue", "plain", "annotate")
-"""The suites whose requests are also worded in the voices of people."""
+"""Suites whose requests are also worded in the voices of people."""
 Voices = tuple[Voice, ...]
 KNOWLEDGE = "knowledge"
 EDITING = "reasoning edits"
@@ -77,15 +77,15 @@ DESCRIBE = (
     "Write one sentence about each picture.",
 )
 BY_TEMPLATE = 0.2
-"""The share of stories that are worded by a template of their topic; the others are in somebody's voice."""
+"""Share of stories worded by a template of their topic; the others are in a voice."""
 BY_TOPIC = 0.5
-"""The share of stories whose topic is chosen among all topics, not among those of a domain chosen before."""
+"""Share of stories whose topic is drawn from all topics, not from one domain."""
 IN_OWN_STEPS, NARRATED = 0.16, 0.13
-"""The shares of stories that spell out their steps, and that are told in sentences of one's own."""
+"""Shares of stories that spell out their steps, and that are told in free sentences."""
 DISTRACTOR_SHARE, DISTRACTOR_SHARE_IN_VOICES = 0.6, 0.2
-"""The share of stories with distractors, of those with room for them."""
+"""Share of stories with distractors, of those with room for them."""
 FOLLOW_UP = 0.3
-"""The share of plain edits that follow a story."""
+"""Share of plain edits that follow a story."""
 _TRIES = 20_000
 _STORY_TOPICS = (
     *(("story", domain, topic) for domain, topics in DOMAINS.items() for topic in topics),
@@ -99,18 +99,18 @@ _DESCRIBE = {normalised(text).lower() for text in DESCRIBE}
 
 
 def sample_task(suite: str, rng: Random) -> Task:
-    """A random task of a suite, of any split."""
+    """Return a random task of a suite, of any split."""
     return _sampled(suite, rng, voices())
 
 
 def _sampled(suite: str, rng: Random, heard: Voices) -> Task:
     while True:
-        with suppress(Impossible):  # rarely no scene at random fits
+        with suppress(Impossible):  # rarely, no random scene fits
             return _SAMPLERS[suite](rng, heard)
 
 
 def sample_training_task(suite: str, rng: Random) -> Task:
-    """A random task of the training split."""
+    """Return a random task of the training split."""
     heard = tuple(voice for voice in voices() if not voice.held_out)
     while True:
         task = _sampled(suite, rng, heard)
@@ -119,11 +119,11 @@ def sample_training_task(suite: str, rng: Random) -> Task:
 
 
 def tasks(suite: str, split: str, *, seed: int = 0) -> Iterator[Task]:
-    """An endless stream of distinct tasks of a split, the same for the same seed.
+    """Yield an endless stream of distinct tasks of a split, the same for the same seed.
 
-    A test task is one that the rules read back as the same steps: its truth is the only one, and the oracle
-    finds it. A quarter of them are in a voice (riddles and reasoning edits: have a wording), and a quarter
-    have a pair of kind and colour, that training never sees; the other half has neither.
+    The rules parse a test task back to the same steps, so that its truth is unique and the oracle finds it.
+    A quarter of test tasks have a voice (riddles and reasoning edits: a wording) that training never sees,
+    and a quarter have such a pair of kind and colour. The other half has neither.
     """
     rng = Random(f"{suite}/{split}/{seed}")
     unseen_words = UNSEEN_VOICE if suite in VOICED else UNSEEN_TEMPLATE
@@ -165,26 +165,26 @@ def _story(rng: Random, heard: Voices) -> Task:
         return _own_steps_task(*own, voice=voice)
     domain, topic = _some_topic(rng)
     written = sample_request(topic, voice, rng) if voice else None
-    if written is None:  # also where the voice has no words for it
+    if written is None:  # also if the voice has no words for it
         voice, written = None, topic.sample(rng)
     share = DISTRACTOR_SHARE_IN_VOICES if voice else DISTRACTOR_SHARE
     with_distractors = not topic.alone and rng.random() < share
     distractors = sample_distractors(written.story.steps, rng) if with_distractors else NO_DISTRACTORS
     try:
         return _story_task("story", domain, topic, written, distractors, voice)
-    except Impossible:  # in the way of something that happens between two images
+    except Impossible:  # blocks an event between two images
         return _story_task("story", domain, topic, written, voice=voice)
 
 
 def _some_topic(rng: Random) -> tuple[str, Topic]:
-    """A topic of any domain: some domains have few topics and some have many, and all shall come."""
+    """Return a topic of any domain, so that topics of large domains are not too rare."""
     domains = list(DOMAINS) if rng.random() < BY_TOPIC else [rng.choice(list(DOMAINS))]
     choices = [(domain, topic) for domain in domains for topic in DOMAINS[domain]]
     return rng.choices(choices, [topic.often for _, topic in choices])[0]
 
 
 def _some_voice(rng: Random, heard: Voices, by_template: float = BY_TEMPLATE) -> Voice | None:
-    """One of these voices; None for a wording by template."""
+    """Return one of these voices; `None` for a wording by template."""
     return None if rng.random() < by_template or not heard else rng.choice(heard)
 
 
@@ -237,13 +237,13 @@ def _continue(rng: Random, heard: Voices) -> Task:
 
 
 def _voice_of(task: Task) -> Voice | None:
-    """The voice of a task; None for a wording by template."""
+    """Return the voice of a task; `None` for a wording by template."""
     name = task.template.split(":")[0]
     return next((voice for voice in voices() if voice.name == name), None)
 
 
 def _line(voice: Voice | None, section: str, rng: Random) -> str:
-    """A line of a section, as somebody types it; empty for a wording by template."""
+    """Return a line of a section as a person types it; empty for a wording by template."""
     return dressed(voice.line(section, rng), voice, rng) if voice and voice.section(section) else ""
 
 
@@ -341,7 +341,7 @@ def _wishes(scene: Scene, voice: Voice, rng: Random) -> tuple[str, tuple[Step, .
 
 
 def _robot(rng: Random, heard: Voices) -> Task:
-    """A goal for the gripper on a given bench; not one of the suites of the benchmark."""
+    """Return a goal for the gripper on a given bench, which is not a suite of the benchmark."""
     asked = sample_goal(rng)
     scenes = [asked.scene, *(step.scene for step in asked.steps)]
     unseen = unseen_in(asked.goal.name, asked.template, asked.goal.templates, scenes)
@@ -354,7 +354,7 @@ def _seen_in(voice: Voice, steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def _random_scene(rng: Random) -> Scene:
-    """A few things, some of them alike."""
+    """Return a scene of a few things, some of them equal."""
     things: dict[int, Thing] = {}
     kinds = [rng.choice(list(KINDS)) for _ in range(3)]
     for cell in rng.sample(range(CELLS), rng.randint(1, 5)):
@@ -380,7 +380,7 @@ _SAMPLERS: dict[str, Callable[[Random, Voices], Task]] = {
 
 
 def parse_task(parts: Sequence[str | Scene]) -> Task:
-    """Parse a user's request into its task; raises `NotUnderstood` when no template matches."""
+    """Parse a user's request into its task; raise `NotUnderstood` if no template matches."""
     scenes = [part for part in parts if isinstance(part, Scene)]
     texts = [part for part in parts if isinstance(part, str) and part.strip()]
     if not scenes:
@@ -423,7 +423,7 @@ def _read_story(text: str) -> Task:
 
 
 def _is_said(section: str, text: str) -> bool:
-    """Whether a text is a line of this section in some voice."""
+    """Return whether a text is a line of this section in some voice."""
     return any(
         re.fullmatch(rf"(?:{any_of(section)})[.!?…]*", bare, re.IGNORECASE) for bare, _ in undressed(text)
     )

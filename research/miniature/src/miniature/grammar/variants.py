@@ -16,20 +16,20 @@ _TAIL = re.compile(
     re.IGNORECASE,
 )
 LONGEST_TAIL = 40
-"""Characters searched for each tail, so that many tails cost no more than one long text."""
+"""Characters searched per tail, so that many tails cost no more than one long text."""
 _OPENINGS = ("", "show me ", "show ", "tell ", "draw ")
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A request in another wording; `steps` is the number of steps it named, if any."""
+    """A request in another wording; `steps` is the number of steps that it names, if any."""
 
     text: str
     steps: int | None = None
 
 
 def variants(text: str) -> Iterator[Variant]:
-    """A normalised request as it is, then without polite openings and tails, with the usual openings."""
+    """Yield a normalised request unchanged, then without polite openings and tails, with usual openings."""
     yield Variant(text)
     bare, steps = _POLITE.sub("", text), None
     end = len(bare)

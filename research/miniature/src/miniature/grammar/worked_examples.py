@@ -1,9 +1,8 @@
-"""Requests in anybody's words with their plans, written out one by one: `worked/*.txt`.
+"""Free-form requests with hand-written plans: `worked/*.txt`.
 
-The voices say in many ways what the topics can tell. People also ask for what no topic tells, and these
-examples show what to make of it. They are for training alone. A block is a request, or several wordings of
-it, and below them the steps, indented: a prompt, and after ` # ` its caption. A line `= TOPIC` names the
-topic, where it is one.
+The voices phrase what the topics cover. People also ask for other things, and these examples show how to
+plan them. They are for training only. A block is a request, or several wordings of it, followed by the
+indented steps: a prompt, and after ` # ` its caption. An optional line `= TOPIC` names the topic.
 
     the dog ate my cake!
       A room with a brown dog on the left and a pink cake on the right. # A brown dog looks at a pink cake.
@@ -30,7 +29,7 @@ from miniature.grammar import own_steps
 from miniature.grammar.edits.plain import name_of_step
 
 IMAGE = "a picture"
-"""The topic of an example of one image that names none."""
+"""Topic of an example of one image without a named topic."""
 _SENTENCE = re.compile(r"(?<=\.)\s+")
 
 
@@ -43,7 +42,7 @@ class WorkedExample:
     plan: tuple[tuple[str, str], ...]
 
     def steps(self) -> tuple[Step, ...]:
-        """The steps; raises `InputError` where a prompt cannot be carried out."""
+        """Return the steps; raise `InputError` if a prompt cannot be carried out."""
         return tuple(_steps(self.plan))
 
 
@@ -67,7 +66,7 @@ def _steps(plan: tuple[tuple[str, str], ...]) -> Iterator[Step]:
 
 
 def parse_worked_examples(text: str) -> Iterator[WorkedExample]:
-    """The examples of a file."""
+    """Yield the examples of a file."""
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     for filled, block in groupby(lines, key=lambda line: bool(line.strip())):
         if filled:
@@ -90,7 +89,7 @@ def _parse_block(block: list[str]) -> WorkedExample:
 
 @cache
 def worked_examples() -> tuple[WorkedExample, ...]:
-    """All examples without held-out pairs of kind and colour."""
+    """Return all examples without held-out pairs of kind and colour."""
     found = [
         example
         for file in sorted(files(__package__).joinpath("worked").iterdir(), key=lambda file: file.name)
@@ -101,5 +100,5 @@ def worked_examples() -> tuple[WorkedExample, ...]:
 
 
 def is_held_out(steps: Sequence[Step]) -> bool:
-    """Whether an image has a pair of kind and colour that training never sees."""
+    """Return whether an image has a pair of kind and colour that training never sees."""
     return any(has_held_out_pair(step.scene) for step in steps)

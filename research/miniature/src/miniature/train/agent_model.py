@@ -1,4 +1,4 @@
-"""Untrained planners and critics: small models of the real Qwen3-VL class, with random weights."""
+"""Untrained planners and critics: small models of the Qwen3-VL class, with random weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AgentShape:
     layers: int = 4
     heads: int = 8
     kv_heads: int = 4
-    """Heads of keys and values: each serves two query heads."""
+    """Key and value heads; each serves two query heads."""
     vision_hidden: int = 128
     vision_layers: int = 3
     vision_heads: int = 4
@@ -56,7 +56,7 @@ _MERGE_SIZE = 2
 
 
 def write_fresh_agent(folder: Path, shape: str, *, seed: int = 0) -> Path:
-    """Write a model with random weights and its processor as a folder to train from."""
+    """Write a folder with a randomly initialised model and its processor."""
     from transformers import Qwen3VLForConditionalGeneration
 
     if shape not in SHAPES:
@@ -74,7 +74,7 @@ def write_fresh_agent(folder: Path, shape: str, *, seed: int = 0) -> Path:
 
 
 def agent_config(shape: AgentShape, tokenizer: Any) -> Any:
-    """The configuration of the real class with these sizes."""
+    """Return the configuration of the Qwen3-VL class with these sizes."""
     from transformers import Qwen3VLConfig
 
     def token(name: str) -> int:
@@ -121,7 +121,7 @@ def agent_config(shape: AgentShape, tokenizer: Any) -> Any:
 
 
 def _image_processor(shape: AgentShape) -> Any:
-    """Cuts images into patches, after scaling them to the size used in training."""
+    """Return a processor that scales images to the training size and splits them into patches."""
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
     area = {"shortest_edge": shape.side**2, "longest_edge": shape.side**2}  # areas, despite their names
@@ -138,13 +138,13 @@ def _image_processor(shape: AgentShape) -> Any:
 def check_model_folder(folder: Path) -> None:
     """Raise `ConfigurationError` for a folder without a model: the library would look it up on the Hub."""
     if not (folder / "config.json").is_file():
-        raise ConfigurationError(f"{folder} is not the folder of a model: it has no config.json")
+        raise ConfigurationError(f"{folder} is not a model folder: it has no config.json")
 
 
 def grow(model: Path, out: Path, layers: int) -> Path:
-    """Write a copy of a model with more layers, which answers as before until it is trained.
+    """Write a copy of a model with more layers, whose answers do not change until it is trained.
 
-    A new layer follows one of the old ones and is its copy, but adds nothing to what passes through it.
+    A new layer is a copy of the one before it, with an output of zero added to the residual stream.
     """
     from transformers import AutoConfig, AutoModelForImageTextToText
 
@@ -154,7 +154,7 @@ def grow(model: Path, out: Path, layers: int) -> Path:
         config = AutoConfig.from_pretrained(model)
     had = len(old.model.language_model.layers)
     if layers <= had:
-        raise ConfigurationError(f"the model in {model} has {had} layers already")
+        raise ConfigurationError(f"the model in {model} already has {had} layers")
     config.text_config.num_hidden_layers = layers
     new = type(old)(config).float()
     rest = {name: value for name, value in old.state_dict().items() if ".language_model.layers." not in name}
@@ -174,7 +174,7 @@ def grow(model: Path, out: Path, layers: int) -> Path:
 
 
 def to_fp16(model: Path, out: Path) -> Path:
-    """Write a copy of a trained model in half precision; its other files are copied."""
+    """Write a copy of a trained model in half precision, with its other files."""
     from transformers import AutoModelForImageTextToText
 
     check_model_folder(model)

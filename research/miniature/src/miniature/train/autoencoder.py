@@ -1,4 +1,4 @@
-"""First stage of the generator: the VAE, trained on random scenes; and the latent space it spans."""
+"""First stage of the generator: the VAE, trained on random scenes, and its latent space."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from interleave_mini.world.scene import CELLS, GRID
 from miniature.train.training_loop import Log, TimedSchedule, WeightAverage, learning_rate
 
 LATENT_NOISE = 0.06
-"""Noise on latents when training the decoder, in units of their spread: the flow is never exact."""
+"""Noise on latents in decoder training, in units of their spread, as the flow is never exact."""
 THING_WEIGHT = 4.0
 OUTLINE_WEIGHT = 5.0
-"""For the fine lines of the backgrounds, which are faint and would be blurred."""
+"""Weight for the fine lines of backgrounds, which are faint and would blur."""
 EDGE_WEIGHT = 0.6
 _PART = 16
 
@@ -60,7 +60,7 @@ class RandomScenes:
 def train_vae(
     vae: Any, painter: TorchPainter, schedule: TimedSchedule, log: Log, settings: VaeTraining
 ) -> None:
-    """Train until the schedule ends; leaves the averaged weights, with the normalisation set."""
+    """Train until the schedule ends; leave the averaged weights with the normalisation set."""
     device = painter.device
     on_gpu = device.type == "cuda"
     vae.to(device).train()
@@ -102,21 +102,21 @@ def _round_trip(vae: Any, images: torch.Tensor, weight: torch.Tensor) -> torch.T
 
 
 def _edges(difference: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """The L1 error of the image gradients, so that outlines are sharp and in place."""
+    """Return the L1 error of the image gradients, which keeps outlines sharp and in place."""
     down = weight[:, :, 1:] * (difference[:, :, 1:] - difference[:, :, :-1]).abs()
     across = weight[:, :, :, 1:] * (difference[:, :, :, 1:] - difference[:, :, :, :-1]).abs()
     return down.mean() + across.mean()
 
 
 def _weights(pixels: torch.Tensor, empty: torch.Tensor) -> torch.Tensor:
-    """Things and outlines count more than flat ground, which is easy; the mean is one."""
+    """Return pixel weights with mean one: things and outlines count more than easy flat ground."""
     thing = ((pixels.int() - empty.int()).abs().amax(dim=3) > 6).float()
     weight = 1 + THING_WEIGHT * thing + OUTLINE_WEIGHT * (1 - thing) * _outlines(empty)
     return (weight / weight.mean()).unsqueeze(1)
 
 
 def _outlines(pixels: torch.Tensor) -> torch.Tensor:
-    """1 within a pixel of where brightness jumps, 0 on flat ground and gentle slopes."""
+    """Return 1 within a pixel of a jump in brightness, 0 on flat ground and gentle slopes."""
     brightness = pixels.float().mean(dim=3).unsqueeze(1)
     highest = torch.nn.functional.max_pool2d(brightness, 3, stride=1, padding=1)
     lowest = -torch.nn.functional.max_pool2d(-brightness, 3, stride=1, padding=1)
@@ -124,7 +124,7 @@ def _outlines(pixels: torch.Tensor) -> torch.Tensor:
 
 
 def set_normalisation(vae: Any, painter: TorchPainter, scenes: RandomScenes, images: int) -> None:
-    """Mean and variance of every channel, which the pipeline reads from the VAE's batch norm."""
+    """Set mean and variance of every channel, which the pipeline reads from the VAE's batch norm."""
     with torch.no_grad():
         shown = (
             to_model_range(painter.paint(scenes.codes(_PART, filled=0.35))) for _ in range(0, images, _PART)
@@ -135,7 +135,7 @@ def set_normalisation(vae: Any, painter: TorchPainter, scenes: RandomScenes, ima
 
 
 def readable_share(vae: Any, painter: TorchPainter, reader: Reader, count: int = 1000) -> float:
-    """The share of scenes that the reader still reads correctly after a round trip through the VAE."""
+    """Return the share of scenes that the reader reads correctly after a round trip through the VAE."""
     scenes, right = RandomScenes(painter.device, seed=1), 0
     for start in range(0, count, 50):
         codes = scenes.codes(min(50, count - start), filled=0.4)
@@ -153,18 +153,18 @@ def readable_share(vae: Any, painter: TorchPainter, reader: Reader, count: int =
 
 
 def to_model_range(pixels: torch.Tensor) -> torch.Tensor:
-    """n×h×w×3 bytes → n×3×h×w between −1 and 1."""
+    """Convert n×h×w×3 bytes to n×3×h×w between −1 and 1."""
     return pixels.permute(0, 3, 1, 2).float().div_(127.5).sub_(1)
 
 
 def to_pixels(images: torch.Tensor) -> torch.Tensor:
-    """The reverse, rounded as the pipeline rounds."""
+    """Convert back to bytes, rounded as in the pipeline."""
     scaled = images.float().clamp(-1, 1).add(1).mul(127.5).round()
     return scaled.to(torch.uint8).permute(0, 2, 3, 1)
 
 
 def patchify(latents: torch.Tensor) -> torch.Tensor:
-    """n×c×h×w → n×4c×h/2×w/2: squares of four become channels, in the pipeline's order."""
+    """Convert n×c×h×w to n×4c×h/2×w/2: squares of four become channels, in the pipeline's order."""
     count, channels, height, width = latents.shape
     squares = latents.view(count, channels, height // 2, 2, width // 2, 2)
     return squares.permute(0, 1, 3, 5, 2, 4).reshape(count, channels * 4, height // 2, width // 2)
@@ -186,12 +186,12 @@ class LatentSpace:
         self.std = torch.sqrt(vae.bn.running_var.view(1, -1, 1, 1) + vae.config.batch_norm_eps)
 
     def tokens(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Bytes → tokens."""
+        """Encode bytes to tokens."""
         patches = patchify(self._encode(to_model_range(pixels)).float())
         return ((patches - self.mean) / self.std).flatten(2).transpose(1, 2)
 
     def pixels(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Tokens → bytes."""
+        """Decode tokens to bytes."""
         count, length, channels = tokens.shape
         side = int(length**0.5)
         patches = tokens.transpose(1, 2).reshape(count, channels, side, side).float() * self.std + self.mean

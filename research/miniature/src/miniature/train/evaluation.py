@@ -1,4 +1,4 @@
-"""How well the generator draws, as the reader sees it: from text, by operation, unseen pairs, edit chains.
+"""Evaluation of the generator by the reader: from text, by operation, unseen pairs, edit chains.
 
 `evaluate` runs after training, `QuickEval` every few minutes during it.
 """
@@ -40,7 +40,7 @@ class DrawFunction(Protocol):
 
 
 def draw_function(flow: Flow, tokenizer: Any, *, batch: int = 128) -> DrawFunction:
-    """The flow as a function from prompts and source images to images; `sources` are oldest first."""
+    """Return a function from prompts and source images to images; `sources` are oldest first."""
 
     def draw(prompts: Sequence[str], sources: Sequence[NDArray[np.uint8]], seed: int) -> NDArray[np.uint8]:
         drawn = []
@@ -48,7 +48,7 @@ def draw_function(flow: Flow, tokenizer: Any, *, batch: int = 128) -> DrawFuncti
             part = list(prompts[start : start + batch])
             tokens = torch.as_tensor(encode_prompts(tokenizer, part, flow.shape)).to(flow.device)
             given = [torch.as_tensor(images[start : start + batch]) for images in sources]
-            # Groups differ in size, and compiled code would be rebuilt for each.
+            # Groups differ in size, and each size would be recompiled.
             with torch.compiler.set_stance("force_eager"):
                 drawn.append(flow.draw(tokens, given, seed + start).cpu().numpy())
         return np.concatenate(drawn)
@@ -57,7 +57,7 @@ def draw_function(flow: Flow, tokenizer: Any, *, batch: int = 128) -> DrawFuncti
 
 
 def evaluate(draw: DrawFunction, reader: Reader, *, count: int, seed: int = 0) -> dict[str, Estimate]:
-    """Shares of images that are strictly right, `count` of each sort."""
+    """Return the shares of strictly correct images, over `count` images per category."""
     rng = Random(f"evaluation/{seed}")
     results: dict[str, list[bool]] = {}
     for things in range(1, MAX_THINGS + 1):
@@ -106,7 +106,7 @@ def _edits(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: in
 
 
 def _with_earlier(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: int) -> list[bool]:
-    """Edits that also get the image before the last as a source, which must not distract."""
+    """Evaluate edits with an additional earlier source image, which must not distract."""
     earlier = [random_scene(rng, 3) for _ in range(count)]
     before = [apply_all(_some_operations(scene, rng), scene) for scene in earlier]
     steps = [_some_operations(scene, rng) for scene in before]
@@ -116,7 +116,7 @@ def _with_earlier(draw: DrawFunction, reader: Reader, rng: Random, count: int, s
 
 
 def _chains(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: int) -> dict[str, list[bool]]:
-    """Chains of edits, each from the model's own last image; a chain is right while every link is."""
+    """Evaluate chains of edits, each from the model's last image; a chain is right while every link is."""
     scenes = [random_scene(rng, 2) for _ in range(count)]
     images = draw_many(scenes)
     still_right = np.ones(count, bool)
@@ -147,7 +147,7 @@ def right(
     targets: Sequence[Scene],
     seed: int,
 ) -> list[bool]:
-    """Which of these prompts are drawn strictly right."""
+    """Return which of these prompts are drawn strictly correctly."""
     return _right(reader.read_many(draw(prompts, sources, seed)), targets)
 
 
@@ -157,7 +157,7 @@ def _right(readings: Sequence[Reading], targets: Sequence[Scene]) -> list[bool]:
 
 @dataclass
 class QuickEval:
-    """A quick evaluation during training, always on the same prompts so that results can be compared."""
+    """A quick evaluation during training, on fixed prompts so that results are comparable."""
 
     draw: DrawFunction
     reader: Reader
@@ -166,7 +166,7 @@ class QuickEval:
     numbers: counter[int] = field(default_factory=counter)
 
     def __call__(self) -> dict[str, float]:
-        """Shares of images that are strictly right: from text, by short edits, by exact edits."""
+        """Return the shares of strictly correct images: from text, by short edits, by exact edits."""
         rng = Random("glance")
         scenes = [random_scene(rng, 3) for _ in range(self.images)]
         steps = [random_operations(scene, rng) or () for scene in scenes]
@@ -189,7 +189,7 @@ class QuickEval:
         }
 
     def _save_samples(self, rows: list[NDArray[np.uint8]]) -> None:
-        """Rows: the images before, then those drawn from text, by short edits and by exact ones."""
+        """Save rows of images: the previous ones, then from text, by short edits and by exact edits."""
         self.folder.mkdir(parents=True, exist_ok=True)
         sheet = np.concatenate([np.concatenate(list(row[:SAMPLES_SHOWN]), axis=1) for row in rows])
         Image.fromarray(sheet).save(self.folder / f"{next(self.numbers):03}.png")

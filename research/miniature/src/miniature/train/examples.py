@@ -1,4 +1,4 @@
-"""Training examples of the generator: a prompt, its source images if any, and the image to draw.
+"""Training examples of the generator: a prompt, its source images, and the target image.
 
 They are sampled on the fly from a seed, without held-out pairs of kind and colour.
 """
@@ -22,31 +22,31 @@ from miniature.grammar.tasks import sample_training_task
 FROM_NOTHING = 0.35
 FROM_TASKS = 0.45
 TASKS = ("story", "story", "story", "edit", "plain")
-"""The suites whose steps are examples; one that is named thrice comes three times as often."""
+"""Suites whose steps are examples; one named three times is three times as frequent."""
 IN_SHORT, IN_OTHER_WORDS = 0.45, 0.35
-"""The shares of prompts in the planner's words and in varied ones; the others are exact, which is easiest."""
+"""Shares of prompts in the planner's words and in varied words; the others are exact, the easiest."""
 WITH_EARLIER = 0.12
-"""The share of edits with the image before the last as a second source, as with `--sources history`."""
+"""Share of edits with an earlier image as a second source, as with `--sources history`."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """One training example. `before` is None for an image drawn from text alone."""
+    """One training example. `before` is `None` for an image drawn from text alone."""
 
     prompt: str
     before: Scene | None
     after: Scene
     earlier: Scene | None = None
-    """The scene before `before`, where it is a source too."""
+    """The scene before `before`, if it is a source too."""
 
     @property
     def sources(self) -> tuple[Scene, ...]:
-        """The images it starts from, oldest first."""
+        """Source images, oldest first."""
         return tuple(scene for scene in (self.earlier, self.before) if scene is not None)
 
 
 def sample_example(rng: Random) -> Example:
-    """A random example."""
+    """Return a random example."""
     while True:
         made = _from_task(rng) if rng.random() < FROM_TASKS else _at_random(rng)
         if made is not None and not has_held_out_pair(made.after):
@@ -64,7 +64,7 @@ def _at_random(rng: Random) -> Example | None:
 
 
 def _from_task(rng: Random) -> Example:
-    """A step of a request of the training split, as the planner or the critic would ask for it."""
+    """Return a step of a training request, as the planner or the critic would prompt it."""
     task = sample_training_task(rng.choice(TASKS), rng)
     number = rng.randrange(len(task.steps))
     step = task.steps[number]
@@ -76,7 +76,7 @@ def _from_task(rng: Random) -> Example:
 
 
 def _earlier(scene: Scene, rng: Random) -> Scene | None:
-    """An earlier scene as a second source; None for most edits."""
+    """Return an earlier scene as a second source; `None` for most edits."""
     if rng.random() >= WITH_EARLIER:
         return None
     return apply_all(random_operations(scene, rng) or (), scene)
@@ -91,7 +91,7 @@ def _ask(operations: tuple[Operation, ...], scene: Scene, rng: Random) -> str:
 
 
 def _in_some_way(scene: Scene, rng: Random, say: Callable[..., str]) -> str:
-    """In the planner's words, in varied words, or exactly: of many things that would be cut off."""
+    """Word a prompt as the planner does, in varied words, or exactly if it is short enough."""
     chance = rng.random()
     if chance < IN_SHORT or len(scene.things) > MAX_THINGS:
         return say()

@@ -21,16 +21,16 @@ from miniature.train.training_loop import Log, TimedSchedule, WeightAverage, lea
 
 CHANGE_WEIGHT = 3.0
 SOURCE_NOISE = 0.12
-"""Noise on the source of an edit: in use it is an image drawn by the model itself."""
+"""Noise on the source of an edit, which in use is an image drawn by the model."""
 MAX_SKIPPED = 50
 WEIGHT_DECAY = 0.01
 SAVE_EVERY = 120.0
 """Seconds between two saved states."""
 SOURCE_TIME = 10
-"""The position of the first source on the time axis of the position ids; the second is at twice that."""
+"""Position of the first source on the time axis of the position ids; the second is at twice that."""
 MAX_SOURCES = 2
 LOSS_NAMES = ("text", "edit", "history")
-"""Names in the log for the loss of batches with no source, with one and with two."""
+"""Log names of the losses of batches with no, one and two sources."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Batch:
 
 
 class Examples(torch.utils.data.IterableDataset):  # type: ignore[misc]
-    """An endless stream of batches, made by worker processes; every worker has its own seed."""
+    """Endless stream of batches from worker processes, each with its own seed."""
 
     def __init__(self, tokenizer: Any, shape: GeneratorShape, settings: FlowTraining, seed: int) -> None:
         self.tokenizer, self.shape, self.settings, self.seed = tokenizer, shape, settings, seed
@@ -79,7 +79,7 @@ class Examples(torch.utils.data.IterableDataset):  # type: ignore[misc]
 
 
 def encode_prompts(tokenizer: Any, prompts: list[str], shape: GeneratorShape) -> np.ndarray[Any, Any]:
-    """Token ids, padded to the fixed length as the pipeline does."""
+    """Return token ids, padded to the fixed length as in the pipeline."""
     encoded = tokenizer(prompts, padding="max_length", truncation=True, max_length=shape.sequence)
     return np.asarray(encoded["input_ids"], dtype=np.int64)
 
@@ -101,7 +101,7 @@ class Flow:
         self.image_ids = [torch.cat(placed[: count + 1]).to(self.device) for count in range(MAX_SOURCES + 1)]
 
     def text_states(self, tokens: torch.Tensor) -> torch.Tensor:
-        """The hidden states of the text encoder that condition the transformer."""
+        """Return the hidden states of the text encoder that condition the transformer."""
         states = self.text_encoder(
             input_ids=tokens,
             attention_mask=(tokens != self.pad).long(),
@@ -149,7 +149,7 @@ class Flow:
     def draw(
         self, tokens: torch.Tensor, sources: Sequence[torch.Tensor], seed: int, steps: int | None = None
     ) -> torch.Tensor:
-        """Images as bytes: the sampling loop of the pipeline, for a whole batch."""
+        """Sample a batch of images as bytes, with the sampling loop of the pipeline."""
         steps = steps or self.shape.steps
         even = torch.linspace(1, 1 / steps, steps)
         times = [*(SHIFT * even / (1 + (SHIFT - 1) * even)).tolist(), 0.0]
@@ -183,7 +183,7 @@ def train_flow(
 ) -> WeightAverage:
     """Train until the schedule ends; `state` holds everything needed to resume.
 
-    Whenever the state is saved, `quick_eval` runs on the averaged weights and its result is logged.
+    At every save, `quick_eval` runs on the averaged weights and its result is logged.
     """
     on_gpu = flow.device.type == "cuda"
     modules = (flow.text_encoder, flow.transformer)
@@ -208,7 +208,7 @@ def train_flow(
             optimizer.step(learning_rate(settings.rate, schedule.progress))
             average.update()
             losses.add(batch, loss, norm)
-        else:  # one bad batch would ruin every weight for good
+        else:  # one bad batch would ruin all weights
             losses.skip(step, loss, norm)
         optimizer.zero_grad()
         if step % settings.log_every == 0:
@@ -285,7 +285,7 @@ def _load_state(state: Path, modules: tuple[Any, ...], optimizer: Any, average: 
 
 
 def seconds_spent(state: Path) -> float:
-    """Seconds of training that went into a saved state."""
+    """Return the training seconds in a saved state."""
     if not state.exists():
         return 0.0
     return float(torch.load(state, weights_only=True, map_location="cpu")["seconds"])

@@ -4,7 +4,7 @@ OUT/vae        the trained VAE                 OUT/flow.pt       everything need
 OUT/samples    images drawn during training
 OUT/pipeline   the finished `Flux2KleinPipeline` in half precision
 OUT/log.jsonl  losses and times                OUT/evaluation.json
-A finished stage is not repeated; the same command resumes where it was stopped.
+A finished stage is not repeated; the same command resumes a stopped one.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from miniature.train.tokenizers import generator_tokenizer
 from miniature.train.training_loop import Log, TimedSchedule
 
 ENCODED = 96
-"""Images that are encoded at once: a divisor of all batch sizes."""
+"""Images per encoder batch: a divisor of all batch sizes."""
 
 
 @dataclass(frozen=True)
 class GeneratorTraining:
-    """The settings of a training run."""
+    """Settings of a training run."""
 
     out: Path
     shape: str = "mini"
@@ -53,15 +53,15 @@ class GeneratorTraining:
     workers: int = 0
     seed: int = 0
     evaluate: int = 200
-    """Images of each sort in the final evaluation."""
+    """Images per category in the final evaluation."""
     start: Path | None = None
-    """A pipeline to go on from: its weights and tokenizer, and its VAE as it is."""
+    """Pipeline to start from: its weights, its tokenizer and its unchanged VAE."""
     vae: VaeTraining = field(default_factory=VaeTraining)
     flow: FlowTraining = field(default_factory=FlowTraining)
 
 
 def train_generator(settings: GeneratorTraining) -> dict[str, Estimate]:
-    """Train what is not trained yet, save the pipeline, return the evaluation; {} when stopped early."""
+    """Run the unfinished stages, save the pipeline, return the evaluation; {} if stopped early."""
     if settings.shape not in SHAPES:
         raise ConfigurationError(f"no shape named {settings.shape!r}: choose one of {', '.join(SHAPES)}")
     torch.manual_seed(settings.seed)
@@ -106,7 +106,7 @@ def train_generator(settings: GeneratorTraining) -> dict[str, Estimate]:
 def _fresh_parts(
     settings: GeneratorTraining, shape: Any, painter: TorchPainter, reader: Reader, log: Log
 ) -> tuple[Any, Any, Any, Any]:
-    """The same, untrained but for the VAE."""
+    """Return the parts, untrained except for the VAE."""
     tokenizer, device = generator_tokenizer(), painter.device
     vae = _vae_stage(settings, shape, painter, reader, log)
     text_encoder = build_text_encoder(shape, len(tokenizer)).to(device)
@@ -125,7 +125,7 @@ def _vae_stage(
     schedule = TimedSchedule(settings.vae_minutes, spent=before)
     if is_there and (
         schedule.is_over or (settings.out / "flow.pt").exists()
-    ):  # a flow works with its own VAE only
+    ):  # a flow works only with its own VAE
         return vae.to(painter.device).eval()
     train_vae(vae, painter, schedule, log, settings.vae)
     share = readable_share(vae, painter, reader, count=5 * settings.evaluate)
@@ -146,5 +146,5 @@ def _space(vae: Any, device: str) -> LatentSpace:
             return vae.encode(images.contiguous(memory_format=torch.channels_last)).latent_dist.mode()
 
     compiled = torch.compile(encode, dynamic=False)
-    # Batches differ in size, and each size would be compiled anew.
+    # Batches differ in size, and each size would be recompiled.
     return LatentSpace(vae, encode=lambda images: torch.cat([*map(compiled, images.split(ENCODED))]))

@@ -1,4 +1,4 @@
-"""The parts of the generator: a FLUX.2-klein of the real classes, small enough to ship in the package."""
+"""The parts of the generator: FLUX.2-klein classes, small enough to ship in the package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interleave.local.silence import quiet
 
 @dataclass(frozen=True)
 class GeneratorShape:
-    """Sizes of the parts. The default is what is shipped; `TOY` is for tests."""
+    """Sizes of the parts. The default is the shipped model; `TOY` is for tests."""
 
     encoder_channels: tuple[int, ...] = (16, 32, 48, 64)
     decoder_channels: tuple[int, ...] = (24, 40, 64, 80)
@@ -29,9 +29,9 @@ class GeneratorShape:
     double_layers: int = 1
     single_layers: int = 6
     rope: tuple[int, int, int, int] = (8, 24, 24, 8)
-    """How a head's dimensions are split between image number, row, column and word."""
+    """Split of a head's dimensions between image number, row, column and word."""
     sequence: int = 80
-    """Tokens of a prompt; longer prompts are truncated."""
+    """Maximum tokens of a prompt; longer prompts are truncated."""
     steps: int = 4
     side: int = 256
 
@@ -103,12 +103,12 @@ def build_transformer(shape: GeneratorShape) -> Any:
 
 
 def text_layers(shape: GeneratorShape) -> tuple[int, ...]:
-    """The text encoder layers whose states condition the transformer: the last three."""
+    """Return the text encoder layers whose states condition the transformer: the last three."""
     return tuple(range(shape.text_layers - 2, shape.text_layers + 1))
 
 
 def build_pipeline(vae: Any, text_encoder: Any, tokenizer: Any, transformer: Any) -> Any:
-    """The parts as one diffusers pipeline."""
+    """Build a diffusers pipeline from the parts."""
     from diffusers import FlowMatchEulerDiscreteScheduler, Flux2KleinPipeline
 
     return Flux2KleinPipeline(
@@ -122,7 +122,7 @@ def build_pipeline(vae: Any, text_encoder: Any, tokenizer: Any, transformer: Any
 
 
 def load_parts(pipeline: Path, device: str) -> tuple[Any, Any, Any, Any]:
-    """VAE, text encoder, tokenizer and transformer of a finished pipeline, in full precision."""
+    """Load VAE, text encoder, tokenizer and transformer of a pipeline, in full precision."""
     from diffusers import Flux2KleinPipeline
 
     with quiet():
@@ -131,20 +131,20 @@ def load_parts(pipeline: Path, device: str) -> tuple[Any, Any, Any, Any]:
 
 
 SHIFT = 3.0
-"""The timestep shift of flow matching, in training and in use: more steps at high noise."""
+"""Timestep shift of flow matching, in training and inference: more steps at high noise."""
 
 
 def save_pipeline(pipeline: Any, shape: GeneratorShape, folder: Path) -> None:
-    """Save in half precision, with the call settings beside it; `from_pretrained` loads it.
+    """Save in half precision, together with the call settings; `from_pretrained` loads it.
 
-    Where its parts came from, and how training padded prompts, is not saved with them.
+    The origin of the parts and the prompt padding of training are not saved.
     """
     for part in (pipeline.vae, pipeline.transformer):
         part.register_to_config(_name_or_path="")
     pipeline.tokenizer.backend_tokenizer.no_truncation()
     pipeline.tokenizer.backend_tokenizer.no_padding()
     pipeline.to(torch.float16).save_pretrained(folder, safe_serialization=True, max_shard_size="12MB")
-    pipeline.to(torch.float32)  # the evaluation that follows uses these fp16-rounded weights
+    pipeline.to(torch.float32)  # the next evaluation uses these fp16-rounded weights
     settings = CallSettings(
         num_inference_steps=shape.steps,
         guidance_scale=1.0,

@@ -1,8 +1,8 @@
-"""Words exchanged for others in a request and its plan alike, for training data.
+"""Replacement of words in both a request and its plan, for training data.
 
-Some pairs of kind and colour never occur in training, and a planner that has learnt which colours go with
-which things avoids them: it paints the frog that should be brown in the colour of the thing beside it. Where
-a colour or a noun is a word without meaning, nothing but the request tells where it belongs.
+Some pairs of kind and colour never occur in training. A planner that has learnt which colours go with which
+things avoids them: it gives a brown frog the colour of the thing next to it. If a colour or a noun is a
+meaningless word, only the request tells where it belongs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_COLOUR = "".join(f"(?<!{colour} )" for colour in COLOURS)
 
 
 def with_new_words(text: str, answer: str, scenes: Sequence[Scene], rng: Random) -> tuple[str, str]:
-    """Both texts with one or two of the request's colours and nouns exchanged for everyday words."""
+    """Replace one or two of the request's colours and nouns by everyday words in both texts."""
     words = [word for word in (*_colours(scenes), *_nouns(text, answer)) if has_word(text, word)]
     for word in rng.sample(words, k=min(len(words), rng.choice((1, 2, 2, 3)))):
         new = rng.choice(_new_words())
@@ -32,7 +32,7 @@ def with_new_words(text: str, answer: str, scenes: Sequence[Scene], rng: Random)
 
 
 def _colours(scenes: Sequence[Scene]) -> list[str]:
-    """Colours that one thing alone has in every image: the plan gives others their usual colour."""
+    """Return colours that only one thing has in every image; other things have their usual colour."""
     return [colour for colour in COLOURS if all(_count(colour, scene) <= 1 for scene in scenes)]
 
 
@@ -41,7 +41,7 @@ def _count(colour: str, scene: Scene) -> int:
 
 
 def _nouns(text: str, answer: str) -> list[str]:
-    """Nouns of kinds that never change, in the singular, with the colour said: a new one has none."""
+    """Return singular nouns of kinds that never change, with a stated colour, as a new noun has none."""
     nouns = [kind.states[0] for kind in KINDS.values() if len(kind.states) == 1]
     return [
         noun
@@ -53,12 +53,12 @@ def _nouns(text: str, answer: str) -> list[str]:
 
 
 def has_word(text: str, *words: str) -> bool:
-    """Whether a text has one of these words, whatever its case."""
+    """Return whether a text has one of these words, ignoring case."""
     return re.search(rf"\b(?:{'|'.join(map(re.escape, words))})\b", text, re.IGNORECASE) is not None
 
 
 def exchanged_words(text: str, others: Mapping[str, str]) -> str:
-    """The text with words exchanged for others, and the articles before them."""
+    """Replace words in a text, and the articles before them."""
     longest_first = sorted(others, key=len, reverse=True)
     words = re.compile(rf"\b(an? )?({'|'.join(map(re.escape, longest_first))})\b", re.IGNORECASE)
 

@@ -1,8 +1,8 @@
 """The optimizer of these small models: Muon for the matrices, AdamW for everything else.
 
-Muon makes every update of a matrix orthogonal; in the same time it learns clearly more than AdamW. torch's
-own takes one matrix after another, which costs a small model more than its backward pass: here all matrices
-of a shape are orthogonalised together.
+Muon makes every matrix update orthogonal and learns clearly more than AdamW in the same time. The torch
+implementation handles one matrix after another, which costs a small model more than its backward pass. Here
+all matrices of a shape are orthogonalised together.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ MOMENTUM = 0.95
 NEWTON_SCHULZ = (3.4445, -4.775, 2.0315)
 NEWTON_SCHULZ_STEPS = 5
 INPUTS_AND_OUTPUTS = ("embed", "lm_head", "proj_out")
-"""In the names of matrices that Muon is not made for."""
+"""Name parts of matrices that Muon is not made for."""
 LIKE_ADAMW = 0.2
-"""The root mean square of an AdamW update, as a share of the rate: Muon's are scaled to it."""
+"""Root mean square of an AdamW update relative to the rate; Muon updates are scaled to it."""
 
 
 class MuonAndAdamW:
-    """Two optimizers behind one rate."""
+    """Two optimizers with one learning rate."""
 
     def __init__(self, model: Any, others: Iterable[Any], rate: float, weight_decay: float) -> None:
         groups: dict[tuple[Any, ...], list[Any]] = {}
@@ -45,7 +45,7 @@ class MuonAndAdamW:
         self.rest.step()
         with torch.no_grad():
             for group, momentum in zip(self.groups, self.momenta, strict=True):
-                if group[0].grad is not None:  # a batch without images leaves the vision tower as it is
+                if group[0].grad is not None:  # a batch without images does not change the vision tower
                     self._update(group, momentum, rate)
 
     def _update(self, group: list[Any], momentum: torch.Tensor, rate: float) -> None:
@@ -72,7 +72,7 @@ class MuonAndAdamW:
 
 
 def orthogonal(matrices: torch.Tensor) -> torch.Tensor:
-    """Nearly orthogonal matrices with the singular vectors of these, by Newton-Schulz iteration."""
+    """Return nearly orthogonal matrices with the same singular vectors, by Newton-Schulz iteration."""
     a, b, c = NEWTON_SCHULZ
     found = matrices.bfloat16()
     is_tall = found.shape[-2] > found.shape[-1]

@@ -1,4 +1,4 @@
-"""Worked examples told of other things and in other colours, in request and plan alike, for training data."""
+"""Worked examples with other things and colours in both request and plan, for training data."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from miniature.grammar.worked_examples import WorkedExample, is_held_out, worked
 from miniature.train.new_words import exchanged_words, has_word
 
 OTHER_KINDS, OTHER_COLOURS = 0.5, 0.5
-"""The shares of examples that are told of other things, and in other colours."""
+"""Shares of examples with other things, and with other colours."""
 _TRIES = 8
 _UNCHANGING = tuple(kind for kind in KINDS.values() if len(kind.states) == 1 and kind.name not in UNCOUNTABLE)
 
 
 def sample_worked_example(rng: Random) -> tuple[str, str, tuple[Step, ...]]:
-    """The topic, the request and the steps of an example, often told of other things in other colours."""
+    """Return topic, request and steps of an example, often with other things and colours."""
     example = rng.choice(worked_examples())
     request = rng.choice(example.requests)
     for _ in range(_TRIES):
@@ -34,7 +34,7 @@ def sample_worked_example(rng: Random) -> tuple[str, str, tuple[Step, ...]]:
 
 
 def retold(example: WorkedExample, request: str, rng: Random) -> WorkedExample:
-    """One wording of an example, half of the time of other things and half of the time in other colours."""
+    """Return one wording of an example, half of the time with other things, and with other colours."""
     prompts = " ".join(prompt for prompt, _ in example.plan)
     exchanged: dict[str, str] = {}
     if rng.random() < OTHER_COLOURS:
@@ -51,7 +51,7 @@ def retold(example: WorkedExample, request: str, rng: Random) -> WorkedExample:
 
 
 def _other_colours(request: str, prompts: str, rng: Random) -> dict[str, str]:
-    """Colours that the request names, for such as nothing has; usual colours may be left out, and stay."""
+    """Map colours of the request to unused ones; usual colours may be unstated, and stay."""
     free = [colour for colour in COLOURS if not has_word(f"{request} {prompts}", colour)]
     rng.shuffle(free)
     said = [colour for colour in COLOURS if has_word(request, colour) and not _is_usual(colour, prompts)]
@@ -59,7 +59,7 @@ def _other_colours(request: str, prompts: str, rng: Random) -> dict[str, str]:
 
 
 def _is_usual(colour: str, prompts: str) -> bool:
-    """Whether something in the plan has this colour because it usually has."""
+    """Return whether something in the plan has this colour because it is its usual one."""
     nouns = set(re.findall(rf"\b{colour} ((?:[\w-]+ )?[\w-]+)", prompts))
     return any(
         kind.colour == colour and any(noun in words for noun in kind.states for words in nouns)
@@ -68,7 +68,7 @@ def _is_usual(colour: str, prompts: str) -> bool:
 
 
 def _other_kinds(request: str, prompts: str, rng: Random) -> dict[str, str]:
-    """Kinds that never change, for others of their category, each in its usual colour where none is said."""
+    """Map kinds that never change to others of their category, in the usual colour if none is stated."""
     found: dict[str, str] = {}
     for kind in _UNCHANGING:
         noun, nouns = kind.states[0], plural(kind.states[0])
@@ -88,7 +88,7 @@ def _other_kinds(request: str, prompts: str, rng: Random) -> dict[str, str]:
             found[f"{kind.colour} {noun}"] = f"{other.colour} {other.states[0]}"
             found[f"{kind.colour} {nouns}"] = f"{other.colour} {plural(other.states[0])}"
         elif not has_word(request, f"{kind.colour} {noun}", f"{kind.colour} {nouns}"):
-            continue  # "the brown one": whose colour it is cannot be told
+            continue  # "the brown one": the owner of the colour is unknown
         found[noun] = other.states[0]
         found[nouns] = plural(other.states[0])
     return found

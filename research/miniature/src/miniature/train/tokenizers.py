@@ -1,7 +1,7 @@
 """The two tokenizers, byte-level BPE trained on the language: the generator's and the agents'.
 
-Planner and critic write the same wire format as the large models. Most of it is brackets and keys that carry
-no information; as single tokens (`SCAFFOLD`) they cost little to learn and to write.
+Planner and critic write the same wire format as large models. Most of it is brackets and keys without
+information; as single tokens (`SCAFFOLD`) they cost little to learn and to write.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from miniature.train.examples import sample_example
 
 PAD, END = "<|endoftext|>", "<|im_end|>"
 PLAIN_TEMPLATE = "{%- for message in messages -%}{{- message['content'] -}}{%- endfor -%}"
-"""The prompt and nothing else: every further token would cost attention and carry no information."""
+"""Chat template of the prompt alone: further tokens would cost attention without information."""
 WORDS = r" ?\p{L}+(?:[-'’]\p{L}+)*| ?\p{N}| ?[^\s\p{L}\p{N}]|\s+"
 _VOCABULARY = 1664
 _SAMPLES = 4000
@@ -51,7 +51,7 @@ SCAFFOLD = (
     'false, "refine_prompt": "',
     '"}</answer>',
 )
-"""The fixed parts of a reply, each a token of its own."""
+"""Fixed parts of a reply, each a single token."""
 CHAT_TEMPLATE = """\
 {%- for message in messages -%}
 {{- '<|im_start|>' -}}
@@ -65,13 +65,13 @@ CHAT_TEMPLATE = """\
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>=' -}}{%- endif -%}
 """
-"""Roles are not named: a reply begins with “=”."""
+"""Chat template without role names: a reply begins with “=”."""
 
 
 def generator_tokenizer(*, vocabulary: int = _VOCABULARY, samples: int = _SAMPLES) -> Any:
-    """A token for every common word of the language; it can encode any text.
+    """Train a tokenizer with a token for every common word of the language; it can encode any text.
 
-    Not a `Qwen2Tokenizer`: when it is loaded again, that class replaces the pre-tokenizer of this one.
+    Not a `Qwen2Tokenizer`: on loading, that class would replace the pre-tokenizer.
     """
     from transformers import PreTrainedTokenizerFast
 
@@ -89,7 +89,7 @@ def generator_tokenizer(*, vocabulary: int = _VOCABULARY, samples: int = _SAMPLE
 
 
 def _generator_corpus(samples: int) -> list[str]:
-    """Prompts as training sees them, and requests, which a system without a planner sends unchanged."""
+    """Yield prompts as in training, and requests, which a system without a planner sends unchanged."""
     rng = Random("tokenizer")
     prompts = [sample_example(rng).prompt for _ in range(samples)]
     requests = [sample_task(suite, rng).text for suite in SUITES[:4] for _ in range(samples // 16)]
@@ -97,7 +97,7 @@ def _generator_corpus(samples: int) -> list[str]:
 
 
 def agent_tokenizer(*, vocabulary: int, samples: int, context: int) -> Any:
-    """A token for every common word, position and part of the scaffold; it can encode any text."""
+    """Train a tokenizer with a token for every common word, position and part of the scaffold."""
     from tokenizers import AddedToken
     from transformers import PreTrainedTokenizerFast
 
@@ -119,12 +119,12 @@ def agent_tokenizer(*, vocabulary: int, samples: int, context: int) -> Any:
 
 
 def _places() -> list[str]:
-    """Positions, inside a sentence and at its beginning."""
+    """Return the positions, inside a sentence and at its beginning."""
     return [form for words in (*CELL_OF, *ROWS) for form in (f" {words}", capitalised(words))]
 
 
 def agent_corpus(samples: int) -> list[str]:
-    """Requests, plans and verdicts as the agents see and write them."""
+    """Yield requests, plans and verdicts as the agents see and write them."""
     rng = Random("agents")
     texts = []
     for number in range(samples):
@@ -136,7 +136,7 @@ def agent_corpus(samples: int) -> list[str]:
 
 
 def _sample_verdict(task: Task, rng: Random) -> Verdict:
-    """The oracle's verdict on an image that may be wrong."""
+    """Return the oracle's verdict on an image that may be wrong."""
     step = rng.choice(task.steps)
     sources = (draw(step.before),) if step.before is not None else ()
     image = draw(with_mistake(step.scene, rng) if rng.random() < 0.8 else step.scene)

@@ -1,4 +1,4 @@
-"""What the training loops here share: a schedule by wall-clock time, an average of the weights, a log."""
+"""Shared parts of the training loops: a wall-clock schedule, an average of the weights, a log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLOOR = 0.02
 
 
 class TimedSchedule:
-    """Measures the time spent on a stage, in this session and before it; `progress` decides rate and end."""
+    """Time spent on a stage, in this session and earlier ones; `progress` determines rate and end."""
 
     def __init__(self, minutes: float, *, spent: float = 0.0, stop_after: float | None = None) -> None:
         self.planned = minutes * 60
@@ -36,7 +36,7 @@ class TimedSchedule:
 
     @property
     def progress(self) -> float:
-        """The share of the planned time that is spent, 0 to 1."""
+        """Share of the planned time that is spent, 0 to 1."""
         return min(1.0, self.spent / self.planned) if self.planned else 1.0
 
     @property
@@ -44,7 +44,7 @@ class TimedSchedule:
         return self.progress >= 1
 
     def steps(self) -> Iterator[int]:
-        """Step numbers until the planned time, or that of this session, is over; at least one."""
+        """Yield step numbers until the planned time, or that of this session, is over; at least one."""
         step = 0
         while True:
             yield step
@@ -54,7 +54,7 @@ class TimedSchedule:
 
 
 def learning_rate(highest: float, progress: float) -> float:
-    """A short linear warm-up, then a cosine decay to almost zero."""
+    """Return the rate: a short linear warm-up, then a cosine decay to almost zero."""
     if progress < WARM_UP:
         return highest * max(progress, 1e-3) / WARM_UP
     fall = 0.5 * (1 + math.cos(math.pi * (progress - WARM_UP) / (1 - WARM_UP)))
@@ -64,7 +64,7 @@ def learning_rate(highest: float, progress: float) -> float:
 class WeightAverage:
     """An exponential moving average of the parameters of some modules, with a faster decay at the start.
 
-    It draws better than the weights of any single step.
+    It draws better than the weights of a single step.
     """
 
     def __init__(self, *modules: Any, decay: float = 0.999) -> None:
@@ -80,7 +80,7 @@ class WeightAverage:
             torch._foreach_lerp_(self.mean, [p.detach().float() for p in self.parameters], 1 - decay)
 
     def swap(self) -> None:
-        """Exchange the weights and their average: once to evaluate or save, once more to continue."""
+        """Swap the weights and their average: once to evaluate or save, again to continue."""
         with torch.no_grad():
             for parameter, mean in zip(self.parameters, self.mean, strict=True):
                 now = parameter.detach().clone().float()
@@ -89,7 +89,7 @@ class WeightAverage:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Within it the modules have the averaged weights."""
+        """Use the averaged weights in the modules within the block."""
         self.swap()
         try:
             yield
@@ -98,7 +98,7 @@ class WeightAverage:
 
 
 class Log:
-    """The log of a training: one JSON object a line, and on the terminal."""
+    """The log of a training: one JSON object per line, also shown on the terminal."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

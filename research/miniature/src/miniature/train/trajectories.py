@@ -1,9 +1,8 @@
-"""Trajectories: stories drawn to their end under a critic's verdicts, to learn from as a whole.
+"""Trajectories: whole stories drawn under a critic's verdicts, as training data.
 
-A step is drawn, judged and redrawn with the critic's prompt, as in use, and the next one starts from the
-image that was chosen. Plans are true ones. All trajectories of a story draw with the same seeds: the same
-prompt for the same image gives the same drawing, which is made once, so that trajectories differ by what
-the critic said and by nothing else.
+A step is drawn, judged and redrawn with the critic's prompt, as in use, and the next step starts from the
+chosen image. Plans are correct. All trajectories of a story use the same seeds: the same prompt for the same
+image gives the same result, which is drawn once. So trajectories differ only by the critic's verdicts.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_TOKENS = 112
-"""Verdicts have 8 to 60 tokens; one that does not end makes a whole batch wait."""
+"""Maximum tokens of a verdict: most have 8 to 60, and an endless one would delay its batch."""
 
 
 @dataclass(frozen=True)
 class JudgedAttempt:
-    """An attempt at a step: what the critic was asked, what it said, and whether the image is right."""
+    """An attempt at a step: the critic's messages and reply, and whether the image is right."""
 
     number: int
     messages: tuple[Message, ...]
@@ -51,12 +50,12 @@ class JudgedAttempt:
     image: Image
     right: bool
     doubt: float = 0.0
-    """How open a token of the reply was, at most: 1 where another was as likely. The verdict's own confidence
-    is no measure: it is read where the reasoning before it has decided already."""
+    """Highest uncertainty of a token of the reply: 1 if another token was as likely. The confidence of the
+    verdict is not usable, as the reasoning before it has already decided."""
 
     @property
     def is_false_alarm(self) -> bool:
-        """Whether a right image was not accepted, or nothing that can be read was said."""
+        """Whether a right image was rejected, or the reply was unreadable."""
         if self.verdict.outcome is Outcome.UNREADABLE:
             return True
         return self.right and not self.verdict.accepted
@@ -64,17 +63,17 @@ class JudgedAttempt:
 
 @dataclass
 class Trajectory:
-    """A story as it was drawn: the attempts at its steps, up to the first whose chosen image is wrong.
+    """A drawn story: the attempts at its steps, up to the first whose chosen image is wrong.
 
-    What follows from a wrong image is wrong as well, and its verdicts would be judged by a truth that the
+    Steps after a wrong image are wrong as well, and their verdicts would be judged by a truth that the
     critic cannot see.
     """
 
     story: int
-    """Trajectories of one story are compared with each other."""
+    """Number of the story; trajectories of one story are compared with each other."""
     steps: list[list[JudgedAttempt]] = field(default_factory=list)
     planned: int = 0
-    """The number of steps of the story."""
+    """Number of steps of the story."""
 
     @property
     def attempts(self) -> list[JudgedAttempt]:
@@ -95,15 +94,14 @@ class TrajectoryReward:
     """The reward of a trajectory: at most 1, less the cost of its redraws and false alarms."""
 
     peak: float = 0.4
-    """For the share of steps of which any attempt is right,"""
+    """Weight of the share of steps with a right attempt."""
     kept: float = 0.6
-    """for the share of steps whose chosen image is right,"""
+    """Weight of the share of steps whose chosen image is right."""
     redraw: float = 0.05
-    """and what each redraw costs, divided by the number of steps."""
+    """Cost of each redraw, divided by the number of steps."""
     false_alarm: float = 0.25
-    """What each refusal of a right image costs besides, and each unreadable reply, divided likewise: in use
-    nearly all images are right, in training half of them are not, and a critic would learn to refuse when
-    in doubt."""
+    """Additional cost of each rejected right image and each unreadable reply, divided likewise. In use nearly
+    all images are right, but in training half are wrong, and a critic would learn to reject when in doubt."""
 
     def of(self, trajectory: Trajectory) -> float:
         steps = trajectory.steps
@@ -117,14 +115,14 @@ class TrajectoryReward:
 
 @dataclass(frozen=True)
 class StepReward:
-    """The reward of one verdict alone: is it right, and is the image of its prompt?"""
+    """The reward of a single verdict: whether it is right, and whether the image of its prompt is."""
 
     verdict: float = 0.5
-    """For refusing a wrong image,"""
+    """Reward for rejecting a wrong image."""
     prompt: float = 0.5
-    """and where the image of its prompt is right; both together for accepting a right image."""
+    """Reward if the image of its prompt is right; accepting a right image earns both."""
     false_alarm: float = 0.5
-    """What refusing a right image costs, as an unreadable reply does. Its prompt gains nothing."""
+    """Cost of rejecting a right image or of an unreadable reply, whose prompt earns nothing."""
 
     def of(self, attempts: Sequence[JudgedAttempt], place: int) -> float:
         attempt = attempts[place]
@@ -138,25 +136,25 @@ class StepReward:
 
 
 def chosen(attempts: Sequence[JudgedAttempt]) -> JudgedAttempt:
-    """The attempt that counts, as in use."""
+    """Return the chosen attempt, as in use."""
     first, *others = attempts
     return reduce(config.best_attempt, others, first)
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """An image and what the reader sees in it."""
+    """An image and its reading."""
 
     image: Image
     reading: Reading
 
 
-class Drawings:
-    """Images that were asked for: the same request is drawn and read once."""
+class ImageCache:
+    """Cache of requested images: equal requests are drawn and read once."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, asyncio.Future[Drawn]] = {}
-        self._sources: list[Image] = []  # their ids are keys: they must live as long
+        self._sources: list[Image] = []  # their ids are keys, so they must stay alive
 
     async def requested(self, generator: ImageGenerator, request: ImageRequest) -> Drawn:
         self._sources += request.sources
@@ -164,7 +162,7 @@ class Drawings:
         return await self._once(key, lambda: generator.generate(request))
 
     async def of_step(self, step: Step) -> Drawn:
-        """What a step should show."""
+        """Return the true image of a step."""
 
         async def drawn() -> Image:
             return draw(step.scene)
@@ -183,7 +181,7 @@ class Drawings:
 
 
 class Player:
-    """Draws stories under the verdicts of a critic, which are sampled, not the likeliest ones."""
+    """Draws stories under sampled verdicts of a critic."""
 
     def __init__(
         self,
@@ -195,30 +193,30 @@ class Player:
         temperature: float = 1.0,
         strays: float = 0.0,
     ) -> None:
-        """Each story is drawn by one of the generators; `strays` is the share of first attempts that show
-        another step of the story instead."""
+        """Create a player. Each story uses one of `generators`; `strays` is the share of first attempts that
+        show another step of the story."""
         self.critic, self.generators, self.pack = critic, generators, pack
         self.max_attempts, self.temperature, self.strays = max_attempts, temperature, strays
 
     async def play(
-        self, stories: Sequence[Task], samples: int, seed: int, drawings: Drawings
+        self, stories: Sequence[Task], samples: int, seed: int, cache: ImageCache
     ) -> list[Trajectory]:
-        """Each story so many times, all at once: the models take the calls in batches."""
+        """Draw each story `samples` times, all concurrently, so that the models can batch the calls."""
         return await asyncio.gather(
             *(
                 trajectory
                 for number, story in enumerate(stories)
-                for trajectory in self._trajectories(number, story, samples, _seed(seed, story.id), drawings)
+                for trajectory in self._trajectories(number, story, samples, _seed(seed, story.id), cache)
             )
         )
 
     def _trajectories(
-        self, number: int, story: Task, samples: int, seed: int, drawings: Drawings
+        self, number: int, story: Task, samples: int, seed: int, cache: ImageCache
     ) -> list[Awaitable[Trajectory]]:
         images = (part.image for part in reversed(story.request().parts) if hasattr(part, "image"))
         before = next(images, None)
         generator = self.generators[seed % len(self.generators)]
-        hand = _Hand(drawings, generator, story.steps, seed, self.strays)
+        hand = _Hand(cache, generator, story.steps, seed, self.strays)
         return [self._trajectory(number, story, before, hand) for _ in range(samples)]
 
     async def _trajectory(self, number: int, story: Task, before: Image | None, hand: _Hand) -> Trajectory:
@@ -257,9 +255,9 @@ class Player:
 
 @dataclass(frozen=True)
 class _Hand:
-    """Draws the steps of one story, alike for all its trajectories."""
+    """Draws the steps of one story, identically for all its trajectories."""
 
-    drawings: Drawings
+    cache: ImageCache
     generator: ImageGenerator
     steps: Sequence[Step]
     seed: int
@@ -269,9 +267,9 @@ class _Hand:
         rng = Random(_seed(self.seed, place))
         others = [each for each in self.steps if each.scene != self.steps[place].scene]
         if number == 1 and others and rng.random() < self.strays:
-            return await self.drawings.of_step(rng.choice(others))
+            return await self.cache.of_step(rng.choice(others))
         request = ImageRequest(prompt, _seed(self.seed, place, number), sources, Slot(place + 1))
-        return await self.drawings.requested(self.generator, request)
+        return await self.cache.requested(self.generator, request)
 
 
 def _seed(*parts: object) -> int:

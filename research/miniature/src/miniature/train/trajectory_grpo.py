@@ -1,15 +1,15 @@
-"""GRPO over whole stories: every verdict of a trajectory is as good as the document that came of it.
+"""GRPO over whole stories: every verdict of a trajectory gets the reward of the resulting document.
 
-The reference calls this impractical and rewards every step alone. In the miniature both are done by the same
-loop at the same cost, so that they can be compared: `trajectory` gives all verdicts of a story its reward,
-`step` gives each verdict its own. Advantages are against the other trajectories of the same story, or the
-other verdicts on the same image. They are not divided by their deviation: what a false alarm costs would
+The reference calls this impractical and rewards every step alone. In the miniature the same loop does both at
+the same cost, so that they can be compared: `trajectory` gives all verdicts of a story its reward, `step`
+gives each verdict its own. Advantages are relative to the other trajectories of the same story, or to the
+other verdicts on the same image. They are not divided by their deviation: the cost of a false alarm would
 then not count, and a difference of one redraw would weigh as much as a lost story.
 
-A good critic is right and sure about most stories, which teaches nothing. So more stories are drawn once, and
-those are played where it was least sure: where it is wrong and sure, all samples are alike.
+A good critic is right and certain about most stories, which teaches nothing. So more stories are drawn once,
+and those with the least certain verdicts are played. Where it is wrong and certain, all samples are equal.
 
-OUT/model      the critic        OUT/log.jsonl   rewards, shares and times        OUT/state.pt   to go on
+OUT/model      the critic        OUT/log.jsonl   rewards, shares and times        OUT/state.pt   to resume
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from miniature.grammar.tasks import sample_training_task
 from miniature.train.agent_model import check_model_folder
 from miniature.train.training_loop import Log, TimedSchedule, learning_rate
 from miniature.train.trajectories import (
-    Drawings,
+    ImageCache,
     JudgedAttempt,
     Player,
     StepReward,
@@ -47,33 +47,33 @@ from miniature.train.trajectory_learner import Learner, Lesson
 
 Kind = Literal["trajectory", "step"]
 SUITES = ("story", "story", "story", "edit", "plain")
-"""A suite that is named thrice comes three times as often."""
+"""Suites of the stories; one named three times is three times as frequent."""
 LONGEST = 5
-"""Stories with more steps would make all others wait."""
+"""Maximum steps of a story; longer stories would delay all others."""
 SMALLEST_GAP = 1e-6
 SAVE_SECONDS = 120
 WARM_STEPS = 6
-"""The first updates are smaller: before Adam has seen some gradients it moves every weight alike."""
+"""Warm-up steps: before Adam has seen some gradients, it moves all weights equally."""
 
 
 @dataclass(frozen=True)
 class TrajectoryTraining:
-    """The settings of GRPO over trajectories."""
+    """Settings of GRPO over trajectories."""
 
     kind: Kind = "trajectory"
     stories: int = 32
-    """Stories a step,"""
+    """Stories per step."""
     samples: int = 8
-    """trajectories of each,"""
+    """Trajectories per story."""
     scouts: int = 4
-    """and how many times as many are drawn once to find them."""
+    """Stories drawn once per story kept, to find the most informative ones."""
     max_attempts: int = 3
     strays: float = 0.1
-    """The share of first attempts that show another step of the story."""
+    """Share of first attempts that show another step of the story."""
     temperature: float = 1.0
     rate: float = 2e-5
     hold: float = 0.05
-    """How much a verdict weighs that moves away from the model of the start."""
+    """Weight of the divergence from the initial model."""
     device_batch: int = 256
     reward: TrajectoryReward = field(default_factory=TrajectoryReward)
     step_reward: StepReward = field(default_factory=StepReward)
@@ -90,14 +90,14 @@ def train_on_trajectories(
     device: str | None = None,
     seed: int = 0,
 ) -> Path:
-    """Train a critic until the time is over or so many steps are made; returns the folder of the model.
+    """Train a critic for `minutes` or `steps`, whichever ends first; return the folder of the model.
 
-    The same call on the same folder goes on where it was stopped. The seed is that of stories and drawings;
-    verdicts are sampled at random, a whole batch at once.
+    The same call on the same folder resumes. The seed determines stories and images; verdicts are sampled at
+    random, a whole batch together.
     """
     check_model_folder(model)
     if settings.samples < 2:
-        raise ConfigurationError("trajectories of a story are compared: take at least 2 samples")
+        raise ConfigurationError("trajectories of a story are compared: use at least 2 samples")
     training = _Training(model, out, settings, generators, device, seed)
     schedule = TimedSchedule(minutes, spent=training.spent)
     for _ in schedule.steps():
@@ -110,16 +110,16 @@ def train_on_trajectories(
 
 @dataclass(frozen=True)
 class _Scouted:
-    """Stories that were drawn once. Played again with the same seed they have the same images."""
+    """Stories that were drawn once. Played again with the same seed, they have the same images."""
 
     stories: Sequence[Task]
     seed: int
-    drawings: Drawings
+    cache: ImageCache
     trajectories: list[Trajectory]
 
 
 class _Training:
-    """The models of a training, and its state."""
+    """Models and state of a training."""
 
     def __init__(
         self,
@@ -179,23 +179,23 @@ class _Training:
             self.save(schedule.spent)
 
     async def _play(self, rng: Random) -> tuple[list[Trajectory], list[Trajectory]]:
-        """The trajectories to learn from; and at the same time those that choose the next stories."""
+        """Play the trajectories to learn from and, concurrently, those that select the next stories."""
         now = self.scouted or await self._scout(rng)
         stories = [now.stories[each.story] for each in sorted(now.trajectories, key=doubt, reverse=True)]
         played, scouted = await asyncio.gather(
-            self.player.play(stories[: self.settings.stories], self.settings.samples, now.seed, now.drawings),
+            self.player.play(stories[: self.settings.stories], self.settings.samples, now.seed, now.cache),
             self._scout(rng),
         )
         self.scouted = scouted
         return played, scouted.trajectories
 
     async def _scout(self, rng: Random) -> _Scouted:
-        seed, drawings = rng.getrandbits(31), Drawings()
+        seed, cache = rng.getrandbits(31), ImageCache()
         stories = sample_stories(self.settings.stories * self.settings.scouts, rng)
-        return _Scouted(stories, seed, drawings, await self.player.play(stories, 1, seed, drawings))
+        return _Scouted(stories, seed, cache, await self.player.play(stories, 1, seed, cache))
 
     def save(self, spent: float) -> None:
-        """The model as it is, and what is needed to go on."""
+        """Save the current model and the state needed to resume."""
         with quiet():
             self.learner.model.save_pretrained(self.out / "model")
             load_processor(self.folder, "qwen3_vl").save_pretrained(self.out / "model")
@@ -221,7 +221,7 @@ def sample_stories(count: int, rng: Random) -> list[Task]:
 
 
 def doubt(trajectory: Trajectory) -> float:
-    """How unsure the critic was where it was least sure: a certain verdict is the same in all samples."""
+    """Return the critic's highest uncertainty: a certain verdict is the same in all samples."""
     return max(each.doubt for each in trajectory.attempts)
 
 
@@ -229,7 +229,7 @@ def doubt(trajectory: Trajectory) -> float:
 
 
 def lessons(played: Sequence[Trajectory], settings: TrajectoryTraining, rng: Random) -> list[Lesson]:
-    """The verdicts that were better or worse than others, and at most as many others, to keep them."""
+    """Return the verdicts better or worse than others, and at most as many neutral ones to keep."""
     groups = _groups(played, settings)
     made: list[Lesson] = []
     others: list[Lesson] = []
@@ -243,17 +243,17 @@ def lessons(played: Sequence[Trajectory], settings: TrajectoryTraining, rng: Ran
 
 
 def useful_groups(played: Sequence[Trajectory], settings: TrajectoryTraining) -> float:
-    """The share of groups of several that differ in their rewards."""
+    """Return the share of groups with several members whose rewards differ."""
     several = [each for each in _groups(played, settings).values() if len(each) > 1]
     return fmean(_differ(each) for each in several) if several else 0.0
 
 
 Rewarded = tuple[Sequence[JudgedAttempt], float]
-"""Verdicts of one trajectory, and their reward."""
+"""Verdicts of one trajectory and their reward."""
 
 
 def _groups(played: Sequence[Trajectory], settings: TrajectoryTraining) -> dict[Hashable, list[Rewarded]]:
-    """What is compared with each other."""
+    """Return the groups whose members are compared."""
     groups: dict[Hashable, list[Rewarded]] = defaultdict(list)
     rewarded = _of_trajectories if settings.kind == "trajectory" else _of_steps
     for trajectory in played:
@@ -271,7 +271,7 @@ def _of_trajectories(
 def _of_steps(
     trajectory: Trajectory, settings: TrajectoryTraining
 ) -> Iterator[tuple[Hashable, Sequence[JudgedAttempt], float]]:
-    """The same image is the same question: it was drawn for the same prompt, from the same image."""
+    """Group verdicts by image, which identifies the prompt and the source image."""
     for number, attempts in enumerate(trajectory.steps):
         for place, attempt in enumerate(attempts):
             group = (trajectory.story, number, place, id(attempt.image))
@@ -284,7 +284,7 @@ def _differ(rewarded: Sequence[Rewarded]) -> bool:
 
 
 def figures(played: Sequence[Trajectory], settings: TrajectoryTraining) -> dict[str, float]:
-    """How the critic does, by trajectories that were not chosen."""
+    """Return metrics of the critic over unselected trajectories."""
     steps = [attempts for trajectory in played for attempts in trajectory.steps]
     judged = [attempt for attempts in steps for attempt in attempts]
     right = [each for each in judged if each.right]

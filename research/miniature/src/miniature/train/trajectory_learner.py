@@ -1,4 +1,4 @@
-"""One update of a critic from verdicts with advantages, held near the critic that it was at the start."""
+"""One update of a critic from verdicts with advantages, kept close to the initial critic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLIP = 1.0
 
 @dataclass(frozen=True)
 class Lesson:
-    """A verdict to learn from: more of it, or less; with 0 only to keep it as it is."""
+    """A verdict to reinforce or suppress; with advantage 0, only to keep."""
 
     messages: tuple[Message, ...]
     answer: str
@@ -26,13 +26,13 @@ class Lesson:
 
 
 class Learner:
-    """Updates the model that the trajectories are judged by, in place."""
+    """Updates in place the model that judges the trajectories."""
 
     def __init__(
         self, decoder: Any, *, device_batch: int = 256, hold: float = 0.0, temperature: float = 1.0
     ) -> None:
-        """`hold` weighs the divergence from the model as it is now, token by token; `temperature` is that of
-        the sampling: its probabilities are learned."""
+        """Create a learner. `hold` weighs the divergence from the current model, per token; `temperature` is
+        that of the sampling, whose probabilities are learned."""
         avoid_cudnn_attention()
         self.decoder, self.model = decoder, decoder.model
         self.device_batch, self.hold, self.temperature = device_batch, hold, temperature
@@ -43,7 +43,7 @@ class Learner:
         self.optimizer = torch.optim.AdamW(self.parameters, lr=0.0, betas=(0.9, 0.98), weight_decay=0)
 
     def state(self) -> dict[str, Any]:
-        """What is needed to go on from here."""
+        """Return the state needed to resume."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -51,7 +51,7 @@ class Learner:
         self.optimizer.load_state_dict(state["optimizer"])
 
     def learn(self, some: Sequence[Lesson], rate: float) -> dict[str, float]:
-        """One update. The verdicts are the model's own as it is, so that no ratio has to be clipped."""
+        """Make one update. The verdicts come from the current model, so no ratio needs clipping."""
         if not any(each.advantage for each in some):
             return {"lessons": 0}
         for group in self.optimizer.param_groups:
@@ -74,7 +74,7 @@ class Learner:
         return {"lessons": lessons, "norm": float(norm), "drift": drift / tokens}
 
     def _backward(self, some: Sequence[Lesson]) -> Tensor:
-        """Adds the gradients of some lessons; returns their tokens and their divergence from the start."""
+        """Add the gradients of some lessons; return their tokens and divergence from the initial model."""
         inputs, answers = self._inputs(some)
         log_probs, spoken = _log_probs(self.model, inputs, answers, self.temperature)
         with torch.no_grad():
@@ -86,11 +86,11 @@ class Learner:
         return torch.stack([spoken.sum(), divergence.detach()])
 
     def log_probs(self, some: Sequence[Lesson]) -> tuple[Tensor, Tensor]:
-        """The logarithm of the probability of every token of the answers, and which of them are there."""
+        """Return the log probability of every answer token, and a mask of the existing tokens."""
         return _log_probs(self.model, *self._inputs(some), self.temperature)
 
     def _inputs(self, some: Sequence[Lesson]) -> tuple[dict[str, Tensor], Any]:
-        """What the model is given, question and answer, and the answers alone."""
+        """Return the model inputs, question and answer, and the answers alone."""
         tokenizer = self.decoder.tokenizer
         inputs = self.decoder.inputs_of([each.messages for each in some])
         answers = tokenizer(

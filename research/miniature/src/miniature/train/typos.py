@@ -1,4 +1,4 @@
-"""Typing mistakes, words too many and words left out, for training data."""
+"""Typos, extra words and missing words, for training data."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _TAILS = (
     ),
     *("very cute", "for a children's book", "photorealistic", "in high quality", "as simple as possible"),
 )
-"""What people add about light, style and purpose; the world has one of each."""
+"""Phrases about light, style and purpose, which the world does not vary."""
 _ANY_WORD = re.compile(r"\S+")
 
 
 def with_other_words(text: str, rng: Random) -> str:
-    """The text with up to three words more that change nothing, or without one or two of that kind.
+    """Add up to three words that change nothing to a text, or remove one or two such words.
 
-    Nobody's words are all among those of the voices; most of the others change nothing either.
+    Users also write words that no voice has; most of them change nothing.
     """
     for _ in range(rng.randint(1, 3)):
         text = _with_word(text, rng) if rng.random() < 0.6 else _without_word(text, rng)
@@ -39,7 +39,7 @@ def with_other_words(text: str, rng: Random) -> str:
 
 
 def _with_word(text: str, rng: Random) -> str:
-    """At the beginning or the end, where any word may stand, or a harmless one between two others."""
+    """Add a word at the beginning or end, where any word may occur, or a harmless one in between."""
     if rng.random() < 0.2:
         return f"{text.rstrip('.!? ')}{rng.choice((' ', ', '))}{rng.choice(_TAILS)}"
     if rng.random() < 0.5:
@@ -69,18 +69,18 @@ def _harmless() -> tuple[str, ...]:
 
 @cache
 def _other_words() -> tuple[str, ...]:
-    """Everyday words that no request has."""
+    """Return everyday words that no request has."""
     return tuple(sorted(everyday_words() - vocabulary()))
 
 
 def with_typo(text: str, rng: Random) -> str:
-    """The text with one word mistyped: a letter too few, too many, wrong or swapped."""
+    """Mistype one word of a text: a letter missing, extra, wrong or swapped."""
     words = list(_WORD.finditer(text))
     if not words:
         return text
     word = rng.choice(words)
-    at = rng.randrange(word.start() + 1, word.end())  # nobody mistypes the first letter
-    kind = rng.randrange(4) if len(word[0]) > _SHORT else rng.choice((1, 3))  # others make another word of it
+    at = rng.randrange(word.start() + 1, word.end())  # typos rarely affect the first letter
+    kind = rng.randrange(4) if len(word[0]) > _SHORT else rng.choice((1, 3))  # others would give another word
     if kind == 0:
         return text[:at] + text[at + 1 :]
     if kind == 1:

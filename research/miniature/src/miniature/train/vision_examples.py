@@ -1,13 +1,13 @@
 """The exercises of pretraining: questions about the world and its images, with their answers.
 
-look: describe an image. compare: say what changed between two. check: does an image show a description?
-verdict: a critic's whole reply about a step, with a better prompt where the image is wrong. audit: the same
-about a finished image and all that it should show. plan-SUITE: plan a request of that suite. plan-worked:
-plan one of the examples that were worked out by hand. again: plan it again, told what the first plan has left
-out. plan-robot: the sub-tasks to a goal of the gripper. done: has a sub-task been carried out, and what is
-to be done now if not? segment: say of shots of an episode what has changed from each to the next. They are
-sampled on the fly from a seed, of the training split alone: without held-out pairs of kind and colour,
-voices and wordings.
+look: describe an image. compare: say what changed between two. check: does an image match a description?
+verdict: a critic's whole reply about a step, with a better prompt if the image is wrong. audit: the same
+about a finished image and everything that it should show. plan-SUITE: plan a request of that suite.
+plan-worked: plan one of the hand-written examples. again: plan again, given what the first plan lacks.
+plan-robot: the sub-tasks to a goal of the gripper. done: has a sub-task been carried out, and if not, what is
+left to do? segment: describe the changes between consecutive shots of an episode. Exercises are sampled on
+the fly from a seed, from the training split only: without held-out pairs of kind and colour, voices and
+wordings.
 """
 
 from __future__ import annotations
@@ -51,34 +51,34 @@ FROM_STORIES = 0.35
 MISTYPED, OTHER_WORDS, NEGATED = 0.05, 0.25, 0.06
 NEW_WORDS = 0.15
 IMAGES = 0.2
-"""The share of stories to plan that are taken from the domains that new users begin with, besides others."""
+"""Additional share of stories from the domains that new users start with."""
 FIRST_ASKED = ("pictures", "arranging and counting")
 UNCHANGED = 0.12
 RIGHT = 0.4
 FROM_PLANS = 0.7
-"""The share of edits that are steps of plans, in scenes with distractors and look-alikes."""
+"""Share of edits that are steps of plans, in scenes with distractors and look-alikes."""
 DRAWN_AGAIN = 0.4
-"""The share of verdicts on images that were drawn from a refined prompt."""
+"""Share of verdicts on images drawn from a refined prompt."""
 ACCEPTED_SHARE = 0.6
-"""The share of right images among those of verdicts."""
+"""Share of right images in verdicts."""
 OF_ANOTHER_STEP = 0.45
-"""The share of wrong images that are right for another step of the same plan."""
+"""Share of wrong images that are right for another step of the same plan."""
 MOVING_SHARE = 0.25
-"""The share of sub-tasks not done where the gripper is still on its way."""
+"""Share of unfinished sub-tasks with the gripper still moving."""
 ELSEWHERE_SHARE = 0.2
-"""The share of sub-tasks done where the gripper hangs above another column than expected."""
+"""Share of finished sub-tasks with the gripper above an unexpected column."""
 OWN_WORDS_SHARE = 0.4
-"""The share of instructions in varied words."""
+"""Share of instructions in varied words."""
 SHEET = (3, 8)
-"""The least and the most shots of an episode that are shown at once."""
+"""Minimum and maximum shots of an episode per exercise."""
 CLOSE_SHARE = 0.5
-"""The share of sheets with shots close to each other, about a place where something changes."""
+"""Share of sheets with shots close together, around a change."""
 JUDGED_SUITES = ("story", "story", "story", "edit", "plain", "know")
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An image by its place among images that the generator has drawn (`drawings.py`)."""
+    """An image by its index among images drawn by the generator (`drawn_images.py`)."""
 
     place: int
 
@@ -87,8 +87,8 @@ class Shown:
 class Exercise:
     """A question with one or two images, and its answer.
 
-    The text comes first, as in the critic's prompt, so that the vision tokens can attend to it. None is the
-    white canvas that a critic is shown where there is no image before.
+    The text comes first, as in the critic's prompt, so that the vision tokens can attend to it. `None` is
+    the white canvas that a critic sees if there is no previous image.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Exercise:
     answer: str
     first_answer: str = ""
     complaint: str = ""
-    """A first answer, and what was said about it."""
+    """A first answer, and the complaint about it."""
 
     @property
     def images(self) -> tuple[Shot | Shown | None, ...]:
@@ -109,7 +109,7 @@ class Exercise:
 
 
 def exercises_named(names: Iterable[str]) -> tuple[str, ...]:
-    """The names as given; raises `ConfigurationError` for an unknown exercise."""
+    """Return the names; raise `ConfigurationError` for an unknown exercise."""
     chosen = tuple(name.strip() for name in names)
     for name in chosen:
         if name not in EXERCISES:
@@ -118,7 +118,7 @@ def exercises_named(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def sample_exercise(rng: Random, names: Sequence[str] = EXERCISES) -> Exercise:
-    """A random exercise of one of these kinds; a kind named twice is twice as likely."""
+    """Return a random exercise of one of these kinds; a kind named twice is twice as likely."""
     name = rng.choice(names)
     while True:
         made = _MAKERS[name](rng)
@@ -138,7 +138,7 @@ def _compare(rng: Random) -> Exercise | None:
     after = _changed_scene(before, rng)
     try:
         said = say_all(changes(before, after), before, Style(exact=True))
-    except InputError:  # the language has no words for this change
+    except InputError:  # the language cannot describe this change
         return None
     return Exercise("compare", ("Compare:", before, after), said) if said else None
 
@@ -151,7 +151,7 @@ def _check(rng: Random) -> Exercise:
 
 
 def _verdict(rng: Random) -> Exercise:
-    """The critic's whole reply, about a step of a plan or an edit at random."""
+    """Return an exercise of the critic's whole reply, about a plan step or a random edit."""
     step, others = sample_step(rng)
     shown = step.after
     if rng.random() >= ACCEPTED_SHARE:
@@ -164,9 +164,9 @@ def _verdict(rng: Random) -> Exercise:
 
 
 def _audit(rng: Random) -> Exercise:
-    """A finished image, judged by the description of the whole and not by the change that was asked for.
+    """Return an exercise about a finished image, judged by its full description, not by the requested change.
 
-    Shown wrong, it is as an earlier mistake has left it, or as another step of the document should be.
+    A wrong image has an earlier mistake, or shows another step of the document.
     """
     step, others = sample_step(rng)
     shown = step.after
@@ -180,7 +180,7 @@ def _audit(rng: Random) -> Exercise:
 
 
 def sample_step(rng: Random) -> tuple[Example, tuple[Scene, ...]]:
-    """A step of a plan of the training split with the scenes of the others, or a random example."""
+    """Return a plan step of the training split with the scenes of the others, or a random example."""
     if rng.random() >= FROM_PLANS:
         example = sample_example(rng)
         return Example(example.prompt, example.before, example.after), ()
@@ -192,12 +192,12 @@ def sample_step(rng: Random) -> tuple[Example, tuple[Scene, ...]]:
 
 
 def verdict_question(planned: str, drawn: str) -> str:
-    """The text of the critic's prompt in the pack `mini`."""
+    """Return the text of the critic's prompt in the pack `mini`."""
     return f"Judge: {planned} Drawn: {drawn}"
 
 
 def verdict_on(reasoning: str, step: Example) -> str:
-    """A critic's reply: accepted, or refused with an exact prompt."""
+    """Return a critic's reply: accepted, or rejected with an exact prompt."""
     if reasoning == ACCEPTED:
         return agents.render_verdict(Verdict(outcome=Outcome.ACCEPTED, reasoning=reasoning))
     refined = refine_prompt(step.after, step.before)
@@ -239,12 +239,12 @@ def _to_plan(name: str, task: Task, rng: Random) -> Exercise:
 
 
 def done_question(instruction: str) -> str:
-    """The text of the prompt `completion` in the pack `mini`."""
+    """Return the text of the prompt `completion` in the pack `mini`."""
     return f"Judge: {instruction} Drawn: by the robot."
 
 
 def _done(rng: Random) -> Exercise:
-    """A sub-task, the bench before it, and what a camera shows now: is it done, or what is to be done?"""
+    """Return an exercise with a sub-task, the bench before it and the current camera image: is it done?"""
     step = rng.choice(_training_goal(rng).steps)
     before = step.before or step.scene
     in_own_words = rng.random() < OWN_WORDS_SHARE
@@ -266,7 +266,7 @@ def _after_sub_task(step: Step, before: Scene, rng: Random) -> Shot:
 
 
 def done_answer(shown: Shot, step: Step) -> str:
-    """The true verdict on a sub-task; where it is not done, with what the gripper has to do from here."""
+    """Return the true verdict on a sub-task; if it is not done, with the remaining actions."""
     seen, wanted = what_is_seen(shown), step.scene
     if isinstance(shown, Scene) and same_state(seen, wanted):
         return agents.render_verdict(Verdict(outcome=Outcome.ACCEPTED, reasoning=ACCEPTED))
@@ -285,7 +285,7 @@ def _training_goal(rng: Random) -> Task:
 
 
 def _segment(rng: Random) -> Exercise:
-    """Shots of an episode, far from each other or close; the answer is that of the suite `annotate`."""
+    """Return an exercise with shots of an episode; the answer is that of the suite `annotate`."""
     task = _training_goal(rng)
     while len(task.steps) < 2:
         task = _training_goal(rng)
@@ -298,7 +298,7 @@ def _segment(rng: Random) -> Exercise:
 
 
 def _sheet(episode: Episode, rng: Random) -> list[int]:
-    """Places of shots at equal distances: over much of the episode, or about a change."""
+    """Return equally spaced shots: over much of the episode, or around a change."""
     count, length = rng.randint(*SHEET), len(episode.shots)
     if rng.random() < CLOSE_SHARE:
         change = reached_at(episode, rng.choice(episode.sub_tasks))
@@ -312,13 +312,13 @@ def _sheet(episode: Episode, rng: Random) -> list[int]:
 
 
 def _again(rng: Random) -> Exercise | None:
-    """A plan with something wrong in it, the complaint about it, and the true plan."""
+    """Return an exercise with a wrong plan, the complaint about it, and the true plan."""
     task = sample_training_task("story", rng)
     return rng.choice((_another_word, _another_word, _another_number, _something_unwanted))(task, rng)
 
 
 def _another_word(task: Task, rng: Random) -> Exercise | None:
-    """One kind or colour is another."""
+    """Replace one kind or colour by another."""
     answer = agents.render_plan(task.plan())
     said = [word for word in (*COLOURS, *NOUNS) if has_word(task.text, word) and has_word(answer, word)]
     if not said:
@@ -329,7 +329,7 @@ def _another_word(task: Task, rng: Random) -> Exercise | None:
 
 
 def _another_number(task: Task, rng: Random) -> Exercise | None:
-    """There are fewer of something, or more."""
+    """Change the number of something."""
     found, answer = COUNTED.search(task.text), agents.render_plan(task.plan())
     if found is None:
         return None
@@ -342,7 +342,7 @@ def _another_number(task: Task, rng: Random) -> Exercise | None:
 
 
 def _something_unwanted(task: Task, rng: Random) -> Exercise | None:
-    """The plan has something that the request says is not to be there."""
+    """Add something to the plan that the request excludes."""
     answer = agents.render_plan(task.plan())
     text = with_negation(task.text, _kinds_of(task), rng)
     unwanted = [
@@ -370,7 +370,7 @@ def _kinds_of(task: Task) -> set[str]:
 
 
 def _as_asked(task: Task, rng: Random) -> tuple[Scene | str, ...]:
-    """The request as the planner's prompt has it; now and then a word is mistyped, left out or too many."""
+    """Return the request as in the planner's prompt; sometimes a word is mistyped, missing or extra."""
     if task.parts == (task.text,) and rng.random() < NEGATED:
         return ("Plan: ", with_negation(task.text, _kinds_of(task), rng))
     chance = rng.random()
@@ -378,19 +378,19 @@ def _as_asked(task: Task, rng: Random) -> tuple[Scene | str, ...]:
         return ("Plan: ", *task.parts)
     change = with_typo if chance < MISTYPED else with_other_words
     texts = [at for at, part in enumerate(task.parts) if isinstance(part, str)]
-    at = rng.choice((texts[0], texts[-1]))  # between them are captions
+    at = rng.choice((texts[0], texts[-1]))  # the texts between them are captions
     return ("Plan: ", *task.parts[:at], change(str(task.parts[at]), rng), *task.parts[at + 1 :])
 
 
 def _scene(rng: Random) -> Scene:
-    """A random scene, or one of a story of the training split."""
+    """Return a random scene, or one of a story of the training split."""
     if rng.random() < FROM_STORIES:
         return rng.choice(sample_training_task("story", rng).steps).scene
     return random_scene(rng)
 
 
 def _changed_scene(scene: Scene, rng: Random, before: Scene | None = None) -> Scene:
-    """A scene that differs from this one: by a mistake, or by an operation."""
+    """Return a scene that differs from this one by a mistake or an operation."""
     if rng.random() < (0.5 if before is None else 0.8):
         return with_mistake(scene, rng, before)
     operations = random_operations(scene, rng)

@@ -1,9 +1,9 @@
-"""Vision pretraining: an untrained agent learns to see the world's images before it learns its task.
+"""Vision pretraining: an untrained agent learns to read images of the world before it learns its task.
 
-Large agents start from models that have seen much; these start from random weights, and the few ten thousand
-rows of a task are too little to train a vision tower. Images are painted on the device and never repeated,
-and some pass through the generator's autoencoder, because in use the agents look at the generator's images.
-The model answers questions about them; an auxiliary head makes every vision token name what is in its cell.
+Large agents start from pretrained models. These start from random weights, and the few ten thousand rows of a
+task are too few to train a vision tower. Images are painted on the device and never repeat. Some pass through
+the generator's autoencoder, because in use the agents see the generator's images. The model answers questions
+about them, and an auxiliary head makes every vision token name the content of its cell.
 
 OUT/model      the model, ready for its task        OUT/log.jsonl   losses, times and the final evaluation
 """
@@ -36,7 +36,7 @@ from interleave_mini.world.scene import GRID
 from interleave_mini.world.sprites import CELL
 from miniature.train.agent_model import check_model_folder
 from miniature.train.autoencoder import LatentSpace
-from miniature.train.drawings import DRAWN, make_drawings
+from miniature.train.drawn_images import DRAWN, make_drawn_images
 from miniature.train.optimizers import MuonAndAdamW
 from miniature.train.training_loop import Log, TimedSchedule, learning_rate
 from miniature.train.vision_examples import EXERCISES, Exercise, Shown, sample_exercise
@@ -45,22 +45,22 @@ IGNORED = -100
 WHITE = 255
 PAD_TO = 32
 AUTOENCODED_SHARE = 0.02
-"""A small share only: one round trip costs as much as ten exercises."""
+"""Share of images that pass through the autoencoder; one round trip costs as much as ten exercises."""
 LATENT_NOISE = 0.1
 CLIP = 1.0
 SORTED_TOGETHER = 4
-"""Batches whose exercises are sorted by length together, so that little is padded."""
+"""Batches sorted by length together, to reduce padding."""
 VERDICT_TOKENS = {"check": 0, "verdict": 1, "audit": 1, "done": 1, DRAWN: 1}
-"""Exercises with a verdict, and which token of their answers accepts or rejects."""
+"""Exercises with a verdict, and the index of the answer token that accepts or rejects."""
 DRAWN_SHARE = 0.15
-"""The share of batches about images that the generator has drawn, where there are any."""
+"""Share of batches about images drawn by the generator, if there are any."""
 DRAWN_EVAL = 2
-"""Batches about such images that are not trained on."""
+"""Batches about such images that are held out from training."""
 
 
 @dataclass(frozen=True)
 class VisionPretraining:
-    """The settings of vision pretraining."""
+    """Settings of vision pretraining."""
 
     exercises: tuple[str, ...] = EXERCISES
     batch_size: int = 256
@@ -69,15 +69,15 @@ class VisionPretraining:
     workers: int = 0
     log_every: int = 100
     save_every: int = 1000
-    """Steps after which the model is saved, so that a kill loses little."""
+    """Steps between saves of the model."""
     replays: int = 3
-    """How often at most an earlier batch is seen again while the next new one is being made."""
+    """Maximum repetitions of an earlier batch while the next new one is made."""
     aux_weight: float = 1.0
-    """The weight of the auxiliary loss beside that of the answers."""
+    """Weight of the auxiliary loss relative to that of the answers."""
     eval_examples: int = 2048
-    """Exercises in the evaluation at the end; 0: there is none."""
+    """Exercises in the final evaluation; 0 skips it."""
     drawings: int = 0
-    """Images that the generator draws first, for exercises about its own failures."""
+    """Images that the generator draws first, for exercises about its failures."""
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,16 @@ class Batch:
     labels: Any
     is_image: Any
     positions: Any
-    """Of every token in time, height and width, 3 × rows × tokens."""
+    """Position of every token in time, height and width, 3 × rows × tokens."""
     codes: Any
-    """Codes of shots, images × thirteen, in the order of the questions; of a white canvas the first is
-    negative."""
+    """Codes of shots, images × thirteen, in the order of the questions; a white canvas has a negative first
+    value."""
     places: Any = ()
-    """For images that the generator has drawn: their places among all of them, instead of codes."""
+    """Indices of images drawn by the generator, instead of codes."""
 
 
 class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
-    """An endless stream of batches, made by worker processes; every worker has its own seed."""
+    """Endless stream of batches from worker processes, each with its own seed."""
 
     def __init__(
         self, processor: Any, batch_size: int, seed: int, exercises: tuple[str, ...] = EXERCISES
@@ -125,14 +125,14 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
                 some.clear()
 
     def in_batches(self, exercises: list[Exercise], rng: Random) -> Iterator[Batch]:
-        """Batches of these exercises, which are all of one kind; a last one that is not full is left out."""
+        """Yield batches of these exercises, all of one kind; an incomplete last batch is dropped."""
         together = SORTED_TOGETHER * self.batch_size
         for start in range(0, len(exercises) // self.batch_size * self.batch_size, together):
             whole = exercises[start : start + together]
             yield from self._batches(whole[: len(whole) // self.batch_size * self.batch_size], rng)
 
     def _batches(self, exercises: list[Exercise], rng: Random) -> Iterator[Batch]:
-        """Batches of exercises of like length, in random order."""
+        """Yield batches of exercises of similar length, in random order."""
         exercises.sort(key=lambda each: (len(each.images), len(each.answer)))
         size = self.batch_size
         some = [exercises[start : start + size] for start in range(0, len(exercises), size)]
@@ -158,7 +158,7 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
         return Batch(exercises[0].name, ids, labels, is_image.astype(np.int64), positions, codes, places)
 
     def _texts(self, exercises: list[Exercise]) -> tuple[list[str], list[str]]:
-        """Questions and answers in the chat template, as in the later task."""
+        """Return questions and answers in the chat template of the later task."""
         conversations = [_as_conversation(each) for each in exercises]
         questions = self.template(conversations, tokenize=False, add_generation_prompt=True)
         return questions, [f"{each.answer}{self.tokenizer.eos_token}" for each in exercises]
@@ -184,7 +184,7 @@ def _as_content(part: Shot | Shown | str | None) -> dict[str, str]:
 
 
 def image_codes(shots: Sequence[Shot | None]) -> Codes:
-    """The codes of shots; None is a white canvas."""
+    """Return the codes of shots; `None` is a white canvas."""
     codes = np.zeros((len(shots), SCENE_CODES + HAND_CODES), np.int16)
     codes[:, 0] = IGNORED
     painted = [place for place, shot in enumerate(shots) if shot is not None]
@@ -194,9 +194,9 @@ def image_codes(shots: Sequence[Shot | None]) -> Codes:
 
 
 def image_positions(is_image: np.ndarray[Any, Any], across: int) -> np.ndarray[Any, Any]:
-    """The positions that the model would compute for these tokens: 3 × rows × tokens.
+    """Return the positions that the model would compute for these tokens: 3 × rows × tokens.
 
-    It does so row by row on the device, which takes several times as long as the step itself.
+    The model computes them row by row on the device, which takes several times as long as the step itself.
     """
     rows, width = is_image.shape
     positions = np.broadcast_to(np.arange(width), (3, rows, width)).copy()
@@ -212,7 +212,7 @@ def image_positions(is_image: np.ndarray[Any, Any], across: int) -> np.ndarray[A
 
 
 class VisionPretrainer:
-    """The model in training, with the painter of its images."""
+    """The model in training and the painter of its images."""
 
     def __init__(
         self, model: Any, painter: TorchPainter, space: LatentSpace | None, side: int, drawn: Any = None
@@ -221,7 +221,7 @@ class VisionPretrainer:
         self.grid = torch.tensor([[1, side, side]], device=painter.device)
 
     def answers(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """The logits at every token of an answer, and the right tokens."""
+        """Return the logits at every answer token, and the correct tokens."""
         hidden = self.model.model(
             input_ids=batch.ids,
             attention_mask=torch.ones_like(batch.ids),
@@ -252,8 +252,8 @@ class VisionPretrainer:
         return torch.nn.functional.cross_entropy(logits.float(), wanted)
 
     def correct(self, batch: Batch, accepting: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each exercise, whether every token of its answer is right, and whether it accepts or rejects as
-        it should."""
+        """Return, for each exercise, whether every answer token is correct, and whether the accepting or
+        rejecting token is."""
         with self._autocast():
             logits, wanted = self.answers(batch)
         said = logits.argmax(dim=-1)
@@ -265,12 +265,12 @@ class VisionPretrainer:
         return wrong == 0, (said[first] == accepting) == (wanted[first] == accepting)
 
     def _autocast(self) -> Any:
-        """For one step only: autocast caches the bf16 weights, and they must not outlive an update."""
+        """Return a context for one step: autocast caches bf16 weights, which must not outlive an update."""
         kind = self.painter.device.type
         return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda")
 
     def _painted(self, codes: torch.Tensor) -> torch.Tensor:
-        """Images as the world paints them, a share of them as the generator's autoencoder renders them."""
+        """Paint images; pass a share of them through the generator's autoencoder."""
         with torch.no_grad():
             images = self.painter.paint(codes.clamp(min=0))
             images[codes[:, 0] < 0] = WHITE
@@ -284,10 +284,10 @@ class VisionPretrainer:
 
 
 class AuxHead:
-    """A linear head on a vision tower: every token predicts what is in its cell, all together the background.
+    """A linear head on a vision tower: each token predicts the content of its cell, all the background.
 
     One sentence for a whole image trains a vision tower slowly; a label for every token trains it much
-    faster. The head is thrown away afterwards.
+    faster. The head is discarded afterwards.
     """
 
     def __init__(self, tower: Any, device: Any) -> None:
@@ -301,7 +301,7 @@ class AuxHead:
         self.seen = outputs.pooler_output
 
     def loss(self, codes: torch.Tensor) -> torch.Tensor:
-        """The cross-entropy of things and backgrounds, for the images of the last forward pass."""
+        """Return the cross-entropy of things and backgrounds for the images of the last forward pass."""
         if self.seen is None:
             raise RuntimeError("the vision tower has not run")
         tokens, self.seen = self.seen.view(len(codes), len(self.cells), -1), None
@@ -319,7 +319,7 @@ class AuxHead:
 
 
 def cells_of_tokens(across: int) -> list[int]:
-    """The cell that holds the centre of each token, for an image of `across` tokens a side."""
+    """Return the cell with the centre of each token, for an image of `across` tokens a side."""
     step = SIDE // across
     lines = [min(max((step // 2 + step * each - MARGIN) // CELL, 0), GRID - 1) for each in range(across)]
     return [row * GRID + column for row in lines for column in lines]
@@ -335,7 +335,7 @@ def pretrain_vision(
     device: str | None = None,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Train a model until the time is over, save it and return its evaluation."""
+    """Train a model for `minutes`, save it and return its evaluation."""
     from transformers import Qwen3VLForConditionalGeneration
 
     check_model_folder(fresh)
@@ -356,10 +356,10 @@ def pretrain_vision(
     stream = Batches(processor, settings.batch_size, seed, settings.exercises)
     loader, unseen = _loader(stream, settings.workers), list[Batch]()
     if settings.drawings and generator is not None:
-        drawings = make_drawings(generator, settings.drawings, device, seed=seed, workers=settings.workers)
-        log.write(stage="drawings", seconds=schedule.spent, **drawings.counts)
-        trainer.drawn = drawings.images
-        of_drawn = list(stream.in_batches(drawings.exercises, Random(seed)))
+        made = make_drawn_images(generator, settings.drawings, device, seed=seed, workers=settings.workers)
+        log.write(stage="drawings", seconds=schedule.spent, **made.counts)
+        trainer.drawn = made.images
+        of_drawn = list(stream.in_batches(made.exercises, Random(seed)))
         unseen, of_drawn = of_drawn[:DRAWN_EVAL], of_drawn[DRAWN_EVAL:]
         loader = _with_drawn(loader, of_drawn, Random(seed))
     batches = ReplayedBatches(loader, device, settings.replays)
@@ -373,19 +373,19 @@ def pretrain_vision(
         _compile_layers(model)
     with unmasked_attention(model):
         _train(trainer, batches, schedule, log, settings, device, save)
-        save(model)  # the evaluation takes its time
+        save(model)  # the evaluation is slow
         if not settings.eval_examples:
             return {}
         model.eval()
         accepting = processor.tokenizer(ACCEPTED, add_special_tokens=False)["input_ids"][0]
-        with torch.compiler.set_stance("force_eager"):  # compiling again would take longer than it saves
+        with torch.compiler.set_stance("force_eager"):  # recompiling would take longer than it saves
             found = _evaluate(trainer, batches, settings, accepting, unseen)
     log.write(stage="sight", examination=True, seconds=schedule.spent, **found)
     return found
 
 
 def _compile_layers(model: Any) -> None:
-    """Fuse the many small operations of each layer, which take most of the time of so small a model."""
+    """Fuse the many small operations of each layer, which dominate the time of a small model."""
     for layer in (*model.model.language_model.layers, *model.model.visual.blocks):
         layer.compile(dynamic=True)
 
@@ -424,10 +424,10 @@ def _train(
 
 
 class ReplayedBatches:
-    """New batches as fast as the processes make them, and earlier ones again while none is ready.
+    """New batches as soon as they are made, and earlier ones again while none is ready.
 
-    A GPU takes a batch several times faster than the processes make one; seeing a batch again teaches almost
-    as much as a new one.
+    A GPU trains on a batch several times faster than the processes make one, and a repeated batch teaches
+    almost as much as a new one.
     """
 
     def __init__(self, loader: Iterator[Batch], device: str, replays: int, kept: int = 3000) -> None:
@@ -442,11 +442,11 @@ class ReplayedBatches:
             for batch in loader:
                 self.ready.put(on_device(batch, device))
             self.ready.put(StopIteration())
-        except Exception as error:  # raised where a batch is waited for, which would else be for ever
+        except Exception as error:  # raised in the waiting call, which would else wait forever
             self.ready.put(error)
 
     def new(self) -> Batch:
-        """The next new batch, waited for."""
+        """Wait for the next new batch and return it."""
         made = self.ready.get()
         if isinstance(made, Exception):
             raise made
@@ -471,9 +471,9 @@ def _evaluate(
     accepting: int,
     unseen: Sequence[Batch] = (),
 ) -> dict[str, float]:
-    """The share of exercises answered without a wrong token, and the share of right verdicts.
+    """Return the share of exercises answered without a wrong token, and of correct verdicts.
 
-    `unseen` are batches about the generator's images that were kept out of the training.
+    `unseen` are batches about the generator's images that were held out from training.
     """
     right: dict[str, list[torch.Tensor]] = {}
     waiting = [on_device(each, str(trainer.painter.device)) for each in unseen]
@@ -492,7 +492,7 @@ def _evaluate(
 
 
 def _with_drawn(loader: Iterator[Batch], of_drawn: list[Batch], rng: Random) -> Iterator[Batch]:
-    """The batches of a loader, and between them those about drawn images, again and again."""
+    """Yield the batches of a loader, interleaved with those about drawn images, which repeat."""
     while True:
         yield rng.choice(of_drawn) if of_drawn and rng.random() < DRAWN_SHARE else next(loader)
 
@@ -502,7 +502,7 @@ def _loader(batches: Batches, workers: int) -> Iterator[Batch]:
 
 
 def on_device(batch: Batch, device: str) -> Batch:
-    """The same batch as tensors on a device."""
+    """Return the batch as tensors on a device."""
     tensors = (batch.ids, batch.labels, batch.is_image, batch.positions, batch.codes, batch.places)
     return Batch(
         batch.name, *(torch.as_tensor(each).long().to(device, non_blocking=True) for each in tensors)
@@ -510,7 +510,7 @@ def on_device(batch: Batch, device: str) -> Batch:
 
 
 def _latent_space(generator: Path | None, device: str) -> LatentSpace | None:
-    """The latent space of the autoencoder in a generator's folder."""
+    """Load the latent space of the autoencoder in a generator's folder."""
     if generator is None:
         return None
     from diffusers import AutoencoderKLFlux2

@@ -1,4 +1,4 @@
-"""`interleave data`: the commands that turn requests into training rows, one for each stage."""
+"""`interleave data`: one command per stage, from requests to training rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interleave data collect`: carries out requests, one run folder each."""
+"""`interleave data collect`: run requests, one run folder each."""
 
 from __future__ import annotations
 
@@ -18,14 +18,25 @@ if TYPE_CHECKING:
 
 
 def collect(
-    requests: Annotated[Path, typer.Argument(metavar="REQUESTS.jsonl", help="One JSON object a line.")],
+    requests: Annotated[
+        Path,
+        typer.Argument(
+            metavar="REQUESTS.jsonl",
+            callback=options.or_stdin,
+            help="Requests, one JSON object per line. '-' reads standard input.",
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", metavar="COLLECTION", help="The folder of the runs.")],
     profile: options.ProfileName = None,
     planner: options.PlannerSpec = None,
     critic: options.CriticSpec = None,
     generator: Annotated[
         list[str] | None,
-        typer.Option("--generator", metavar="SPEC", help="The model that draws; several share the requests."),
+        typer.Option(
+            "--generator",
+            metavar="SPEC",
+            help="The model that draws. Repeatable: several share the requests.",
+        ),
     ] = None,
     weight: Annotated[
         list[float] | None,
@@ -39,36 +50,32 @@ def collect(
     max_cost: options.MaxCost = None,
     sources: options.Sources = None,
     choose: options.Choose = None,
-    seed: Annotated[
-        int, typer.Option(help="Decides the seed of every run, and which generator draws it.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seeds the runs and the choice of generators.")] = 0,
     concurrency: Annotated[
         int | None,
-        typer.Option(min=1, max=4096, help="Runs in flight at once; with Ray, in each worker. [default: 64]"),
+        typer.Option(min=1, max=4096, help="Concurrent runs; with Ray, per worker. [default: 64]"),
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="I/N", help="Do the I-th of N parts; the others may run at the same time."),
+        typer.Option(metavar="I/N", help="Run part I of N; the parts may run concurrently."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N requests.")] = None,
+    items: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only the first N requests.")] = None,
     engine: Annotated[
-        str, typer.Option(metavar="local|ray", help="In this process, or by workers on a Ray cluster.")
+        str, typer.Option(metavar="local|ray", help="This process, or workers on a Ray cluster.")
     ] = "local",
-    workers: Annotated[int, typer.Option(min=1, help="With Ray: how many workers.")] = 1,
-    worker_gpus: Annotated[float, typer.Option(min=0, help="With Ray: the GPUs each worker takes.")] = 0.0,
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Ray workers.")] = 1,
+    worker_gpus: Annotated[float, typer.Option(min=0, metavar="N", help="GPUs of each Ray worker.")] = 0.0,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Retry runs that failed or ended short.")
     ] = False,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used.")
-    ] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip lines that cannot be used.")] = False,
     dry_run: options.DryRun = False,
     json_output: options.Json = False,
     json_events: options.JsonEvents = False,
 ) -> int:
-    """Carry out requests, each in a run folder below COLLECTION; the same command continues.
+    """Run requests, each in a folder below COLLECTION. Run the command again to continue.
 
-    Several --generator share the requests by --weight, so that the critic sees failures of every kind.
+    Several --generator share the requests by --weight, so that the critic sees all kinds of failures.
     """
     from interleave.plugin import Output, batches, cli, runs, say
     from interleave.train.data.collect import CollectConfig, Workload, write_collection_manifest
@@ -92,7 +99,7 @@ def collect(
     ray_options = batches.WorkerOptions(workers, concurrency or batches.DEFAULT_CONCURRENCY, worker_gpus)
     part = batches.Shard.parse(shard)
     assignment = config.assignment()
-    workload = Workload.read(requests, assignment, limit=limit, shard=part, skip_bad=skip_bad)
+    workload = Workload.read(requests, assignment, limit=items, shard=part, skip_bad=skip_bad)
     for problem in workload.left_out:
         say(f"left out: {problem}")
     batches.refuse_unusable_folder(out, assignment, part)
@@ -125,7 +132,7 @@ def _executor(
     ray_options: batches.WorkerOptions,
     watcher: batches.Watcher,
 ) -> Iterator[batches.Executor]:
-    """What carries out the requests: this process, or workers on a cluster."""
+    """Yield the executor of the requests: this process, or workers on a cluster."""
     from interleave import ConfigurationError
     from interleave.plugin import batches
     from interleave.train.data.collect import CollectWork

@@ -1,4 +1,4 @@
-"""`interleave data export`: writes training rows in the formats of trainers."""
+"""`interleave data export`: write training rows in the formats of trainers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ def export(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the export.")],
     selection: Annotated[
         Path | None,
-        typer.Argument(metavar="[SELECTION]", help="What 'data select' has left; none to only join files."),
+        typer.Argument(
+            metavar="[SELECTION]", help="The output of 'data select'. Omit it to only join files."
+        ),
     ] = None,
     formats: Annotated[
         list[str] | None,
         typer.Option(
             "--format",
-            metavar="trl|llamafactory|swift|verl|easyr1|reference",
-            help="May be repeated. [default: trl]",
+            metavar="FORMAT",
+            help="trl, llamafactory, swift, verl, easyr1 or reference. Repeatable. [default: trl]",
         ),
     ] = None,
     prompts: Annotated[
@@ -42,45 +44,41 @@ def export(
     ] = 0.02,
     held_out: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE.jsonl", help="Requests to exclude from training; may be repeated."),
+        typer.Option(metavar="FILE.jsonl", help="Requests to exclude from training. Repeatable."),
     ] = None,
     fail_on_leak: Annotated[
-        bool, typer.Option("--fail-on-leak", help="Stop when a run answers a request that is held out.")
+        bool, typer.Option("--fail-on-leak", help="Stop if a run answers a held-out request.")
     ] = False,
     join: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FORMAT:FILE",
-            help="Data of others: comm, sharegpt, or the reference's planner_sft, critic_sft, critic_rl; "
-            "may be repeated.",
+            help="Add other data: comm, sharegpt, or the reference's planner_sft, critic_sft, critic_rl. "
+            "Repeatable.",
         ),
     ] = None,
     collection: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="The new path of a collection that was moved; may be repeated."),
+        typer.Option(metavar="DIR", help="The new path of a collection that was moved. Repeatable."),
     ] = None,
     tokenizer: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Count tokens with this model's tokenizer, instead of estimating."),
     ] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Leave out rows that are longer.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Skip longer rows.")] = None,
     no_annotation: Annotated[
         bool,
-        typer.Option("--no-annotation", help="Make no rows that ask for the texts of a document's images."),
+        typer.Option("--no-annotation", help="Write no rows that ask for texts of given images."),
     ] = False,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out rows that cannot be made, and go on.")
-    ] = False,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that make rows. [default: one per processor]")
-    ] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip rows that cannot be written.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes. [default: one per CPU]")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an existing export.")] = False,
     json_output: options.Json = False,
 ) -> int:
     """Write rows for trainers: planner SFT, critic SFT, critic RL, and both jobs for one agent.
 
-    The planner learns from all trajectories, the critic from what was selected. A card beside the rows says
-    what they are and how to load them.
+    The planner learns from all trajectories, the critic from selected attempts. A data card describes the
+    rows and how to load them.
     """
     from interleave import ConfigurationError
     from interleave.plugin import did_you_mean

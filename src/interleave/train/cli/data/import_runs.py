@@ -1,4 +1,4 @@
-"""`interleave data import`: imports runs of the reference system."""
+"""`interleave data import`: import runs of the reference system."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def import_runs(
 ) -> int:
     """Import runs of the reference system: its data records in both shapes, and its UEval results.
 
-    Exit code 1 when some records could not be imported; import.jsonl says which and why.
+    Exits with 1 if some records could not be imported; import.jsonl has the reasons.
     """
     from interleave.plugin import count, make_console, one_line, progress_bar
     from interleave.train.data.import_runs.stage import REPORT, import_all

@@ -1,4 +1,4 @@
-"""`interleave data prompts`: makes a corpus of requests."""
+"""`interleave data prompts`: write a corpus of requests."""
 
 from __future__ import annotations
 
@@ -19,27 +19,25 @@ DEFAULT_ITEMS = {"world": 40_000, "files": 0}
 
 
 def prompts(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.jsonl", help="Where the corpus goes.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.jsonl", help="The file to write.")],
     source: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="world: our taxonomy; mini: the miniature's grammar; or a plugin's."
+            metavar="NAME", help="world (our taxonomy), mini (the miniature's grammar) or a plugin's."
         ),
     ] = None,
     files: Annotated[
         list[Path] | None,
-        typer.Option("--from", metavar="FILE.jsonl", help="A corpus made elsewhere; may be repeated."),
+        typer.Option("--from", metavar="FILE.jsonl", help="A corpus made elsewhere. Repeatable."),
     ] = None,
     items: Annotated[
         int | None,
-        typer.Option(min=1, help="How many. [default: 40,000 of the world, 1,000 of mini, all of files]"),
+        typer.Option(min=1, help="Number of requests. [default: world 40,000, mini 1,000, files all]"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another seed, another corpus.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="The random seed.")] = 0,
     suite: Annotated[
         list[str] | None,
-        typer.Option(
-            help="mini: story, continue, know, edit, plain or annotate; may be repeated. [default: all]"
-        ),
+        typer.Option(help="mini: story, continue, know, edit, plain or annotate. Repeatable. [default: all]"),
     ] = None,
     split: Annotated[str, typer.Option(help="mini: train, validation or test.")] = "train",
     taxonomy: Annotated[
@@ -51,15 +49,15 @@ def prompts(
     near: Annotated[
         float | None,
         typer.Option(
-            min=0.3, max=1.0, help="Leave out requests this similar; 1: equal ones only. [default: 0.8]"
+            min=0.3, max=1.0, help="Skip requests this similar; 1 for equal ones only. [default: 0.8]"
         ),
     ] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="With --from: leave out lines that cannot be used.")
+        bool, typer.Option("--skip-bad", help="With --from: skip lines that cannot be used.")
     ] = False,
     json_output: options.Json = False,
 ) -> int:
-    """Make a corpus of requests: a JSONL file, with a manifest that says what made it."""
+    """Write a corpus of requests as JSONL, with a manifest of its settings."""
     from interleave import ConfigurationError
     from interleave.plugin import make_console, progress_bar
     from interleave.train.data.prompts.stage import Settings, default_near, load_source, make_corpus

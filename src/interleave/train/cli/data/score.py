@@ -1,4 +1,4 @@
-"""`interleave data score`: scores every attempt of a collection."""
+"""`interleave data score`: score every attempt of a collection."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 
 
 def score(
-    collection: Annotated[Path, typer.Argument(metavar="COLLECTION", help="What `data collect` has made.")],
+    collection: Annotated[Path, typer.Argument(metavar="COLLECTION", help="The output of `data collect`.")],
     scorer: Annotated[
         str, typer.Option("--scorer", metavar="SPEC", help="A vision-language model, or 'oracle'.")
     ],
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The name of its scores. [default: after the scorer]"),
+        typer.Option(metavar="NAME", help="The name of the scores. [default: the scorer's]"),
     ] = None,
     prompts: options.PackName = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Attempts in flight at once.")] = 64,
+    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Concurrent attempts.")] = 64,
     max_calls: Annotated[int | None, typer.Option(min=1, help="Stop after this many model calls.")] = None,
     max_cost: Annotated[
         float | None, typer.Option(min=0, help="Stop before the cost exceeds this many US dollars.")
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="I/N", help="Do the I-th of N parts; the others may run at the same time."),
+        typer.Option(metavar="I/N", help="Score part I of N; the parts may run concurrently."),
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Score again what could not be scored.")
+        bool, typer.Option("--retry-failed", help="Retry attempts that could not be scored.")
     ] = False,
     json_output: options.Json = False,
 ) -> int:
-    """Score semantics and quality of every attempt of COLLECTION; the same command continues.
+    """Score semantics and quality of every attempt of COLLECTION. Run the command again to continue.
 
-    Each scorer has its own files. A reply that cannot be read is kept as a failure, never as a number.
+    Each scorer has its own files. An unreadable reply is recorded as a failure, never as a number.
     """
     from interleave.plugin import Limits, agents, batches
     from interleave.train.data.score import open_scoring
@@ -62,7 +62,7 @@ def score(
 
 
 def _score(scoring: Scoring, concurrency: int, json_output: bool) -> int:
-    """Score with progress on the terminal; returns the exit code."""
+    """Score with progress on the terminal. Return the exit code."""
     from interleave import LimitReached, StorageError
 
     started, status = time.monotonic(), "done"
@@ -70,10 +70,10 @@ def _score(scoring: Scoring, concurrency: int, json_output: bool) -> int:
         with cli.collapse_retry_messages():
             asyncio.run(_follow(scoring, concurrency))
     except LimitReached as reached:
-        say(f"interleave: {reached}")
+        say(f"interleave: {reached}", error=True)
         status = "short"
     except (KeyboardInterrupt, asyncio.CancelledError):
-        say("interleave: interrupted. Run the same command again to go on")
+        say("interleave: interrupted. Run the same command again to continue")
         return 130
     finally:
         with suppress(StorageError):  # the scores are on disk, and the same command writes it again

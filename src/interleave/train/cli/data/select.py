@@ -1,4 +1,4 @@
-"""`interleave data select`: chooses which attempts train a critic, and how."""
+"""`interleave data select`: choose the attempts that train a critic by SFT or RL."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def select(
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the selection.")],
     scores: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Whose scores count, where several have scored.")
+        str | None, typer.Option(metavar="NAME", help="The scores to use, if there are several.")
     ] = None,
     max_fall: Annotated[
         float | None,
-        typer.Option(min=0, help=f"Drop a step that ends further than this below its best. {FROM_DATA}"),
+        typer.Option(min=0, help=f"Drop a step that ends more than this below its best. {FROM_DATA}"),
     ] = None,
     min_best: Annotated[
         float | None,
-        typer.Option(min=0, max=10, help=f"Drop a step of which no attempt reaches this. {FROM_DATA}"),
+        typer.Option(min=0, max=10, help=f"Drop a step without an attempt of this score. {FROM_DATA}"),
     ] = None,
     variance: Annotated[
         float | None,
@@ -38,31 +38,30 @@ def select(
     ratio: Annotated[
         float | None,
         typer.Option(
-            help="SFT rows for each RL row, above 0, where it can be had. [default: 2, and at most half of "
-            "the steps that vary go to RL]"
+            help="SFT rows per RL row, if possible. [default: 2; at most half of the varying steps go to RL]"
         ),
     ] = None,
-    max_copies: Annotated[int, typer.Option(min=1, help="How often balancing may repeat an attempt.")] = 4,
+    max_copies: Annotated[
+        int, typer.Option(min=1, help="Maximum repetitions of an attempt for balance.")
+    ] = 4,
     no_balance: Annotated[
-        bool, typer.Option("--no-balance", help="Leave judgements as uneven as they are.")
+        bool, typer.Option("--no-balance", help="Do not balance acceptances and rejections.")
     ] = False,
     no_filter: Annotated[
         bool,
         typer.Option(
-            "--no-filter", help="Drop no steps and balance nothing: the unfiltered set of the ablation."
+            "--no-filter", help="Drop nothing and do not balance: the unfiltered set of the ablation."
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed for the random choice of attempts to repeat.")] = 0,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that read runs. [default: one per processor]")
-    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="The random seed.")] = 0,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes. [default: one per CPU]")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an existing selection.")] = False,
     json_output: options.Json = False,
 ) -> int:
     """Assign every attempt to sft or rl, or drop it with a reason.
 
     Steps whose scores fall or stay low are dropped. Of the rest, those whose scores vary go to RL and the
-    others to SFT. Then acceptances and refusals are balanced. The thresholds are printed and stored.
+    others to SFT. Then acceptances and rejections are balanced. The thresholds are printed and stored.
     """
     from interleave.train.data.parallel_map import default_workers
     from interleave.train.data.select.rules import ThresholdOptions

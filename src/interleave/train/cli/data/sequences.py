@@ -1,4 +1,4 @@
-"""`interleave data sequences`: writes trajectories for models that generate text and images."""
+"""`interleave data sequences`: write trajectories for models that generate text and images."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ def sequences(
         bool, typer.Option("--reflection", help="Include every attempt with its verdict.")
     ] = False,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out trajectories whose images are missing.")
+        bool, typer.Option("--skip-bad", help="Skip trajectories whose images are missing.")
     ] = False,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that read runs. [default: one per processor]")
-    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes. [default: one per CPU]")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace existing sequences.")] = False,
     json_output: options.Json = False,
 ) -> int:
     """Write interleaved sequences: the steps of the plan with their accepted images.
 
-    With --reflection also the refused attempts and the reasons. Trajectories with a step that was never
-    accepted are left out and counted.
+    With --reflection, also the rejected attempts and the reasons. Trajectories with a step that was never
+    accepted are skipped and counted.
     """
     from interleave.train.data.parallel_map import default_workers
     from interleave.train.data.sequences import SequenceOptions, make_sequences

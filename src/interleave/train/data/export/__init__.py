@@ -1,1 +1,1 @@
-"""Training rows from selections: how they are built. How trainers read them is in `data/formats`."""
+"""Builds training rows from selections; `data/formats` encodes them for each trainer."""

@@ -1,4 +1,4 @@
-"""The critic's rows: every selected attempt, with exactly the input the critic has in use."""
+"""Builds the critic's rows: every selected attempt, with exactly the input the critic receives in a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Attempts = dict[tuple[int, int], tuple[runs.StepRecord, runs.AttemptRecord]]
 def critic_rows(
     prefix: str, trajectory: Trajectory, selected: Selected, attempts: Attempts, pack: PromptPack
 ) -> Iterator[TrainingRow]:
-    """The rows of one selected attempt: one for each copy, with different ids."""
+    """Yield the rows of one selected attempt: one per copy, with different ids."""
     step, attempt = _find(trajectory, selected, attempts)
     first = _row(f"{prefix}/{step.plan.number}.{attempt.number}", trajectory, selected, step, attempt, pack)
     yield first
@@ -27,7 +27,7 @@ def critic_rows(
 
 
 def attempts_of(trajectory: Trajectory) -> Attempts:
-    """The attempts of a trajectory by step number and attempt number."""
+    """Return the attempts of a trajectory by step number and attempt number."""
     return {(step.plan.number, each.number): (step, each) for step, each in trajectory.attempts()}
 
 
@@ -38,7 +38,7 @@ def _find(
     if found is None:
         raise InputError(
             f"{trajectory.folder} has no attempt {selected.attempt} of step {selected.step}: "
-            "it has changed since it was selected from, so select again"
+            "the run has changed since the selection, so select again"
         )
     return found
 

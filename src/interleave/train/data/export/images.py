@@ -1,4 +1,4 @@
-"""The images of rows: copied into the export, or referenced where they are."""
+"""Copies the images of rows into the export, or references their files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ImageForm(StrEnum):
     """How rows refer to their images."""
 
     EMBEDDED = "embedded"
-    """In the parquet file, or in a folder beside a text file: the export is self-contained."""
+    """In the parquet file, or in a folder next to a text file: the export is self-contained."""
     REFERENCED = "referenced"
     """By the absolute path of the file in its collection."""
 
@@ -37,48 +37,48 @@ class ImageRef:
     """An image of a row: a file of a collection, or new bytes."""
 
     name: str
-    """The hash of its bytes, and the file suffix."""
+    """Hash of its bytes, and the file suffix."""
     size: tuple[int, int]
     path: Path | None = None
     """Absolute."""
     data: bytes | None = None
-    """The bytes of an image without a file: a white canvas, or an image scaled down."""
+    """Bytes of an image without a file: a white canvas, or an image scaled down."""
 
     def read(self) -> bytes:
-        """The bytes; raises `MissingImage` when the file's hash does not match its name."""
+        """Return the bytes; raises `MissingImage` if the file's hash does not match its name."""
         return self.data if self.data is not None else _read_checked(str(self.path), self.name)
 
 
 def stored_image(image: StoredImage) -> ImageRef:
-    """The reference of a run's image; raises `MissingImage` when its file holds none."""
+    """Return the reference of a run's image; raises `MissingImage` if its file is not an image."""
     return _cached_stored_image(image.store, image.name)
 
 
 @lru_cache(maxsize=256)
 def _cached_stored_image(store: ImageStore, name: str) -> ImageRef:
-    """Consecutive rows share images: read the header once."""
+    """Read the header once: consecutive rows share images."""
     image = StoredImage(store, name)
     return ImageRef(name, image.size, path=image.path)
 
 
 @cache
 def white_image(size: tuple[int, int]) -> ImageRef:
-    """The white canvas of a step without sources; cached, because there are few sizes."""
+    """Return the white canvas of a step without sources; cached, because there are few sizes."""
     return _new_image(images.white_canvas(size))
 
 
 class ImageFiles:
-    """Remembers which file stands for an image object, so that rows refer to the file and not to a copy.
+    """Maps image objects to their files, so that rows refer to the file and not to a copy.
 
-    Images of a run know their file and need not be added; any other image becomes a new file of the export.
+    Images of a run carry their file and need not be added. Any other image becomes a new file of the export.
     """
 
     def __init__(self) -> None:
-        # The image is kept beside its reference: an id is unique only while its object lives.
+        # The image is kept with its reference: an id is unique only while its object lives.
         self._refs: dict[int, tuple[Image, ImageRef]] = {}
 
     def read(self, path: Path) -> Image:
-        """Read an image from outside the collections; raises `InputError` when it cannot be used."""
+        """Read an image from outside the collections; raises `InputError` if it cannot be used."""
         image = read_image(path)
         name = f"{file_digest(path)}{path.suffix.lower()}"
         self.add(image, ImageRef(name, image.size, path=Path(os.path.abspath(path))))
@@ -88,13 +88,13 @@ class ImageFiles:
         self._refs[id(image)] = (image, ref)
 
     def ref(self, image: Image) -> ImageRef:
-        """What stands for an image in rows."""
+        """Return the reference of an image."""
         if (known := self._refs.get(id(image))) is not None:
             return known[1]
         return stored_image(image) if isinstance(image, StoredImage) else _new_image(image)
 
     def refs(self, messages: Iterable[Message]) -> tuple[ImageRef, ...]:
-        """What stands for the images of messages, in their order."""
+        """Return the references of the images of messages, in order."""
         images = (part for message in messages for part in message.parts if isinstance(part, ImagePart))
         return tuple(self.ref(image.image) for image in images)
 
@@ -106,7 +106,7 @@ def _new_image(image: Image) -> ImageRef:
 
 @lru_cache(maxsize=32)
 def _read_checked(path: str, name: str) -> bytes:
-    """Consecutive rows share images: read the file once."""
+    """Read the file once: consecutive rows share images."""
     try:
         data = Path(path).read_bytes()
     except OSError:
@@ -118,16 +118,16 @@ def _read_checked(path: str, name: str) -> bytes:
 
 @dataclass(frozen=True)
 class ImageWriter:
-    """Writes the images of one format, and gives the paths that its rows contain."""
+    """Writes the images of one format, and returns the paths for its rows."""
 
     mode: ImageForm
     staging: Path
-    """The folder of the format while the export is written."""
+    """Folder of the format while the export is written."""
     destination: Path
-    """The final path of that folder."""
+    """Final path of that folder."""
 
     def path(self, ref: ImageRef, *, absolute: bool = False) -> str:
-        """The path in a row: relative to the format's folder, or absolute."""
+        """Return the path in a row: relative to the format's folder, or absolute."""
         if self.mode is ImageForm.REFERENCED and ref.path is not None:
             return str(ref.path)
         place = f"{FOLDER}/{ref.name[:2]}/{ref.name}"
@@ -136,7 +136,7 @@ class ImageWriter:
         return str(self.destination / place) if outside else place
 
     def struct(self, ref: ImageRef) -> dict[str, Any]:
-        """The value of an Image feature of `datasets`."""
+        """Return the value of an Image feature of `datasets`."""
         if self.mode is ImageForm.REFERENCED:
             return {"bytes": None, "path": self.path(ref)}
         return {"bytes": ref.read(), "path": ref.name}

@@ -1,12 +1,12 @@
-"""Interleaved datasets of others, joined to the planner's rows.
+"""Joins other interleaved datasets to our rows.
 
 `comm` is the dataset CoMM as JSON: documents with a `title` and `step_info`, a list of steps, each a list of
 `{"type": "text", "content": …}` and `{"type": "image", "image_path": …}`. They become continuation and
-annotation rows like our own trajectories. `sharegpt` is conversations with `<image>` for each image: only
-here is that word in a text read as an image.
+annotation rows like our own trajectories. `sharegpt` is conversations with one `<image>` per image; no other
+format interprets that word in a text.
 
-`planner_sft`, `critic_sft` and `critic_rl` are the files of those names that the reference is trained on:
-conversations with its own words, and attempts with their scores, which get the words of the prompt pack.
+`planner_sft`, `critic_sft` and `critic_rl` are the reference's training files of those names: conversations
+with its own prompts, and attempts with their scores, which get the prompts of the prompt pack.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from interleave.train.data.import_runs.records import is_white_canvas
 _IMAGE_MARK = re.compile(r"<image>", re.IGNORECASE)
 _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
 MAX_LIST_BYTES = 1_000_000_000
-"""For a file that is one JSON list, which is read into memory."""
+"""Size limit of a file that is one JSON list, which is read into memory."""
 MAX_LINES_BYTES = 100_000_000_000
 MAX_DOCUMENT_BYTES = 20_000_000
 IMAGE_FOLDERS = ("", "images")
@@ -70,25 +70,25 @@ class JoinedFile:
 
     @classmethod
     def parse(cls, text: str) -> JoinedFile:
-        """From `comm:PATH`, `sharegpt:PATH` and the like."""
+        """Parse `comm:PATH`, `sharegpt:PATH` and the like."""
         form, colon, path = text.partition(":")
         if not colon or not path:
             raise ConfigurationError(f"--join {text!r}: write FORMAT:PATH, e.g. comm:train.json")
         if form not in READERS:
-            raise ConfigurationError(f"no format named {form!r} to join. {did_you_mean(form, READERS)}")
+            raise ConfigurationError(f"no join format {form!r}. {did_you_mean(form, READERS)}")
         return cls(form, Path(path))
 
 
 @dataclass(frozen=True)
 class JoinedDocument:
-    """One document: its rows, and the text that decides its split."""
+    """One document: its rows, and the text that determines its split."""
 
     text: str
     rows: tuple[TrainingRow, ...]
 
 
 Numbered = tuple[int, Any]
-"""The line or list position of a document, and its JSON value."""
+"""Line or list position of a document, and its JSON value."""
 
 
 def read_documents(
@@ -98,7 +98,7 @@ def read_documents(
     skipped: Counter[str],
     problems: list[str],
 ) -> Iterator[JoinedDocument]:
-    """The documents of a file; a document that cannot be used is reported with its number."""
+    """Yield the documents of a file; unusable ones are reported with their number."""
     for number, item in items:
         name = f"{joined.path.stem}/{number}"
         try:
@@ -110,22 +110,22 @@ def read_documents(
 
 
 def _refuse_unstorable(item: Any) -> None:
-    """Raise for text that no file can hold, such as half of a surrogate pair."""
+    """Raise for text that cannot be stored, such as half of a surrogate pair."""
     if text.storable_in(item) != item:
-        raise InputError("a text holds half of a surrogate pair, which is not valid Unicode")
+        raise InputError("a text contains half of a surrogate pair, which is not valid Unicode")
 
 
 def refuse_pickle(path: Path) -> None:
     """Raise for pickles: CoMM is published as torch pickles."""
     if path.suffix in (".pth", ".pt", ".pkl"):
         raise InputError(
-            f"{path} is a pickle, which can run code when it is opened: write it as JSON first, "
+            f"{path} is a pickle, which can run code when it is opened: convert it to JSON first, "
             "with a program you trust"
         )
 
 
 def read_items(path: Path) -> Iterator[Numbered]:
-    """The documents of a JSON list or of JSON lines."""
+    """Yield the documents of a JSON list or of JSON lines."""
     refuse_pickle(path)
     try:
         if path.suffix == ".jsonl":
@@ -137,7 +137,7 @@ def read_items(path: Path) -> Iterator[Numbered]:
             raise
         raise InputError(f"{path} cannot be read as JSON ({' '.join(files.why(error).split())})") from None
     if not isinstance(data, list):
-        raise InputError(f"{path} must hold a list of documents, not {type(data).__name__}")
+        raise InputError(f"{path} must contain a list of documents, not {type(data).__name__}")
     yield from enumerate(data, start=1)
 
 
@@ -155,7 +155,7 @@ def _read_lines(path: Path) -> Iterator[Numbered]:
 def _comm(
     name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
 ) -> JoinedDocument:
-    """A CoMM document: the text of a step is both its instruction and its image's prompt."""
+    """Convert a CoMM document: the text of a step is both its instruction and its image's prompt."""
     title = str(item["title"] or "").strip()
     steps = []
     files = ImageFiles()
@@ -181,7 +181,7 @@ def _comm(
 def _planner_sft(
     name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
 ) -> JoinedDocument:
-    """A row of the reference's planner: its answer must be a plan."""
+    """Convert a row of the reference's planner: its answer must be a plan."""
     document = _sharegpt(name, folder, item, pack, skipped)
     agents.parse_plan(document.rows[0].completion or "")
     return document
@@ -190,23 +190,22 @@ def _planner_sft(
 def _critic_sft(
     name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
 ) -> JoinedDocument:
-    """A row of the reference's critic: two images, and an answer that is a verdict."""
+    """Convert a row of the reference's critic: two images, and a verdict as the answer."""
     document = _sharegpt(name, folder, item, pack, skipped, kind=CRITIC_SFT)
     [row] = document.rows
     if len(row.images) != 2:
-        raise InputError(f"a critic sees the image before and the one after, not {len(row.images)}")
+        raise InputError(f"a critic row needs two images, before and after, not {len(row.images)}")
     agents.parse_verdict(row.completion or "")
-    # All attempts of a document lie in one folder; its prompts differ from attempt to attempt.
+    # All attempts of a document are in one folder; its prompts differ from attempt to attempt.
     return JoinedDocument(sample_of(item["images"][1]), document.rows)
 
 
 def _critic_rl(
     name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
 ) -> JoinedDocument:
-    """An attempt of the reference with its scores, as a row for GRPO.
+    """Convert an attempt of the reference with its scores to a row for GRPO.
 
-    The prompt of the row is the critic's in use, from the prompt pack: the reference's trainer fills in its
-    own as well.
+    The row's prompt is the critic's from the prompt pack, as the reference's trainer also fills in its own.
     """
     truth, planned = item["evaluation"], item["origin_prompt"]
     if not isinstance(truth["success"], bool):
@@ -243,16 +242,16 @@ def _sharegpt(
     *,
     kind: Kind = PLANNER_SFT,
 ) -> JoinedDocument:
-    """A conversation: the last answer is the completion, everything before is the prompt."""
+    """Convert a conversation: the last answer is the completion, everything before it the prompt."""
     turns = [_turn(turn) for turn in item.get("messages") or item["conversations"]]
     if not turns or turns[-1][0] != "assistant":
         raise InputError("the last turn is not an answer")
     images = item.get("images") or ([item["image"]] if item.get("image") else [])
     marks = sum(len(_IMAGE_MARK.findall(text)) for _, text in turns)
     if marks != len(images):
-        raise InputError(f"{marks} × <image> in the text, and {len(images)} images")
+        raise InputError(f"{marks} × <image> in the text, but {len(images)} images")
     if _IMAGE_MARK.search(turns[-1][1]):
-        raise InputError("the answer has an image in it, which a planner cannot write")
+        raise InputError("the answer contains an image, which a planner cannot write")
     files = ImageFiles()
     loaded = iter([joined_image(files, folder, path) for path in images])
     prompt = tuple(Message(role, tuple(_parts(text, loaded))) for role, text in turns[:-1])
@@ -261,10 +260,10 @@ def _sharegpt(
 
 
 def joined_image(files: ImageFiles, folder: Path, name: str) -> ImagePart:
-    """An image beside the file or below it; raises for one elsewhere.
+    """Load an image from the folder of the file or below it; raises for one elsewhere.
 
-    Rows of the reference name images by paths of the machine that made them: such a path is shortened from
-    the left until it leads to a file below the folder. Its last folder stays, as file names repeat.
+    Rows of the reference name images by paths of the machine that made them. Such a path is shortened from
+    the left until it matches a file below the folder. Its last folder stays, because file names repeat.
     """
     parts = PurePosixPath(name).parts
     shorter = [str(PurePosixPath(*parts[start:])) for start in range(1, len(parts) - 1) if ".." not in parts]
@@ -280,14 +279,12 @@ def joined_image(files: ImageFiles, folder: Path, name: str) -> ImagePart:
                 return ImagePart(files.read(path))
             outside = outside or not is_inside
     if outside:
-        raise InputError(
-            f"the image {name[:80]!r} lies outside the folder of the file, and not below it either"
-        )
-    raise InputError(f"the image {name[:80]!r} is not there")
+        raise InputError(f"the image {name[:80]!r} is not below the folder of the file")
+    raise InputError(f"the image {name[:80]!r} does not exist")
 
 
 def sample_of(name: str) -> str:
-    """The folder of an image, which holds everything the reference made for one request."""
+    """Return the folder of an image, which contains everything the reference made for one request."""
     return PurePosixPath(name).parent.as_posix()
 
 

@@ -1,8 +1,11 @@
-"""The planner's rows, from every trajectory, whether or not its images were accepted.
+"""Builds the planner's rows from every trajectory, whether or not its images were accepted.
 
-At most four rows each: the whole plan for the original request; the first steps with their images, cut at a
-random step, with the rest of the plan as the answer; the images alone with the texts of their steps as the
-answer (sub-task annotation); and a question about the images, answered in words.
+A trajectory gives at most four rows:
+
+- the original request, answered by the whole plan;
+- the first steps with their images, cut at a random step, answered by the rest of the plan;
+- the images alone, answered by the texts of their steps (sub-task annotation);
+- a question about the images, answered in words.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ TOO_MANY = f"not annotated: more than {types.MAX_REQUEST_IMAGES} images"
 
 @dataclass(frozen=True)
 class ShownStep:
-    """A step as shown to the reader: its plan and its image."""
+    """A step as the reader sees it: its plan and its image."""
 
     plan: PlanStep
     image: ImagePart | None
@@ -44,13 +47,13 @@ class ShownStep:
 def planner_rows(
     prefix: str, trajectory: Trajectory, pack: PromptPack, skipped: Counter[str], *, annotation: bool = True
 ) -> Iterator[TrainingRow]:
-    """The planner's rows of a trajectory; rows that cannot be made are counted by reason."""
+    """Yield the planner's rows of a trajectory; rows that cannot be built are counted by reason."""
     plan = trajectory.record.plan
     if plan is None:
         return
     request, steps, files = trajectory.request, shown_steps(trajectory), ImageFiles()
-    yield plan_row(f"{prefix}/plan", request, agents.without_sheets(plan), pack, files)
-    if agents.sheets_of(plan):
+    yield plan_row(f"{prefix}/plan", request, agents.without_reference_sheets(plan), pack, files)
+    if agents.reference_sheets_of(plan):
         skipped[HAS_SHEETS] += 1
         return
     yield from continuation_rows(
@@ -61,7 +64,7 @@ def planner_rows(
 
 
 def shown_steps(trajectory: Trajectory) -> list[ShownStep]:
-    """The steps of a trajectory with their images."""
+    """Return the steps of a trajectory with their images."""
     return [
         ShownStep(
             step.plan,
@@ -73,9 +76,9 @@ def shown_steps(trajectory: Trajectory) -> list[ShownStep]:
 
 
 def plan_row(name: str, request: Request, plan: Plan, pack: PromptPack, files: ImageFiles) -> TrainingRow:
-    """A request with its plan; the messages are built as for a planner in use.
+    """Build the row of a request with its plan; the messages are those of a planner in a run.
 
-    A plan with assets and scenes answers the question for them, where the pack has one.
+    A plan with assets and scenes answers the pack's question for them, if the pack has one.
     """
     whole = bool(plan.assets) or any(step.scene or step.assets for step in plan.steps)
     messages = agents.planner_messages(request, pack, with_assets=whole and bool(pack.description.assets))
@@ -92,7 +95,7 @@ def continuation_rows(
     *,
     assets: tuple[tuple[GivenAsset, ...], tuple[Asset, ...]] = ((), ()),
 ) -> Iterator[TrainingRow]:
-    """A row with the beginning of a document as the request and the rest of its plan as the answer."""
+    """Yield a row with the beginning of a document as the request and the rest of its plan as the answer."""
     wordings, random = wordings_of(pack.name), Random(f"{prefix}/continued")
     given = sum(isinstance(part, ImagePart) for part in opening)
     if given and not wordings.cut_with_pictures:
@@ -106,7 +109,7 @@ def continuation_rows(
     text = "\n".join(part.text for part in opening if isinstance(part, Text))
     if agents.named_step_count(text) is None:
         wish = random.choice(wordings.go_on)
-    elif wordings.go_on_for:  # the number of all steps is not that of the rest: the wish names it
+    elif wordings.go_on_for:  # the wish names the number of remaining steps
         wish = random.choice(wordings.go_on_for).format(steps=count(len(steps) - cut, "step"))
     else:
         skipped[NAMES_ITS_STEPS] += 1
@@ -127,7 +130,7 @@ def continuation_rows(
 
 
 def _assets_of(assets: Sequence[Asset], first: int) -> tuple[Asset, ...]:
-    """The assets of the rest of a plan; one from a step before it keeps its description alone."""
+    """Return the assets of the rest of a plan; one from an earlier step keeps only its description."""
     return tuple(
         each.model_copy(update={"step": None}) if each.step is not None and each.step < first else each
         for each in assets
@@ -137,7 +140,7 @@ def _assets_of(assets: Sequence[Asset], first: int) -> tuple[Asset, ...]:
 def annotation_rows(
     prefix: str, steps: Sequence[ShownStep], pack: PromptPack, skipped: Counter[str], files: ImageFiles
 ) -> Iterator[TrainingRow]:
-    """Rows with the images of a document as the request: their texts, or an answer, in words."""
+    """Yield rows with a document's images as the request and their texts, or an answer to a question."""
     pictured = [step for step in steps if step.image is not None]
     if len(pictured) < 2 or not all(step.plan.text for step in pictured):
         skipped[TOO_FEW] += 1
@@ -163,7 +166,7 @@ def _row_in_words(
     pack: PromptPack,
     files: ImageFiles,
 ) -> TrainingRow:
-    """A row that shows the images of a document and is answered by steps of text alone."""
+    """Build a row that shows the images of a document and is answered by text-only steps."""
     images = (step.image for step in pictured if step.image is not None)
     request = Request(joined_parts((*images, Text(wish)), wordings_of(pack.name).separator))
     answer = (
@@ -174,7 +177,7 @@ def _row_in_words(
 
 
 def _question(pictured: Sequence[ShownStep], wordings: Wordings, random: Random) -> tuple[str, str] | None:
-    """A question about a document whose answer its plan holds, and the answer."""
+    """Return a question about a document and its answer, taken from the plan."""
     texts = [step.plan.text for step in pictured]
     place = random.randrange(len(texts))
     asked: list[tuple[str, str]] = [
@@ -190,7 +193,7 @@ def _question(pictured: Sequence[ShownStep], wordings: Wordings, random: Random)
 
 
 def joined_parts(parts: Sequence[Part], separator: str) -> tuple[Part, ...]:
-    """The parts with neighbouring texts made one, and a separator wherever two parts meet without a space."""
+    """Merge neighbouring texts, with a separator between parts that meet without a space."""
     joined: list[Part] = []
     for part in parts:
         before = joined[-1] if joined else None
@@ -210,9 +213,9 @@ def _apart(text: str, separator: str) -> str:
 
 
 def _cuts(steps: Sequence[ShownStep], given: int) -> list[int]:
-    """The step counts to cut after: at least one image drawn, a step after, and not too many images.
+    """Return the step counts to cut after: at least one image before, one step after, not too many images.
 
-    `given` is the number of images that the request has itself.
+    `given` is the number of images in the request itself.
     """
     cuts, images = [], 0
     for position, step in enumerate(steps[:-1], start=1):

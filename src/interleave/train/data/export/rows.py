@@ -1,9 +1,8 @@
-"""A training row before it is encoded for a trainer: its messages with image marks, and its length in tokens.
+"""Training rows before they are encoded for a trainer: messages with image marks, and lengths in tokens.
 
-TRL's messages carry images as typed parts; the other formats mark them with `<image>` in the text. Text typed
-by a user or a model must never be read as such a mark, nor as a control token of a chat template. A
-zero-width space after the `<` breaks the mark, as the models' own backend does in use; a reader sees no
-difference.
+TRL's messages carry images as typed parts; the other formats mark them with `<image>` in the text. Text
+written by a user or a model must never be parsed as such a mark, nor as a control token of a chat template. A
+zero-width space after the `<` breaks the mark, as in the models' backend. It is invisible to readers.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ PLANNER_SFT: Kind = "planner_sft"
 CRITIC_SFT: Kind = "critic_sft"
 CRITIC_RL: Kind = "critic_rl"
 AGENT_SFT: Kind = "agent_sft"
-"""One agent for both jobs: the rows of `planner_sft` and `critic_sft` together."""
+"""Rows of one agent for both roles: those of `planner_sft` and `critic_sft` together."""
 KINDS = (PLANNER_SFT, CRITIC_SFT, CRITIC_RL, AGENT_SFT)
 SFT_KINDS = (PLANNER_SFT, CRITIC_SFT, AGENT_SFT)
 TRAIN, VALIDATION = "train", "validation"
@@ -33,28 +32,28 @@ _BREAK = "\u200b"
 _CONTROL = re.compile(r"<(?=\|\w+\|>)")
 _MEDIA = re.compile(r"<(?=(?:image|video|audio)>)", re.IGNORECASE)
 IMAGE_PATCH = 32
-"""Qwen3-VL has one token per 32 × 32 pixels: patches of 16 × 16, merged 2 × 2."""
+"""Pixels per token side: Qwen3-VL has patches of 16 × 16, merged 2 × 2."""
 BYTES_PER_TOKEN = 4
 """Roughly, for English text."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a reward needs of an attempt: where a redraw starts, and the scores to beat."""
+    """Inputs of the reward for an attempt: the sources of a redraw, and the scores to beat."""
 
     planned_prompt: str
     used_prompt: str
-    """The prompt that drew the image under review."""
+    """Prompt of the image under review."""
     before: ImageRef
     after: ImageRef
     sources: tuple[ImageRef, ...]
-    """The images the step was drawn from; empty means text-to-image."""
+    """Source images of the step; empty means text-to-image."""
     success: bool
     semantics: float
     quality: float
 
     def columns(self, image: Callable[[ImageRef], Any]) -> dict[str, Any]:
-        """The columns that a reward reads, with images as a format writes them."""
+        """Return the columns that a reward reads, with images encoded by `image`."""
         return {
             "planned_prompt": self.planned_prompt,
             "used_prompt": self.used_prompt,
@@ -73,7 +72,7 @@ class TrainingRow:
     kind: Kind
     prompt: tuple[Message, ...]
     images: tuple[ImageRef, ...]
-    """One for each image of the prompt, in order."""
+    """Images of the prompt, in order."""
     completion: str | None = None
     baseline: Baseline | None = None
     split: str = TRAIN
@@ -81,7 +80,7 @@ class TrainingRow:
     def __post_init__(self) -> None:
         slots = sum(isinstance(part, ImagePart) for message in self.prompt for part in message.parts)
         if slots != len(self.images):
-            raise ValueError(f"{self.id}: {slots} places for images, and {len(self.images)} images")
+            raise ValueError(f"{self.id}: {slots} image placeholders, but {len(self.images)} images")
 
 
 @lru_cache(maxsize=1024)
@@ -98,12 +97,12 @@ def escape_marks(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def needs_escaping(text: str) -> bool:
-    """Whether a text contains a control token or a mark."""
+    """Return whether a text contains a control token or a mark."""
     return bool(_MEDIA.search(text) or _CONTROL.search(text))
 
 
 def with_image_marks(message: Message) -> dict[str, str]:
-    """A message with its images as marks in the text."""
+    """Return a message with its images as marks in the text."""
     content = "".join(
         escape_marks(part.text) if isinstance(part, Text) else IMAGE_MARK for part in message.parts
     )
@@ -111,18 +110,18 @@ def with_image_marks(message: Message) -> dict[str, str]:
 
 
 def conversation(row: TrainingRow) -> list[dict[str, str]]:
-    """The messages of a row, with the completion if there is one; raises unless marks match images."""
+    """Return the messages of a row, with the completion if there is one; raises unless marks match images."""
     messages = [with_image_marks(message) for message in row.prompt]
     if row.completion is not None:
         messages.append({"role": "assistant", "content": escape_marks(row.completion)})
     marks = sum(message["content"].count(IMAGE_MARK) for message in messages)
     if marks != len(row.images):
-        raise InputError(f"{row.id}: {marks} × {IMAGE_MARK} in the text, and {len(row.images)} images")
+        raise InputError(f"{row.id}: {marks} × {IMAGE_MARK} in the text, but {len(row.images)} images")
     return messages
 
 
 def length_of(row: TrainingRow, tokenizer: str | None) -> int:
-    """The tokens of a row's texts and images, without a chat template."""
+    """Count the tokens of a row's texts and images, without a chat template."""
     texts = [part.text for message in row.prompt for part in message.parts if isinstance(part, Text)]
     images = sum(image_tokens(ref.size) for ref in row.images)
     return images + sum(text_tokens(text, tokenizer) for text in (*texts, row.completion or ""))
@@ -140,13 +139,13 @@ def text_tokens(text: str, tokenizer: str | None) -> int:
 
 @lru_cache(maxsize=256)
 def _count_tokens(text: str, tokenizer: str) -> int:
-    """Cached: the texts of the prompt pack are in every row."""
+    """Count tokens, cached: the texts of the prompt pack are in every row."""
     return len(load_tokenizer(tokenizer).encode(text, add_special_tokens=False))
 
 
 @cache
 def load_tokenizer(folder: str) -> Any:
-    """The tokenizer in a local folder."""
+    """Load the tokenizer in a local folder."""
     from transformers import AutoTokenizer
 
     try:
@@ -154,8 +153,7 @@ def load_tokenizer(folder: str) -> Any:
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ConfigurationError(
-            f"--tokenizer {folder!r}: no tokenizer can be loaded from there ({reason}): "
-            "give the folder of a model"
+            f"--tokenizer {folder!r}: cannot load a tokenizer ({reason}). Give the folder of a model"
         ) from None
 
 
@@ -178,7 +176,7 @@ class Lengths:
             self.longest, self.longest_row = other.longest, other.longest_row
 
     def summary(self) -> dict[str, int]:
-        """Shortest, median, 99th percentile, longest, and total."""
+        """Return the minimum, median, 99th percentile, maximum and total."""
         ordered = sorted(self.values)
         return {
             "shortest": ordered[0],
@@ -190,7 +188,7 @@ class Lengths:
 
 
 def checked_tokenizer(tokenizer: Path | None) -> str | None:
-    """The tokenizer's folder as text, loaded once to check it."""
+    """Load the tokenizer once to check it, and return its folder as text."""
     if tokenizer is None:
         return None
     load_tokenizer(str(tokenizer))

@@ -42,9 +42,9 @@ from interleave.train.pages import rendered
 
 MANIFEST_NAME = "export.manifest.json"
 SHOWN_PROBLEMS = 5
-RUNS_AT_ONCE = {ImageForm.REFERENCED: 100, ImageForm.EMBEDDED: 4}
-"""Few when rows contain their images: several results are in memory at once."""
-DOCUMENTS_AT_ONCE = 20
+RUNS_PER_TASK = {ImageForm.REFERENCED: 100, ImageForm.EMBEDDED: 4}
+"""Few when rows embed their images: several results are in memory at the same time."""
+DOCUMENTS_PER_TASK = 20
 CARD_NAME = "README.md"
 
 
@@ -54,14 +54,14 @@ class ExportOptions:
 
     formats: tuple[str, ...] = ("trl",)
     prompts: str | None = None
-    """The prompt pack of the rows; None: the one the collection was made with."""
+    """Prompt pack of the rows; None: that of the collection."""
     images: ImageForm = ImageForm.EMBEDDED
     validation: float = 0.02
     held_out: tuple[Path, ...] = ()
     fail_on_leak: bool = False
     joined: tuple[JoinedFile, ...] = ()
     collections: tuple[Path, ...] = ()
-    """The current paths of the collections, if they were moved."""
+    """Current paths of the collections, if they were moved."""
     tokenizer: Path | None = None
     max_tokens: int | None = None
     annotation: bool = True
@@ -80,7 +80,7 @@ def export(
 ) -> Manifest:
     """Write the rows of a selection, or of joined files alone, in every requested format."""
     if selection is None and not options.joined:
-        raise ConfigurationError("name what 'data select' has left, or files to write as rows with --join")
+        raise ConfigurationError("give a selection of 'data select', or files to write as rows with --join")
     for name in options.formats:
         format_named(name)
     for each in options.joined:
@@ -124,7 +124,7 @@ def _schemas(options: ExportOptions) -> dict[tuple[str, Kind], Any]:
 
 
 def _prompt_pack(folders: dict[str, Path], wanted: str | None) -> tuple[PromptPack, bool]:
-    """The prompt pack of the rows, and whether runs made with another pack are used."""
+    """Return the prompt pack of the rows, and whether runs made with another pack are used."""
     if wanted is not None or not folders:
         return load_pack(wanted or agents.DEFAULT_PACK), True
     first = _first_trajectory(folders)
@@ -133,7 +133,7 @@ def _prompt_pack(folders: dict[str, Path], wanted: str | None) -> tuple[PromptPa
     if pack.digest != used.digest:
         raise ConfigurationError(
             f"the prompt pack {used.name!r} has changed since {first.folder} was made with it: "
-            f"take the present words with --prompts {used.name}, or name another pack"
+            f"use its current version with --prompts {used.name}, or name another pack"
         )
     return pack, False
 
@@ -144,19 +144,19 @@ def _first_trajectory(folders: dict[str, Path]) -> Trajectory:
             trajectory = read_trajectory(path, name)
             if isinstance(trajectory, Trajectory):
                 return trajectory
-    raise InputError("no run of the collections has ended: there is nothing to export")
+    raise InputError("no run of the collections has ended, so there is nothing to export")
 
 
 def _run_tasks(
     selection: Path | None, folders: dict[str, Path], runs: dict[str, list[str]], options: ExportOptions
 ) -> Iterator[Task]:
-    """All runs of all collections, each with its selected attempts; both are in the same order."""
+    """Yield all runs of all collections with their selected attempts; both are in the same order."""
     if selection is None:
         return
     selected = _by_run(read_selection(selection))
     next_selected = next(selected, None)
     for collection, folder in folders.items():
-        for names in chunks(runs[collection], RUNS_AT_ONCE[options.images]):
+        for names in chunks(runs[collection], RUNS_PER_TASK[options.images]):
             task = []
             for name in names:
                 chosen: tuple[Selected, ...] = ()
@@ -168,7 +168,7 @@ def _run_tasks(
     if next_selected is not None:
         collection, name = next_selected[0]
         raise InputError(
-            f"the run {name} of {collection!r} was selected from, but is not there: select again"
+            f"the run {name} of {collection!r} is in the selection but no longer exists: select again"
         )
 
 
@@ -179,13 +179,13 @@ def _by_run(lines: Iterator[Selected]) -> Iterator[tuple[tuple[str, str], list[S
 
 def _join_tasks(joined: Sequence[JoinedFile]) -> Iterator[Task]:
     for each in sorted(joined, key=lambda each: (each.form, str(each.path))):
-        for items in chunks(read_items(each.path), DOCUMENTS_AT_ONCE):
+        for items in chunks(read_items(each.path), DOCUMENTS_PER_TASK):
             yield JoinTask(each, tuple(items))
 
 
 def _workers(runs: int, options: ExportOptions) -> int:
-    """Several processes only for larger exports: each takes a second to start."""
-    return options.workers if runs > 20 * RUNS_AT_ONCE[options.images] or options.joined else 1
+    """Return the number of processes: several only for larger exports, as each takes a second to start."""
+    return options.workers if runs > 20 * RUNS_PER_TASK[options.images] or options.joined else 1
 
 
 @dataclass
@@ -238,15 +238,15 @@ def _refuse_problems(output: _Output, options: ExportOptions) -> None:
         more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
         raise InputError(
             f"{len(problems)} rows cannot be made, nothing was written: "
-            f"{'; '.join(problems[:SHOWN_PROBLEMS])}{more} (leave them out with --skip-bad)"
+            f"{'; '.join(problems[:SHOWN_PROBLEMS])}{more} (skip them with --skip-bad)"
         )
     if options.fail_on_leak and output.skipped[HELD_OUT]:
         raise InputError(
-            f"{output.skipped[HELD_OUT]} runs answer requests that are held out, nothing was written: "
-            "collect without them, or leave out --fail-on-leak and their rows are left out"
+            f"{output.skipped[HELD_OUT]} runs answer held-out requests, nothing was written: "
+            "collect without them, or omit --fail-on-leak to skip their rows"
         )
     if not output.files:
-        raise InputError("not one row came of the selection: nothing was written")
+        raise InputError("the selection gives no rows: nothing was written")
 
 
 def _finish(
@@ -309,7 +309,7 @@ def _manifest(job: ExportJob, output: _Output, selection: Path | None, options: 
 
 
 def _changes(output: _Output, selection: Path) -> list[str]:
-    """Notes on collections that have changed since they were selected from."""
+    """Return notes on collections that have changed since the selection."""
     before = read_manifest(selection / SELECTION_MANIFEST).inputs
     return [
         f"the collection {name!r} has changed since it was selected from: new runs teach the planner only"
@@ -339,7 +339,7 @@ def write_card(
 
 
 def row_path(name: str) -> str:
-    """The file of the rows that the manifest counts under a name, relative to the export."""
+    """Return the file of the rows that the manifest counts under a name, relative to the export."""
     form, split, kind = name.split("/")
     inner = "" if split == "train" else f"{split}/"
     return f"{form}/{inner}{kind}{FORMATS[form].suffix}"

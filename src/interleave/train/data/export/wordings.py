@@ -1,8 +1,8 @@
-"""How the users of the planner's rows word their wishes: to go on, to describe images, to ask about them.
+"""Wordings of user requests in the planner's rows: to continue, to describe images, to ask about them.
 
-The wordings in the file beside this one are for real data. A prompt pack made for a small model with a
-vocabulary of its own brings others, in a file `wordings.toml` beside its texts; the file is no part of the
-pack's digest, as no model in use is asked with it.
+`wordings.toml` in this folder is for real data. A prompt pack for a small model with its own vocabulary
+brings others, in a file `wordings.toml` in the folder of its texts. That file is not part of the pack's
+digest, because no run uses it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ FILE_NAME = "wordings.toml"
 
 
 class Wordings(Value):
-    """The wordings of one prompt pack; a row draws one of each by its id."""
+    """The wordings of one prompt pack; the id of a row selects one of each."""
 
     separator: str
-    """Between the texts and images of a request that is put together from parts."""
+    """Separator between the texts and images of a request built from parts."""
     cut_with_pictures: bool
-    """Whether documents that begin with images of the user are cut."""
+    """Whether documents that begin with the user's images are cut."""
     go_on: tuple[str, ...]
     go_on_for: tuple[str, ...]
-    """With the number of steps that are left, for requests that name how many there are in all."""
+    """Wordings with the number of remaining steps, for requests that name the total."""
     describe: tuple[str, ...]
     ask_step: tuple[str, ...]
     ask_place: tuple[str, ...]
@@ -38,7 +38,7 @@ class Wordings(Value):
 
 @cache
 def wordings_of(pack: str) -> Wordings:
-    """The wordings for a prompt pack: its own, or those for real data."""
+    """Return the wordings for a prompt pack: its own, or those for real data."""
     values = _read(Path(__file__).parent / FILE_NAME)
     folder = agents.pack_folders().get(pack)
     path = folder / FILE_NAME if folder else None

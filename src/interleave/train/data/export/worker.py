@@ -1,8 +1,8 @@
-"""The work of one export process: runs or joined documents in, encoded rows with counts and problems out.
+"""The work of one export process: converts runs or joined documents to encoded rows, counts and problems.
 
-The split is decided by the request, so that no request is in both training and validation: all trajectories
-of one request, from any generator and collection, and all their rows go to the same split. Requests that
-differ in spacing and case only count as one.
+The request determines the split, so that no request is in both training and validation. All trajectories of
+one request, from any generator and collection, and all their rows go to the same split. Requests that differ
+only in spacing and case count as one.
 """
 
 from __future__ import annotations
@@ -40,34 +40,34 @@ HELD_OUT = "held out"
 
 
 def split_of(fingerprint: str, share: float) -> str:
-    """The split of a request; about `share` of all requests go to validation."""
+    """Return the split of a request; about `share` of all requests go to validation."""
     number = int.from_bytes(hashlib.sha256(fingerprint.encode()).digest()[:8], "big")
     return VALIDATION if number < share * 2**64 else TRAIN
 
 
 def request_fingerprint(trajectory: Trajectory) -> str:
-    """The request of a trajectory: its texts, and the file names of its images, which are hashes."""
+    """Return the fingerprint of a trajectory's request: its texts and image file names, which are hashes."""
     return text_fingerprint(
         (part.text or "") if part.image is None else part.image for part in trajectory.record.request
     )
 
 
 def held_out(files: Iterable[Path]) -> frozenset[str]:
-    """The fingerprints of requests that must not be trained on."""
+    """Return the fingerprints of requests that must not be trained on."""
     return frozenset(
         content_fingerprint(item.load()) for path in files for item in batches.read_requests(path)[0]
     )
 
 
 def content_fingerprint(request: Request) -> str:
-    """A request by its texts and pixels: the same in a file of requests and in a run folder."""
+    """Return the fingerprint of a request's texts and pixels: the same in a file and in a run folder."""
     return text_fingerprint(
         part.text if isinstance(part, Text) else images.pixel_digest(part.image) for part in request.parts
     )
 
 
 def text_fingerprint(parts: Iterable[str]) -> str:
-    """Texts without differences in spacing and case."""
+    """Return the fingerprint of texts, ignoring spacing and case."""
     return "\0".join(" ".join(part.casefold().split()) for part in parts)
 
 
@@ -81,7 +81,7 @@ class ExportJob:
     """Whether to use runs made with another prompt pack."""
     images: ImageForm
     schemas: Mapping[tuple[str, Kind], Any]
-    """By format and kind; made once, because the library is slow to import."""
+    """Schemas by format and kind; made once, because the library is slow to import."""
     staging: Path
     destination: Path
     validation: float
@@ -113,7 +113,7 @@ Task = RunsTask | JoinTask
 
 @dataclass
 class TaskResult:
-    """The encoded rows of a task, and what to report."""
+    """The encoded rows of a task, with counts and problems."""
 
     chunks: dict[FileKey, RowChunk] = field(default_factory=dict)
     rows: Counter[FileKey] = field(default_factory=Counter)
@@ -122,7 +122,7 @@ class TaskResult:
     models: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
     escaped: int = 0
-    """Rows whose texts had image marks or control tokens to escape."""
+    """Rows whose texts had image marks or control tokens."""
     collection: str = ""
     digest_lines: bytes = b""
     """The runs' part of the digest of their collection."""
@@ -131,7 +131,7 @@ class TaskResult:
 
 
 def export_task(job: ExportJob, task: Task) -> TaskResult:
-    """Make the rows of a task in every requested format."""
+    """Build the rows of a task in every requested format."""
     worker = _Worker(job)
     return worker.join(task) if isinstance(task, JoinTask) else worker.export(task)
 
@@ -193,13 +193,13 @@ class _Worker:
                 self._add_problem(prefix, error, collection)
 
     def _add_problem(self, prefix: str, error: InterleaveError, collection: Path) -> None:
-        """Add a problem, without the machine's paths: it goes into the manifest."""
+        """Add a problem, without local paths, because the manifest lists it."""
         self.result.problems.append(f"{prefix}: {str(error).replace(f'{collection}/', '')}")
 
     def _rows(
         self, prefix: str, trajectory: Trajectory, selected: tuple[Selected, ...]
     ) -> Iterator[Iterator[TrainingRow]]:
-        """The planner's rows, then those of each attempt: a failure in one does not affect the others."""
+        """Yield the planner's rows, then those of each attempt; a failure affects only one of them."""
         yield planner_rows(
             prefix, trajectory, self.job.pack, self.result.skipped, annotation=self.job.annotation
         )
@@ -220,7 +220,7 @@ class _Worker:
             for name in self.job.formats
             if row.kind in FORMATS[name].kinds
         }
-        for key, columns in encoded.items():  # after all formats succeeded: an image may be missing
+        for key, columns in encoded.items():  # only after all formats succeeded: an image may be missing
             self.encoded[key].append(columns)
         self.result.lengths[row.kind].add(length, row.id)
         self.result.escaped += _needs_escaping(row)
@@ -232,8 +232,8 @@ class _Worker:
         used = trajectory.record.config.prompts
         if not self.job.any_pack and used.digest != self.job.pack.digest:
             raise ConfigurationError(
-                f"{trajectory.folder} was made with other words (prompt pack {used.name!r}, {used.digest}) "
-                f"than the rest ({self.job.pack.name!r}): choose the words of the rows with --prompts"
+                f"{trajectory.folder} was made with another prompt pack ({used.name!r}, {used.digest}) "
+                f"than the rest ({self.job.pack.name!r}): choose the pack of the rows with --prompts"
             )
 
     def _encoded_result(self) -> TaskResult:
@@ -245,7 +245,7 @@ class _Worker:
 
 
 def target_files(key: FileKey) -> Iterator[FileKey]:
-    """The files that rows are written to: their own, and that of the agent that does both jobs."""
+    """Yield the files that rows are written to: their own, and that of the agent with both roles."""
     name, split, kind = key
     yield key
     if kind in ("planner_sft", "critic_sft") and AGENT_SFT in FORMATS[name].kinds:

@@ -1,6 +1,6 @@
-"""The formats of trainers, one table entry for each, and the files that rows are written to.
+"""The formats of trainers, one table entry each, and the files that rows are written to.
 
-Files are written in chunks: memory does not grow with the size of the export.
+Files are written in chunks, so memory does not grow with the size of the export.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 GROUP_ROWS = 1000
 GROUP_BYTES = 64_000_000
-"""A parquet row group is closed at either limit."""
+"""Size limit of a parquet row group, which is closed at either limit."""
 RowChunk = Any
 """Rows ready to be written: JSON lines as bytes, or an Arrow record batch."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """How one trainer reads its rows."""
+    """Row format of one trainer."""
 
     trainer: str
     suffix: str
     """`.parquet`, `.json` (one array) or `.jsonl`."""
     kinds: tuple[Kind, ...]
-    """The kinds of rows the trainer supports."""
+    """Kinds of rows the trainer supports."""
     encode: Callable[[TrainingRow, ImageWriter], dict[str, Any]]
     schema: Callable[[Kind, ImageForm], pyarrow.Schema] | None = None
     finish: Callable[[Path, Mapping[str, Path]], None] | None = None
-    """Writes additional files; gets the row files of the format by name."""
+    """Function that writes additional files; receives the row files of the format by name."""
     run_files: RunFiles | None = None
-    """Writes files that start a training on the rows."""
+    """Function that writes launch files for a training on the rows."""
 
 
 FORMATS: Mapping[str, Format] = {
@@ -69,16 +69,16 @@ FORMATS: Mapping[str, Format] = {
 
 
 def format_named(name: str) -> Format:
-    """The format of this name; raises `ConfigurationError` with the known names."""
+    """Return the format of this name; raises `ConfigurationError` with the known names."""
     if name not in FORMATS:
-        raise ConfigurationError(f"no export format named {name!r}. {did_you_mean(name, FORMATS)}")
+        raise ConfigurationError(f"no export format {name!r}. {did_you_mean(name, FORMATS)}")
     return FORMATS[name]
 
 
 def encode_rows(
     rows: Sequence[dict[str, Any]], row_format: Format, schema: pyarrow.Schema | None
 ) -> RowChunk:
-    """Encode rows as bytes or a record batch; done by the workers, so that the main process only writes."""
+    """Encode rows as bytes or a record batch, in the workers, so that the main process only writes."""
     if schema is None:
         separator = ",\n" if row_format.suffix == ".json" else "\n"
         return separator.join(json.dumps(row, ensure_ascii=False) for row in rows).encode()
@@ -158,7 +158,7 @@ class ParquetFile:
                 self._flush()
             self.writer.close()
         finally:
-            self.writer.is_open = False  # or its finalizer would try to close it again and print an error
+            self.writer.is_open = False  # otherwise its finalizer would close it again and print an error
 
     def _flush(self) -> None:
         import pyarrow

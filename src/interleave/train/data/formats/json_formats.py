@@ -8,7 +8,7 @@ the names that it rewrites (prompt, query, answer, solution and the like).
 EasyR1: `problem`, `images`, `answer`. It has one turn and passes only the answer to the reward, so the system
 message precedes the user's in `problem`, and `answer` is JSON with everything a reward needs.
 
-The reference: its `critic_rl.jsonl`, from which its trainer fills its own prompt. It opens paths as they are,
+The reference: its `critic_rl.jsonl`, from which its trainer fills its own prompt. It opens paths unchanged,
 so they are absolute. It recognizes text-to-image by `data/interleave/white.png` in the path of the first
 image, so a white canvas has that name.
 """
@@ -42,7 +42,7 @@ def encode_llamafactory(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]
 
 
 def write_dataset_info(folder: Path, files: Mapping[str, Path]) -> None:
-    """One entry for each file: `interleave_critic_sft`, `interleave_critic_sft_validation`, …"""
+    """Write one entry per file: `interleave_critic_sft`, `interleave_critic_sft_validation`, …"""
     entries = {
         f"interleave_{name}": {
             "file_name": path.relative_to(folder).as_posix(),
@@ -68,7 +68,7 @@ def encode_swift(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
 
 def encode_easyr1(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
     if (baseline := row.baseline) is None:
-        raise ConfigurationError("EasyR1 trains by reinforcement only: it takes no supervised rows")
+        raise ConfigurationError("EasyR1 supports only reinforcement learning, not supervised rows")
     answer = {
         "id": row.id,
         "planned_prompt": baseline.planned_prompt,

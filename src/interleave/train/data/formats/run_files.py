@@ -1,9 +1,9 @@
-"""Files beside the rows that start a training on them with LLaMA-Factory, ms-swift or EasyR1.
+"""Writes launch files next to the rows, for LLaMA-Factory, ms-swift and EasyR1.
 
-Stock settings do harm without a word: LLaMA-Factory cuts rows at `cutoff_len`, which loses the end of the
-request; ms-swift and EasyR1 drop rows that are too long. Lengths here are those of the longest row, and the
-rest are the values of the paper. The names of settings are those of LLaMA-Factory 0.9.5, ms-swift 4.6 and
-EasyR1 of July 2026, which `make test-trainers` runs on these files.
+Default settings silently lose data: LLaMA-Factory cuts rows at `cutoff_len`, which loses the end of the
+request, and ms-swift and EasyR1 drop rows that are too long. Length limits here fit the longest row; the
+other settings are the values of the paper. The names of settings are those of LLaMA-Factory 0.9.5, ms-swift
+4.6 and EasyR1 of July 2026, which `make test-trainers` runs on these files.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from interleave.train.pages import rendered
 
 MODEL = "Qwen/Qwen3-VL-8B-Instruct"
 MODEL_TYPE = "qwen3_vl"
-"""ms-swift does not guess it for a folder: three of its types have the same architecture."""
+"""Model type, which ms-swift cannot infer for a folder: three of its types have the same architecture."""
 MIN_PIXELS, MAX_PIXELS = 3136, 1024 * 1024
 PIXELS_PER_TOKEN = 32 * 32
 COMPLETION = 4096
 TEMPLATE_TOKENS = 512
-"""Room for the tokens of a chat template."""
+"""Allowance for the tokens of a chat template."""
 STEP = 1024
 ESTIMATE_FACTOR = 1.3
-"""An estimate of 4 bytes to a token is short by up to this where texts are not plain English."""
+"""Safety factor: an estimate of 4 bytes per token is too low by up to this if texts are not plain English."""
 EPOCHS = {"planner_sft": 3, "critic_sft": 2, "agent_sft": 2}
 
 
 @dataclass(frozen=True)
 class RowLengths:
-    """The longest row of each kind in tokens, and whether a tokenizer has counted them."""
+    """The longest row of each kind in tokens, and whether a tokenizer counted them."""
 
     longest: Mapping[Kind, int]
     counted: bool
 
     def limit(self, kind: Kind) -> int:
-        """A limit above every row of a kind."""
+        """Return a limit above every row of a kind."""
         kinds: tuple[Kind, ...] = ("planner_sft", "critic_sft") if kind == "agent_sft" else (kind,)
         longest = max((self.longest.get(each, 0) for each in kinds), default=0)
         needed = longest * (1.0 if self.counted else ESTIMATE_FACTOR) + TEMPLATE_TOKENS
@@ -52,13 +52,13 @@ RunFiles = Callable[[Path, Mapping[str, Path], RowLengths], None]
 
 
 def write_llamafactory(folder: Path, files: Mapping[str, Path], lengths: RowLengths) -> None:
-    """`train_critic_sft.yaml` and the like."""
+    """Write `train_critic_sft.yaml` and the like."""
     for kind in _sft_kinds(files):
         _write(folder / f"train_{kind}.yaml", "llamafactory.yaml.j2", files, kind, lengths)
 
 
 def write_swift(folder: Path, files: Mapping[str, Path], lengths: RowLengths) -> None:
-    """`train_critic_sft.sh` and the like, and `train_critic_rl.sh`."""
+    """Write `train_critic_sft.sh` and the like, and `train_critic_rl.sh`."""
     for kind in _sft_kinds(files):
         _write(folder / f"train_{kind}.sh", "swift_sft.sh.j2", files, kind, lengths)
     if CRITIC_RL in files:
@@ -66,7 +66,7 @@ def write_swift(folder: Path, files: Mapping[str, Path], lengths: RowLengths) ->
 
 
 def write_easyr1(folder: Path, files: Mapping[str, Path], lengths: RowLengths) -> None:
-    """`train_critic_rl.sh`, to be run in a checkout of EasyR1."""
+    """Write `train_critic_rl.sh`, to be run in a checkout of EasyR1."""
     if CRITIC_RL in files:
         _write(folder / f"train_{CRITIC_RL}.sh", "easyr1_grpo.sh.j2", files, CRITIC_RL, lengths)
 
@@ -76,7 +76,7 @@ def _sft_kinds(files: Mapping[str, Path]) -> list[Kind]:
 
 
 def _write(path: Path, template: str, files: Mapping[str, Path], kind: Kind, lengths: RowLengths) -> None:
-    """Fill in a template of this package; a script can be run."""
+    """Render a template of this package; scripts are made executable."""
     text = rendered(
         template,
         kind=kind,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def encode(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
-    """Prompt, completion or the columns of the reward, and the images in order."""
+    """Encode the prompt, the completion or the columns of the reward, and the images in order."""
     columns: dict[str, Any] = {
         "id": row.id,
         "prompt": [_message(message) for message in row.prompt],
@@ -40,7 +40,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def schema(kind: Kind, form: ImageForm) -> pyarrow.Schema:
-    """The columns, with the metadata by which `datasets` recognizes images."""
+    """Return the columns, with the metadata by which `datasets` recognizes images."""
     try:
         from datasets import Features, Image, List, Value
     except ImportError:

@@ -1,4 +1,4 @@
-"""verl: parquet with `<image>` marks; a reward finds its data in `reward_model` and `extra_info`.
+"""verl: parquet with `<image>` marks; the reward reads its data from `reward_model` and `extra_info`.
 
 An image is a record with either bytes or a path: verl rejects a record that has both.
 """

@@ -1,8 +1,8 @@
-"""Reads the reference's files: `execution_record.json` in its two shapes, and benchmark result lists.
+"""Reads the reference's files: `execution_record.json` in its two formats, and benchmark result lists.
 
-Data generation keeps every attempt, in order. The `refine_prompt` of a failed attempt is what comes next: the
-prompt that made an image is the `refine_prompt` of the record before it, or, first, the planned prompt. The
-benchmark keeps one image per step, with the last prompt, and neither attempts nor verdicts; its result
+Data generation records every attempt, in order. The `refine_prompt` of a failed attempt is the next prompt:
+the prompt of an image is the `refine_prompt` of the record before it, or the planned prompt for the first.
+The benchmark records one image per step, with the last prompt, but neither attempts nor verdicts. Its result
 list has answers, each with its images and joined text. No image outside the imported folder is read.
 """
 
@@ -21,7 +21,7 @@ from interleave.plugin import agents, config, files
 
 UNKNOWN_PROMPT = "(the prompt was not recorded)"
 WHITE = "white"
-"""The file name, without suffix, of the reference's canvas for a step without a source."""
+"""File name, without suffix, of the reference's canvas for a step without a source."""
 MAX_BYTES = 50_000_000
 _STEP_NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 _SEED = re.compile(r"step\d+_(\d{1,9})\.")
@@ -43,7 +43,7 @@ class ImportedRun:
     """One run of the reference, read and checked."""
 
     source: str
-    """The file relative to the imported folder; for result lists with the item's number."""
+    """File relative to the imported folder; for result lists with the item's number."""
     request: tuple[str | Path, ...]
     plan: Plan
     attempts: tuple[ImportedAttempt, ...]
@@ -53,24 +53,24 @@ class ImportedRun:
 
 @dataclass
 class Warnings:
-    """What is unusual about a record."""
+    """Warnings about a record."""
 
     messages: dict[str, None] = field(default_factory=dict)
-    """Without duplicates, in order: a record may have thousands."""
+    """Messages without duplicates, in order: a record may have thousands."""
 
     def add(self, message: str) -> None:
         self.messages[message] = None
 
 
 def find_image(name: Any, folder: Path, root: Path) -> Path:
-    """The file of an image; raises `InputError` when it is missing or outside the imported folder.
+    """Return the file of an image; raises `InputError` if it is missing or outside the imported folder.
 
-    Records carry paths of the machine that made them, so an image is also searched for by its bare name.
+    Records contain paths of the machine that made them, so an image is also searched by its file name.
     """
     if not isinstance(name, str) or not name.strip() or "\x00" in name:
         raise InputError(f"{name!r:.80} is not the path of an image")
     if "://" in name:
-        raise InputError(f"{name[:80]!r} is an address: nothing is fetched from the web")
+        raise InputError(f"{name[:80]!r} is a URL: images are not downloaded")
     outside = False
     for candidate in (folder / name, root / name, folder / bare_name(name)):
         try:
@@ -81,24 +81,24 @@ def find_image(name: Any, folder: Path, root: Path) -> Path:
         except (OSError, ValueError):
             continue
     if outside:
-        raise InputError(f"the image {name[:80]!r} lies outside {root}, and is not read")
+        raise InputError(f"the image {name[:80]!r} is outside {root} and is not read")
     raise InputError(f"the image {name[:80]!r} is missing")
 
 
 def bare_name(name: str) -> str:
-    """The last part of a POSIX or Windows path."""
+    """Return the last part of a POSIX or Windows path."""
     return PureWindowsPath(PurePosixPath(name).name).name
 
 
 def is_white_canvas(name: Any) -> bool:
-    """Whether the source of a step means text-to-image."""
+    """Return whether the source of a step means text-to-image."""
     if name is None or name == "":
         return True
     return isinstance(name, str) and bare_name(name).lower().partition(".")[0] == WHITE
 
 
 def read_json(path: Path) -> Any:
-    """The JSON value of a file; raises `InputError` with the reason when it has none."""
+    """Read the JSON value of a file; raises `InputError` with the reason if that fails."""
     try:
         return json.loads(files.read_bytes(path, most_bytes=MAX_BYTES).decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -112,10 +112,10 @@ def read_json(path: Path) -> Any:
 def read_record(
     path: Path, root: Path, *, source: str, request_text: str | None, text: str | None
 ) -> ImportedRun:
-    """A run from a record of either shape; `request_text` and `text` are those of a result file."""
+    """Read a run from a record of either format; `request_text` and `text` are those of a result file."""
     value = read_json(path)
     if not isinstance(value, dict):
-        raise InputError(f"it holds a {type(value).__name__}, not an object")
+        raise InputError(f"it contains a {type(value).__name__}, not an object")
     if "steps" in value or "global_context" in value:
         return _run_from_attempts(value, path, root, source)
     return _run_from_steps(value, path, root, source, request_text, text)
@@ -165,10 +165,10 @@ def _attempts(
         number = _whole_number(row.get("step"), f'"step" of {where}')
         step = planned.get(number)
         if step is None or step.prompt is None:
-            raise InputError(f"{where} is of step {number}, for which the plan has no image")
+            raise InputError(f"{where} is for step {number}, for which the plan has no image")
         order.take(number, where)
         if row.get("prompt") not in (None, "", step.prompt):
-            warnings.add(f"{where} names another planned prompt than the plan: the plan's was kept")
+            warnings.add(f"{where} has another planned prompt than the plan, which was kept")
         verdict = _verdict(row, where, warnings)
         image = find_image(row.get("target_img"), path.parent, root)
         used = next_prompt.get(number) or step.prompt
@@ -186,18 +186,18 @@ class _StepOrder:
         self._current, self._attempts = -1, 0
 
     def take(self, number: int, where: str) -> None:
-        """Count one more attempt of a step; raises `InputError` when the step is out of order."""
+        """Count one more attempt of a step; raises `InputError` if the step is out of order."""
         place = self._places[number]
         if place < self._current:
             raise InputError(f"{where} goes back from step {self._numbers[self._current]} to step {number}")
         if place > self._current + 1:
             left_out = self._numbers[self._current + 1]
-            raise InputError(f"{where} is of step {number}, and step {left_out} before it was never drawn")
+            raise InputError(f"{where} is for step {number}, but step {left_out} before it was never drawn")
         self._attempts = self._attempts + 1 if place == self._current else 1
         self._current = place
         if self._attempts > config.MOST_ATTEMPTS:
             raise InputError(
-                f"step {number} has more than {config.MOST_ATTEMPTS} attempts, which no run can hold"
+                f"step {number} has more than {config.MOST_ATTEMPTS} attempts, more than a run can have"
             )
 
 
@@ -224,7 +224,7 @@ def _verdict(row: dict[str, Any], where: str, warnings: Warnings) -> Verdict:
 def _with_sources(
     plan: Plan, rows: list[Any], attempts: list[ImportedAttempt], path: Path, root: Path, warnings: Warnings
 ) -> tuple[Plan, tuple[Path, ...]]:
-    """The plan with the sources of each step, and the user's own image if the first step had one."""
+    """Return the plan with the sources of each step, and the user's image if the first step had one."""
     given: tuple[Path, ...] = ()
     sources: dict[int, tuple[int, ...]] = {}
     made_by: dict[Path, int] = {}  # image → the last earlier step that shows it
@@ -235,7 +235,7 @@ def _with_sources(
             name = row.get("source_img")
             if is_white_canvas(name):
                 if before is not None:
-                    warnings.add(f"step {number} names a white canvas: the image before it stands in")
+                    warnings.add(f"step {number} names a white canvas: replaced by the image before it")
                 continue
             image = find_image(name, path.parent, root)
             maker = made_by.get(image.resolve())
@@ -244,7 +244,7 @@ def _with_sources(
             elif maker is None:
                 warnings.add(
                     f"step {number} started from {bare_name(name)!r}, which no earlier step shows: "
-                    "the image before it stands in"
+                    "replaced by the image before it"
                 )
             elif maker != before:
                 sources[number] = (maker,)
@@ -258,7 +258,7 @@ def _with_sources(
 
 
 def _shown_image(attempts: Iterable[ImportedAttempt]) -> Path:
-    """The image a step shows: the last accepted one, or else the last one."""
+    """Return the image a step shows: the last accepted one, else the last one."""
     tried = list(attempts)
     accepted = [each for each in tried if each.verdict is not None and each.verdict.accepted]
     return (accepted or tried)[-1].image
@@ -269,8 +269,7 @@ def _run_from_steps(
 ) -> ImportedRun:
     if not request_text:
         raise InputError(
-            "it does not say what was asked, and no result file beside it does: "
-            "import the folder that holds both"
+            "neither it nor a result file next to it contains the request: import their common folder"
         )
     warnings = Warnings()
     rows = _steps_by_number(value)
@@ -278,7 +277,7 @@ def _run_from_steps(
     if not numbers:
         raise InputError("it has no steps")
     if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-        raise InputError(f"its steps are {', '.join(map(str, numbers))}, and some are missing between")
+        raise InputError(f"its steps are {', '.join(map(str, numbers))}, with gaps")
     steps, attempts = [], []
     given: tuple[Path, ...] = ()
     for number in numbers:
@@ -299,7 +298,7 @@ def _run_from_steps(
 
 
 def text_step(text: str | None, number: int) -> Iterable[PlanStep]:
-    """The text of an answer as a last step: the reference joins its captions into one."""
+    """Yield the text of an answer as a last step: the reference joins its captions into one."""
     return (PlanStep(number=number, caption=text),) if text and text.strip() else ()
 
 
@@ -317,7 +316,7 @@ def _whole_number(value: Any, what: str) -> int:
 
 
 def _seed_of(image: Path) -> int:
-    """The seed, which the reference puts into the image's name."""
+    """Return the seed, which the reference puts into the image's name."""
     found = _SEED.match(image.name)
     return int(found[1]) if found else 0
 
@@ -337,7 +336,7 @@ class Answer:
 
 
 def is_result_list(value: Any) -> bool:
-    """Whether a JSON value is a result list and not some other file."""
+    """Return whether a JSON value is a result list and not some other file."""
     return isinstance(value, list) and any(
         isinstance(item, dict) and "prompt" in item and ("image_answer" in item or "text_answer" in item)
         for item in value
@@ -350,19 +349,19 @@ def read_answer(item: Any) -> Answer:
         raise InputError(f"it is a {type(item).__name__}, not an object")
     identity, request_text = item.get("id"), item.get("prompt")
     if isinstance(identity, bool) or not isinstance(identity, str | int):
-        raise InputError(f'its "id" is {identity!r:.40}, neither a text nor a whole number')
+        raise InputError(f'its "id" is {identity!r:.40}, neither a string nor a whole number')
     if not isinstance(request_text, str) or not request_text.strip():
         raise InputError('it has no "prompt"')
     text, images = item.get("text_answer"), item.get("image_answer") or []
     if text is not None and not isinstance(text, str):
-        raise InputError(f'its "text_answer" is a {type(text).__name__}, not a text')
+        raise InputError(f'its "text_answer" is a {type(text).__name__}, not a string')
     if not isinstance(images, list) or not all(isinstance(name, str) for name in images):
         raise InputError('its "image_answer" is not a list of paths')
     return Answer(str(identity), request_text, text, tuple(images))
 
 
 def run_from_answer(answer: Answer, folder: Path, root: Path, *, source: str, time: float) -> ImportedRun:
-    """A run from an answer alone: images without their prompts."""
+    """Build a run from an answer alone: images without their prompts."""
     found = [find_image(name, folder, root) for name in answer.images]
     steps = [PlanStep(number=number, prompt=UNKNOWN_PROMPT) for number in range(1, len(found) + 1)]
     attempts = [ImportedAttempt(number, UNKNOWN_PROMPT, path) for number, path in enumerate(found, start=1)]
@@ -370,6 +369,6 @@ def run_from_answer(answer: Answer, folder: Path, root: Path, *, source: str, ti
     if not every:
         raise InputError("it has neither images nor text")
     warning = (
-        "prompts, attempts and judgements were not recorded: fit to be looked at, not to learn prompts from"
+        "prompts, attempts and judgements were not recorded: usable for viewing, not for training on prompts"
     )
     return ImportedRun(source, (answer.request_text,), Plan(steps=every), tuple(attempts), (warning,), time)

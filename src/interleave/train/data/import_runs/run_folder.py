@@ -139,11 +139,11 @@ def _step_finished(step: PlanStep, attempts: list[ImportedAttempt], time: float)
 
 
 def refuse_unusable(run: ImportedRun) -> None:
-    """Raise `InputError` for texts and images that a run cannot store, before anything is written."""
+    """Raise `InputError` for texts and images that a run cannot store, before writing anything."""
     Request.of([part for part in run.request if isinstance(part, str)])
     texts = [run.plan.reasoning, *(attempt.verdict.reasoning for attempt in run.attempts if attempt.verdict)]
     if problem := next(filter(None, map(text.unusable, texts)), None):
-        raise InputError(f"a reasoning cannot be kept: {problem}")
+        raise InputError(f"a reasoning cannot be stored: {problem}")
     given = [part for part in run.request if isinstance(part, Path)]
     for image in dict.fromkeys((*given, *(attempt.image for attempt in run.attempts))):
         try:

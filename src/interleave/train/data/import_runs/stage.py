@@ -1,7 +1,7 @@
 """`data import`: imports everything below a folder of the reference, one run folder per record.
 
-A record that cannot be used is reported with the reason, an unusual one is imported and reported too; nothing
-is skipped silently. A killed import continues with the same command: existing runs are not written again.
+An unusable record is reported with the reason. An unusual one is imported and reported too. Nothing is
+skipped silently. The same command continues a killed import: existing runs are not written again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ImportResult:
 
     source: str
     run: str | None = None
-    """The run folder relative to the collection; None if the record could not be imported."""
+    """Run folder relative to the collection; None if the record could not be imported."""
     problem: str | None = None
     warnings: tuple[str, ...] = ()
 
@@ -87,10 +87,10 @@ def import_all(
     if not src.exists():
         raise InputError(f"{src} does not exist")
     if root.resolve().is_relative_to(out.resolve()):
-        raise InputError(f"{out} holds what is to be imported: choose another folder with --out")
+        raise InputError(f"{out} contains the files to import: choose another folder with --out")
     sources, problems = _find(src, root, out)
     if not sources and not problems:
-        raise InputError(f"{src} holds neither an {RECORD} nor a result list of the reference")
+        raise InputError(f"{src} contains neither an {RECORD} nor a result list of the reference")
     runs.refuse_foreign_folder(out, marker=REPORT if (out / REPORT).exists() else RUNS)
     pack_config = load_pack(pack).identity
     results = list(problems)
@@ -109,7 +109,7 @@ def _import_one(source: _RunSource, out: Path, pack_config: config.PackConfig) -
             refuse_unusable(run)
             write_run(run, out / name, out, pack_config)
     except StorageError:
-        raise  # a full disk is not the fault of the record
+        raise  # a full disk does not depend on the record
     except InterleaveError as error:
         return ImportResult(source.source, problem=str(error))
     except ValidationError as error:  # a plan or verdict that our own types refuse
@@ -141,7 +141,7 @@ def _finish(results: list[ImportResult], out: Path, pack: str) -> None:
 
 
 def _find(src: Path, root: Path, out: Path) -> tuple[list[_RunSource], list[ImportResult]]:
-    """Records and result items in a fixed order, and files that cannot be read; without our own output."""
+    """Return records and result items in a fixed order, and unreadable files; skips our own output."""
     problems: list[ImportResult] = []
     files = [src] if src.is_file() else list(_files_below(src, root, out, problems))
     records = {path for path in files if path.name == RECORD or (src.is_file() and not _holds_list(path))}
@@ -166,7 +166,7 @@ def _find(src: Path, root: Path, out: Path) -> tuple[list[_RunSource], list[Impo
 
 
 def _files_below(src: Path, root: Path, out: Path, problems: list[ImportResult]) -> Iterator[Path]:
-    """The JSON files below a folder, sorted; a link that leads out of it is reported and not followed."""
+    """Yield the JSON files below a folder, sorted; a link that leads out of it is reported, not followed."""
     root_path, output = root.resolve(), out.resolve()
     for path in sorted(_candidates(src)):
         try:
@@ -187,7 +187,7 @@ def _files_below(src: Path, root: Path, out: Path, problems: list[ImportResult])
 
 
 def _candidates(src: Path) -> Iterator[Path]:
-    """Files named `*.json` below a folder, and links to folders, which are not followed."""
+    """Yield the `*.json` files below a folder, and links to folders, which are not followed."""
     for folder, folders, names in os.walk(src):
         for name in folders:
             if (path := Path(folder, name)).is_symlink():
@@ -213,13 +213,13 @@ def _add_answers(
             answer = read_answer(item)
             earlier = answers.setdefault(answer.id, _AnswerSource(answer, path, source))
             if earlier.answer != answer:
-                raise InputError(f"the id {answer.id[:80]!r} stands for another answer in {earlier.source}")
+                raise InputError(f"the id {answer.id[:80]!r} is already another answer's, {earlier.source}")
         except InputError as error:
             problems.append(ImportResult(source, problem=str(error)))
 
 
 def _by_folder(answers: Iterable[_AnswerSource], root: Path) -> dict[Path, _AnswerSource]:
-    """The folder of each answer's first image → the answer: a record in that folder belongs to it."""
+    """Map the folder of each answer's first image to the answer: a record in that folder belongs to it."""
     folders: dict[Path, _AnswerSource] = {}
     for each in answers:
         with suppress(InputError, IndexError):
@@ -249,6 +249,6 @@ def _name(path: Path, root: Path) -> str:
 
 
 def read_results(out: Path) -> Iterator[dict[str, Any]]:
-    """The lines of an import's report, one per record."""
+    """Yield the lines of an import's report, one per record."""
     for line in (out / REPORT).read_bytes().splitlines():
         yield json.loads(line)

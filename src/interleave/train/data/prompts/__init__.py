@@ -1,1 +1,1 @@
-"""Request corpora: from a taxonomy of the real world, from files, or from a plugin."""
+"""Makes request corpora from a taxonomy of real-world topics, from files, or from a plugin."""

@@ -1,9 +1,9 @@
-"""A corpus on disk: its lines and manifest, and reading corpora made elsewhere.
+"""Reads and writes corpora: their lines, images and manifest.
 
-Lines are our own, or those of the reference (`user_input`, `user_input_image`). Every line is checked before
-anything is written; an unusable line is reported with its number and the reason, never skipped silently. Ids
-are texts: 1 and "1" are the same id, "a" and "A" are not. Images lie beside the file or below it and are
-copied, so that a corpus is self-contained.
+Lines have our format, or that of the reference (`user_input`, `user_input_image`). Every line is checked
+before anything is written. An unusable line is reported with its number and the reason, never skipped
+silently. Ids are strings: 1 and "1" are the same id, "a" and "A" are not. Images must be in the folder of the
+file or below it and are copied, so that a corpus is self-contained.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from interleave.train.data.prompts.near_duplicates import NearDuplicates
 
 IMAGES = "images"
 JsonPart = dict[str, str]
-"""`{"text": …}` or `{"image": "path beside the file"}`."""
+"""`{"text": …}` or `{"image": "path relative to the file"}`."""
 SHOWN = 20
 _OURS = ("id", "request", "domain", "subcategory", "template", "suite", "split")
 
@@ -40,7 +40,7 @@ class RequestRow(Value):
     suite: str | None = None
     split: str | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
-    """The user's own keys."""
+    """Additional keys of the user."""
 
     @property
     def text(self) -> str:
@@ -54,18 +54,18 @@ class RequestRow(Value):
 
 
 def content_id(kind: str, content: str) -> str:
-    """An id derived from the content: equal requests have equal ids."""
+    """Derive an id from the content: equal requests have equal ids."""
     return f"{kind}-{hashlib.sha256(content.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def is_there_already(path: Path, manifest: Manifest) -> bool:
-    """Whether this corpus exists already; raises `RunError` when the file is another corpus."""
+    """Return whether this corpus already exists; raises `RunError` if the file is another corpus."""
     if not path.exists():
         return False
-    beside = manifest_path(path)
-    made = read_manifest(beside) if beside.exists() else None
+    stored = manifest_path(path)
+    made = read_manifest(stored) if stored.exists() else None
     if made is None:
-        raise RunError(f"{path} exists, and no manifest says what made it: choose another file with --out")
+        raise RunError(f"{path} exists but has no manifest: choose another file with --out")
     ours, theirs = manifest.options | manifest.inputs, made.options | made.inputs
     if made.stage == manifest.stage and ours == theirs:
         return True
@@ -77,7 +77,7 @@ def is_there_already(path: Path, manifest: Manifest) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of a corpus; raises `RunError` when that fails."""
+    """Create the folder of a corpus; raises `RunError` if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -114,13 +114,13 @@ class _Line:
     images: dict[str, Path]
     """Image name in the corpus → source file."""
     content: str
-    """The texts and pixel digests of the request: equal for equal requests."""
+    """Texts and pixel digests of the request: equal for equal requests."""
 
 
 def read_corpora(
     files: list[Path], *, threshold: float | None, progress: Callable[[int], None] = lambda read: None
 ) -> tuple[Corpus, dict[str, Path]]:
-    """The requests of some files and their images; bad lines are collected, not raised."""
+    """Read the requests of some files and their images; bad lines are collected, not raised."""
     corpus = Corpus()
     lines: dict[str, _Line] = {}
     by_content: dict[str, _Line] = {}
@@ -130,7 +130,7 @@ def read_corpora(
             corpus.repeated.append(f"{line.where}: the same line as {same_id.where}")
         elif same_id is not None:
             corpus.bad.append(
-                f"{line.where}: the id {line.row.id[:80]!r} stands for another request in {same_id.where}"
+                f"{line.where}: the id {line.row.id[:80]!r} already names another request in {same_id.where}"
             )
         elif same_content is not None:
             corpus.bad.append(f"{line.where}: the same request as {same_content.where}, under another id")
@@ -142,18 +142,18 @@ def read_corpora(
 
 
 def refuse_bad(corpus: Corpus) -> None:
-    """Raise `InputError` with the bad lines, if there are any."""
+    """Raise `InputError` with the bad lines, if any."""
     if corpus.bad:
         shown = "; ".join(corpus.bad[:SHOWN])
         more = f" … and {len(corpus.bad) - SHOWN} more" if len(corpus.bad) > SHOWN else ""
         raise InputError(
             f"{count(len(corpus.bad), 'bad line')}, nothing was written: {shown}{more} "
-            "(fix them, or leave them out with --skip-bad)"
+            "(fix them, or skip them with --skip-bad)"
         )
 
 
 def copy_images(images: dict[str, Path], folder: Path) -> None:
-    """Copy the images of a corpus beside it."""
+    """Copy the images of a corpus into its folder."""
     store = ImageStore(folder)
     for path in images.values():
         store.put(read_image(path))
@@ -204,7 +204,7 @@ _THEIRS = ("user_input", "user_input_image")
 
 
 def _extra(fields: dict[str, Any]) -> dict[str, Any]:
-    """The user's own keys, in storable form."""
+    """Return the user's additional keys in storable form."""
     try:
         own = {key: value for key, value in fields.items() if key not in (*_OURS, *_THEIRS)}
         return dict(text.storable_in(own))
@@ -213,16 +213,16 @@ def _extra(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _request_of(fields: dict[str, Any]) -> Any:
-    """The request in the form of our own lines; `<image>` in the reference's text marks an image."""
+    """Return the request in our format; `<image>` in the reference's text marks an image."""
     if "request" in fields:
         if "user_input" in fields:
-            raise InputError('there is both a "request" and a "user_input": keep one of them')
+            raise InputError('the line has both a "request" and a "user_input": keep one of them')
         return fields["request"]
     if "user_input" not in fields:
-        raise InputError('there is neither a "request" nor a "user_input"')
+        raise InputError('the line has neither a "request" nor a "user_input"')
     text, images = fields["user_input"], _image_names(fields.get("user_input_image"))
     if not isinstance(text, str):
-        raise InputError(f'"user_input" must be a text, not {type(text).__name__}')
+        raise InputError(f'"user_input" must be a string, not {type(text).__name__}')
     if not text.strip() and not images:
         raise InputError('"user_input" is empty')
     if not images:
@@ -241,14 +241,13 @@ def _image_names(given: Any) -> list[str]:
 
 
 def place_images(text: str, images: list[str]) -> list[JsonPart]:
-    """Text and images in order: each at its `<image>` marker, or all before a text without markers."""
+    """Return text and images in order: each at its `<image>` marker, or all before a text without markers."""
     pieces = text.split("<image>")
     if len(pieces) == 1:
         return [*({"image": name} for name in images), *([{"text": text}] if text.strip() else [])]
     if len(pieces) - 1 != len(images):
         raise InputError(
-            f"the text has {count(len(pieces) - 1, '<image> marker')}, and there are "
-            f"{count(len(images), 'picture')}"
+            f"the text has {count(len(pieces) - 1, '<image> marker')} for {count(len(images), 'image')}"
         )
     parts: list[JsonPart] = []
     for place, piece in enumerate(pieces):
@@ -265,14 +264,14 @@ def _id_of(fields: dict[str, Any], content: str, corpus: Corpus) -> str:
         corpus.without_id += 1
         return content_id("request", content)
     if not batches.checked_id(identity).strip():
-        raise InputError('"id" is blank: give one, or leave it out')
+        raise InputError('"id" is blank: give one, or omit the key')
     return str(identity)
 
 
 def _text(fields: dict[str, Any], key: str) -> str | None:
     value = fields.get(key)
     if value is not None and not isinstance(value, str):
-        raise InputError(f'"{key}" must be a text, not {value!r:.60}')
+        raise InputError(f'"{key}" must be a string, not {value!r:.60}')
     return value if value is None else text.storable(value)
 
 

@@ -1,7 +1,7 @@
-"""More words and requests from a vision-language model, asked once per sub-category.
+"""Asks a vision-language model for more words and requests, once per sub-category.
 
 Each reply is journalled before it is used, so a killed command continues without asking again. Replies are
-checked: a word must fit its bank, a request must be a sentence; what does not fit is counted and left out.
+checked: a word must fit its bank, a request must be a sentence. Unsuitable entries are counted and left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_WORDS = 16
 FEWEST_REQUEST_WORDS, MOST_REQUEST_WORDS = 4, 80
 MOST_IMAGES = 12
 FEW_BEGINNINGS = 4
-"""If a bank's entries have at most this many different first words, new entries must begin with one."""
+"""If a bank's entries have at most this many distinct first words, new entries must begin with one."""
 
 QUESTION = """\
 We are building a corpus of requests to a program that answers with a sequence of pictures and short texts.
@@ -49,7 +49,7 @@ Answer with one JSON object and nothing else:
 
 
 class ExpansionReply(journal.Line):
-    """The reply for one sub-category, or the reason why none could be read."""
+    """The reply for one sub-category, or why it could not be parsed."""
 
     asked: str
     """The digest of the question."""
@@ -59,7 +59,7 @@ class ExpansionReply(journal.Line):
 
 @dataclass
 class Expansion:
-    """Words and requests of the model by sub-category, and what was left out."""
+    """Words and requests of the model by sub-category, and the rejected ones."""
 
     words: dict[Key, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     requests: dict[Key, tuple[str, ...]] = field(default_factory=dict)
@@ -102,7 +102,7 @@ def fingerprint(subcategory: SubCategory) -> str:
 
 
 def question(subcategory: SubCategory) -> str:
-    """The question for a sub-category."""
+    """Return the question for a sub-category."""
     banks = [
         f"- {slot}: {'; '.join(subcategory.banks[slot][:SHOWN_WORDS])}" for slot in _open_banks(subcategory)
     ]
@@ -118,7 +118,7 @@ def question(subcategory: SubCategory) -> str:
 
 
 def _open_banks(subcategory: SubCategory) -> tuple[str, ...]:
-    """The banks to extend: the sub-category's own with more than one entry."""
+    """Return the banks to extend: the sub-category's own with more than one entry."""
     return tuple(slot for slot in subcategory.own if len(subcategory.banks[slot]) > 1)
 
 
@@ -168,7 +168,7 @@ async def _answer(
 
 
 def read_replies(path: Path) -> list[ExpansionReply]:
-    """The replies of a journal; an incomplete last line is ignored."""
+    """Return the replies of a journal; an incomplete last line is ignored."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -178,12 +178,12 @@ def read_replies(path: Path) -> list[ExpansionReply]:
         try:
             answers.append(ExpansionReply.model_validate_json(line))
         except ValidationError:
-            raise RunError(f"{path}:{number} is damaged: remove that line, and it is asked again") from None
+            raise RunError(f"{path}:{number} is damaged: remove that line to ask the model again") from None
     return answers
 
 
 def read_reply(reply: Reply) -> dict[str, Any]:
-    """The words and requests of a reply; raises `ReplyError` when it has none."""
+    """Return the words and requests of a reply; raises `ReplyError` if it has none."""
     return agents.parse_reply(reply, ("words", "requests"), _words_and_requests)
 
 
@@ -228,7 +228,7 @@ def _accept_fitting(
     fitting: dict[str, str] = {}
     for entry in given:
         entry = entry.strip()
-        if problem := problem_of(entry) or ("stands there twice" if normalized(entry) in fitting else None):
+        if problem := problem_of(entry) or ("is a duplicate" if normalized(entry) in fitting else None):
             expansion.refused.append(f"{where}: {one_line(entry, 80)!r} {problem}")
         else:
             fitting[normalized(entry)] = entry
@@ -236,29 +236,29 @@ def _accept_fitting(
 
 
 def unfit_word(word: str, bank: tuple[str, ...]) -> str | None:
-    """Why a word does not fit a bank, or None."""
+    """Return why a word does not fit a bank, or None."""
     if problem := _unfit_text(word, 1, MOST_WORDS) or unfit_phrase(word):
         return problem
     if normalized(word) in {normalized(known) for known in bank}:
-        return "is in the bank already"
+        return "is already in the bank"
     beginnings = {known.split()[0] for known in bank}
     if len(beginnings) <= FEW_BEGINNINGS and word.split()[0] not in beginnings:
         return f"does not begin like the others ({', '.join(sorted(beginnings))})"
     if word[:1].isupper() and not any(known[:1].isupper() for known in bank):
-        return "begins with a capital, and the others do not"
+        return "begins with a capital, unlike the others"
     return None
 
 
 def unfit_request(request: str) -> str | None:
-    """Why a text cannot be a request, or None."""
+    """Return why a text cannot be a request, or None."""
     if problem := _unfit_text(request, FEWEST_REQUEST_WORDS, MOST_REQUEST_WORDS):
         return problem
     if request[-1] not in '.?!”"':
-        return "is no whole sentence"
+        return "is not a complete sentence"
     if "{" in request or "}" in request:
         return "has a brace"
     if (agents.named_step_count(request) or 0) > MOST_IMAGES:
-        return f"asks for more than {MOST_IMAGES} pictures"
+        return f"asks for more than {MOST_IMAGES} images"
     return None
 
 
@@ -269,5 +269,5 @@ def _unfit_text(line: str, fewest: int, most: int) -> str | None:
         return "is not one line"
     words = len(line.split())
     if not fewest <= words <= most:
-        return f"has {words} words, and {fewest} to {most} are allowed"
+        return f"has {words} words, but {fewest} to {most} are allowed"
     return None

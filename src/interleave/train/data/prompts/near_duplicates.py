@@ -1,6 +1,6 @@
 """Near-duplicate detection, exact and without comparing all pairs.
 
-Two texts are near-duplicates when the Jaccard similarity of their pairs of neighbouring words reaches a
+Two texts are near-duplicates if the Jaccard similarity of their pairs of neighbouring words reaches a
 threshold. Case, punctuation and numbers do not count: "in four images" and "in five images" are equal.
 Texts that similar share one of their rarest pairs, so only texts that do are compared (prefix filtering:
 Bayardo, Ma and Srikant, "Scaling up all pairs similarity search", 2007). No near-duplicate is missed.
@@ -23,12 +23,12 @@ ROUNDING = 1e-9
 
 
 def normalized(text: str) -> str:
-    """A text without case, spacing and punctuation, to compare for equality."""
+    """Return a text without case, spacing and punctuation, for comparison."""
     return " ".join(_WORD.findall(text.casefold()))
 
 
 def shingles(text: str) -> frozenset[str]:
-    """The pairs of neighbouring words of a text, with start and end; all numbers are equal."""
+    """Return the pairs of neighbouring words of a text, with start and end; all numbers are equal."""
     words = [_EDGE, *(_number_as_mark(word) for word in normalized(text).split()), _EDGE]
     return frozenset(f"{one} {two}" for one, two in pairwise(words))
 
@@ -43,12 +43,12 @@ class NearDuplicates:
     def __init__(self, threshold: float = DEFAULT_THRESHOLD, *, sample: Iterable[str] = ()) -> None:
         self.threshold = threshold
         self._common = Counter(pair for text in sample for pair in shingles(text))
-        """How common a pair is, for speed only: rarer pairs have fewer texts to compare."""
+        """Frequency of each pair, for speed only: rarer pairs have fewer texts to compare."""
         self._kept: list[frozenset[str]] = []
         self._holding: defaultdict[str, list[int]] = defaultdict(list)
 
     def add(self, text: str) -> int | None:
-        """The number of the first kept text this one duplicates, or None if it is new and now kept."""
+        """Return the number of the first kept text this one duplicates, or None if it is new and now kept."""
         pairs = shingles(text)
         prefix = self._prefix(pairs)
         candidates = {number for pair in prefix for number in self._holding.get(pair, ())}
@@ -65,6 +65,6 @@ class NearDuplicates:
         return shared >= self.threshold * (len(one) + len(other) - shared)
 
     def _prefix(self, pairs: frozenset[str]) -> list[str]:
-        """The rarest pairs, enough that two near-duplicates must share one."""
+        """Return the rarest pairs, enough that two near-duplicates must share one."""
         rarest = sorted(pairs, key=lambda pair: (self._common.get(pair, 0), pair))
         return rarest[: len(pairs) - math.ceil(self.threshold * len(pairs) - ROUNDING) + 1]

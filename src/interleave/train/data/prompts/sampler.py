@@ -26,11 +26,11 @@ from interleave.train.data.prompts.taxonomy import (
 )
 
 MAX_MISSES = 600
-"""A sub-category is exhausted after this many duplicate drafts in a row."""
+"""Number of consecutive duplicate drafts after which a sub-category is exhausted."""
 SAMPLE_DRAFTS = 20
-"""Drafts per sub-category that are used to count common word pairs."""
+"""Drafts per sub-category from which common word pairs are counted."""
 BY_A_MODEL = "model"
-"""The template name of a request written by a model."""
+"""Template name of a request written by a model."""
 
 
 class ShuffledCycle:
@@ -49,7 +49,7 @@ class ShuffledCycle:
 
 
 def drafts(subcategory: SubCategory, seed: int) -> Iterator[tuple[str, str]]:
-    """An endless stream of templates and filled-in requests; duplicates occur."""
+    """Yield templates and filled-in requests endlessly; duplicates occur."""
     rng = Random(f"{seed}/{subcategory.domain}/{subcategory.name}")
     templates = ShuffledCycle(subcategory.templates, rng)
     words = {slot: ShuffledCycle(words, rng) for slot, words in sorted(subcategory.banks.items())}
@@ -62,7 +62,7 @@ def drafts(subcategory: SubCategory, seed: int) -> Iterator[tuple[str, str]]:
 
 @dataclass
 class DuplicateCounts:
-    """How many drafts were duplicates."""
+    """Numbers of duplicate drafts."""
 
     exact: int = 0
     near: int = 0
@@ -75,13 +75,13 @@ class RequestSampler:
     taxonomy: Taxonomy
     seed: int = 0
     threshold: float | None = None
-    """The similarity from which requests count as duplicates; None: only equal ones do."""
+    """Similarity from which requests count as duplicates; None: only equal ones do."""
     model_requests: Mapping[Key, Sequence[str]] = field(default_factory=dict)
     """Requests written by a model, used before any from templates."""
     duplicates: DuplicateCounts = field(default_factory=DuplicateCounts)
 
     def sample(self, items: int, progress: Callable[[int], None] = lambda sampled: None) -> list[RequestRow]:
-        """`items` distinct requests; raises `InputError` when the taxonomy yields fewer."""
+        """Sample `items` distinct requests; raises `InputError` if the taxonomy yields fewer."""
         self._seen: set[str] = set()
         self._near = NearDuplicates(self.threshold, sample=self._sample()) if self.threshold else None
         samplers = {each.key: self._rows(each) for each in _round_robin_domains(self.taxonomy)}
@@ -98,7 +98,7 @@ class RequestSampler:
         if missing:
             raise InputError(
                 f"this taxonomy yields {items - missing:,} different requests, not {items:,}: "
-                "ask for that many with --items, allow more likeness with --near, or add words with --expand"
+                "lower --items, allow more similarity with --near, or add words with --expand"
             )
         return _interleave(list(rows_by_key.values()))
 
@@ -141,7 +141,7 @@ class RequestSampler:
 
 
 def _round_robin_domains(taxonomy: Taxonomy) -> list[SubCategory]:
-    """The first sub-category of every domain, then the second: a small corpus covers all domains."""
+    """Order sub-categories round-robin over domains, so that a small corpus covers all domains."""
     place: Counter[str] = Counter()
     order: dict[Key, int] = {}
     for each in taxonomy.subcategories:
@@ -151,12 +151,12 @@ def _round_robin_domains(taxonomy: Taxonomy) -> list[SubCategory]:
 
 
 def _shares(items: int, keys: Sequence[Key]) -> dict[Key, int]:
-    """The items divided evenly; the remainder goes to the first keys."""
+    """Divide the items evenly over the keys; the remainder goes to the first keys."""
     each, more = divmod(items, len(keys))
     return {key: each + (place < more) for place, key in enumerate(keys)}
 
 
 def _interleave(lists: Sequence[Sequence[RequestRow]]) -> list[RequestRow]:
-    """One row of each list in turn, so that every prefix of a corpus is balanced."""
+    """Take one row of each list in turn, so that every prefix of a corpus is balanced."""
     longest = max(map(len, lists), default=0)
     return [rows[place] for place in range(longest) for rows in lists if place < len(rows)]

@@ -21,21 +21,21 @@ STAGE = "prompts"
 SOURCES = "request_sources"
 """The entry point group of plugins that make requests."""
 NOTED = 1000
-"""How many skipped lines a manifest lists; it counts them all."""
+"""Maximum number of skipped lines listed in a manifest; it counts them all."""
 
 Progress = Callable[[int], None]
 
 
 class Settings(Value):
-    """What a corpus is made from."""
+    """Inputs and options of a corpus."""
 
     source: str
     """`world`, `files`, or the name of a plugin's source."""
     items: int = Field(default=0, ge=0)
-    """How many requests; 0 for all requests of the files."""
+    """Number of requests; 0 for all requests of the files."""
     seed: int = 0
     near: float | None = Field(default=None, gt=0, le=1)
-    """The similarity from which requests count as duplicates; None: only equal ones do."""
+    """Similarity from which requests count as duplicates; None: only equal ones do."""
     suites: tuple[str, ...] = ()
     split: str = "train"
     taxonomy: Path = OUR_WORLD
@@ -55,7 +55,7 @@ class CorpusResult:
 
 
 def make_corpus(settings: Settings, out: Path, progress: Progress = lambda done: None) -> CorpusResult:
-    """Make and write the corpus, unless the same corpus exists already."""
+    """Make and write the corpus, unless the same corpus already exists."""
     plan = Manifest(stage=STAGE, options=_options(settings), inputs=_inputs(settings))
     if is_there_already(out, plan):
         manifest = read_manifest(manifest_path(out))
@@ -74,11 +74,11 @@ SourceResult = tuple[list[RequestRow], dict[str, int], list[str]]
 
 @dataclass(frozen=True)
 class RequestSource:
-    """Requests that a plugin makes, for `data prompts --source NAME`."""
+    """A plugin's source of requests, for `data prompts --source NAME`."""
 
     make: MakeRequests
     items: int = 1_000
-    """The default number of requests."""
+    """Default number of requests."""
 
 
 class MakeRequests(Protocol):
@@ -92,12 +92,12 @@ class MakeRequests(Protocol):
         seed: int,
         progress: Progress,
     ) -> list[RequestRow]:
-        """Make distinct requests; images are written below the folder, and no suites means all."""
+        """Make distinct requests; images are written below the folder. An empty list of suites means all."""
         ...
 
 
 def request_sources() -> list[str]:
-    """The names of the plugins' sources."""
+    """Return the names of the plugins' sources."""
     return sorted(entry_points.installed(SOURCES))
 
 
@@ -105,7 +105,8 @@ def load_source(name: str) -> RequestSource:
     point = entry_points.installed(SOURCES)[name]
     source = entry_points.load(point, f"the request source {name!r}")
     if not isinstance(source, RequestSource):
-        raise ConfigurationError(f"{point.value!r} of {entry_points.package_of(point)} is no RequestSource")
+        package = entry_points.package_of(point)
+        raise ConfigurationError(f"{point.value!r} of {package} is not a RequestSource")
     return source
 
 
@@ -157,7 +158,7 @@ def _expand(taxonomy: Taxonomy, spec: str, out: Path) -> Any:
 
 
 def expansion_journal(out: Path) -> Path:
-    """The journal of model replies, beside the corpus."""
+    """Return the path of the journal of model replies, next to the corpus."""
     return out.with_name(f"{out.stem}.expansion.jsonl")
 
 
@@ -168,7 +169,7 @@ def _from_files(settings: Settings, out: Path, progress: Progress) -> SourceResu
     if not settings.skip_bad:
         refuse_bad(corpus)
     if not corpus.rows:
-        raise ConfigurationError(f"there are no requests in {', '.join(map(str, settings.files))}")
+        raise ConfigurationError(f"no requests in {', '.join(map(str, settings.files))}")
     rows = _balanced(corpus.rows, settings.items) if settings.items else corpus.rows
     make_folder(out.parent)
     copy_images(images, out.parent)
@@ -184,9 +185,7 @@ def _from_files(settings: Settings, out: Path, progress: Progress) -> SourceResu
 def _balanced(rows: list[RequestRow], items: int) -> list[RequestRow]:
     """Take `items` rows, evenly over the sub-categories, in their original order."""
     if items > len(rows):
-        raise ConfigurationError(
-            f"there are {len(rows):,} requests, not {items:,}: ask for fewer with --items"
-        )
+        raise ConfigurationError(f"the corpus has {len(rows):,} requests, not {items:,}: lower --items")
     by_key: dict[Key, list[int]] = {}
     for position, row in enumerate(rows):
         by_key.setdefault(_key(row), []).append(position)
@@ -205,7 +204,7 @@ _BUILT_IN_SOURCES: dict[str, Callable[[Settings, Path, Progress], SourceResult]]
 
 
 def _options(settings: Settings) -> dict[str, Any]:
-    """The settings that decide the corpus; files are identified by their digests in the inputs."""
+    """Return the settings that determine the corpus; the inputs identify files by their digests."""
     used = {
         "world": ("items", "seed", "near", "expand"),
         "files": ("items", "near", "skip_bad"),
@@ -230,7 +229,7 @@ def _key(row: RequestRow) -> Key:
 
 
 def coverage_of(rows: list[RequestRow]) -> dict[Key, int]:
-    """The number of requests of each sub-category."""
+    """Return the number of requests of each sub-category."""
     found: dict[Key, int] = {}
     for row in rows:
         if row.domain or row.subcategory:
@@ -244,5 +243,5 @@ def _coverage_in(manifest: Manifest) -> dict[Key, int]:
 
 
 def default_near(source: str) -> float | None:
-    """None for plugins: requests of a grammar may differ in meaning by one word."""
+    """Return the default similarity; None for plugins, whose requests may differ in meaning by one word."""
     return DEFAULT_THRESHOLD if source in _BUILT_IN_SOURCES else None

@@ -1,8 +1,8 @@
 """A taxonomy of requests as data: domains, sub-categories, vocabulary banks and templates.
 
-A folder holds one TOML file per domain. Banks and templates are texts with one entry per line, easy to read
-and correct. A template names banks in braces: `{action}`, or `{Action}` for a capital; `{n}` is a number of
-images, in words. Sub-categories share the domain's templates and banks; their own banks take precedence.
+A folder contains one TOML file per domain. Banks and templates are texts with one entry per line, easy to
+read and correct. A template names banks in braces: `{action}`, or `{Action}` for a capital; `{n}` is a number
+of images, in words. Sub-categories share the domain's templates and banks; their own banks take precedence.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Key = tuple[str, str]
 
 
 def _lines(text: Any) -> Any:
-    """One entry per line, without blank lines."""
+    """Split a text into entries, one per line, without blank lines."""
     return tuple(line.strip() for line in text.split("\n") if line.strip()) if isinstance(text, str) else text
 
 
@@ -41,7 +41,7 @@ def _usable(entries: tuple[str, ...]) -> tuple[str, ...]:
             raise ValueError(f"{entry!r} cannot be used: {problem}")
     if len(set(entries)) < len(entries):
         [(twice, _)] = Counter(entries).most_common(1)
-        raise ValueError(f"{twice!r} stands there twice")
+        raise ValueError(f"{twice!r} is listed twice")
     return entries
 
 
@@ -53,11 +53,11 @@ def _phrases(entries: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def unfit_phrase(entry: str) -> str | None:
-    """Why an entry cannot be part of a sentence, or None."""
+    """Return why an entry cannot be part of a sentence, or None."""
     if _BRACES.search(entry):
         return "has a brace, which only templates may have"
     if entry[-1:] in ".,;:!?":
-        return "ends with a punctuation mark, which belongs into the template"
+        return "ends with a punctuation mark, which belongs in the template"
     return None
 
 
@@ -89,14 +89,14 @@ class SubCategory:
     templates: tuple[str, ...]
     banks: Mapping[str, tuple[str, ...]]
     own: tuple[str, ...] = ()
-    """The banks of this sub-category only."""
+    """Banks of this sub-category only."""
 
     @property
     def key(self) -> Key:
         return self.domain, self.name
 
     def with_words(self, words: Mapping[str, tuple[str, ...]]) -> SubCategory:
-        """A copy with more words in its banks."""
+        """Return a copy with more words in its banks."""
         banks = {
             slot: tuple(dict.fromkeys((*bank, *words.get(slot, ())))) for slot, bank in self.banks.items()
         }
@@ -123,7 +123,7 @@ def read_taxonomy(folder: Path = OUR_WORLD) -> Taxonomy:
     files = sorted(folder.glob("*.toml"))
     if not files:
         raise ConfigurationError(
-            f"{folder} holds no taxonomy: it needs a TOML file for each domain, such as those in {OUR_WORLD}"
+            f"{folder} contains no taxonomy: it needs one TOML file per domain, such as those in {OUR_WORLD}"
         )
     found: dict[Key, Path] = {}
     subcategories: list[SubCategory] = []
@@ -131,7 +131,7 @@ def read_taxonomy(folder: Path = OUR_WORLD) -> Taxonomy:
         for each in _read_domain(file):
             if each.key in found:
                 raise ConfigurationError(
-                    f"{file}: {each.domain} / {each.name} stands in {found[each.key].name} already"
+                    f"{file}: {each.domain} / {each.name} is already defined in {found[each.key].name}"
                 )
             found[each.key] = file
             subcategories.append(each)
@@ -161,17 +161,17 @@ def _subcategory(domain: _Domain, each: _SubCategory, file: Path) -> SubCategory
             if (name := bank_of(slot)) != NUMBER and name not in banks:
                 raise ConfigurationError(f"{where} has no bank {name!r}, which {template!r} needs")
         if _BRACES.search(SLOT.sub("", template)):
-            raise ConfigurationError(f"{where}: {template!r} has a brace that names no bank")
+            raise ConfigurationError(f"{where}: {template!r} has a brace that does not name a bank")
     return SubCategory(domain.name, each.name, templates, banks, tuple(each.banks))
 
 
 def bank_of(slot: str) -> str:
-    """The bank of a slot: `{Action}` and `{action}` use the same one."""
+    """Return the bank of a slot: `{Action}` and `{action}` use the same one."""
     return slot[:1].lower() + slot[1:]
 
 
 def fill(template: str, words: Mapping[str, str]) -> str:
-    """The template with its slots filled; the first letter is a capital."""
+    """Fill the slots of a template and capitalize the first letter."""
 
     def word(slot: re.Match[str]) -> str:
         chosen = words[bank_of(slot[1])]

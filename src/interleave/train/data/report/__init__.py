@@ -1,1 +1,1 @@
-"""A collection as one HTML page: counts, charts and a sample of its runs."""
+"""Renders a collection as one HTML page: counts, charts and a sample of its runs."""

@@ -75,7 +75,7 @@ class CollectionCounts:
         default_factory=lambda: defaultdict(GeneratorCounts)
     )
     notes: Counter[str] = field(default_factory=Counter)
-    """Note of a run, such as that an oracle judged → number of runs with it."""
+    """Number of runs with each note, such as that an oracle judged."""
     parts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     rows: Counter[str] = field(default_factory=Counter)
@@ -123,7 +123,7 @@ def count_collection(
 
 
 def scores_of(collection: Path, name: str | None) -> tuple[str | None, dict[AttemptKey, Scores | Unscored]]:
-    """The name of the scorer and its scores; None and empty when there are none."""
+    """Return the name of the scorer and its scores; None and empty if there are none."""
     names = score_names(collection)
     if not names and name is None:
         return None, {}
@@ -175,7 +175,7 @@ def _count_attempt(
 
 
 class _Coverage:
-    """The taxonomy entry of each run, found by request id if the collection has an index, else by text."""
+    """Taxonomy entries of runs, found by request id if the collection has an index, else by text."""
 
     def __init__(self, requests: Path, collection: Path) -> None:
         self.counts: Counter[str] = Counter()
@@ -189,7 +189,7 @@ class _Coverage:
             self._by_id[str(row.get("id"))] = entry
             self._by_text[_text_of(row.get("request"))] = entry
         if not self.counts:
-            raise InputError(f"{requests} holds no request that can be read: there is nothing to cover")
+            raise InputError(f"{requests} contains no readable request, so there is no coverage to count")
         self._ids = _ids_in(collection)
 
     def of(self, trajectory: Trajectory) -> str:

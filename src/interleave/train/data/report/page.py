@@ -22,7 +22,7 @@ from interleave.train.data.trajectories import Trajectory
 from interleave.train.pages import data_url, rendered
 
 MARK = "interleave data report"
-"""Marks a page as one of ours."""
+"""Text that identifies a page as written by this command."""
 MARK_WITHIN = 1000
 MOST_PLAN_STEPS = 20
 OUTCOMES = (Outcome.ACCEPTED.value, Outcome.REJECTED.value, Outcome.UNREADABLE.value, UNJUDGED)
@@ -106,7 +106,7 @@ def write_page(
 
 
 def _refuse_foreign(out: Path) -> None:
-    """Raise unless the output is new or a page of ours, which may be overwritten."""
+    """Raise unless the output is new or a page of this command, which may be overwritten."""
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigurationError(f"--out {str(out)!r} must be a file that ends with .html")
     refuse_folder(out)
@@ -122,12 +122,12 @@ def _refuse_foreign(out: Path) -> None:
 
 
 def charts_of(totals: CollectionCounts, scorer: str | None) -> list[Chart]:
-    """All charts with data."""
+    """Return all charts with data."""
     charts = [_scores_chart(totals, scorer)] if totals.semantics else []
-    drawn = f"How often a step was drawn; {totals.forced:,} of {totals.steps:,} steps were never accepted."
+    drawn = f"Attempts to draw a step; {totals.forced:,} of {totals.steps:,} steps were never accepted."
     charts += [
         _verdict_chart(totals),
-        _histogram("Steps per plan", totals.plan_lengths, "plans", "steps", "How long the plans are."),
+        _histogram("Steps per plan", totals.plan_lengths, "plans", "steps", "Length of the plans."),
         _histogram("Attempts per step", totals.attempts_of_steps, "steps", "attempts", drawn),
     ]
     if totals.parts:
@@ -137,7 +137,7 @@ def charts_of(totals: CollectionCounts, scorer: str | None) -> list[Chart]:
             Chart(
                 "Reasons for dropping",
                 render.ranking(dict(totals.reasons.most_common()), title="Attempts dropped, by reason"),
-                "Attempts that become no row, by the rule that dropped them.",
+                "Attempts that give no row, by the rule that dropped them.",
             )
         )
     if totals.corpus:
@@ -179,13 +179,13 @@ def _verdict_chart(totals: CollectionCounts) -> Chart:
     return Chart(
         "Judgements by attempt",
         render.bars(list(map(str, numbers)), series, across="attempt", title="Judgements by attempt"),
-        "What the critic said about the first, the second and every further image of a step.",
+        "The critic's verdicts on the first, second and later images of a step.",
         tuple(outcomes),
     )
 
 
 def _histogram(title: str, counts: Counter[int], what: str, across: str, note: str) -> Chart:
-    """How many of a thing have each number; large numbers are combined."""
+    """Build a histogram; large numbers are combined."""
     bars = _with_overflow(counts, MOST_PLAN_STEPS)
     series = [render.Series(what, list(bars.values()))]
     return Chart(title, render.bars(list(bars), series, across=across, title=title), note)
@@ -197,12 +197,12 @@ def _parts_chart(totals: CollectionCounts) -> Chart:
     return Chart(
         "Selection",
         render.ranking(parts, title="Attempts and rows by part"),
-        "Each attempt ends in exactly one part; balancing repeats some and leaves out others.",
+        "Each attempt is in exactly one part; balancing repeats some and drops others.",
     )
 
 
 def _coverage_charts(totals: CollectionCounts) -> list[Chart]:
-    """One chart for domains and one for sub-categories."""
+    """Build one chart for domains and one for sub-categories."""
     charts = []
     for depth, title in ((1, "Coverage by domain"), (2, "Coverage by sub-category")):
         total, covered = Counter[str](), Counter[str]()
@@ -226,7 +226,7 @@ def _coverage_charts(totals: CollectionCounts) -> list[Chart]:
 
 
 def _with_overflow(counts: Counter[int], most: int) -> dict[str, float]:
-    """Counts by number as labels; numbers beyond `most` are combined."""
+    """Return counts with numbers as labels; numbers beyond `most` are combined."""
     if not counts:
         return {}
     last = min(max(counts), most)
@@ -276,7 +276,7 @@ def _attempt_view(
 
 
 def _thumbnail(trajectory: Trajectory, name: str) -> str | None:
-    """A thumbnail as a data URL; None if the file is missing or damaged, which the page then says."""
+    """Return a thumbnail as a data URL; None if the file is missing or damaged, which the page reports."""
     try:
         image = trajectory.store.get(name)
     except InterleaveError:

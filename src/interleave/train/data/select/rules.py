@@ -1,17 +1,17 @@
-"""The rules that assign every attempt to SFT or RL or drop it, and the balancing of verdicts.
+"""Rules that assign every attempt to SFT or RL or drop it, and the balancing of verdicts.
 
-A step with falling scores shows refinements that made things worse; a step that never scores well shows none
-that helped. Both teach a critic the wrong thing and are dropped. Of the rest, a step whose scores vary is
-worth exploring, which is what reinforcement learning does; one that does not vary is an example to imitate.
-Steps accepted at once do not vary, and refusals come from steps that were redrawn. So, by default, at most
-the upper half of the varying steps goes to RL, and SFT sees refusals too.
+A step with falling scores shows refinements that made the image worse. A step that never scores well shows
+none that helped. Both would mislead a critic and are dropped. Of the rest, a step whose scores vary is worth
+exploring by reinforcement learning; one whose scores do not vary is an example to imitate. Steps accepted at
+the first attempt do not vary, and refusals come from redrawn steps. So, by default, at most the upper half of
+the varying steps goes to RL, and SFT receives refusals too.
 
 Balancing: later attempts are refused more often, first ones accepted more often. A critic trained on that
-learns to look at the attempt number, or to accept everything. So within each part and iteration the rarer
-verdict is repeated, up to a number of copies, and the surplus of the other is left out. Varying steps were
-all refused at first: a critic trained by RL on those alone learns to refuse every first attempt. So some
-first acceptances that SFT has in surplus move to RL. Iterations with one verdict only are balanced against
-each other.
+learns to rely on the attempt number, or to accept everything. So within each part and iteration the rarer
+verdict is repeated, up to a number of copies, and the surplus of the other is dropped. Varying steps were all
+refused at the first attempt, so a critic trained by RL on those alone learns to refuse every first attempt.
+Some surplus first acceptances therefore move from SFT to RL. Iterations with only one verdict are balanced
+against each other.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ UNJUDGED = "not judged"
 UNREADABLE = "unreadable verdict"
 NO_PROMPT = "refused without a better prompt"
 VerdictSummary = tuple[int, bool, str | None]
-"""Attempt number, whether it was accepted, and why it cannot become a row, if so."""
+"""Attempt number, whether it was accepted, and why it cannot become a row, or None."""
 SFT, RL, DROPPED = "sft", "rl", "dropped"
 FALLING = "falling scores"
 LOW = "persistently low"
 FALLING_SHARE = 0.25
-"""By default, at most this share of the redrawn steps is dropped for falling scores."""
+"""Default maximum share of the redrawn steps dropped for falling scores."""
 LOW_SHARE = 0.1
-"""By default, at most this share of the steps is dropped for low scores."""
+"""Default maximum share of the steps dropped for low scores."""
 GOOD = 8.0
-"""By default, a step that reaches this score is never dropped as low."""
+"""Default score from which a step is never dropped as low."""
 SFT_TO_RL = 2.0
 SURPLUS = "surplus in balancing"
 MAX_COPIES = 4
@@ -58,44 +58,44 @@ class ScoredAttempt:
     accepted: bool
     scores: Scores | None
     problem: str | None = None
-    """Why it cannot become a row, whatever its step is like."""
+    """Why it cannot become a row, independent of its step."""
 
 
 @dataclass(frozen=True)
 class ScoredStep:
-    """The attempts of one step that follow from each other, in the order of drawing."""
+    """Consecutive attempts of one step, in the order of drawing."""
 
     collection: str
     run: str
     number: int
     attempts: tuple[ScoredAttempt, ...]
     take: int = 1
-    """Above 1 where a person had the step, or one before it, drawn again."""
+    """Above 1 if a person had the step, or an earlier one, redrawn."""
 
     @property
     def usable(self) -> int:
-        """How many attempts can become rows."""
+        """Number of attempts that can become rows."""
         return sum(attempt.problem is None for attempt in self.attempts)
 
     @cached_property
     def stats(self) -> StepStats | None:
-        """None when no attempt has scores."""
+        """Statistics of the scores; None if no attempt has scores."""
         scores = [attempt.scores.overall for attempt in self.attempts if attempt.scores is not None]
         return step_stats(scores) if scores else None
 
 
 @dataclass(frozen=True, slots=True)
 class StepStats:
-    """Statistics of a step's scores, each the geometric mean of semantics and quality."""
+    """Statistics of a step's scores, where a score is the geometric mean of semantics and quality."""
 
     fall: float
-    """How far the last attempt is below the best one before it; at least 0."""
+    """Difference between the best earlier attempt and the last one; at least 0."""
     best: float
     variance: float
 
 
 def step_stats(scores: list[float]) -> StepStats:
-    """The statistics of a step from its scores in the order of drawing, at least one."""
+    """Compute the statistics of a step from its scores in the order of drawing, at least one."""
     best_so_far = list(accumulate(scores, max))
     fall = max(0.0, best_so_far[-2] - scores[-1]) if len(scores) > 1 else 0.0
     mean = math.fsum(scores) / len(scores)
@@ -104,13 +104,13 @@ def step_stats(scores: list[float]) -> StepStats:
 
 
 def summarize_verdict(attempt: runs.AttemptRecord) -> VerdictSummary:
-    """All that selection needs of an attempt besides its score."""
+    """Return all that selection needs of an attempt except its score."""
     verdict = attempt.verdict
     return attempt.number, verdict is not None and verdict.accepted, _verdict_problem(verdict)
 
 
 def with_score(judgement: VerdictSummary, score: Scores | Unscored | None) -> ScoredAttempt:
-    """The attempt with its score added."""
+    """Add a score to an attempt."""
     number, accepted, problem = judgement
     if isinstance(score, Scores):
         return ScoredAttempt(number, accepted, score, problem)
@@ -123,32 +123,32 @@ def _verdict_problem(verdict: Verdict | None) -> str | None:
     if verdict.outcome is Outcome.UNREADABLE:
         return UNREADABLE
     if not verdict.accepted and not (verdict.refined_prompt or "").strip():
-        return NO_PROMPT  # as a target it would teach to refuse without a better prompt
+        return NO_PROMPT  # as a target it would teach the critic to refuse without a better prompt
     return None
 
 
 class Thresholds(Value):
-    """The thresholds of the rules; None: that rule drops nothing."""
+    """Thresholds of the rules; None disables a rule."""
 
     max_fall: float | None
-    """A step is dropped when its last score is more than this below the best one before."""
+    """Maximum difference between the best earlier score and the last one of a step."""
     min_best: float | None
-    """A step is dropped when none of its attempts reaches this."""
+    """Score that at least one attempt of a step must reach."""
     spares_accepted: bool = False
-    """Whether `min_best` spares steps that end accepted: true unless the user gave it."""
+    """Whether `min_best` keeps steps that end accepted: true unless the user gave it."""
     variance: float
-    """A step whose scores vary more than this goes to RL."""
+    """Variance above which a step goes to RL."""
 
 
 @dataclass(frozen=True)
 class ThresholdOptions:
-    """The thresholds a user gives; the others are derived from the data."""
+    """Thresholds given by the user; the others are derived from the data."""
 
     max_fall: float | None = None
     min_best: float | None = None
     variance: float | None = None
     sft_to_rl: float | None = None
-    """None: as near to `SFT_TO_RL` as possible with half of the varying steps in SFT."""
+    """None: as close to `SFT_TO_RL` as possible with half of the varying steps in SFT."""
     filtered: bool = True
 
     def __post_init__(self) -> None:
@@ -157,7 +157,7 @@ class ThresholdOptions:
 
 
 def thresholds_for(steps: Sequence[ScoredStep], options: ThresholdOptions) -> Thresholds:
-    """The thresholds, those not given derived from the steps in any order."""
+    """Return the thresholds; those not given are derived from the steps, in any order."""
     known = [step.stats for step in steps if step.stats is not None and step.usable]
     max_fall = min_best = None
     if options.filtered:
@@ -172,7 +172,7 @@ def thresholds_for(steps: Sequence[ScoredStep], options: ThresholdOptions) -> Th
 
 
 def why_dropped(step: ScoredStep, thresholds: Thresholds) -> str | None:
-    """Why a step is dropped, or None."""
+    """Return why a step is dropped, or None."""
     if step.stats is None:
         return None  # its attempts have their own reasons
     if thresholds.max_fall is not None and step.stats.fall > thresholds.max_fall:
@@ -184,21 +184,21 @@ def why_dropped(step: ScoredStep, thresholds: Thresholds) -> str | None:
 
 
 def part_of(stats: StepStats, thresholds: Thresholds) -> str:
-    """The part of a step that is kept."""
+    """Return the part of a kept step."""
     return RL if stats.variance > thresholds.variance else SFT
 
 
 def quantile(values: Iterable[float], share: float) -> float:
-    """The value with at most this share of the values below it; 0 for no values."""
+    """Return the value with at most this share of the values below it; 0 for no values."""
     ordered = sorted(values)
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
 
 def variance_for(steps: Iterable[ScoredStep], sft_to_rl: float | None = None) -> float:
-    """The variance above which steps go to RL, so that the rows come as near to the ratio as possible.
+    """Return the variance above which steps go to RL, for a row ratio as close as possible to `sft_to_rl`.
 
-    It is never below 0: a step that does not vary has nothing to explore, whatever the ratio. Without a given
-    ratio it is also never below the median of the varying steps.
+    It is never below 0, because a step that does not vary has nothing to explore. Without a given ratio it is
+    also never below the median of the varying steps.
     """
     usable = [(step.stats.variance, step.usable) for step in steps if step.stats and step.usable]
     if sft_to_rl is not None:
@@ -209,7 +209,7 @@ def variance_for(steps: Iterable[ScoredStep], sft_to_rl: float | None = None) ->
 
 
 def _line_for_ratio(usable: Iterable[tuple[float, int]], sft_to_rl: float) -> float:
-    """The threshold for the ratio alone, from each step's variance and number of rows."""
+    """Return the threshold for the ratio alone, from each step's variance and number of rows."""
     rows: Counter[float] = Counter()
     for variance, number in usable:
         rows[variance] += number
@@ -223,7 +223,7 @@ def _line_for_ratio(usable: Iterable[tuple[float, int]], sft_to_rl: float) -> fl
 
 
 def _max_fall_for(steps: Sequence[ScoredStep]) -> float:
-    """A threshold that drops at most the worst quarter of the redrawn steps."""
+    """Return a threshold that drops at most the worst quarter of the redrawn steps."""
     tried_again = [step.stats.fall for step in steps if step.stats is not None and len(step.attempts) > 1]
     return quantile(tried_again, 1 - FALLING_SHARE)
 
@@ -234,19 +234,19 @@ def _or_default(option: float | None, from_data: Callable[[], float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An attempt that will become a row."""
+    """An attempt selected as a row."""
 
     key: str
-    """Names the attempt; its hash with the seed gives a random order, whatever the input order."""
+    """Name of the attempt; its hash with the seed gives a random order, independent of the input order."""
     part: str
     iteration: int
     accepted: bool
 
 
 def move_acceptances_to_rl(candidates: Sequence[Candidate], *, seed: int) -> list[Candidate]:
-    """Move acceptances from SFT to RL in iterations where RL has refusals only.
+    """Move acceptances from SFT to RL in iterations in which RL has only refusals.
 
-    As many as RL has refusals, at most SFT's surplus over its own refusals, and at most half.
+    The number moved is that of RL's refusals, at most SFT's surplus over its own refusals, and at most half.
     """
     positions: dict[tuple[str, int, bool], list[int]] = defaultdict(list)
     for position, each in enumerate(candidates):
@@ -268,7 +268,7 @@ def move_acceptances_to_rl(candidates: Sequence[Candidate], *, seed: int) -> lis
 
 
 def copy_counts(candidates: Sequence[Candidate], *, seed: int, max_copies: int = MAX_COPIES) -> list[int]:
-    """How often each candidate is repeated, 0 for the surplus."""
+    """Return the number of copies of each candidate, 0 for the surplus."""
     groups = _groups(candidates)
     copies = [1] * len(candidates)
     for refused, accepted in groups:
@@ -285,7 +285,7 @@ def copy_counts(candidates: Sequence[Candidate], *, seed: int, max_copies: int =
 
 
 def _groups(candidates: Sequence[Candidate]) -> list[tuple[list[int], list[int]]]:
-    """The positions of the refusals and acceptances that are balanced against each other."""
+    """Return the positions of the refusals and acceptances to balance against each other."""
     by_iteration: dict[tuple[str, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for position, each in enumerate(candidates):
         by_iteration[each.part, each.iteration][each.accepted].append(position)

@@ -1,4 +1,4 @@
-"""The selection on disk: a line for every attempt, and the paths of the collections."""
+"""Reads and writes selections: one line per attempt, and the paths of the collections."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Selected(Value):
     semantics: float | None = None
     quality: float | None = None
     copies: int = Field(default=0, ge=0)
-    """How many rows the attempt becomes."""
+    """Number of rows that the attempt becomes."""
 
 
 _SELECTED = TypeAdapter(Selected)
@@ -43,7 +43,7 @@ _PATHS = TypeAdapter(dict[str, str])
 
 
 def read_selection(folder: Path) -> Iterator[Selected]:
-    """Every line of a selection, in the order of collection, run, step and attempt."""
+    """Yield the lines of a selection, in the order of collection, run, step and attempt."""
     path = folder / FILE_NAME
     try:
         with open(path, "rb") as file:
@@ -60,11 +60,11 @@ def read_selection(folder: Path) -> Iterator[Selected]:
 
 
 def collections_by_name(collections: Sequence[Path]) -> dict[str, Path]:
-    """Collections by name, sorted: the folder's name, with a number added to duplicates."""
+    """Return the collections sorted by name: the folder's name, with a number added to duplicates."""
     unique = {Path(os.path.realpath(each)): each for each in collections}
     for path in unique:
         if text.storable(str(path)) != str(path):
-            raise InputError(f"{path} is not valid Unicode, and what is made of it must name it: rename it")
+            raise InputError(f"{path} is not valid Unicode, and the output must name it: rename it")
     result: dict[str, Path] = {}
     for path in sorted(unique):
         name, number = path.name or "collection", 2
@@ -81,7 +81,7 @@ def write_collection_paths(folder: Path, out: Path, collections: dict[str, Path]
 
 
 def read_collection_paths(folder: Path, moved_to: Sequence[Path] = ()) -> dict[str, Path]:
-    """The collections of a selection by name; `moved_to` gives their new paths if they were moved."""
+    """Return the collections of a selection by name; `moved_to` gives their new paths if they were moved."""
     paths = _stored_paths(folder)
     now = (
         collections_by_name(moved_to) if moved_to else {name: folder / place for name, place in paths.items()}
@@ -91,13 +91,13 @@ def read_collection_paths(folder: Path, moved_to: Sequence[Path] = ()) -> dict[s
     if missing := sorted(name for name in paths if name not in now or not _is_there(now[name])):
         raise InputError(
             f"the collection {missing[0]!r} of the selection {folder} is not at {now.get(missing[0], '?')}: "
-            "say where it lies with --collection"
+            "give its path with --collection"
         )
     return {name: now[name] for name in sorted(paths)}
 
 
 def collection_name(collection: Path, folder: Path) -> str:
-    """The name of a collection in a selection, found by path, or by folder name if it was moved."""
+    """Return the name of a collection in a selection, by path, or by folder name if it was moved."""
     paths = {name: folder / place for name, place in _stored_paths(folder).items()}
     here = os.path.realpath(collection)
     for name, place in paths.items():
@@ -107,7 +107,7 @@ def collection_name(collection: Path, folder: Path) -> str:
     if name in paths and not _is_there(paths[name]):
         return name
     raise InputError(
-        f"the selection {folder} is not of {collection}: it was made of {', '.join(sorted(paths))}"
+        f"the selection {folder} is not from {collection}: it was made from {', '.join(sorted(paths))}"
     )
 
 

@@ -1,4 +1,4 @@
-"""`data select`: reads collections with their scores, and assigns every attempt to sft, rl or dropped."""
+"""`data select`: reads collections with their scores and assigns every attempt to sft, rl or dropped."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from interleave.train.data.select.selection import (
 )
 from interleave.train.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
 
-RUNS_AT_ONCE = 200
+BATCH_RUNS = 200
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class SelectOptions:
 
     thresholds: ThresholdOptions = field(default_factory=ThresholdOptions)
     scores: str | None = None
-    """The scorer whose scores are used; None if there is only one."""
+    """Scorer whose scores are used; None if there is only one."""
     balanced: bool = True
     max_copies: int = MAX_COPIES
     seed: int = 0
@@ -66,7 +66,7 @@ class SelectOptions:
 
 @dataclass(frozen=True)
 class Choice:
-    """The part of one attempt, and how many rows it becomes."""
+    """The part of one attempt, and the number of rows it becomes."""
 
     part: str
     reason: str | None = None
@@ -87,7 +87,7 @@ def select(
         reader = _CollectionReader(options, progress)
         steps = [step for name, path in paths.items() for step in reader.steps(name, path)]
         if not steps:
-            raise InputError("the collections hold no attempt: there is nothing to select from")
+            raise InputError("the collections contain no attempts to select from")
         thresholds = thresholds_for(steps, options.thresholds)
         choices = choose(steps, thresholds, options)
         _write(folder / FILE_NAME, steps, choices)
@@ -98,7 +98,7 @@ def select(
 
 
 def counts_of(steps: Iterable[ScoredStep], choices: Mapping[str, list[Choice]]) -> dict[str, int]:
-    """Counts for the manifest; the parts add up to the attempts, the reasons to the dropped ones."""
+    """Return the counts for the manifest; parts add up to the attempts, reasons to the dropped ones."""
     counts: Counter[str] = Counter(
         {"attempts": 0, "steps": 0, SFT: 0, RL: 0, DROPPED: 0, f"{SFT} rows": 0, f"{RL} rows": 0}
     )
@@ -143,26 +143,26 @@ def _manifest(
 
 
 def _warnings(counts: Mapping[str, int], thresholds: Thresholds) -> Iterator[str]:
-    """Warn of what would spoil training: a part with one kind of verdict only, or no rows for RL."""
+    """Yield warnings about data that spoils training: a part with only one verdict, or no rows for RL."""
     for part in (SFT, RL):
         rows, accepted = counts[f"{part} rows"], counts.get(f"{part} rows accepted", 0)
         if rows and accepted in (0, rows):
             judgement, learns = ("an acceptance", "accept") if accepted else ("a refusal", "refuse")
             yield (
                 f"warning: every row of {part} is {judgement}, and a critic trained on it alone learns to "
-                f"{learns} everything: collect more, or draw the line elsewhere with --variance"
+                f"{learns} everything: collect more, or change --variance"
             )
     if not counts[RL] and thresholds.variance > 0:
         yield (
-            f"warning: nothing goes to RL, as no step varies by more than {thresholds.variance:g}: "
-            "--variance 0 sends every step there that varies at all"
+            f"warning: nothing goes to RL, because no step varies by more than {thresholds.variance:g}: "
+            "--variance 0 selects every step that varies"
         )
 
 
 def choose(
     steps: Iterable[ScoredStep], thresholds: Thresholds, options: SelectOptions
 ) -> dict[str, list[Choice]]:
-    """The choices for the attempts of each step, in their order."""
+    """Return the choices for the attempts of each step, in their order."""
     choices: dict[str, list[Choice]] = {}
     candidates, slots = [], []
     for step in steps:
@@ -187,7 +187,7 @@ def step_key(step: ScoredStep) -> str:
 
 
 def _before_balancing(step: ScoredStep, attempt: ScoredAttempt, thresholds: Thresholds) -> Choice:
-    """The part before balancing; a problem of the attempt takes precedence over one of its step."""
+    """Return the part before balancing; a problem of the attempt takes precedence over one of its step."""
     if attempt.problem is not None or step.stats is None:
         return _choice(DROPPED, attempt.problem, 0)
     if reason := why_dropped(step, thresholds):
@@ -197,7 +197,7 @@ def _before_balancing(step: ScoredStep, attempt: ScoredAttempt, thresholds: Thre
 
 @cache
 def _choice(part: str, reason: str | None, copies: int) -> Choice:
-    """Equal choices share one object: there may be millions of them."""
+    """Return a shared object for equal choices: there may be millions of them."""
     return Choice(part, reason, copies)
 
 
@@ -211,16 +211,16 @@ class _CollectionReader:
         self.digests: dict[str, str] = {}
         self.unknown_scores = 0
         self.unscored: list[str] = []
-        """Collections without any scores."""
+        """Collections without scores."""
         self.runs = 0
 
     def steps(self, name: str, collection: Path) -> Iterator[ScoredStep]:
-        """The steps of a collection that have attempts, in order of run and number."""
+        """Yield the steps of a collection that have attempts, in order of run and number."""
         names = run_names(collection)
         scores = self._scores(name, collection)
         digest, used, done = hashlib.sha256(), 0, 0
-        workers = self.options.workers if len(names) > 10 * RUNS_AT_ONCE else 1  # a worker is slow to start
-        for batch in map_in_order(partial(summarize_runs, collection), chunks(names, RUNS_AT_ONCE), workers):
+        workers = self.options.workers if len(names) > 10 * BATCH_RUNS else 1  # a worker is slow to start
+        for batch in map_in_order(partial(summarize_runs, collection), chunks(names, BATCH_RUNS), workers):
             for run in batch:
                 digest.update(digest_line(run.run, run.digest))
                 self.runs += run.skipped is None
@@ -236,7 +236,7 @@ class _CollectionReader:
         self.digests[name] = digest.hexdigest()
 
     def _scores(self, name: str, collection: Path) -> Mapping[AttemptKey, Scores | Unscored]:
-        """The scores of a collection; none where it was never scored: planners learn from it all the same."""
+        """Return the scores of a collection; none if it was never scored: its plans still train planners."""
         if self.options.scores is None and not score_names(collection):
             self.unscored.append(name)
             return {}
@@ -255,11 +255,11 @@ class RunSummary:
     digest: str
     skipped: str | None = None
     steps: tuple[tuple[int, int, tuple[VerdictSummary, ...]], ...] = ()
-    """For each take of each step: the number of the step, that of the take, the verdicts."""
+    """Step number, take number and verdicts for each take of each step."""
 
 
 def summarize_runs(collection: Path, names: list[str]) -> list[RunSummary]:
-    """Summaries of the runs with these names."""
+    """Summarize the runs with these names."""
     return [_summarize_run(collection, name) for name in names]
 
 

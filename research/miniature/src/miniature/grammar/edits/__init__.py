@@ -1,4 +1,4 @@
-"""Reasoning edits: one sentence about a given image, whose result has to be inferred.
+"""Reasoning edits: one sentence about a given image, whose result must be inferred.
 
 Four kinds, as in RISEBench: temporal (what time does), causal (what an event does), spatial (where things end
 up) and logical (what a rule about the image demands).

@@ -1,4 +1,4 @@
-"""A reasoning edit: how it is asked for, and the operations it leads to in a given scene."""
+"""A reasoning edit: its wordings, and the operations it leads to in a given scene."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OUTDOORS = ("meadow", "beach", "snow", "desert", "forest", "city", "sea")
 
 @dataclass(frozen=True)
 class Given:
-    """What the gaps of an edit stand for: cells, a colour, a new thing, a category."""
+    """Values of the gaps of an edit: cells, a colour, a new thing, a category."""
 
     ref: int = -1
     other: int = -1
@@ -55,7 +55,7 @@ class Given:
 
 
 Consequence = Callable[[Scene, Given], tuple[Operation, ...]]
-"""The operations that an edit leads to in a scene; raises `Impossible` where it makes no sense."""
+"""Function from a scene to the operations of an edit; raises `Impossible` if it makes no sense."""
 
 
 GAPS = {
@@ -77,14 +77,14 @@ class Edit:
     happens: Consequence
     templates: tuple[str, ...]
     about: tuple[str, ...] = ()
-    """The kinds of thing it applies to; empty: all."""
+    """Kinds of thing it applies to; empty means all."""
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
         return tuple(Pattern(text.rstrip(".!?"), GAPS) for text in self.templates)
 
     def read(self, text: str, scene: Scene) -> Step | None:
-        """The step of a normalised request; None when it is not this edit or makes no sense in this scene."""
+        """Return the step of a normalised request; `None` if it is another edit or impossible here."""
         for pattern in self.patterns:
             words = pattern.read(text)
             if words is None:
@@ -127,7 +127,7 @@ class EditRequest:
 def sample_edit(
     edit: Edit, rng: Random, *, allowed: Callable[[Thing], bool] = lambda thing: True
 ) -> EditRequest:
-    """A random request of this kind, about a random scene; raises `Impossible` when none makes sense."""
+    """Return a random request of this kind about a random scene; raise `Impossible` if none makes sense."""
     for _ in range(_TRIES):
         template = rng.choice(edit.templates)
         scene = _random_scene(edit, rng, allowed)
@@ -152,7 +152,7 @@ def sample_edit(
 
 
 def _random_scene(edit: Edit, rng: Random, allowed: Callable[[Thing], bool]) -> Scene:
-    """A few things, one of which the edit applies to; some alike and some not, so that rules matter."""
+    """Return a scene of a few things, one of which the edit applies to; some are equal, to test rules."""
     count = rng.randint(2, 4)
     kinds = [rng.choice(edit.about or list(KINDS))]
     kinds += [rng.choice([*KINDS, kinds[0]]) for _ in range(count - 1)]

@@ -1,4 +1,4 @@
-"""Where something is added or moved to, in more words than prompts have: "next to the cat"."""
+"""Places to add or move something to, in words that prompts do not have: "next to the cat"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interleave_mini.world.scene import Scene
 
 OTHER_WORDS = 0.5
 NEXT_TO = ("next to", "beside", "near", "close to", "right next to", "by")
-"""On the right, or on the left where there is no room on the right."""
+"""On the right, or on the left if there is no room on the right."""
 _SAID_FOR = {
     **dict.fromkeys(("on top of", "over", "behind"), "above"),
     **dict.fromkeys(("beneath", "underneath", "in front of"), "below"),
@@ -24,7 +24,7 @@ _PLAIN = ("to the left of ", "to the right of ", "left of ", "right of ", "above
 
 
 def in_other_words(where: str, scene: Scene, cell: int, rng: Random) -> str:
-    """A place beside a thing as people say it; any other place as it is."""
+    """Word a place next to a thing as people do; return any other place unchanged."""
     relation = next((each for each in _PLAIN if where.startswith(each)), None)
     if relation is None or rng.random() > OTHER_WORDS:
         return where
@@ -37,7 +37,7 @@ def in_other_words(where: str, scene: Scene, cell: int, rng: Random) -> str:
 
 
 def position(scene: Scene, words: str) -> int:
-    """The cell of a place in the words of requests."""
+    """Return the cell of a place in the words of requests."""
     for relation in sorted((*NEXT_TO, *_SAID_FOR), key=len, reverse=True):
         if not words.startswith(f"{relation} the "):
             continue
@@ -52,6 +52,6 @@ def position(scene: Scene, words: str) -> int:
 
 
 def next_to(scene: Scene, anchor: int) -> int | None:
-    """The free cell beside a thing: on its right, else on its left."""
+    """Return the free cell next to a thing: on its right, else on its left."""
     beside = (neighbour(anchor, DIRECTIONS[side]) for side in ("right", "left"))
     return next((cell for cell in beside if cell is not None and scene.is_free(cell)), None)

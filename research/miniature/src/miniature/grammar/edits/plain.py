@@ -1,4 +1,4 @@
-"""Plain edits: one sentence about a given image that says what to change, in the words of the voices."""
+"""Plain edits: one sentence about a given image that says what to change, in a voice."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ EDITS = (
 )
 SECTIONS = {name: f"edit {name}" for name in EDITS}
 _FREE_ORDER = (4, 5, 3, 7, 1, 8, 6, 2, 0)
-"""Where something is added when nobody says where: in the first of these cells that is free."""
+"""Cells to add something to if no place is named, in order of preference."""
 _TRIES = 60
 CALLED_IT = 0.35
-"""How often a thing that was spoken of last is called "it"."""
+"""Share of references to the last mentioned thing as "it"."""
 _PLACE_OF = {**BACKGROUND_OF_NOUN, **{noun: place for place, nouns in PLACE_NOUNS.items() for noun in nouns}}
 EDIT_GAPS = {
     **GAPS,
@@ -82,7 +82,7 @@ Words = dict[str, str]
 
 
 def free_cell(scene: Scene) -> int:
-    """Where something is added when nobody says where."""
+    """Return the cell to add something to if no place is named."""
     for cell in _FREE_ORDER:
         if scene.is_free(cell):
             return cell
@@ -90,14 +90,14 @@ def free_cell(scene: Scene) -> int:
 
 
 def step_of(operation: Operation, scene: Scene) -> Step:
-    """The step of a plan that carries out one operation."""
+    """Return the step of a plan that carries out one operation."""
     after = operation.apply(scene)
     said = say_all((operation,), scene, Style(way=1))
     return Step(name_of_step(operation, scene), said, after, (operation,), scene)
 
 
 def name_of_step(operation: Operation, scene: Scene) -> str:
-    """A short name for the step that carries out an operation."""
+    """Return a short name for the step that carries out an operation."""
     match operation:
         case Add() | Replace():
             return capitalised(operation.thing.noun)
@@ -122,9 +122,9 @@ def name_of_step(operation: Operation, scene: Scene) -> str:
 def sample_edit_sentence(
     scene: Scene, voice: Voice, rng: Random, spoken_of: int | None = None
 ) -> tuple[str, Operation]:
-    """A sentence about this scene, and what it asks for; raises `Impossible` when none is found.
+    """Return a sentence about this scene, and what it asks for; raise `Impossible` if none is found.
 
-    The thing that was spoken of last may be called "it".
+    The last mentioned thing may be called "it".
     """
     for _ in range(_TRIES):
         name = rng.choice(EDITS)
@@ -145,7 +145,7 @@ def sample_edit_sentence(
 def sample_operation(
     name: str, said: frozenset[str], scene: Scene, rng: Random, spoken_of: int | None
 ) -> tuple[Operation, Words]:
-    """A random operation and the words for the gaps of its sentence."""
+    """Return a random operation and the words for the gaps of its sentence."""
     style = Style(rng=rng)
     cell = rng.choice(list(scene.things)) if scene.things else -1
     words: Words = {"ref": refer(scene, cell, rng)} if "ref" in said else {}
@@ -192,7 +192,7 @@ def sample_operation(
 
 
 def refer(scene: Scene, cell: int, rng: Random) -> str:
-    """Words that fit this thing alone, now and then with another noun."""
+    """Return words that fit only this thing, sometimes with another noun."""
     words = Style(rng=rng).refer(scene, cell)
     noun = thing_at(scene, cell).noun
     others = synonyms_of(noun)
@@ -223,7 +223,7 @@ def _one_step(scene: Scene, cell: int, direction: str) -> Operation:
 
 
 def read_edit_sentence(text: str, scene: Scene, spoken_of: int | None = None) -> Operation | None:
-    """What a sentence of one of the voices asks for in this scene; None when no phrasing matches."""
+    """Parse a sentence of one of the voices about this scene; `None` if no phrasing matches."""
     text = canonical(text).strip(_MARKS)
     words = frozenset(re.findall(r"[^\W_]+", text.lower()))
     for name, phrasing in _edit_phrasings():
@@ -243,7 +243,7 @@ def read_edit_sentence(text: str, scene: Scene, spoken_of: int | None = None) ->
 
 
 def canonical(text: str) -> str:
-    """The text with the nouns and sizes of the world in place of their synonyms."""
+    """Return the text with the nouns and sizes of the world in place of their synonyms."""
     text = _SYNONYM.sub(lambda found: NOUN_SYNONYMS[found[0].lower()], " ".join(text.split()))
     return text
 
@@ -265,7 +265,7 @@ def _compiled(phrasing: Phrasing) -> Any:
 
 
 def read_operation(name: str, said: Words, scene: Scene, spoken_of: int | None) -> Operation:
-    """What a sentence of this kind asks for, from the words in its gaps."""
+    """Return the operation of a sentence of this kind, from the words in its gaps."""
     cell = find_spoken_of(scene, said["ref"], spoken_of) if "ref" in said else -1
     match name:
         case "add":
@@ -294,7 +294,7 @@ def read_operation(name: str, said: Words, scene: Scene, spoken_of: int | None) 
 
 
 def find_spoken_of(scene: Scene, words: str, spoken_of: int | None) -> int:
-    """The cell of the thing that is meant; "it" is the one that was spoken of last."""
+    """Return the cell of the thing referred to; "it" is the last mentioned one."""
     if words != "it":
         return find(scene, words)
     if spoken_of is None or spoken_of not in scene.things:
@@ -308,7 +308,7 @@ _JOINTS = (". ", ". Then ", ", then ", " and then ", ". Now ", "; ")
 
 
 def sample_edits(scene: Scene, voice: Voice, rng: Random, count: int) -> tuple[list[str], list[Step]]:
-    """Sentences that follow each other, and their steps; each is about the scene that the last one left."""
+    """Return consecutive sentences and their steps; each is about the scene after the last one."""
     texts, steps = [], []
     spoken_of = only_thing(scene)
     for _ in range(count):
@@ -322,12 +322,12 @@ def sample_edits(scene: Scene, voice: Voice, rng: Random, count: int) -> tuple[l
 
 
 def only_thing(scene: Scene) -> int | None:
-    """The cell of the only thing of a scene; None where there are more."""
+    """Return the cell of the only thing of a scene; `None` if there are more."""
     return next(iter(scene.things)) if len(scene.things) == 1 else None
 
 
 def thing_spoken_of(operation: Operation) -> int | None:
-    """The cell of the thing that "it" means after this."""
+    """Return the cell of the thing that "it" means after this."""
     match operation:
         case Add() | Recolour() | Replace() | Resize() | ChangeState():
             return operation.cell
@@ -337,7 +337,7 @@ def thing_spoken_of(operation: Operation) -> int | None:
 
 
 def joined(texts: list[str], rng: Random) -> str:
-    """Several wishes as one text."""
+    """Return several wishes as one text."""
     said = texts[0].rstrip(_MARKS)
     for text in texts[1:]:
         joint = rng.choice(_JOINTS)
@@ -347,7 +347,7 @@ def joined(texts: list[str], rng: Random) -> str:
 
 
 def read_edits(text: str, scene: Scene) -> list[Step] | None:
-    """The steps of one or several wishes; None when they are not understood."""
+    """Return the steps of one or several wishes; `None` if they are not understood."""
     for pieces in _splits(text):
         now, steps = scene, []
         spoken_of = only_thing(scene)

@@ -1,9 +1,9 @@
 """English words beyond the world: those that name what it lacks, and those that change nothing.
 
 `neighbours.txt` has things and places that the world lacks, each line with those of the world that are
-nearest in meaning. `harmless.txt` has words that may stand in any request, `everyday.txt` further
-words of everyday English, which are no typing mistakes. `misspelt.txt` has words as people often misspell
-them. `languages.txt` has common words of other languages, to tell them from English with unknown words.
+nearest in meaning. `harmless.txt` has words that may occur in any request. `everyday.txt` has further words
+of everyday English, which are not typos. `misspelt.txt` has common misspellings. `languages.txt` has common
+words of other languages, to tell them from English with unknown words.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from importlib.resources import files
 
 @cache
 def neighbours() -> dict[str, tuple[str, ...]]:
-    """What the world lacks → what it has instead."""
+    """Return the things that the world lacks, with its nearest ones."""
     return {word: known for known, unknown, _ in neighbour_lines() for word in unknown}
 
 
 @cache
 def replaceable() -> frozenset[str]:
-    """What the world lacks where a request makes sense with what it has instead."""
+    """Return the missing things that a request can replace by those of the world."""
     return frozenset(word for _, unknown, alike in neighbour_lines() if alike for word in unknown)
 
 
@@ -42,14 +42,14 @@ def everyday_words() -> frozenset[str]:
 
 @cache
 def misspelt_words() -> dict[str, str]:
-    """Words as people often write them → as they are written."""
+    """Return common misspellings with the correct words."""
     lines = (line.split("|") for line in _lines("misspelt.txt"))
     return {wrong: right.strip() for right, found in lines for wrong in found.split()}
 
 
 @cache
 def foreign_words() -> dict[str, frozenset[str]]:
-    """Languages by name → common words of each."""
+    """Return common words by the name of their language."""
     found = {}
     for line in _lines("languages.txt"):
         language, _, words = line.partition("|")

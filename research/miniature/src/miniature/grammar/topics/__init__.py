@@ -1,4 +1,4 @@
-"""What can be asked for: twelve domains, and in each of them topics with their templates and plots."""
+"""The subjects of requests: twelve domains of topics with their templates and plots."""
 
 from __future__ import annotations
 

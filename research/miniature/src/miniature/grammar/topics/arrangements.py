@@ -1,4 +1,4 @@
-"""Where things stand and how many there are: beside others, between them, in groups, in an empty place."""
+"""Arrangements of things: beside others, between them, in groups, in an empty place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RELATED = {
     **dict.fromkeys(("above", "on top of", "over", "on", "right above", "behind"), ABOVE),
     **dict.fromkeys(("below", "under", "underneath", "beneath", "in front of", "right below"), BELOW),
 }
-"""Words → the cell of the first thing; the other stands in the middle."""
+"""Words → the cell of the first thing; the other is in the middle."""
 _SAID = {LEFT: "to the left of", RIGHT: "to the right of", ABOVE: "above", BELOW: "below"}
 EMPTY_PLACES = {
     **{place.noun.split(" ", 1)[1]: name for name, place in PLACES.items()},
@@ -30,7 +30,7 @@ EMPTY_PLACES = {
     **{"page": "paper", "white page": "paper", "workshop": "workbench", "desk": "workbench"},
     **{"lawn": "meadow", "winter landscape": "snow", "snowy landscape": "snow"},
 }
-"""Nouns that may stand after "an empty"."""
+"""Nouns that may follow "an empty"."""
 _AROUND = (1, 7, 3, 5, 0, 8, 2, 6)
 """The cells around the middle, in the order in which they are filled."""
 _ALL = tuple(KINDS)
@@ -98,7 +98,7 @@ def empty(place: str) -> Story:
 
 
 _OTHERWISE = {"kitchen": "in the kitchen"}
-"""Said besides, where the noun is not the name of the background."""
+"""Added if the noun is not the name of the background."""
 
 TOPICS: tuple[Topic, ...] = (
     Topic(

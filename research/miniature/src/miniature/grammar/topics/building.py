@@ -92,7 +92,7 @@ def _tidying(toys: tuple[Thing, ...], place: str) -> Story:
 
 
 def _lining_up(things: tuple[Thing, ...], place: str) -> Story:
-    """Scattered at first, each of them moves straight down into the bottom row."""
+    """Tell a story of scattered things that move straight down into the bottom row, one by one."""
     different(*things)
     scattered = dict(zip((0, MIDDLE, 2), things, strict=True))
     story = Story(

@@ -26,7 +26,7 @@ _TABLE = within("kitchen")
 
 
 def _put_down(things: tuple[Thing, ...]) -> Story:
-    """One thing after the other on the kitchen table, in the bottom row from the left."""
+    """Put one thing after the other on the kitchen table, in the bottom row from the left."""
     different(*things)
     first, *others = things
     story = Story("kitchen", {6: first}, name=_named(first), caption=f"first, {a(first)} is put {_TABLE}")

@@ -18,7 +18,7 @@ _PLACE = maybe_place(*PLACES)
 
 
 def _ways(count: int) -> list[str]:
-    """How people go on after "one star, ", until there are so many."""
+    """Return the ways to continue after "one star, " up to a number."""
     ordinals = _ORDINALS[: count - 1]
     later = ordinals[1:]
     others = ["another one"] * (count - 1)
@@ -37,7 +37,7 @@ def _ways(count: int) -> list[str]:
 
 
 MORE = {words: count for count in (3, 4, 5) for words in _ways(count)}
-"""Words after "one star, " → how many there are at the end."""
+"""Words after "one star, " → the final number."""
 
 
 def _one_goes(count: int, things: Thing, place: str) -> Story:

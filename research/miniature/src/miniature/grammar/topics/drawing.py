@@ -52,7 +52,7 @@ def _rocket(rocket: Thing) -> Story:
 
 
 def _from_shapes(subject: Thing) -> Story:
-    """Anything else: a large shape and a small one, which details turn into it."""
+    """Draw anything else from a large and a small shape, which details turn into it."""
     category = KINDS[subject.kind].category
     body = usual(_BODIES.get(category, "circle"), subject.colour)
     part, name, cell = _PARTS.get(category, ("circle", "Detail", _TOP))

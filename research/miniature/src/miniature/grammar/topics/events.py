@@ -47,7 +47,7 @@ def _eating(hero: Thing, prey: Thing, place: str) -> Story:
 def _colours(hero: Thing, colours: tuple[str, ...], place: str) -> Story:
     if len(set(colours)) < len(colours):
         raise Impossible("the same colour twice")
-    if hero.colour == colours[0]:  # it is so in the first image
+    if hero.colour == colours[0]:  # as in the first image
         colours = colours[1:]
     story = Story(place, {MIDDLE: hero}, name="Before", caption=f"{a(hero)} is {within(place)}")
     for colour in colours:

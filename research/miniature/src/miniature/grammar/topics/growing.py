@@ -13,7 +13,7 @@ _ORDINALS = ("first", "second", "third")
 
 
 def _life(grown: Thing, place: str, captions: tuple[str, ...]) -> Story:
-    """One caption per state, each with a gap for the thing in that state."""
+    """Tell a life with one caption per state, each with a gap for the thing in that state."""
     stages = [stage(grown, state) for state in range(len(captions))]
     told = [caption.format(a(thing)) for caption, thing in zip(captions, stages, strict=True)]
     names = [capitalised(thing.noun) for thing in stages]

@@ -63,13 +63,13 @@ WITH_STORIES = (
         "gift",
     ),
 )
-"""Kinds of which other topics tell a story: asked for by their name alone, a single image is meant."""
+"""Kinds with stories in other topics; their name alone asks for a single image."""
 COUNTABLE = tuple(kind for kind in KINDS if usual(kind).noun not in UNCOUNTABLE)
 _PLACE = maybe_place(*PLACES)
 
 
 def arranged(things: tuple[Thing, ...]) -> dict[int, Thing]:
-    """The things by cell, in the order in which they are named: what flies above, the rest below."""
+    """Return the things by cell, in order of mention: flying things above, the rest below."""
     hung = [thing for thing in things if thing.kind in SKY]
     put = [thing for thing in things if thing.kind not in SKY]
     if len(hung) > GRID or len(put) > max(_PUT):
@@ -100,7 +100,7 @@ def _in_colours(hero: Thing, colours: tuple[str, ...], place: str) -> Story:
 
 
 def _after_all(thing: Thing, colour: str, other: Thing | None, place: str) -> Story:
-    """The image after a change of mind: only what is named last is drawn."""
+    """Return the image after a change of mind: only the last named thing is drawn."""
     wanted = other or replace(thing, colour=colour)
     if wanted == thing:
         raise Impossible("nothing is changed")
@@ -113,7 +113,7 @@ def _group(count: int, things: Thing, place: str) -> Story:
 
 
 def _many_colours(count: int, things: Thing, place: str) -> Story:
-    """A group in which no two have the same colour: the usual one comes first."""
+    """Return a group of things in different colours, the usual one first."""
     if count > len(COLOURS) or things.colour != KINDS[things.kind].colour:
         raise Impossible("a colour for all of them, or too few colours")
     colours = list(dict.fromkeys((things.colour, *COLOURS)))[:count]

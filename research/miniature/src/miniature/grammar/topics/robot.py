@@ -27,7 +27,7 @@ SPOTS = {
     "the bottom right corner": 8,
 }
 ON_TOP = 1
-"""Above the other block, which then lies at the bottom: in the top row is the gripper."""
+"""The cell above the other block, which is in the bottom row, as the gripper is in the top row."""
 BESIDE_THE_MIDDLE = {
     "left of": 3,
     "to the left of": 3,
@@ -47,7 +47,7 @@ RELATION_TO_THE_MIDDLE = {3: "to the left of", 5: "to the right of", 7: "in fron
 
 
 def _bench(blocks: dict[int, str], caption: str, others: dict[int, Thing] | None = None) -> Story:
-    """Blocks of these colours on the bench, the empty gripper above the middle."""
+    """Return a bench with blocks of these colours and the empty gripper above the middle."""
     things = {cell: Thing("block", colour, Size.SMALL) for cell, colour in blocks.items()}
     return Story("workbench", things | (others or {}), name="Start", caption=caption, gripper=Gripper(CENTRE))
 

@@ -180,7 +180,7 @@ def _brave(hero: Thing, giant: Thing, place: str) -> Story:
 
 
 def _dance(dancers: tuple[Thing, ...], place: str) -> Story:
-    """Two pairs, one above the other; each pair changes places, and then the two on the left do."""
+    """Tell a dance of two pairs, one above the other: each pair swaps places, then the two on the left do."""
     different(*dancers)
     first, second, third, fourth = dancers
     story = Story(
@@ -196,7 +196,7 @@ def _dance(dancers: tuple[Thing, ...], place: str) -> Story:
 
 
 def _musical_chairs(players: tuple[Thing, ...], colour: str, place: str) -> Story:
-    """Every chair stands behind its player; from the right, one of each goes in every round."""
+    """Tell musical chairs: each chair is behind its player; each round removes one of both from the right."""
     different(*players)
     chair = usual("chair", colour)
     story = Story(

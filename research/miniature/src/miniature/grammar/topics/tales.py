@@ -1,7 +1,7 @@
-"""Tales: whatever somebody tells of one, two or three things that no other topic knows.
+"""Tales: any story about one, two or three things that no other topic covers.
 
-Nobody can foresee every story. What is named can be drawn all the same: one thing after the other, and the
-first goes up to the second; a single hero has a day from morning to night.
+Not every story can be foreseen, but the named things can be drawn: one thing after the other, then the first
+goes up to the second. A single hero has a day from morning to night.
 """
 
 from __future__ import annotations

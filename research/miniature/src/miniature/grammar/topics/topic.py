@@ -1,4 +1,4 @@
-"""A topic: requests about one subject, and the one true story behind each of them."""
+"""A topic: requests about one subject, and the true story of each."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Topic:
     name: str
     gaps: Mapping[str, Gap]
     plot: Callable[..., Story]
-    """The story, from the values of the gaps as keyword arguments."""
+    """Function from the values of the gaps, as keyword arguments, to the story."""
     templates: tuple[str, ...]
     often: int = 1
-    """How often it is asked for beside the other topics of its domain."""
+    """Frequency relative to the other topics of its domain."""
     alone: bool = False
-    """Whether distractors would make nonsense of it."""
+    """Whether distractors would make it nonsensical."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """What gaps mean that a request leaves out, where it is not the first of their values."""
+    """Defaults of gaps that a request leaves out, if not their first value."""
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -56,7 +56,7 @@ class Topic:
         )
 
     def sample(self, rng: Random) -> TopicRequest:
-        """A random request of this topic."""
+        """Return a random request of this topic."""
         for _ in range(_TRIES):
             template = rng.choice(self.templates)
             said = GAP.findall(template)
@@ -72,7 +72,7 @@ class Topic:
         raise Impossible(f"the topic {self.name!r} has no possible story")
 
     def example(self) -> str:
-        """A plain request of this topic, the same every time: everything in it is the usual."""
+        """Return a fixed plain request of this topic, with the usual values."""
         for seed in range(_TRIES):
             rng = Random(seed)
             written = self.sample(rng)
@@ -91,7 +91,7 @@ class Topic:
         return TopicRequest(sentence(filled(template, words)), template, values, story)
 
     def read(self, text: str) -> TopicRequest | None:
-        """Parse a normalised request of this topic, with its story; None when no template matches."""
+        """Parse a normalised request of this topic, with its story; `None` if no template matches."""
         for template, pattern in zip(self.templates, self.patterns, strict=True):
             if (words := pattern.read(text)) is None:
                 continue
@@ -109,11 +109,11 @@ class Topic:
         return None
 
 
-# What many plots share
+# Shared by many plots
 
 
 def stage(thing: Thing, state: int) -> Thing:
-    """The same thing, earlier or later in its life."""
+    """Return the same thing at an earlier or later stage of its life."""
     return replace(thing, state=state)
 
 
@@ -122,18 +122,18 @@ def small(thing: Thing) -> Thing:
 
 
 def row(thing: Thing, count: int, first: int) -> dict[int, Thing]:
-    """Equal things in a row, from the left."""
+    """Return equal things in a row, from the left."""
     return {first + column: thing for column in range(count)}
 
 
 def crowd(thing: Thing, count: int) -> dict[int, Thing]:
-    """Up to nine equal things, row by row from the left; up to six of them leave the top row free."""
+    """Return up to nine equal things, row by row from the left; up to six leave the top row free."""
     first = GRID if count <= 2 * GRID else 0
     return {first + place: thing for place in range(count)}
 
 
 def hung_and_put(things: Sequence[Thing], high: Sequence[str]) -> dict[int, Thing]:
-    """High things fill the top row from the left, all others the bottom row, in their order."""
+    """Place high things in the top row from the left, all others in the bottom row, in order."""
     hung = [thing for thing in things if thing.kind in high]
     put = [thing for thing in things if thing.kind not in high]
     if max(len(hung), len(put)) > GRID:

@@ -1,6 +1,6 @@
-"""The voices: how different people phrase their requests, one file each, written independently.
+"""The voices: phrasings of requests by different people, one file each, written independently.
 
-A file has sections: `= NAME` (several names, separated by semicolons, share their lines), then one phrasing a
+A file has sections: `= NAME` (several names, separated by semicolons, share lines), then one phrasing per
 line in the notation of `phrasings.py`. A section is named after a topic, or is one of `openings`, `closings`,
 `go on`, `describe`, `own steps` and `edit …`. Whole voices are held out from training.
 """
@@ -22,11 +22,11 @@ _SUFFIX = ".txt"
 
 @dataclass(frozen=True)
 class Voice:
-    """One person's way of asking."""
+    """Phrasings of one person."""
 
     name: str
     phrasings: Mapping[str, tuple[Phrasing, ...]]
-    """By section."""
+    """Phrasings by section."""
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -39,14 +39,14 @@ class Voice:
         return self.phrasings.get(name, ())
 
     def line(self, section: str, rng: Random) -> str:
-        """A random sentence of a section without gaps; empty where the voice has none."""
+        """Return a random sentence of a section without gaps; empty if the voice has none."""
         lines = self.section(section)
         return "".join(map(str, rng.choice(lines).chosen(rng))) if lines else ""
 
 
 @cache
 def voices() -> tuple[Voice, ...]:
-    """All voices, by name."""
+    """Return all voices, by name."""
     folder = files(__package__)
     names = sorted(each.name for each in folder.iterdir() if each.name.endswith(_SUFFIX))
     return tuple(
@@ -55,7 +55,7 @@ def voices() -> tuple[Voice, ...]:
 
 
 def parse_voice(text: str) -> dict[str, tuple[Phrasing, ...]]:
-    """The phrasings of a voice by section."""
+    """Return the phrasings of a voice by section."""
     found: dict[str, dict[str, Phrasing]] = {}
     sections: list[str] = []
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""`interleave work`: work on the jobs of document services, on any number of machines."""
+"""`interleave serve worker`: work on the jobs of document services, on any number of machines."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from interleave.plugin import options
 from interleave.service.cli import options as service_options
 
 
-def work(
+def worker(
     jobs: Annotated[
         str,
         typer.Option(
             metavar="postgres://…",
             envvar="INTERLEAVE_JOBS",
-            help="The job table that the document services use too. Better: set INTERLEAVE_JOBS.",
+            help="The job table of the document services. Better: set INTERLEAVE_JOBS.",
         ),
     ],
     runs: service_options.Folder,
@@ -31,15 +31,15 @@ def work(
     max_calls: options.MaxCalls = None,
     max_seconds: options.MaxSeconds = None,
     max_cost: options.MaxCost = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Jobs that run at the same time.")] = 64,
+    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Concurrent jobs.")] = 64,
     per_key: Annotated[
         int | None,
-        typer.Option(min=1, help="Jobs of one API key that run at the same time on all machines."),
+        typer.Option(min=1, help="Concurrent jobs of one API key, on all machines."),
     ] = None,
     lease: service_options.LeaseSeconds = 30.0,
     drain: Annotated[
         float,
-        typer.Option(min=0, help="Seconds for jobs to end when it stops; others go on elsewhere."),
+        typer.Option(min=0, help="Seconds for jobs to end when it stops; another worker continues the rest."),
     ] = 10.0,
     metrics_port: Annotated[
         int | None,
@@ -49,10 +49,10 @@ def work(
 ) -> int:
     """Work on the jobs of document services, until Ctrl-C.
 
-    Any number of workers share the jobs, on one machine or many that have the folder of the runs in common.
-    What a worker leaves behind when it dies or hangs, another one goes on with.
+    Any number of workers share the jobs, on all machines that share the folder of the runs. If a worker dies
+    or hangs, another worker continues its jobs.
     """
-    service_options.require_packages()
+    service_options.require_packages("postgres,serve")
     from interleave.plugin import Limits
     from interleave.service.documents.postgres import is_postgres, require_psycopg
     from interleave.service.documents.shared_worker import Sharing
@@ -65,7 +65,7 @@ def work(
     chosen = service_options.make_choices(
         dry_run, profile, planner=planner, critic=critic, generator=generator, prompts=prompts
     )
-    service_options.require_models(chosen, "work --jobs … --runs …")
+    service_options.require_models(chosen, "serve worker --jobs … --runs …")
     config = WorkConfig(
         chosen=chosen,
         folder=runs,

@@ -1,7 +1,7 @@
-"""Images that the generator has drawn, for a critic to judge: its failures are not those one would invent.
+"""Images drawn by the generator as exercises for a critic: its failures differ from invented ones.
 
-Steps of plans of the training split, and edits at random, are drawn from the prompts of a planner and from
-exact ones; with fewer steps than in use too, for more failures. The reader says what each image shows.
+Plan steps of the training split and random edits are drawn from planner prompts and from exact prompts, some
+with fewer denoising steps than usual, for more failures. The reader determines what each image shows.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from miniature.train.generator_model import SHAPES, load_parts
 from miniature.train.vision_examples import Exercise, Shown, sample_step, verdict_on, verdict_question
 
 DRAWN = "drawn"
-"""The name of the exercises."""
+"""Name of the exercises."""
 STEPS = (4, 2, 1, 1)
-"""How many steps an image is drawn in, one of these."""
+"""Possible numbers of denoising steps."""
 EXACT_SHARE = 0.15
 RIGHT_FOR_WRONG = 1.5
-"""Right images for each wrong one: all that went wrong are kept."""
+"""Correct images kept per wrong one; all wrong ones are kept."""
 CHUNK, TOGETHER = 64, 256
-"""What a process makes at once, and what is drawn at once."""
+"""Examples per worker chunk, and images per batch."""
 WHITE_CANVAS = 0
-"""The place of the white canvas, which stands for the image before where there is none."""
+"""Index of the white canvas, used if there is no previous image."""
 
 
 @dataclass(frozen=True)
-class Drawings:
-    """Exercises, and the images that they are about, n×256×256×3 on the device."""
+class DrawnImages:
+    """Exercises and their images, n×256×256×3 on the device."""
 
     images: Any
     exercises: list[Exercise]
     counts: dict[str, int]
-    """How many were drawn, and how many of them were wrong."""
+    """Counts of drawn, wrong and right images."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Asked:
 
 
 class _Steps(torch.utils.data.IterableDataset):  # type: ignore[misc]
-    """An endless stream of what to draw, in chunks, made by worker processes."""
+    """Endless stream of examples to draw, in chunks, from worker processes."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -75,8 +75,10 @@ def _sample(rng: Random) -> _Asked:
     return _Asked(step, refine_prompt(step.after, step.before) if exact else step.prompt, rng.choice(STEPS))
 
 
-def make_drawings(pipeline: Path, count: int, device: str, *, seed: int = 0, workers: int = 0) -> Drawings:
-    """Draw at least `count` images, and make exercises about all wrong ones and some of the right ones."""
+def make_drawn_images(
+    pipeline: Path, count: int, device: str, *, seed: int = 0, workers: int = 0
+) -> DrawnImages:
+    """Draw at least `count` images; return exercises about all wrong ones and some right ones."""
     vae, text_encoder, tokenizer, transformer = load_parts(pipeline, device)
     vae.requires_grad_(False)
     shape = next(each for each in SHAPES.values() if each.latent_channels == vae.config.latent_channels)
@@ -90,11 +92,11 @@ def make_drawings(pipeline: Path, count: int, device: str, *, seed: int = 0, wor
             kept.add(group, befores, afters, reader)
             if kept.drawn >= count:
                 break
-    return kept.drawings()
+    return kept.result()
 
 
 def _alike(stream: Iterator[list[_Asked]]) -> Iterator[list[_Asked]]:
-    """Groups with the same number of sources and of steps, all of one size: cuDNN tunes itself to it."""
+    """Yield groups with equal numbers of sources and steps, all of one size, to which cuDNN is tuned."""
     waiting: dict[tuple[bool, int], list[_Asked]] = defaultdict(list)
     for chunk in stream:
         for each in chunk:
@@ -108,9 +110,9 @@ def _alike(stream: Iterator[list[_Asked]]) -> Iterator[list[_Asked]]:
 def _draw(
     flow: Flow, tokenizer: Any, painter: TorchPainter, group: Sequence[_Asked], seed: int
 ) -> tuple[Any, Any]:
-    """The images before, None where there are none, and those drawn from them.
+    """Return the previous images, or `None`, and the images drawn from them.
 
-    Half of the images before are as the autoencoder renders them: in use most are the generator's own.
+    Half of the previous images pass through the autoencoder, as in use most come from the generator.
     """
     tokens = torch.as_tensor(encode_prompts(tokenizer, [each.drawn_with for each in group], flow.shape))
     scenes = [each.step.before for each in group if each.step.before is not None]
@@ -125,7 +127,7 @@ def _draw(
 
 
 class _Kept:
-    """The images that become exercises."""
+    """Images kept as exercises."""
 
     def __init__(self, rng: Random, device: str) -> None:
         self.rng = rng
@@ -161,7 +163,7 @@ class _Kept:
         self.count += 1
         return self.count - 1
 
-    def drawings(self) -> Drawings:
+    def result(self) -> DrawnImages:
         self.rng.shuffle(self.exercises)
         counts = {"drawn": self.drawn, "wrong": self.wrong, "right": self.right}
-        return Drawings(torch.cat(self.images), self.exercises, counts)
+        return DrawnImages(torch.cat(self.images), self.exercises, counts)

@@ -1,4 +1,4 @@
-/** What a rater has said of the documents of a comparison. */
+/** A rater's labels of the documents in a comparison. */
 import { api } from "./api";
 import type { Row } from "./align";
 import { rating } from "./rating.svelte";
@@ -6,7 +6,7 @@ import type { NewLabel, RunLabel } from "./types";
 
 type Said = Pick<RunLabel, "kind" | "run" | "value"> & Pick<NewLabel, "step" | "attempt" | "other">;
 
-export class SaidOfRuns {
+export class ComparisonLabels {
   private labels = $state.raw<Said[]>([]);
 
   constructor(readonly runs: string[]) {}
@@ -16,7 +16,7 @@ export class SaidOfRuns {
     if (found) this.labels = found.data;
   }
 
-  /** The value of a label, undefined where there is none. */
+  /** The value of a label; undefined if there is none. */
   of(kind: string, run: string, step: number | null = null, attempt: number | null = null): Said["value"] | undefined {
     const found = this.labels.find(
       (each) => each.kind === kind && each.run === run && (each.step ?? null) === step && (each.attempt ?? null) === attempt,
@@ -34,26 +34,26 @@ export class SaidOfRuns {
     await this.read(rater);
   }
 
-  /** Stores that a run is the best of a step, or that none is; returns whether there was anything to say. */
+  /** Labels a run as the best of a step, or none; returns whether there was anything to label. */
   best(row: Row, place: number | null, blind: boolean): boolean {
     const drawn = this.drawn(row);
     const first = drawn.find((each) => each.place === place);
     if (place !== null && !first) return false;
     const value = place === null ? "same" : "first";
-    const others = first ? drawn.filter((each) => each.picture !== first.picture) : [];
+    const others = first ? drawn.filter((each) => each.image !== first.image) : [];
     const pairs = first ? others.map((each) => [first, each] as const) : pairsOf(drawn);
     const labels = pairs.map(([one, two]): NewLabel => ({ kind: "better", ...one.subject, other: two.subject, value, blind }));
     if (labels.length) this.say(labels);
     return labels.length > 0;
   }
 
-  /** The run that was said to be the best of a step: its place, null for none of them, undefined for nothing said. */
+  /** The index of the run labelled best of a step; null for none, undefined without a label. */
   bestOf(row: Row): number | null | undefined {
     const drawn = this.drawn(row);
     if (drawn.length < 2) return undefined;
-    if (new Set(drawn.map((each) => each.picture)).size < 2) return undefined;
+    if (new Set(drawn.map((each) => each.image)).size < 2) return undefined;
     const wins = drawn.find((each) =>
-      drawn.every((other) => other.picture === each.picture || this.preferred(each.subject, other.subject) === "first"),
+      drawn.every((other) => other.image === each.image || this.preferred(each.subject, other.subject) === "first"),
     );
     if (wins) return wins.place;
     return pairsOf(drawn).every(([one, two]) => this.preferred(one.subject, two.subject) === "same") ? null : undefined;
@@ -72,16 +72,16 @@ export class SaidOfRuns {
 
   private drawn(row: Row): Drawn[] {
     return row.cells.flatMap((cell, place) => {
-      const [run, , picture = ""] = cell.attempt?.picture.split("/").slice(-3) ?? [];
-      return cell.attempt && run ? [{ place, picture, subject: { run, step: row.number, attempt: cell.attempt.number } }] : [];
+      const [run, , image = ""] = cell.attempt?.picture.split("/").slice(-3) ?? [];
+      return cell.attempt && run ? [{ place, image, subject: { run, step: row.number, attempt: cell.attempt.number } }] : [];
     });
   }
 }
 
 interface Drawn {
   place: number;
-  /** The name of its file: a branch shares pictures with the document it came from. */
-  picture: string;
+  /** The name of its file. A branch shares images with its parent. */
+  image: string;
   subject: Subject;
 }
 
@@ -97,5 +97,5 @@ function isThis(label: { run: string; step?: number | null; attempt?: number | n
 
 function pairsOf(all: Drawn[]): (readonly [Drawn, Drawn])[] {
   const pairs = all.flatMap((one, place) => all.slice(place + 1).map((two) => [one, two] as const));
-  return pairs.filter(([one, two]) => one.picture !== two.picture);
+  return pairs.filter(([one, two]) => one.image !== two.image);
 }

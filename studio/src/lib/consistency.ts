@@ -1,28 +1,28 @@
-/** What a document's facts say about how well its pictures hold together. */
+/** Image consistency of a document: measured drift, and decisions of the run about it. */
 import { text } from "./text";
 import type { DocumentFacts, StepFacts } from "./types";
 
 export type Drift = NonNullable<StepFacts["drift"]>;
 type Facts = Pick<DocumentFacts, "steps" | "decisions" | "audits">;
 
-export interface HoldingRow {
+export interface DriftRow {
   number: number;
   drift: Drift;
 }
 
-/** The steps whose drift was measured. */
-export function holdingOf(facts: Facts): HoldingRow[] {
+/** The steps with measured drift. */
+export function measuredSteps(facts: Facts): DriftRow[] {
   return (facts.steps ?? []).flatMap(({ number, drift }) => (drift ? [{ number, drift }] : []));
 }
 
 /** The largest drift, in levels of 255. */
-export function worstOf(rows: HoldingRow[]): number {
+export function worstOf(rows: DriftRow[]): number {
   return Math.max(0, ...rows.map((row) => row.drift.outside));
 }
 
-/** What the run decided itself, each with its cause, in words. */
+/** The run's automatic decisions with their causes, as sentences. */
 export function decisionsOfRun(facts: Facts): string[] {
-  const words = text.holding;
+  const words = text.consistency;
   const own = (facts.decisions ?? []).filter((each) => each.cause === "rollback" || each.cause === "drift");
   return [
     ...own.map((each) => words[each.cause === "drift" ? "drift" : "rollback"](each.step ?? 0, each.undone)),

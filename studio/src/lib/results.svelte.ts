@@ -1,17 +1,17 @@
-/** The documents of the library that match a search, read page by page as they are scrolled to. */
+/** The library's search results, loaded page by page on scrolling. */
 import { api } from "./api";
 import { sentence } from "./studio.svelte";
 import type { GalleryItem } from "./types";
 
 const PAGE = 100;
-const LOOK_AGAIN = 1500;
+const POLL_MS = 1500;
 
-export class Shelf {
+export class SearchResults {
   items = $state.raw<GalleryItem[]>([]);
   total = $state<number | null>(null);
   profiles = $state.raw<string[]>([]);
   problem = $state("");
-  /** Whether the service has read all documents: after its first start it needs a while for thousands. */
+  /** Whether the service has indexed all documents. After its first start that takes a while. */
   complete = $state(true);
   asked = false;
   private query = new URLSearchParams();
@@ -19,7 +19,7 @@ export class Shelf {
   private reading: AbortController | null = null;
   private again = 0;
 
-  /** Begins another search. */
+  /** Starts a search. */
   ask(query: URLSearchParams): void {
     clearTimeout(this.again);
     this.asked = true;
@@ -30,7 +30,7 @@ export class Shelf {
     void this.read(true);
   }
 
-  /** Reads the next page, if there is one and none is being read. */
+  /** Loads the next page, if there is one and none is loading. */
   more(): void {
     if (this.cursor && !this.reading) void this.read(false);
   }
@@ -40,7 +40,7 @@ export class Shelf {
     this.reading?.abort();
   }
 
-  private async read(anew: boolean): Promise<void> {
+  private async read(replace: boolean): Promise<void> {
     const reading = (this.reading = new AbortController());
     const query = new URLSearchParams(this.query);
     const cursor = this.cursor;
@@ -49,14 +49,14 @@ export class Shelf {
     try {
       const page = await api.gallery(query, reading.signal);
       if (this.reading !== reading) return;
-      this.add(page.data, anew);
+      this.add(page.data, replace);
       this.total = page.total;
       if (page.profiles) this.profiles = page.profiles;
       this.complete = page.complete;
-      // Where the service is not through yet, the end is only the end so far: it is read again.
+      // While the service is indexing, the last page may grow, so it is read again.
       this.cursor = page.cursor ?? (page.complete ? null : cursor);
       clearTimeout(this.again);
-      if (!page.complete) this.again = window.setTimeout(() => this.look(), LOOK_AGAIN);
+      if (!page.complete) this.again = window.setTimeout(() => this.look(), POLL_MS);
       this.problem = "";
     } catch (error) {
       if (!reading.signal.aborted) this.problem = sentence(error);
@@ -65,14 +65,14 @@ export class Shelf {
     }
   }
 
-  private add(data: GalleryItem[], anew: boolean): void {
-    const known = new Set(anew ? [] : this.items.map((item) => item.id));
+  private add(data: GalleryItem[], replace: boolean): void {
+    const known = new Set(replace ? [] : this.items.map((item) => item.id));
     const more = data.filter((item) => !known.has(item.id));
-    if (anew) this.items = more;
+    if (replace) this.items = more;
     else if (more.length) this.items = [...this.items, ...more];
   }
 
-  /** Looks how far the service is; what has been scrolled to stays where it is. */
+  /** Polls the indexing without moving what has been scrolled to. */
   private look(): void {
     if (this.items.length <= PAGE) this.ask(this.query);
     else if (!this.reading) void this.read(false);

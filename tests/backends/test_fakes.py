@@ -1,4 +1,4 @@
-"""The two doubles that ship with the product: what they plan, refuse, recite and paint."""
+"""The two shipped fakes: plans, refusals, scripted replies and images."""
 
 from __future__ import annotations
 

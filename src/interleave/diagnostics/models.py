@@ -1,4 +1,4 @@
-"""`interleave backends`: the backends that a spec can name, whether they are installed, and their checks."""
+"""`interleave models`: list the backends and profiles, check one, manage prompt packs."""
 
 from __future__ import annotations
 
@@ -12,44 +12,60 @@ import typer
 
 from interleave import ConfigurationError
 from interleave.diagnostics.check_backend import check_backend, check_profile
-from interleave.plugin import backends, config, options
+from interleave.plugin import backends, cli, config, lazy_command, lazy_group, options
 
-app = typer.Typer(help="List the models that a spec can name, and check them.", rich_markup_mode=None)
+COMMANDS = {
+    "list": lazy_command("interleave.diagnostics.models:list_models", "List backends and profiles."),
+    "check": lazy_command(
+        "interleave.diagnostics.models:check", "Check whether a backend keeps its contract."
+    ),
+    "prompts": cli.Row(lambda: cli.prompt_packs, "List, show and import prompt packs."),
+}
+app = typer.Typer(
+    cls=lazy_group(lambda: COMMANDS),
+    help="List and check models and prompt packs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
-@app.callback(invoke_without_command=True)
-def list_backends(context: typer.Context, json_output: options.Json = False) -> int:
-    """List the image generators, vision-language models and profiles that can be named."""
-    if context.invoked_subcommand is not None:
-        return 0
+@app.callback()
+def _models() -> None:
+    """List and check models and prompt packs."""
+
+
+def list_models(json_output: options.Json = False) -> int:
+    """List the image generators, vision-language models, agents and profiles."""
     rows = _rows()
     if json_output:
         print(json.dumps(rows, ensure_ascii=False))
-        return 0
-    _print(rows)
+    else:
+        _print(rows)
     return 0
 
 
-@app.command()
 def check(
     spec: Annotated[
-        str | None, typer.Argument(metavar="SPEC", help="The backend, e.g. 'solid?size=256'.")
+        str | None,
+        typer.Argument(
+            metavar="SPEC", autocompletion=options.complete_spec, help="A backend, e.g. 'solid?size=256'."
+        ),
     ] = None,
     role: Annotated[
         str | None,
-        typer.Option(metavar="generator|planner|critic|scorer", help="The role to check it in."),
+        typer.Option(metavar="ROLE", help="Check it as generator, planner, critic or scorer."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Skip the checks that need many calls.")] = False,
     profile: options.ProfileName = None,
     tiny: Annotated[
         bool,
-        typer.Option("--tiny", help="With --profile: tiny models of the same classes, and one whole run."),
+        typer.Option("--tiny", help="With --profile: check tiny models of the same classes, and one run."),
     ] = False,
     json_output: options.Json = False,
 ) -> int:
-    """Check whether a backend keeps its contract; exits with 1 if a check fails, 3 if it is unreachable.
+    """Check whether a backend keeps its contract. Exits with 1 if a check fails, 3 if it is unreachable.
 
-    With --profile NAME, all three models of a profile are checked; with --tiny as well, tiny models of the
+    With --profile NAME, all three models of a profile are checked. With --tiny as well, tiny models of the
     same classes are built with random weights, checked, and run together once. Nothing is downloaded.
     """
     if profile is not None:
@@ -93,7 +109,7 @@ LEAST_COLUMNS = 60
 
 
 def _missing(row: dict[str, Any]) -> str:
-    """What is needed before it can be used, in a few words; empty where it is ready."""
+    """Return what is needed before it can be used, in a few words; empty if it is ready."""
     if not row["ready"]:
         return f"(needs {row['install']}) "
     return f"({row['key']} is not set) " if row["key"] and not row["key_is_set"] else ""
@@ -116,4 +132,4 @@ def _print(rows: list[dict[str, Any]]) -> None:
         for _, name, said in (each for each in listed if each[0] == kind):
             print(wrapper.fill(f"  {name:{width}}  {said}"))
         print()
-    print("Check one with: interleave backends check SPEC")
+    print("Check one with: interleave models check SPEC")

@@ -1,0 +1,129 @@
+"""`interleave edit`: decide about the steps of a run, then redraw what follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interleave.cli import options
+from interleave.cli.lazy_group import taking
+from interleave.cli.resume import Continuation, continue_run, refuse_batch
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+Step = Annotated[int, typer.Argument(metavar="STEP", help="The number of a step.")]
+Attempt = Annotated[int, typer.Argument(metavar="ATTEMPT", help="The number of its attempt.")]
+Prompt = Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="What the step shows instead.")]
+StepSeed = Annotated[int | None, typer.Option("--seed", metavar="N", help="The random seed of the step.")]
+StepGenerator = Annotated[
+    str | None,
+    typer.Option(
+        "--generator", metavar="SPEC", autocompletion=options.complete_spec, help="The model that draws it."
+    ),
+]
+Only = Annotated[bool, typer.Option("--only", help="Keep the images of all later steps.")]
+HeldPlan = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        callback=options.or_stdin,
+        help="Draw this plan instead of the held one. '-' reads standard input.",
+    ),
+]
+NewFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the new run.")]
+DEFAULTS = Continuation()
+
+
+@app.callback()
+def edit(context: typer.Context, run: options.RunFolder) -> None:
+    """Redraw, choose, undo, branch or approve. Decisions are recorded; only new images are paid for."""
+    context.obj = run
+
+
+@app.command()
+@taking(Continuation)
+def redraw(
+    context: typer.Context,
+    step: Step,
+    prompt: Prompt = None,
+    seed: StepSeed = None,
+    generator: StepGenerator = None,
+    only: Only = False,
+    by: options.By = "",
+    given: Continuation = DEFAULTS,
+) -> int:
+    """Redraw a step, and the steps that follow from it."""
+    from interleave.runs.decisions import redraw_line
+
+    return continue_run(
+        context.obj,
+        given,
+        lambda run: redraw_line(
+            run, step, prompt=prompt, seed=seed, generator=generator, only_step=only, by=by
+        ),
+        generator,
+    )
+
+
+@app.command()
+@taking(Continuation)
+def choose(
+    context: typer.Context,
+    step: Step,
+    attempt: Attempt,
+    only: Only = False,
+    by: options.By = "",
+    given: Continuation = DEFAULTS,
+) -> int:
+    """Show another attempt of a step, and redraw the steps that follow from it."""
+    from interleave.runs.decisions import choice_line
+
+    return continue_run(
+        context.obj, given, lambda run: choice_line(run, step, attempt, only_step=only, by=by)
+    )
+
+
+@app.command()
+@taking(Continuation)
+def undo(context: typer.Context, by: options.By = "", given: Continuation = DEFAULTS) -> int:
+    """Undo the last decision about steps."""
+    from interleave.runs.decisions import undo_line
+
+    return continue_run(context.obj, given, lambda run: undo_line(run, by=by))
+
+
+@app.command()
+@taking(Continuation)
+def branch(
+    context: typer.Context,
+    step: Step,
+    out: NewFolder,
+    prompt: Prompt = None,
+    seed: StepSeed = None,
+    generator: StepGenerator = None,
+    by: options.By = "",
+    given: Continuation = DEFAULTS,
+) -> int:
+    """Copy a run to another folder and redraw it there from a step on."""
+    from interleave.api import open_branch
+    from interleave.runs.branch import check_branch
+
+    refuse_batch(context.obj)
+    checked = check_branch(context.obj, out, step, prompt=prompt, seed=seed, generator=generator, by=by)
+    return given.run(lambda **chosen: open_branch(checked, **chosen), generator)
+
+
+@app.command()
+@taking(Continuation)
+def approve(
+    context: typer.Context, plan: HeldPlan = None, by: options.By = "", given: Continuation = DEFAULTS
+) -> int:
+    """Draw the held plan of a run, or an edited one."""
+    from interleave.request_files import read_plan_file
+    from interleave.runs.decisions import release_line
+
+    chosen = read_plan_file(plan)[0] if plan is not None else None
+    return continue_run(context.obj, given, lambda run: release_line(run, chosen, by=by))
