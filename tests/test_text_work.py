@@ -117,7 +117,7 @@ def test_a_word_given_twice_is_found_without_comparing_all() -> None:
         __hash__ = str.__hash__
 
     words = tuple(Word(f"word {n}") for n in range(1_000))
-    with pytest.raises(ValueError, match="'word 999' stands there twice"):
+    with pytest.raises(ValueError, match="'word 999' is listed twice"):
         taxonomy._usable((*words, Word("word 999")))
     assert Word.compared < 10 * len(words)
 

@@ -9,7 +9,7 @@
 | interleave.prompt_packs    | a package whose folder holds prompt packs (`NAME/pack.toml`)                |
 | interleave.recipes         | a package whose folder holds training recipes (`NAME.toml`)                 |
 | interleave.request_sources | a `RequestSource` for `data prompts --source NAME`                          |
-| interleave.benchmarks      | a `Benchmark`, or a command, run by `interleave bench NAME`      |
+| interleave.benchmarks      | a `Benchmark` for `interleave bench run NAME`, or a command `bench NAME`    |
 | interleave.exporters       | a `Format` for `interleave export RUN --to NAME`                            |
 | interleave.executors       | an executor of a batch on other machines, for `--engine NAME`               |
 | interleave.commands        | a typer application, run by `interleave NAME`                               |

@@ -216,7 +216,7 @@ def test_openai_a_price_without_a_count_is_a_bad_reply(loopback: Loopback) -> No
     del answered["usage"]
     answering(loopback, answered)
     assert ask(f"openai:m@{loopback.url}/v1").text == "yes"
-    with pytest.raises(BackendError, match="how many tokens"):
+    with pytest.raises(BackendError, match="no token counts"):
         ask(f"openai:m@{loopback.url}/v1?price_in=2&price_out=8")
 
 
@@ -259,7 +259,7 @@ def test_diffusion_servers_are_sent_seeds_steps_and_the_wish_for_base64(
 
 def test_an_address_instead_of_an_image_is_never_fetched(loopback: Loopback) -> None:
     answering(loopback, {"created": 1, "data": [{"url": f"{loopback.url}/secret"}]})
-    with pytest.raises(BackendError, match="nothing is fetched") as failure:
+    with pytest.raises(BackendError, match="are not fetched") as failure:
         draw(f"openai-images:m@{loopback.url}/v1")
     assert failure.value.kind is Failure.BAD_REPLY
     assert len(loopback.asked) == 1
@@ -480,16 +480,16 @@ BAD_SPECS = {
     "comfyui:./text.json": "write comfyui:WORKFLOW.json@http",
     "comfyui:./no.json@http://127.0.0.1:1": "does not exist",
     "comfyui:./editor.json@http://127.0.0.1:1": "Export (API)",
-    "comfyui:./bare.json@http://127.0.0.1:1": "no place for a prompt",
-    "comfyui:./text.json@http://127.0.0.1:1?prompt=99.text": "no place '99.text'",
+    "comfyui:./bare.json@http://127.0.0.1:1": "no prompt input",
+    "comfyui:./text.json@http://127.0.0.1:1?prompt=99.text": "no input '99.text'",
     "comfyui:./text.json@http://127.0.0.1:1?images=99": "no node '99'",
     "comfyui:./text.json@http://127.0.0.1:1?text=./text.json": "drop text=",
-    "openai-images:gpt-image-2@http://127.0.0.1:1?steps=4": "knows no 'steps'",
-    "openai-images:m@http://127.0.0.1:1?server=sglang&quality=low": "knows no 'quality'",
-    "openai-images:gpt-image-1@http://127.0.0.1:1?size=512x512": "draws 1024x1024",
+    "openai-images:gpt-image-2@http://127.0.0.1:1?steps=4": "not support 'steps'",
+    "openai-images:m@http://127.0.0.1:1?server=sglang&quality=low": "not support 'quality'",
+    "openai-images:gpt-image-1@http://127.0.0.1:1?size=512x512": "supports 1024x1024",
     "openai-images:gpt-image-2@http://127.0.0.1:1?size=1000x1000": "multiples of 16",
-    "openai-images:gpt-image-2@http://127.0.0.1:1?size=auto": "need one size",
-    "gemini:gemini-2.5-flash-image@http://127.0.0.1:1?size=4K": "draws only 1K",
+    "openai-images:gpt-image-2@http://127.0.0.1:1?size=auto": "needs a fixed image size",
+    "gemini:gemini-2.5-flash-image@http://127.0.0.1:1?size=4K": "supports only 1K",
     "http://127.0.0.1:1?aspect_ratio=1:1": "wire=generate",
     "http://127.0.0.1:1?key=sk-not-a-name": "key",
     "http://127.0.0.1:1?key=UNSET_VARIABLE": "UNSET_VARIABLE is not set",
@@ -513,7 +513,7 @@ def test_what_cannot_be_a_key_is_refused_without_being_shown(
     value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", value)
-    with pytest.raises(ConfigurationError, match="cannot be a key") as refusal:
+    with pytest.raises(ConfigurationError, match="holds no valid key") as refusal:
         load_vlm("openai:gpt-4o", "planner")
     assert value not in str(refusal.value)
 

@@ -134,7 +134,7 @@ CASES: dict[str, tuple[list[str], str]] = {
     "document that is no UTF-8": (["generate", "--from", "latin.md"], "not UTF-8"),
     "show without a run": (["show", "nowhere"], "not a run folder"),
     "show a file": (["show", "file"], "not a run folder"),
-    "show in two forms": (["show", "nowhere", "--json", "--markdown"], "exclude each other"),
+    "show in two forms": (["show", "nowhere", "--json", "--markdown"], "cannot be combined"),
     "resume without a run": (["resume", "full"], "not a run folder"),
     "unknown prompt": (["prompts", "show", "default", "critc"], "Did you mean 'critic'?"),
     "import from nowhere": (["models", "prompts", "import", "nowhere"], "not a folder"),
@@ -171,7 +171,7 @@ def test_I07_a_request_piped_in_that_is_no_text_is_refused(
     assert "not UTF-8" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", None)
     assert run(["generate", "-"]) == 2
-    assert "which is closed" in capsys.readouterr().err
+    assert "is closed" in capsys.readouterr().err
 
 
 def test_I05_no_more_is_read_from_a_pipe_than_a_request_may_have(

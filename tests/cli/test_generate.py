@@ -253,7 +253,7 @@ def test_show_of_many_runs_leads_to_their_gallery_and_refuses_what_is_for_one(
     many = ["generate", "--requests", "r.jsonl", "--out", "many"]
     assert interleave(*many) == 0
     assert interleave("show", "many", "--open") == 2
-    assert "writes one with --gallery" in capsys.readouterr().err
+    assert "again with --gallery" in capsys.readouterr().err
     assert interleave("show", "many") == 0
     assert capsys.readouterr().out == "many\n"
     for option in ("--markdown", "--follow"):

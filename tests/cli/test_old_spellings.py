@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +177,10 @@ def test_the_benchmark_of_a_package_is_run_by_name(
     assert "plain" in listed and "ueval2" not in listed
     assert run(["bench", "run", "ueval2", "--data", "nowhere", "--out", "out"]) == 2
     assert "nowhere" in capsys.readouterr().err
+
+
+def test_the_migration_page_names_every_old_spelling() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "migrate.md").read_text("utf-8")
+    options = (option for renamed in OPTIONS.values() for option in renamed)
+    olds = {*COMMANDS, *options, *ACTIONS}
+    assert [old for old in olds if not re.search(rf"`[^`]*{re.escape(old)}\b", page)] == []

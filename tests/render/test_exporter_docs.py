@@ -93,7 +93,7 @@ def test_it_is_listed_by_the_command_and_the_service_without_importing_its_funct
         [sys.executable, "-c", LISTED], env=environment, capture_output=True, text=True, timeout=120
     )
     assert listed.returncode == 0, listed.stderr
-    assert "--to pdf|epub|pptx|zip|html|cbz" in listed.stdout
+    assert "pdf, epub, pptx, zip, html, cbz" in listed.stdout
     assert listed.stdout.endswith("application/vnd.comicbook+zip\n")
 
 

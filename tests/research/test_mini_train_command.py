@@ -97,7 +97,7 @@ def test_the_whole_chain_trains_every_agent_of_the_ablation_and_ends_with_its_ta
     command = ["mini", "train", "all", "--size", "toy", "--generator", "mini", "--out", "out", "--dry-run"]
     assert run(command) == 0
     lines = capsys.readouterr().out.splitlines()
-    made = {line.split("--out ")[1].split()[0] for line in lines if "mini halve" in line}
+    made = {line.split("--out ")[1].split()[0] for line in lines if "mini to-fp16" in line}
     assert {Path(each).name for each in made} == {
         "planner",
         "critic-exercises",
@@ -118,7 +118,7 @@ def test_further_trainings_have_other_seeds_the_same_data_and_rows_of_their_own(
     assert run(["mini", "train", "all", *options]) == 0
     lines = capsys.readouterr().out.splitlines()
     second = [line for line in lines if "out/seed-2/" in line]
-    exercises = [line for line in second if "train sight" in line]
+    exercises = [line for line in second if "train vision" in line]
     assert exercises and all("--seed 20 " in line for line in exercises)
     learned = [line for line in second if "train sft" in line or "train grpo" in line]
     assert len(learned) == 3 and all("--data out/rows " in line and "--seed 20" in line for line in learned)
@@ -135,7 +135,7 @@ def test_without_a_generator_one_is_trained_first(capsys: pytest.CaptureFixture[
     assert stages == lines[:3] and all("-minutes 0.1" in line for line in stages)
     assert "--start out/generator-1/pipeline" in stages[2]
     assert any("--generator diffusers:" in line for line in lines if "train grpo" in line)
-    exercises = [line for line in lines if "train sight" in line]
+    exercises = [line for line in lines if "train vision" in line]
     assert exercises and all(line.endswith("out/generator-2/pipeline") for line in exercises), (
         "another's hand"
     )

@@ -147,7 +147,7 @@ class DriftControl(Value):
     rollbacks: int = Field(default=0, ge=0, le=100)
     """Maximum returns to an earlier step after a step stays rejected."""
     drift_limit: float | None = Field(default=None, gt=0, le=255)
-    """Drift of the unchanged area, in levels of 255, above which a step counts as rejected for rollbacks."""
+    """Drift of the unchanged area, in levels of 255, above which a step is redrawn once from its scene."""
     audits: int = Field(default=0, ge=0, le=10)
     """Maximum audits of the whole document. Each redraws the steps that contradict the others."""
 

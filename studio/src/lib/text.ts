@@ -416,7 +416,7 @@ export const text = {
       units ? "all labels are equal" : raters > 1 ? "no item has two raters yet" : "needs a second rater",
     noLabels: "No labels yet: choose a task above.",
     files: "Label file",
-    filesHint: "One JSON object per line, the format that interleave calibrate reads.",
+    filesHint: "One JSON object per line, the format that interleave bench calibrate reads.",
     export: "Export labels",
     import: "Import labels",
     imported: (stored: number, known: number) =>

@@ -328,7 +328,7 @@ def test_K05_too_many_failures_for_three_steps_stop_the_training_with_its_state_
 ) -> None:
     flaky = Marker(lambda call: call % 4 == 0)
     with pytest.raises(
-        RewardUnhealthy, match="reward_unhealthy: more than 10% of the redraws failed in 3 steps"
+        RewardUnhealthy, match="reward_unhealthy: more than 10% of the redraws failed in 3 consecutive"
     ):
         train(toy, data, tmp_path / "out", Redrawer(Painter(), flaky), training__steps=5)
     lines = read_log(tmp_path / "out" / "log.jsonl")
@@ -358,9 +358,7 @@ def test_nothing_is_learned_from_a_step_of_which_much_failed_and_the_next_ones_g
     assert second["redraws/failed_lately"] == pytest.approx(3 / 16)
     assert first["groups/discarded"] == 1.0, "of the first group a half has failed, of the other a quarter"
     assert (first["loss"], first["grad_norm"]) == (0.0, 0.0)
-    assert any(
-        "step 1: 3 of 8 redraws failed (the scorer is down); step discarded" in line for line in said
-    )
+    assert any("step 1: 3 of 8 redraws failed (the scorer is down); step discarded" in line for line in said)
     unchanged = load_file(tmp_path / "out" / "checkpoints" / "checkpoint-1" / "model.safetensors")
     assert same(unchanged, load_file(toy / "model.safetensors"))
     assert not same(weights(tmp_path / "out"), unchanged)

@@ -235,7 +235,7 @@ def test_K11_a_full_disk_keeps_the_checkpoint_before_and_says_so(
         try:
             trainer._save_checkpoint(trainer.model, None)
         except StorageError as error:
-            return 7 if "make room" in str(error) else 8
+            return 7 if "free disk space" in str(error) else 8
         return 0
 
     assert in_a_child(save_on_a_full_disk) == 7

@@ -1,4 +1,4 @@
-"""`interleave serve generator --on ray`: the generator as replicas of a Ray Serve deployment.
+"""`interleave serve generator --engine ray`: the generator as replicas of a Ray Serve deployment.
 
 The server keeps the APIs, the queue and the limits. Its worker sends every image to the deployment, which
 distributes them over the replicas, restarts replicas of lost nodes, and scales up while images wait. If a
@@ -139,7 +139,7 @@ def import_serve() -> tuple[Any, Any]:
         from ray import serve
     except ImportError as error:
         raise MissingDependency(
-            f"--on ray needs Ray Serve, which is not installed ({error}). "
+            f"--engine ray needs Ray Serve, which is not installed ({error}). "
             'Install it with: pip install "interleavethinker[ray]"'
         ) from None
     return ray, serve
