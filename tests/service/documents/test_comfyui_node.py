@@ -204,7 +204,9 @@ def test_a_document_that_somebody_else_cancels_is_an_error(node: ModuleType, tmp
 def test_no_service_says_how_to_start_one(node: ModuleType) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = taken.getsockname()[1]
-    with pytest.raises(node.DocumentError, match=r"(?s)no document service responds at .*interleave serve documents"):
+    with pytest.raises(
+        node.DocumentError, match=r"(?s)no document service responds at .*interleave serve documents"
+    ):
         made(node, f"http://127.0.0.1:{free}")
 
 

@@ -79,7 +79,9 @@ def closed_loop(
         float,
         typer.Option("--error-rate", min=0, max=1, help="The share of movements in which the gripper errs."),
     ] = 0.2,
-    max_tries: Annotated[int, typer.Option("--max-attempts", min=1, help="The most tries of a sub-task.")] = 5,
+    max_tries: Annotated[
+        int, typer.Option("--max-attempts", min=1, help="The most tries of a sub-task.")
+    ] = 5,
     concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Episodes at the same time.")] = 16,
     seed: Annotated[int, typer.Option(help="Another seed gives other goals and mistakes.")] = 0,
     json_output: options.Json = False,
