@@ -1,4 +1,4 @@
-"""Source images as a diffusers pipeline takes them: scaled, padded, and stacked for batches.
+"""Source images stacked for the batches of a diffusers pipeline.
 
 FLUX.2 pipelines condition every prompt of a batch on all the sources they are given. `stack_sources` gives
 each prompt its own; the sources of all prompts must have the same sizes. They are encoded together, and moved
@@ -8,89 +8,18 @@ to the device as uint8, and their latents are kept: every attempt at a step has 
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import OrderedDict
-from collections.abc import Sequence
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image as pillow
-from PIL import ImageOps
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-Size = tuple[int, int]
-MIN_SIDE = 64
-MAX_RATIO = 8
-SIDE_MULTIPLE = 16
-"""Sides are multiples of this: pipelines round others down, and an image must have the size asked for."""
-MOST_ROUNDINGS = 20
-"""The rounding of a size settles after a few turns."""
 MOST_KEPT = 64
 """Sources whose latents are kept: a megabyte each, for an image of 1024×1024."""
 PLAIN_SETTINGS = {"do_normalize": True, "do_binarize": False, "do_convert_grayscale": False}
 """Settings under which an image processor only maps an image's bytes to floats from -1 to 1."""
-
-
-def usable_source(image: Image) -> Image:
-    """The image as every pipeline accepts it: a tiny one is enlarged, a strip gets white margins."""
-    image = image if image.mode == "RGB" else image.convert("RGB")
-    least = min(image.size)
-    if least < MIN_SIDE:
-        scale = MIN_SIDE / least
-        # The long side of a strip is capped: its margins would make the canvas far too large.
-        longest = MIN_SIDE * MAX_RATIO * 2
-        size = [max(1, min(math.ceil(side * scale), longest)) for side in image.size]
-        image = image.resize((size[0], size[1]), pillow.Resampling.BICUBIC)
-    short = max(MIN_SIDE, math.ceil(max(image.size) / MAX_RATIO))
-    return on_canvas(image, (max(image.width, short), max(image.height, short)), enlarge=False)
-
-
-def as_mask(image: Image) -> Image:
-    """A mask as pipelines take it: grey levels, in RGB."""
-    return image.convert("L").convert("RGB")
-
-
-def on_canvas(image: Image, size: tuple[int, int], *, enlarge: bool = True) -> Image:
-    """The whole image, centred on a white canvas of this size."""
-    if image.size == size:
-        return image
-    if enlarge:
-        return ImageOps.pad(image, size, pillow.Resampling.BICUBIC, color="white")
-    canvas = pillow.new("RGB", size, "white")
-    canvas.paste(image, ((size[0] - image.width) // 2, (size[1] - image.height) // 2))
-    return canvas
-
-
-def size_like(
-    image: Image, size: tuple[int, int], *, multiple: int = SIDE_MULTIPLE, sizes: Sequence[Size] = ()
-) -> Size:
-    """A size of about as many pixels as `size`, with the aspect ratio of an image.
-
-    It is one that keeps itself: an image of this size gets the same size again, so that no step of a chain
-    of edits is scaled. `sizes` are those that a model was trained with; without, sides are multiples.
-    """
-    if sizes:
-        return min(
-            sizes, key=lambda each: abs(math.log(each[0] / each[1]) - math.log(image.width / image.height))
-        )
-    area, found = size[0] * size[1], image.size
-    for _ in range(MOST_ROUNDINGS):
-        rounded = _rounded(found, area, multiple)
-        if rounded == found:
-            break
-        found = rounded
-    return found
-
-
-def _rounded(size: Size, area: int, multiple: int) -> Size:
-    ratio = min(max(size[0] / size[1], 1 / MAX_RATIO), MAX_RATIO)
-    width, height = (round(math.sqrt(each) / multiple) * multiple for each in (area * ratio, area / ratio))
-    return max(width, MIN_SIDE), max(height, MIN_SIDE)
 
 
 class KeptLatents:
