@@ -8,7 +8,6 @@ to the device as uint8, and their latents are kept: every attempt at a step has 
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from types import MethodType
 from typing import Any
 
@@ -16,34 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-MOST_KEPT = 64
-"""Sources whose latents are kept: a megabyte each, for an image of 1024×1024."""
+from interleave.local.source_images import KeptLatents
+
 PLAIN_SETTINGS = {"do_normalize": True, "do_binarize": False, "do_convert_grayscale": False}
 """Settings under which an image processor only maps an image's bytes to floats from -1 to 1."""
-
-
-class KeptLatents:
-    """Latents of sources by their pixels, those unused for longest dropped first."""
-
-    def __init__(self) -> None:
-        self.found = 0
-        """How often some were used."""
-        self._kept: OrderedDict[bytes, Any] = OrderedDict()
-
-    def clear(self) -> None:
-        self._kept.clear()
-
-    def get(self, key: bytes) -> Any | None:
-        if key not in self._kept:
-            return None
-        self._kept.move_to_end(key)
-        self.found += 1
-        return self._kept[key]
-
-    def keep(self, key: bytes, latents: Any) -> None:
-        self._kept[key] = latents
-        while len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
 
 
 def stack_sources(pipeline: Any) -> None:

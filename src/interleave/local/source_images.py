@@ -1,10 +1,11 @@
-"""Source images as an image model accepts them: enlarged, padded, and sizes that fit them."""
+"""Source images as an image model accepts them: enlarged, padded, with kept latents."""
 
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image as pillow
 from PIL import ImageOps
@@ -19,6 +20,8 @@ SIDE_MULTIPLE = 16
 """Sides are multiples of this: pipelines round others down, and an image must have the size asked for."""
 MOST_ROUNDINGS = 20
 """The rounding of a size settles after a few turns."""
+MOST_KEPT = 64
+"""Sources whose latents are kept: a megabyte each, for an image of 1024×1024."""
 
 
 def usable_source(image: Image) -> Image:
@@ -76,3 +79,27 @@ def _rounded(size: Size, area: int, multiple: int) -> Size:
     ratio = min(max(size[0] / size[1], 1 / MAX_RATIO), MAX_RATIO)
     width, height = (round(math.sqrt(each) / multiple) * multiple for each in (area * ratio, area / ratio))
     return max(width, MIN_SIDE), max(height, MIN_SIDE)
+
+
+class KeptLatents:
+    """Latents of sources by their pixels, those unused for longest dropped first."""
+
+    def __init__(self) -> None:
+        self.found = 0
+        """How often some were used."""
+        self._kept: OrderedDict[bytes, Any] = OrderedDict()
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+    def get(self, key: bytes) -> Any | None:
+        if key not in self._kept:
+            return None
+        self._kept.move_to_end(key)
+        self.found += 1
+        return self._kept[key]
+
+    def keep(self, key: bytes, latents: Any) -> None:
+        self._kept[key] = latents
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
