@@ -466,7 +466,9 @@ OTHERS = {
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS.keys())
 def test_F07_another_format_is_refused_by_its_contents(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "cat.png").write_bytes(data)
-    with pytest.raises(InputError, match=r"cat\.png: not a PNG, JPEG or WebP image .*whatever its name says"):
+    with pytest.raises(
+        InputError, match=r"cat\.png: not a PNG, JPEG or WebP image .*whatever its name says"
+    ):
         read_image(tmp_path / "cat.png")
 
 

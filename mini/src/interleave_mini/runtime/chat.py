@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from interleave import Message, Text
+from interleave import ConfigurationError, Message, Text
 from interleave.local.completions import escape_special_tokens
 
 IMAGE_TOKEN = "<|image_pad|>"
@@ -32,7 +32,12 @@ class Tokenizer:
 
     def id_of(self, token: str) -> int:
         """Return the number of a token, which must exist."""
-        return int(self._tokenizer.token_to_id(token))
+        found: int | None = self._tokenizer.token_to_id(token)
+        if found is None:
+            raise ConfigurationError(
+                f"the tokenizer has no token {token!r}: reinstall interleavethinker-mini"
+            )
+        return found
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,10 +55,11 @@ def random_words(random: np.random.RandomState, count: int) -> NDArray[np.uint32
     return np.frombuffer(random.bytes(4 * count), "<u4")
 
 
-def _exponentials(random: np.random.RandomState, count: int) -> NDArray[Any]:
+def _exponentials(random: np.random.RandomState, count: int) -> Floats:
     words = random_words(random, 2 * count).astype(np.uint64)
     uniform = (words[::2] << np.uint64(32) | words[1::2]) & np.uint64(2**53 - 1)
-    return (-np.log1p(-(uniform * 2.0**-53))).astype(np.float32)
+    numbers: NDArray[np.float32] = (-np.log1p(-(uniform * 2.0**-53))).astype(np.float32)
+    return numbers
 
 
 def _seed(seed: int | None) -> int | None:

@@ -15,7 +15,7 @@ from torch.nn import functional
 from interleave.local.qwen3_vl.batched_vision import batch_vision
 
 
-class VisionGraph(nn.Module):
+class VisionGraph(nn.Module):  # type: ignore[misc]
     """The vision tower of Qwen3-VL over images of one size."""
 
     def __init__(self, model: Any) -> None:
@@ -39,7 +39,7 @@ class VisionGraph(nn.Module):
         return merged.view(images, count // self.tower.spatial_merge_unit, -1)
 
 
-class DecoderGraph(nn.Module):
+class DecoderGraph(nn.Module):  # type: ignore[misc]
     """The language model of Qwen3-VL: some tokens after a KV cache of fixed capacity.
 
     A step of one token is bound by the number of operations, so projections of the same input are one product
@@ -93,7 +93,8 @@ def _attend(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Attend to the cache and to the new tokens; query heads that share keys are one axis of a product."""
     rows, tokens, _ = states.shape
-    width, groups, heads, capacity = attention.head_dim, attention.num_key_value_groups, *past_keys.shape[1:3]
+    width, groups = attention.head_dim, attention.num_key_value_groups
+    heads, capacity = past_keys.shape[1:3]
     projections = (attention.q_proj, attention.k_proj, attention.v_proj)
     projected = functional.linear(states, torch.cat([each.weight for each in projections]))
     by_head = projected.view(rows, tokens, -1, width).transpose(1, 2)
@@ -112,7 +113,7 @@ def _attend(
     return attention.o_proj(mixed), keys, values
 
 
-class TextEncoderGraph(nn.Module):
+class TextEncoderGraph(nn.Module):  # type: ignore[misc]
     """The text encoder of FLUX.2: hidden states of some layers, side by side."""
 
     def __init__(self, encoder: Any, layers: tuple[int, ...]) -> None:
@@ -133,7 +134,7 @@ class TextEncoderGraph(nn.Module):
         return torch.cat([output.hidden_states[layer] for layer in self.layers], dim=-1)
 
 
-class TransformerGraph(nn.Module):
+class TransformerGraph(nn.Module):  # type: ignore[misc]
     """The transformer of FLUX.2, with its rotary embeddings as an input."""
 
     def __init__(self, transformer: Any) -> None:
@@ -155,14 +156,15 @@ class TransformerGraph(nn.Module):
         return velocity
 
 
-class _GivenRope(nn.Module):
+class _GivenRope(nn.Module):  # type: ignore[misc]
     """Takes the place of the position embedding: its input has cosines and sines side by side."""
 
     def forward(self, rope: Tensor) -> tuple[Tensor, ...]:
-        return rope.chunk(2, dim=-1)
+        cosines, sines = rope.chunk(2, dim=-1)
+        return cosines, sines
 
 
-class VaeEncoderGraph(nn.Module):
+class VaeEncoderGraph(nn.Module):  # type: ignore[misc]
     """Pixels from -1 to 1 → normalized latents, 2×2 of them as channels."""
 
     def __init__(self, vae: Any) -> None:
@@ -178,7 +180,7 @@ class VaeEncoderGraph(nn.Module):
         return (grid.reshape(rows, channels * 4, height // 2, width // 2) - mean) / deviation
 
 
-class VaeDecoderGraph(nn.Module):
+class VaeDecoderGraph(nn.Module):  # type: ignore[misc]
     """Normalized latents, 2×2 of them as channels → pixels from -1 to 1."""
 
     def __init__(self, vae: Any) -> None:
