@@ -31,11 +31,11 @@ $(BARE): pyproject.toml constraints.txt | $(READY)
 	$(VENV)/bare/bin/python -m pip uninstall --quiet --yes interleavethinker
 	@touch $@
 
-# The command and the miniature, without torch: 200 MB instead of 2 GB.
+# The command, the studio and the miniature, without torch.
 $(DEMO)/.ready: pyproject.toml mini/pyproject.toml constraints.txt
 	$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(DEMO)
-	$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . -e ./mini
+	$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[studio]' -e ./mini
 	@touch $@
 
 demo: $(DEMO)/.ready

@@ -55,6 +55,14 @@ def test_plans_are_identical_token_for_token() -> None:
         assert max(abs(one.probability - two.probability) for one, two in pairs) < 1e-3
 
 
+def test_samples_of_a_seed_are_identical() -> None:
+    messages = planner_messages(shipped_tasks("story", 1, seed=3)[0].request(), PACK, with_assets=False)
+    for how in ({"temperature": 1.0}, {"temperature": 2.0, "top_k": 50}, {"temperature": 1.5, "top_p": 0.9}):
+        sampling = Sampling(seed=11, max_tokens=40, **how)  # type: ignore[arg-type]
+        ((ours, theirs),) = replies("planner", [messages], sampling)
+        assert ours.text == theirs.text
+
+
 def test_verdicts_are_identical_token_for_token_whatever_the_shape_of_the_images() -> None:
     random, questions = Random("parity"), []
     for task, size in zip(shipped_tasks("edit", 3, seed=3), ((256, 256), (320, 200), (90, 400)), strict=True):

@@ -31,7 +31,7 @@ class TokenChooser:
         return chosen, probabilities.clip(max=1.0)
 
     def _draw(self, logits: Floats, row: int) -> int:
-        """Draw as `torch.multinomial` does without MKL: a seed gives the same tokens on every machine."""
+        """Draw as `torch.multinomial` does, so that a seed gives the same tokens."""
         warped = logits / np.float32(self._temperature)
         if self._top_k is not None and self._top_k < len(warped):
             warped[warped < np.partition(warped, -self._top_k)[-self._top_k]] = -np.inf
