@@ -26,6 +26,8 @@ from miniature.export.modules import (
 
 OPSET = 23
 """The first with RMSNormalization, of which a decode step has four a layer."""
+VAE_OPSET = 18
+"""The last in which a group norm is one that onnxruntime has a kernel for."""
 AUTO = torch.export.Dim.AUTO
 
 
@@ -101,13 +103,18 @@ def export_generator(folder: Path) -> list[Path]:
             ({0: AUTO, 1: AUTO}, {0: AUTO, 1: AUTO}, {0: AUTO}, {0: AUTO}),
         ),
         _write(
-            folder / "vae" / "encoder.onnx", VaeEncoderGraph(vae), (torch.zeros(2, 3, 64, 96),), (square,)
+            folder / "vae" / "encoder.onnx",
+            VaeEncoderGraph(vae),
+            (torch.zeros(2, 3, 64, 96),),
+            (square,),
+            VAE_OPSET,
         ),
         _write(
             folder / "vae" / "decoder.onnx",
             VaeDecoderGraph(vae),
             (torch.zeros(2, config.in_channels, 4, 6),),
             (square,),
+            VAE_OPSET,
         ),
     ]
 
@@ -123,7 +130,9 @@ def export_all(weights: Path) -> list[Path]:
     return [*written, *(export_generator(weights / "generator") if (weights / "generator").is_dir() else ())]
 
 
-def _write(path: Path, module: nn.Module, arguments: tuple[Any, ...], shapes: tuple[Any, ...]) -> Path:
+def _write(
+    path: Path, module: nn.Module, arguments: tuple[Any, ...], shapes: tuple[Any, ...], opset: int = OPSET
+) -> Path:
     with torch.inference_mode(False), torch.no_grad(), _quiet_export():
         program = torch.onnx.export(
             module.eval(),
@@ -131,7 +140,7 @@ def _write(path: Path, module: nn.Module, arguments: tuple[Any, ...], shapes: tu
             dynamic_shapes=shapes,
             dynamo=True,
             optimize=False,  # it would store transposed copies of the weights
-            opset_version=OPSET,
+            opset_version=opset,
             verbose=False,
         )
     if program is None:

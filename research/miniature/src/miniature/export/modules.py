@@ -139,7 +139,10 @@ class TransformerGraph(nn.Module):  # type: ignore[misc]
 
     def __init__(self, transformer: Any) -> None:
         super().__init__()
+        from diffusers.models.transformers import transformer_flux2
+
         transformer.pos_embed = _GivenRope()
+        transformer_flux2.apply_rotary_emb = _rotate
         self.transformer = transformer
 
     def forward(self, latents: Tensor, prompt: Tensor, sigma: Tensor, rope: Tensor) -> Tensor:
@@ -162,6 +165,16 @@ class _GivenRope(nn.Module):  # type: ignore[misc]
     def forward(self, rope: Tensor) -> tuple[Tensor, ...]:
         cosines, sines = rope.chunk(2, dim=-1)
         return cosines, sines
+
+
+def _rotate(states: Tensor, rope: tuple[Tensor, Tensor], sequence_dim: int = 1) -> Tensor:
+    """Rotate pairs of numbers by a product with a constant: strided slices take longer on a CPU."""
+    width = states.shape[-1]
+    even = torch.arange(0, width, 2)
+    turn = torch.zeros(width, width)
+    turn[even + 1, even], turn[even, even + 1] = -1.0, 1.0
+    cosines, sines = (each[None, :, None] for each in rope)
+    return states * cosines + (states @ turn) * sines
 
 
 class VaeEncoderGraph(nn.Module):  # type: ignore[misc]
