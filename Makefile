@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO := .demo
 BARE := $(VENV)/bare/.ready
 EXTRAS := dev,api,local,postgres,robots,serve,studio,train,ray
 
@@ -13,9 +14,11 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(READY)
 
+CHECK_PYTHON = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
+
 $(READY): pyproject.toml mini/pyproject.toml research/miniature/pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]' \
 		-e ./mini -e ./research/miniature
@@ -28,9 +31,16 @@ $(BARE): pyproject.toml constraints.txt | $(READY)
 	$(VENV)/bare/bin/python -m pip uninstall --quiet --yes interleavethinker
 	@touch $@
 
-demo: $(READY)
+# The command, the studio and the miniature, without torch.
+$(DEMO)/.ready: pyproject.toml mini/pyproject.toml constraints.txt
+	$(CHECK_PYTHON)
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[studio]' -e ./mini
+	@touch $@
+
+demo: $(DEMO)/.ready
 	@rm -rf runs/demo
-	@$(BIN)/interleave generate --requests examples/gallery.jsonl --gallery --out runs/demo
+	@$(DEMO)/bin/interleave generate --requests examples/gallery.jsonl --gallery --out runs/demo
 
 # A document service, two workers, Postgres, three generators and nginx, as processes on this machine.
 cluster: $(READY)
@@ -100,4 +110,4 @@ release: $(READY)
 	$(BIN)/python deploy/release.py
 
 clean:
-	rm -rf $(VENV) .trainers .robots runs site dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) .trainers .robots runs site dist .pytest_cache .mypy_cache .ruff_cache

@@ -64,7 +64,7 @@ def test_it_says_where_it_runs(metadata: Message) -> None:
 def test_the_miniature_has_the_version_of_what_it_belongs_to() -> None:
     said = tomllib.loads((ROOT / "mini" / "pyproject.toml").read_text("utf-8"))["project"]
     assert said["version"] == __version__
-    assert said["dependencies"] == [f"interleavethinker[local]=={__version__}"]
+    assert f"interleavethinker=={__version__}" in said["dependencies"]
 
 
 def test_the_readmes_beside_the_product_are_short() -> None:

@@ -13,7 +13,7 @@ from transformers import Qwen3VLTextConfig
 
 from interleave.backends.protocols import Message
 from interleave.backends.registry import load_vlm
-from interleave.local.decoding import CompletionRequest
+from interleave.local.completions import CompletionRequest
 from interleave.local.qwen3_vl import compile_ahead as ahead
 from interleave.local.qwen3_vl.decoder_layer import compiled_layer, decode_layer, layer_weights
 from interleave.types import Text

@@ -23,8 +23,8 @@ from interleave.errors import BackendError, ConfigurationError
 from interleave.local import compile_blocks as compiling
 from interleave.local.diffusers_generator import DiffusersGenerator
 from interleave.local.families import FAMILIES, Family, Lightning, pipeline_of
-from interleave.local.pipeline_sources import size_like, usable_source
 from interleave.local.pipelines import read_settings
+from interleave.local.source_images import size_like, usable_source
 from interleave.local.tiny.pipelines import build_tiny_lora
 from interleave.types import Slot
 from work import HANGS_AFTER

@@ -15,7 +15,7 @@ from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.local.diffusers_generator import DiffusersGenerator
 from interleave.local.families import FAMILIES, KONTEXT_SIZES
-from interleave.local.pipeline_sources import size_like
+from interleave.local.source_images import size_like
 
 ODD = (135, 67)
 

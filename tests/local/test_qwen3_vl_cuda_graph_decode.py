@@ -17,7 +17,8 @@ from PIL import Image
 from interleave.backends.protocols import Message, Reply
 from interleave.backends.registry import load_vlm
 from interleave.errors import BackendError
-from interleave.local.decoding import CompletionRequest, Decoder
+from interleave.local.completions import CompletionRequest
+from interleave.local.decoding import Decoder
 from interleave.local.qwen3_vl import cuda_graph_decode, kept_prefixes, prefill
 from interleave.types import ImagePart, Text
 

@@ -23,7 +23,8 @@ from interleave.agents.replies import render_plan, render_verdict
 from interleave.config.profiles import load_profile
 from interleave.errors import ConfigurationError
 from interleave.images import decode_image
-from interleave.local.decoding import CompletionRequest, Decoder
+from interleave.local.completions import CompletionRequest
+from interleave.local.decoding import Decoder
 from interleave.runs import resolve as resolving
 from interleave.runs.resolve import Choices, resolve
 from interleave.types import Outcome, Plan, PlanStep, Verdict

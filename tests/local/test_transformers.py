@@ -22,7 +22,7 @@ from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.local import processors
 from interleave.local import transformers_vlm as backend
-from interleave.local.decoding import detokenize, escape_special_tokens
+from interleave.local.completions import detokenize, escape_special_tokens
 from interleave.local.tiny.vlms import PLAN, VERDICT, build_tiny_vlm, split_into_distinct
 from interleave.local.transformers_vlm import LoadedModel, TransformersVlm
 from interleave.types import ImagePart, Text
@@ -398,15 +398,15 @@ class Bytes:
 
 @pytest.mark.parametrize("text", ["abc", "größer", "👩‍👩‍👧 at 🏖️", "猫", ""])
 def test_texts_of_tokens_add_up_and_a_character_comes_with_its_last_token(text: str) -> None:
-    texts = detokenize(Bytes(), list(text.encode()))
+    texts = detokenize(Bytes().decode, list(text.encode()))
     assert "".join(texts) == text
     assert len(texts) == len(text.encode())
     assert not any("\ufffd" in each for each in texts)
 
 
 def test_bytes_that_are_not_text_are_decoded_as_such() -> None:
-    assert "\ufffd" in "".join(detokenize(Bytes(), [0xFF, 0xFE, 65]))
-    assert "".join(detokenize(Bytes(), [65, 0xE7])).startswith("A")
+    assert "\ufffd" in "".join(detokenize(Bytes().decode, [0xFF, 0xFE, 65]))
+    assert "".join(detokenize(Bytes().decode, [65, 0xE7])).startswith("A")
 
 
 def test_the_processor_works_without_torchvision(toy_vlm: ToyVlm) -> None:

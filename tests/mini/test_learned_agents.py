@@ -75,14 +75,14 @@ def test_the_critic_tells_right_images_from_wrong_ones(critic: Any) -> None:
 
 @pytest.mark.slow
 def test_plans_and_verdicts_are_short_for_their_tokenizer(planner: Any) -> None:
-    tokenizer = planner.loaded.decoder.tokenizer
+    tokenizer = planner.backend.loaded.model.tokenizer
     stories = [task for task in islice(tasks("story", "test", seed=2), 60) if len(task.steps) == 4]
-    lengths = [len(tokenizer(render_plan(task.plan())).input_ids) for task in stories]
+    lengths = [len(tokenizer.encode(render_plan(task.plan()))) for task in stories]
     assert sum(lengths) / len(lengths) <= 250
     step = stories[0].steps[1]
     assert step.before is not None
     wrong = critic_input(step.prompt, step.prompt, (draw(step.before),), draw(step.before))
-    assert len(tokenizer(render_verdict(judge_attempt(wrong, refine="varied"))).input_ids) <= 90
+    assert len(tokenizer.encode(render_verdict(judge_attempt(wrong, refine="varied")))) <= 90
 
 
 def test_the_default_is_the_learned_trio(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,8 +93,9 @@ def test_the_default_is_the_learned_trio(monkeypatch: pytest.MonkeyPatch) -> Non
     assert profile.prompts == "mini"
 
 
-def test_they_are_not_compiled_unless_asked_to_be(planner: Any) -> None:
-    assert planner.options.compile is False
+def test_they_are_not_compiled_unless_asked_to_be() -> None:
+    planner: Any = load_vlm("mini?device=cpu&runtime=torch", "planner")
+    assert planner.backend.options.compile is False
 
 
 def test_they_are_small_and_in_half_precision() -> None:

@@ -14,21 +14,21 @@ OPENAI = ["--planner", "openai:gpt-5", "--critic", "openai:gpt-5", "--generator"
 
 @pytest.fixture(autouse=True)
 def _nothing_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 @pytest.mark.parametrize(
     "command", [["studio", "--no-open"], ["serve", "documents"], ["serve", "worker", *POSTGRES]], ids=" ".join
 )
-def test_without_torch_the_command_that_installs_it_is_named(
+def test_without_onnxruntime_the_command_that_installs_it_is_named(
     command: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*command, "--profile", "mini"]) == 2
     told = capfd.readouterr()
     assert told.out == ""
-    assert "needs the package 'torch', which is not installed" in told.err
-    assert 'pip install "interleavethinker[local]"' in told.err
+    assert "needs the package 'onnxruntime', which is not installed" in told.err
+    assert "pip install onnxruntime tokenizers" in told.err
     assert "--profile dry-run" in told.err
     assert len(told.err.splitlines()) == 1
 
@@ -37,7 +37,7 @@ def test_a_generator_server_names_it_too(capfd: pytest.CaptureFixture[str]) -> N
     assert run(["serve", "generator", "--generator", "mini"]) == 2
     told = capfd.readouterr()
     assert told.out == ""
-    assert 'pip install "interleavethinker[local]"' in told.err
+    assert "pip install onnxruntime tokenizers" in told.err
 
 
 @pytest.mark.parametrize(

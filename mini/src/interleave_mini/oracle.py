@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 EXACT_SHARE = 0.35
-"""The share of refined prompts that are exact, where their wording is varied."""
+"""Share of exact refined prompts if their wording is varied."""
 Readings = tuple[Reading | None, Reading]
-"""Of the image before, None where there is none, and of the image after."""
+"""Scenes of the images before (`None` without one) and after."""
 
 
 class Oracle:
@@ -58,11 +58,11 @@ class Oracle:
 
     class Options(BackendOptions):
         refine: Literal["exact", "varied"] = "exact"
-        """How refined prompts are worded: always exactly, or in varied words as a weaker critic would."""
+        """Wording of refined prompts: always exact, or varied as a weaker critic's."""
         errs: float = Field(default=0.0, ge=0, le=1)
-        """The share of its verdicts that say the opposite of the truth, as real teachers err."""
+        """Share of verdicts that are inverted, as teachers err."""
         scenes: bool = False
-        """Whether its plans describe the whole scene of every step, for anchors and audits."""
+        """Whether plans describe the whole scene of every step, for anchors and audits."""
 
     def __init__(self, *, spec: Spec, options: Options) -> None:
         if spec.model or spec.base_url:
@@ -70,35 +70,35 @@ class Oracle:
         self.options = options
 
     async def plan(self, request: Request) -> Plan:
-        """The true plan; raises `InputError` for a request that is not in the miniature's language."""
+        """Return the true plan; raise `InputError` for a request outside the miniature's language."""
         check_words(request)
         task = await asyncio.to_thread(parse_request, request)
         return with_scenes(task) if self.options.scenes else task.plan()
 
     async def judge(self, seen: CriticInput) -> Verdict:
-        """Whether the image shows what the plan asks for; a rejection comes with a refined prompt."""
+        """Judge whether the image shows what the plan asks for; a rejection has a refined prompt."""
         readings = await _read_async(seen)
         verdict = judge_attempt(seen, readings, refine=self.options.refine)
         return _opposite(verdict, seen, readings) if _errs(seen, self.options.errs) else verdict
 
     async def check(self, seen: SubTaskInput) -> Verdict:
-        """Whether the gripper has carried out a sub-task, and what it has to do now where it has not."""
+        """Judge whether the gripper has done a sub-task; if not, say what remains to be done."""
         return await asyncio.to_thread(check_sub_task, seen)
 
     async def segments(self, task: str, frames: Sequence[Image]) -> tuple[SheetSegment, ...]:
-        """The sub-tasks of the gripper that end in these frames."""
+        """Return the sub-tasks of the gripper that end in these frames."""
         return await asyncio.to_thread(find_segments, frames)
 
     async def boundary(self, earlier: str, later: str, frames: Sequence[Image]) -> int:
-        """The frame in which a sub-task of the gripper is done."""
+        """Return the frame in which a sub-task of the gripper is done."""
         return await asyncio.to_thread(find_boundary, earlier, frames)
 
     async def score(self, seen: CriticInput) -> Scores:
-        """Marks from 0 to 10; raises `ReplyError` for a prompt that is not in the language."""
+        """Return scores from 0 to 10; raise `ReplyError` for a prompt outside the language."""
         return score_attempt(seen, await _read_async(seen))
 
     async def audit(self, document: agents.Document) -> tuple[Finding, ...]:
-        """The images that do not show what the plan as a whole asks for."""
+        """Return the images that do not show what the whole plan asks for."""
         readings = await shared_batched_reader().read_all([each.image for each in document.steps])
         findings = []
         for each, reading in zip(document.steps, readings, strict=True):
@@ -110,7 +110,7 @@ class Oracle:
 
 
 def with_scenes(task: Task) -> Plan:
-    """The true plan with the whole scene of every step in words."""
+    """Return the true plan with the whole scene of every step in words."""
     plan = task.plan()
     scenes = [scene_prompt(step.scene, exact=True) for step in task.steps]
     steps = (
@@ -121,7 +121,7 @@ def with_scenes(task: Task) -> Plan:
 
 
 def parse_request(request: Request) -> Task:
-    """The task behind a request, its images read; raises `InputError` where it is not known.
+    """Return the task of a request, its images read; raise `InputError` if it is unknown.
 
     The benchmark's own requests are looked up. Others are parsed by the grammar, where it is installed.
     """
@@ -146,7 +146,7 @@ def parse_request(request: Request) -> Task:
 
 
 async def _read_async(seen: CriticInput) -> Readings:
-    """The images before and after, read in one batch with those of concurrent calls."""
+    """Read the images before and after in one batch with those of concurrent calls."""
     *before, after = await shared_batched_reader().read_all(_images(seen))
     return (before[0] if before else None), after
 
@@ -161,7 +161,7 @@ def _images(seen: CriticInput) -> list[Image]:
 
 
 def judge_attempt(seen: CriticInput, readings: Readings | None = None, *, refine: str = "exact") -> Verdict:
-    """The oracle's verdict on an image; a rejection words the planned prompt again, exactly or varied."""
+    """Return the verdict on an image; a rejection rewords the planned prompt, exactly or varied."""
     reading_before, reading = readings or _read(seen)
     try:
         before, target = _scenes(seen, reading_before)
@@ -178,12 +178,12 @@ def judge_attempt(seen: CriticInput, readings: Readings | None = None, *, refine
 
 
 def _errs(seen: CriticInput, share: float) -> bool:
-    """Whether a teacher that errs does so here: always the same for the same attempt."""
+    """Return whether an erring teacher errs here; the same for the same attempt."""
     return Random(f"errs/{seen.prompt}/{images.pixel_digest(seen.after)}").random() < share
 
 
 def _opposite(verdict: Verdict, seen: CriticInput, readings: Readings) -> Verdict:
-    """A wrong verdict: a right image refused for a fault that it has not, or a wrong one accepted."""
+    """Return a wrong verdict: a right image rejected for an invented fault, or a wrong one accepted."""
     if verdict.outcome is Outcome.REJECTED:
         return Verdict(outcome=Outcome.ACCEPTED, reasoning=ACCEPTED, confidence=1.0)
     if verdict.outcome is Outcome.UNREADABLE:
@@ -199,7 +199,7 @@ def _opposite(verdict: Verdict, seen: CriticInput, readings: Readings) -> Verdic
 
 
 def score_attempt(seen: CriticInput, readings: Readings | None = None) -> Scores:
-    """The oracle's marks for an image; raises `ReplyError` for a prompt that is not in the language."""
+    """Return the scores of an image; raise `ReplyError` for a prompt outside the language."""
     reading_before, reading = readings or _read(seen)
     try:
         before, target = _scenes(seen, reading_before)
@@ -209,20 +209,20 @@ def score_attempt(seen: CriticInput, readings: Readings | None = None) -> Scores
 
 
 def _scenes(seen: CriticInput, reading_before: Reading | None) -> tuple[Scene | None, Scene]:
-    """The scene before, and the scene the plan asks for."""
+    """Return the scene before, and the scene the plan asks for."""
     before = reading_before.scene if reading_before else None
     return before, parse_prompt(seen.planned_prompt, before)
 
 
 def _is_blank(image: Image) -> bool:
-    """Whether it is the white canvas that a critic is shown where there is no image before."""
+    """Return whether an image is the white canvas shown to critics without an image before."""
     if image.mode == "RGB" and image.getpixel((0, 0)) != (255, 255, 255):
         return False
     return all(low == high == 255 for low, high in image.convert("RGB").getextrema())  # type: ignore[misc]
 
 
 def refine_prompt(target: Scene, before: Scene | None, rng: Random | None = None) -> str:
-    """A better prompt for the same target: exact, or with `rng` now and then only reworded."""
+    """Return a better prompt for the same target: exact, or with `rng` sometimes only reworded."""
     exact = rng is None or rng.random() < EXACT_SHARE
     wording = None if exact else rng
     if before is None:
@@ -234,5 +234,5 @@ def refine_prompt(target: Scene, before: Scene | None, rng: Random | None = None
 
 
 def _rng_for(seen: CriticInput) -> Random:
-    """Seeded by prompt and image, so that the same attempt always gets the same verdict."""
+    """Return a generator seeded by prompt and image, so that an attempt always gets the same verdict."""
     return Random(f"{seen.prompt}/{images.pixel_digest(seen.after)}")

@@ -1,4 +1,4 @@
-"""Holds a plan against the request: what was named there must be in it, and it must be possible.
+"""Comparison of a plan with its request: it must contain what the request names, and be drawable.
 
 The planner is a small model that errs. What a person named can be found in their words by rule (things,
 colours, numbers of things, places), and so can what a plan draws. A plan that leaves something out, that
@@ -68,17 +68,17 @@ NEGATED = re.compile(
     rf"(?: (?:or|nor) {_NO_SUCH}|,? (?:and )?no {_BARE})*\b",
     re.IGNORECASE,
 )
-"""Words that say what is not to be there; "Oh no, a cat" is none of them."""
+"""Negations such as "without a cat"; "Oh no, a cat" does not match."""
 TAKEN_BACK = re.compile(
     r"^.*\b(?:no,? wait|wait,? no|no no|no,? better|no, (?=an? )|no (?=an? \w+ one\b)"
     r"|i mean|i meant|meant to say|sorry|actually|or rather|or better"
     r"|scratch that|second thoughts?|correction|nay|ah no|oh no|but no(?=,)|wait,? it must)\b[,:.]?",
     re.IGNORECASE | re.DOTALL,
 )
-"""All up to the words with which people take back what they have said: "a red car, no wait, "."""
+"""Text up to a self-correction: "a red car, no wait, "."""
 _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
 _NO_THING = re.compile(r"\b(?:world cups?|(?:eiffel|leaning|clock|water) tower)\b", re.IGNORECASE)
-"""Names of something else altogether."""
+"""Names of unrelated things."""
 _SAID_OTHERWISE = re.compile(
     r"\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b|\b(?:my|with|with \w+) pencil\b"
     r"|\bballs? of snow\b|\bsnow ?balls\b|\bsnow into balls\b|\bthe sun has set\b|\bin the street the game\b"
@@ -96,27 +96,27 @@ _SAID_OTHERWISE = re.compile(
     r"|\b(?:step|picture|frame|panel|image|scene|part|page) \d\b",
     re.IGNORECASE,
 )
-"""What names a thing without asking for it: idioms, numbers of steps, what shapes are put together to."""
+"""Phrases that name a thing without asking for it: idioms, numbers of steps, figures made of shapes."""
 
 
 def leaves_out(missing: Sequence[str]) -> str:
-    """What the planner is told about a plan that lacks something."""
+    """Return the message to the planner about missing things."""
     return f"The plan leaves out {listed(list(missing))}."
 
 
 def has_unwanted(unwanted: Sequence[str]) -> str:
-    """What the planner is told about a plan with something that the request does not want."""
+    """Return the message to the planner about unwanted things."""
     return f"The plan has {listed(list(unwanted))}, which is not wanted."
 
 
 def more_than_fit(text: str) -> str | None:
-    """A number of things in a request that no image has room for; None where there is none."""
+    """Return a number of things that exceeds the room of an image, or `None`."""
     found = _MORE_THAN_NINE.search(_SAID_OTHERWISE.sub(" ", text))
     return found[0] if found else None
 
 
 def unwanted_in(plan: Plan, request: Request) -> list[str]:
-    """What a request without images says is not to be there, and the last image of the plan has."""
+    """Return things that a request without images excludes and the last scene of the plan has."""
     scenes = [] if request.images else scenes_of(plan)
     if not scenes:
         return []
@@ -133,11 +133,11 @@ def unwanted_in(plan: Plan, request: Request) -> list[str]:
 
 
 def missing_from(plan: Plan, request: Request) -> list[str]:
-    """What the text of a request names and the plan does not draw, in the request's words."""
+    """Return what a request names and the plan does not draw, in the request's words."""
     asked, planned = _asked_text(request), _planned_text(plan)
     asked = NEGATED.sub(" ", _still_meant(_SAID_OTHERWISE.sub(" ", asked)))
     places = list(_missing_places(asked, planned))
-    asked = _PLACE.sub(" ", asked)  # nothing stands "among the trees"
+    asked = _PLACE.sub(" ", asked)  # "among the trees" asks for no tree
     kinds = _drawn_kinds(plan)
     scenes = [] if request.images else scenes_of(plan)
     is_riddle = (
@@ -158,7 +158,7 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
 
 
 def _still_meant(asked: str) -> str:
-    """The request without what is taken back in it: "a red car, no wait, a boat" asks for a boat."""
+    """Remove corrected words from a request: "a red car, no wait, a boat" asks for a boat."""
     taken_back = TAKEN_BACK.match(asked)
     if taken_back is None:
         return asked
@@ -169,7 +169,7 @@ def _still_meant(asked: str) -> str:
 
 
 def _drawn_kinds(plan: Plan) -> set[str]:
-    """The kinds of things that a plan draws or teaches to draw; those it speaks of, if it draws none."""
+    """Return the kinds a plan draws or teaches to draw; if none, the kinds it mentions."""
     prompts = " ".join(step.prompt or "" for step in plan.steps)
     lesson = topic_of(plan) if topic_of(plan).startswith("drawing") else ""
     words = f"{lesson} {prompts}" if prompts.strip() else _planned_text(plan)
@@ -177,14 +177,14 @@ def _drawn_kinds(plan: Plan) -> set[str]:
 
 
 def _is_planned(noun: str, kinds: set[str]) -> bool:
-    """Whether a thing of this name is in the plan; an egg may be that of a hen, a butterfly or a frog."""
+    """Return whether the plan has a thing of this name; "egg" matches hens, butterflies and frogs."""
     return KIND_OF[noun] in kinds or (
         noun in ("egg", "eggs") and not kinds.isdisjoint(("hen", "butterfly", "frog"))
     )
 
 
 def impossible_step(plan: Plan, scene: Scene | None = None) -> str | None:
-    """The first prompt of a plan (from nothing or a scene) that cannot be drawn; None when all can be."""
+    """Return the first prompt that cannot be drawn, starting from nothing or a scene, or `None`."""
     for step in plan.steps:
         if step.prompt is None:
             return None
@@ -193,13 +193,13 @@ def impossible_step(plan: Plan, scene: Scene | None = None) -> str | None:
         except (NotUnderstood, Impossible) as error:
             if not isinstance(
                 error.__cause__ or error, AlreadySo
-            ):  # painting what has the colour is harmless
+            ):  # painting a thing its own colour is harmless
                 return step.prompt
     return None
 
 
 def scenes_of(plan: Plan) -> list[Scene]:
-    """The images of a plan from nothing; none where a prompt cannot be carried out."""
+    """Return the scenes of a plan that starts from nothing; empty if a prompt cannot be drawn."""
     scenes: list[Scene] = []
     for step in plan.steps:
         try:
@@ -210,7 +210,7 @@ def scenes_of(plan: Plan) -> list[Scene]:
 
 
 def is_about_something_else(plan: Plan, request: Request) -> bool:
-    """Whether neither a thing of the plan nor a word of its topic is in the request."""
+    """Return whether the request has neither a thing of the plan nor a word of its topic."""
     kinds = _drawn_kinds(plan)
     text = _NO_THING.sub(" ", request.text)
     if any(KIND_OF[found[0].lower()] in kinds for found in _THING.finditer(text)):
@@ -232,18 +232,18 @@ def is_about_something_else(plan: Plan, request: Request) -> bool:
 
 
 def topic_of(plan: Plan) -> str:
-    """The topic that a plan of the miniature names in its reasoning: "A walk: 3 to do."."""
+    """Return the topic named in the plan's reasoning: "A walk: 3 to do."."""
     return (plan.reasoning or "").partition(":")[0].strip().lower()
 
 
 def named_things(plan: Plan) -> list[str]:
-    """The things that a plan draws, in their order, each once."""
+    """Return the things a plan draws, in order, without repeats."""
     prompts = " ".join(step.prompt or "" for step in plan.steps).lower()
     return list(dict.fromkeys(found[0] for found in _THING.finditer(prompts)))
 
 
 def _asked_text(request: Request) -> str:
-    """The words that say what is to be drawn.
+    """Return the words that describe the images.
 
     Where images are given, most words refer to what they show; only what is spoken of as something new,
     in the text after them, must be in the plan.
@@ -262,7 +262,7 @@ def _planned_text(plan: Plan) -> str:
 
 
 def _missing_pairs(asked: str, planned: str, kinds: set[str]) -> Iterator[str]:
-    """Things in a colour that the plan never speaks of."""
+    """Yield coloured things that the plan never mentions."""
     for found in (*_COLOURED.finditer(asked), *_COLOURED_AFTER.finditer(asked)):
         if KIND_OF[found["thing"].lower()] in kinds and not _says(
             planned, _COLOUR_OF[found["colour"].lower()]
@@ -271,7 +271,7 @@ def _missing_pairs(asked: str, planned: str, kinds: set[str]) -> Iterator[str]:
 
 
 def _missing_counts(asked: str, planned: str, scenes: Sequence[Scene]) -> Iterator[str]:
-    """Numbers of things that no image has, as far as the prompts tell; else, that nothing speaks of."""
+    """Yield counts that no image has or, if the scenes are unknown, that no prompt mentions."""
     for found in COUNTED.finditer(asked):
         said = found["count"].lower()
         number = int(said) if said.isdigit() else NUMBERS.index(said)
@@ -288,7 +288,7 @@ def _missing_counts(asked: str, planned: str, scenes: Sequence[Scene]) -> Iterat
 
 
 def _numbers_of(kind: str, scene: Scene) -> set[int]:
-    """How many things of a kind there are, in all and of each colour."""
+    """Count the things of a kind, in total and by colour."""
     colours = Counter(thing.colour for thing in scene.things.values() if thing.kind == kind)
     held = kind == "block" and scene.gripper is not None and scene.gripper.holds is not None
     return {colours.total() + held, *colours.values()}
@@ -300,7 +300,7 @@ _PUT_DOWN = re.compile(
 
 
 def _not_put_down(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
-    """What a gripper is to do with a block that it still holds in the last image."""
+    """Yield requested moves of a block that the gripper still holds in the last image."""
     holds = bool(scenes) and scenes[-1].gripper is not None and scenes[-1].gripper.holds is not None
     if holds and (said := _PUT_DOWN.search(asked)):
         yield said[0]
@@ -313,7 +313,7 @@ _BESIDE = ("next to", "beside")
 _CLEAR = [
     words for words in language().related if re.search(r"left|right of|above|below|under|on top", words)
 ]
-"""Words that say on which side; others, such as "on" and "near", often say something else."""
+"""Relations that name a side; others, such as "on" and "near", are often meant otherwise."""
 _RELATION = re.compile(
     rf"\b(?P<thing>{one_of(KIND_OF)}) (?P<relation>{one_of((*_BESIDE, *_CLEAR))}) (?:an?|the|some|one) "
     rf"(?:{_BEFORE} )*(?P<other>{one_of(KIND_OF)})\b",
@@ -322,7 +322,7 @@ _RELATION = re.compile(
 
 
 def _missing_relations(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
-    """Where something is beside something else, and no image shows it there."""
+    """Yield relations of two things that no image shows."""
     for found in _RELATION.finditer(asked):
         one, other = (KIND_OF[found[name].lower()] for name in ("thing", "other"))
         if one == other or not scenes:
@@ -334,7 +334,7 @@ def _missing_relations(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
 
 
 def _stands(one: str, side: int, other: str, scene: Scene) -> bool:
-    """Whether a thing of one kind is on that side of one of the other."""
+    """Return whether a thing of one kind is on that side of a thing of the other."""
     cells = [cell for cell, thing in scene.things.items() if thing.kind == one]
     anchors = [cell for cell, thing in scene.things.items() if thing.kind == other]
     row, column = side // GRID - 1, side % GRID - 1
@@ -366,7 +366,7 @@ _VAGUE = (
     *("in winter", "on paper", "on the page", "in the night", "in the dark", "on the table", "on a table"),
     *("on the floor", "in the water", "on the water"),
 )
-"""Phrases that often say something else than where a story takes place."""
+"""Place phrases that often do not name the scene of a story."""
 _PLACE = re.compile(rf"\b{one_of(_place_words())}\b", re.IGNORECASE)
 _NOT_HERE = re.compile(r"\b(?:not|never|instead of|do ?n[o']?t draw [\w ]+) $", re.IGNORECASE)
 
@@ -392,7 +392,7 @@ _MEANT_BY = {
         "gift": "unwrap|unwraps|unwrapping|unpack",
     }.items()
 }
-"""By kind: words that speak of it without naming it."""
+"""By kind: words that imply it without naming it."""
 _EMPTY_PLACES = {
     **{noun.split()[-1]: place for place, nouns in language().place_nouns.items() for noun in nouns},
     **language().empty_places,

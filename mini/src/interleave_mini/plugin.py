@@ -8,8 +8,8 @@ it can take; `generators` names the ones whose images the miniature's agents can
 from __future__ import annotations
 
 from interleave import BackendInfo
-from interleave.local.backends import NEEDS
 
+NEEDS = ("onnxruntime", "tokenizers")
 IMAGES_OF = ("mini", "world")
 CHAINS = "interleave_mini.bench.chains:MiniChains"
 
@@ -17,7 +17,6 @@ GENERATOR = BackendInfo(
     "interleave_mini.backends:MiniGenerator",
     "the miniature's own model, a small FLUX.2-klein that ships with this package and runs on a CPU",
     needs=NEEDS,
-    extra="local",
     draws="interleave_mini.requests:check_prompt",
     chains=CHAINS,
 )
@@ -32,7 +31,6 @@ VLM = BackendInfo(
     "interleave_mini.backends:MiniAgent",
     "the miniature's own planner and critic, small Qwen3-VL models that ship with this package",
     needs=NEEDS,
-    extra="local",
     note="The miniature's own small models took part: they know its little world alone, and they err.",
     takes="interleave_mini.requests:accept_request",
     suggests="interleave_mini.requests:suggest_requests",

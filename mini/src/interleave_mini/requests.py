@@ -1,8 +1,8 @@
-"""What the miniature does with a user's request before any model runs, and with the plan that comes of it.
+"""Checks of a user's request before any model runs, and of the plan the model returns.
 
 `plugin.py` registers `accept_request` for the miniature's planners and `check_prompt` for its generator. Both
-raise `InputError` for what is outside the little world, so that a run is refused before it costs anything.
-Known words are never refused for their order: they are planned, and `PlanCheck` holds the plan against them.
+raise `InputError` for requests outside the miniature's world, before a run costs anything. Known words are
+never refused for their order: they are planned, and `PlanCheck` compares the plan with them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from interleave_mini.world.scene import CELLS, Scene
 log = logging.getLogger(__name__)
 
 MIN_CLEAR_CELLS = 5
-"""Of nine: an image of this world has nearly all its cells clear, any other image none."""
+"""Cells, of nine. Images of this world have nearly all cells clear, other images none."""
 MAX_SHOWN, MAX_WORD_LENGTH, MAX_REQUEST_SHOWN = 6, 40, 200
 EXAMPLES = (
     "How a frog grows up, step by step, in four pictures",
@@ -57,18 +57,18 @@ EXAMPLES = (
     "Show the phases of the moon.",
 )
 SHOWN = 3
-"""Requests in a refusal."""
+"""Maximum requests suggested in a refusal."""
 REAL_MODELS = "For anything else use real models: `interleave models list` lists them."
 
 _MARKUP_LINE = re.compile(r"^\s{0,3}(#{1,6}\s.*|>.*|---+|\*.*\*|Step \d+:?)\s*$", re.MULTILINE)
-"""Headings, notes and rules of a Markdown document: they are not part of a caption."""
+"""Headings, notes and rules of a Markdown document, which belong to no caption."""
 _LEAD = re.compile(r"^\s*(?:#{1,6}\s+)?")
 _ESCAPED = re.compile(r"\\(?=[^\w\s])")
 _STEP = re.compile(r"^\s*step \d+:", re.IGNORECASE)
 
 
 def accept_request(request: Request, options: Mapping[str, str]) -> Request:
-    """The request as the planner reads it; raises `InputError` for one outside the world.
+    """Return the request as the planner reads it; raise `InputError` for one outside the world.
 
     Mistyped words with one candidate are corrected, and said so; a story that has begun gets its parts in
     order. Nothing else stands between the person's words and the planner.
@@ -105,7 +105,7 @@ def check_request(request: Request) -> None:
     check_words(request)
     if not request.images:
         return
-    from interleave_mini.reader import shared_reader  # loads all that draws, and takes seconds to make
+    from interleave_mini.reader import shared_reader  # loads all drawing code and takes seconds to build
     from interleave_mini.reader.scores import is_clear
 
     for number, reading in enumerate(shared_reader().read_many(list(request.images)), start=1):
@@ -155,7 +155,7 @@ def _nearest(unknown: Unknown) -> str:
 
 
 def _with_neighbours(text: str, unknown: Sequence[Unknown]) -> list[str]:
-    """The person's own request with neighbours for what is unknown, thrice.
+    """Return the user's request with known neighbours in place of unknown words, in three variants.
 
     Empty unless that makes sense and all its other words are of requests that the planner knows: a paper car
     is as hard to fold as a paper crane.
@@ -172,7 +172,7 @@ def _with_neighbours(text: str, unknown: Sequence[Unknown]) -> list[str]:
 
 
 def _replaced(text: str, word: str, near: str) -> str:
-    """The text with a neighbour for a word, in its number and with the article that fits."""
+    """Replace a word by its neighbour, with the right number and article."""
     if is_plural(word) and near not in COLOURS:
         return re.sub(rf"\b{re.escape(word)}\b", plural(near), text)
     article = with_article(near, near)
@@ -182,13 +182,13 @@ def _replaced(text: str, word: str, near: str) -> str:
 
 
 def suggest_requests(text: str, number: int) -> list[str]:
-    """Requests of this world that share words with a text, the nearest first; else varied ones."""
+    """Return requests that share words with `text`, nearest first, or varied ones if none does."""
     found = nearest_requests(text, number) if text.strip() else []
     return list(dict.fromkeys([*found, *EXAMPLES]))[:number]
 
 
 def nearest_requests(text: str, limit: int = SHOWN) -> list[str]:
-    """Requests of different topics whose wordings have most of the words of this one.
+    """Return requests of different topics whose wordings share the most words with `text`.
 
     A word counts by the share of a topic's wordings that have it, and more where few topics have it.
     """
@@ -216,12 +216,12 @@ def quoted(texts: Sequence[str]) -> str:
 
 
 class PlanCheck:
-    """Holds the planner's plan against the request: what was named must be in it, and it must be possible."""
+    """Compares a plan with its request: it must contain what the request names, and be drawable."""
 
     samples = 8
 
     def problem(self, request: Request, plan: Plan) -> str:
-        """What the planner is told; empty for a plan that is right as far as a rule can tell."""
+        """Return the problem to tell the planner, or an empty string if no rule finds one."""
         if missing := missing_from(plan, request):
             return leaves_out(missing)
         if (wanted := _other_count(request, plan)) is not None:
@@ -235,7 +235,7 @@ class PlanCheck:
         return "The plan is about something else." if is_about_something_else(plan, request) else ""
 
     def refusal(self, request: Request, plan: Plan) -> InputError | None:
-        """What the person is told when no plan is better.
+        """Return the error for the user if no sampled plan is better.
 
         A plan for given images stands if all that is wrong is a thing taken for another: the generator sees
         the image too, and mostly does what is meant.
@@ -247,7 +247,7 @@ class PlanCheck:
         )
 
     def meaning(self, plan: Plan) -> Hashable:
-        """The images of a plan; its words where images are given, which the plan does not know."""
+        """Return the scenes of a plan, or its words if the request has images the plan cannot know."""
         return tuple(scenes_of(plan)) or tuple((step.prompt, step.caption) for step in plan.steps)
 
 
@@ -270,7 +270,7 @@ def _why(request: Request, plan: Plan) -> str:
 
 
 def _last_scene(request: Request) -> Scene | None:
-    """What the last image of a request shows, which the plan goes on from; None without images."""
+    """Return the scene of the last image, which the plan continues; `None` without images."""
     if not request.images:
         return None
     from interleave_mini.reader import shared_batched_reader
@@ -279,7 +279,7 @@ def _last_scene(request: Request) -> Scene | None:
 
 
 def _other_count(request: Request, plan: Plan) -> int | None:
-    """The number of images that a request names, where the plan has another; None where it has not."""
+    """Return the number of images a request names if the plan has another number, else `None`."""
     wanted = agents.named_steps(request)
     return wanted if wanted is not None and wanted != len(plan.steps) else None
 
@@ -288,7 +288,7 @@ def _other_count(request: Request, plan: Plan) -> int | None:
 
 
 def normalise_story(request: Request) -> Request:
-    """A picture story that has begun, in the planner's form: title, “Step 1: …” and image, then the wish.
+    """Return an unfinished story in the planner's form: title, “Step 1: …” and image, then the wish.
 
     Users send documents with a title, headings, and captions above or below the images. Any request that is
     not such a story, or has that form already, is returned as it is.
@@ -311,7 +311,7 @@ def normalise_story(request: Request) -> Request:
 
 
 def _captions(story: Sequence[Part]) -> list[str]:
-    """The caption of each image: the text above it if the first image has text above it, else below."""
+    """Return the caption of each image: the text above it if the first image has one there, else below."""
     texts = [""]
     for is_image, some in groupby(story, lambda part: isinstance(part, ImagePart)):
         if is_image:
@@ -323,5 +323,5 @@ def _captions(story: Sequence[Part]) -> list[str]:
 
 
 def _unescaped(text: str) -> str:
-    """Markdown without the backslashes that keep characters from being markup."""
+    """Remove backslash escapes from Markdown."""
     return _ESCAPED.sub("", text)

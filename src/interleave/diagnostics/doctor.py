@@ -24,7 +24,7 @@ DEVELOPERS = {"dev", "docs", "strict"}
 """Extras for developers of this project."""
 PURPOSES = {
     "api": "OpenAI, Gemini, ComfyUI, HTTP services",
-    "local": "models in this process, including the miniature's",
+    "local": "models in this process",
     "postgres": "jobs on many machines",
     "ray": "collecting and serving on a Ray cluster",
     "robots": "LeRobot data sets and their videos",

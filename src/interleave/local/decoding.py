@@ -16,12 +16,20 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from interleave import BackendError, Failure, ImagePart, Message, Reply, Text
+from interleave import BackendError, ImagePart, Message, Reply, Text
+from interleave.local.completions import (
+    CompletionRequest,
+    downscaled,
+    escape_special_tokens,
+    make_reply,
+    token_budget,
+    too_long,
+)
 from interleave.local.library_errors import is_out_of_memory
 from interleave.local.qwen3_vl.cuda_graph_decode import (
     KNOWN_INPUTS,
@@ -29,10 +37,6 @@ from interleave.local.qwen3_vl.cuda_graph_decode import (
     is_greedy,
     supports,
 )
-from interleave.plugin import backends
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 log = logging.getLogger(__name__)
 
@@ -40,42 +44,6 @@ CACHE_LENGTH_MULTIPLE = 4096
 """Lengths of static KV caches are multiples of this, so that few lengths, mostly one, are compiled."""
 MAX_CACHES = 2
 RECOMPILE_LIMIT = 64
-INCOMPLETE_CHARACTER = "\ufffd"
-"""The decoded text of a character's first bytes before its last bytes."""
-
-
-@dataclass(frozen=True)
-class CompletionRequest:
-    """One call of a model."""
-
-    messages: tuple[Message, ...]
-    max_tokens: int
-    temperature: float = 0.0
-    probabilities: bool = False
-    top_p: float | None = None
-    top_k: int | None = None
-    seed: int | None = None
-    adapter: str | None = None
-    max_pixels: int | None = None
-    static: bool = False
-    """Whether to decode with a KV cache of fixed size."""
-    compiled: bool = False
-    """Whether to decode with a compiled step."""
-    reuse: bool = False
-    """Whether the prefill of a prompt may be reused for another with the same prefix."""
-
-    @property
-    def batch_key(self) -> tuple[object, ...]:
-        """A key that is equal for requests that can share a batch."""
-        return (
-            self.adapter,
-            self.temperature,
-            self.top_p,
-            self.top_k,
-            self.static,
-            self.compiled,
-            self.reuse,
-        )
 
 
 @dataclass(frozen=True)
@@ -132,18 +100,27 @@ class Decoder:
         with torch.inference_mode():
             ids, probs = self._graph_decode(batch, cancelled) or self._library_generate(batch, cancelled)
         return [
-            self._reply(
-                request, row_ids, probs[row] if probs else None, batch.lengths[row], batch.token_budgets[row]
+            make_reply(
+                request,
+                row_ids,
+                probs[row] if probs else None,
+                prompt_length=batch.lengths[row],
+                token_budget=batch.token_budgets[row],
+                eos_ids=self.eos_ids,
+                decode=self._decode,
             )
             if batch.token_budgets[row] > 0
-            else self._too_long(batch.lengths[row])
+            else too_long(batch.lengths[row], self.context)
             for row, (request, row_ids) in enumerate(zip(requests, ids, strict=False))
         ]
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def _prompt_batch(self, requests: Sequence[CompletionRequest]) -> PromptBatch:
         inputs = self._inputs(requests)
         lengths = inputs["attention_mask"].sum(dim=1).tolist()
-        budgets = [self._token_budget(*pair) for pair in zip(requests, lengths, strict=True)]
+        budgets = [token_budget(*pair, self.context) for pair in zip(requests, lengths, strict=True)]
         return PromptBatch(requests, inputs, lengths, budgets)
 
     def _graph_decode(self, batch: PromptBatch, cancelled: Callable[[int], bool]) -> Decoded | None:
@@ -219,18 +196,6 @@ class Decoder:
             return {"type": "text", "text": escape_special_tokens(part.text, self.special_tokens)}
         return {"type": "image", "image": downscaled(part.image, request.max_pixels)}
 
-    def _token_budget(self, request: CompletionRequest, prompt_length: int) -> int:
-        """Return the token limit of the reply; 0 or less if the prompt fills the context."""
-        wanted = request.max_tokens
-        return wanted if self.context is None else min(wanted, self.context - prompt_length)
-
-    def _too_long(self, length: int) -> BackendError:
-        return BackendError(
-            f"the prompt has {length:,} tokens, and the model reads at most {self.context:,}: "
-            "shorten it, use fewer images, or smaller ones with ?max_pixels=",
-            kind=Failure.INVALID,
-        )
-
     def _generation_config(self, request: CompletionRequest, tokens: int) -> Any:
         config = copy.deepcopy(self.model.generation_config)
         config.max_new_tokens = tokens
@@ -261,31 +226,6 @@ class Decoder:
         while len(self._static_caches) > MAX_CACHES:
             del self._static_caches[next(iter(self._static_caches))]
         return {"past_key_values": cache}
-
-    def _reply(
-        self,
-        request: CompletionRequest,
-        ids: list[int],
-        probs: list[float] | None,
-        prompt_length: int,
-        token_budget: int,
-    ) -> Reply:
-        end = next((index for index, token in enumerate(ids) if token in self.eos_ids), None)
-        ids = ids[: token_budget if end is None else min(end, token_budget)]
-        texts = detokenize(self.tokenizer, ids)
-        tokens = (
-            tuple(backends.Token(*pair) for pair in zip(texts, probs, strict=False))
-            if request.probabilities and probs is not None
-            else ()
-        )
-        ended = end is not None and end <= token_budget
-        return Reply(
-            "".join(texts),
-            "stop" if ended else "length",
-            usage={"prompt_tokens": int(prompt_length), "completion_tokens": len(ids)},
-            cost=0.0,
-            tokens=tokens,
-        )
 
 
 class _ProbabilityRecorder:
@@ -383,44 +323,6 @@ class _RowLimits:
         if self._tensor is None or state != self._state:  # create a tensor only after a change
             self._state, self._tensor = state, torch.tensor(state, device=input_ids.device)
         return self._tensor
-
-
-def detokenize(tokenizer: Any, ids: Sequence[int]) -> list[str]:
-    """Return the text that each token adds; a character of several tokens belongs to the last of them."""
-    texts: list[str] = []
-    start = done = 0  # the last character boundary, and the number of tokens with a text
-    for end in range(1, len(ids) + 1):
-        before = _decode(tokenizer, ids[start:done])
-        now = _decode(tokenizer, ids[start:end])
-        if now.endswith(INCOMPLETE_CHARACTER) and end < len(ids) and end - done < 4:
-            texts.append("")
-            continue
-        texts.append(now[len(before) :])
-        start, done = done, end
-    return texts
-
-
-def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
-    return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
-
-
-def escape_special_tokens(text: str, special_tokens: Sequence[str]) -> str:
-    """Escape special tokens of the model in a user's text."""
-    for token in special_tokens:
-        if token in text:
-            text = text.replace(token, f"{token[0]}\u200b{token[1:]}")
-    return text
-
-
-def downscaled(image: Image, max_pixels: int | None) -> Image:
-    """Return the image scaled down to at most `max_pixels`."""
-    if max_pixels is None or image.width * image.height <= max_pixels:
-        return image
-    from PIL import Image as pillow
-
-    scale = (max_pixels / (image.width * image.height)) ** 0.5
-    size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
-    return image.resize(size, pillow.Resampling.BICUBIC)
 
 
 def _image_count(request: CompletionRequest) -> int:

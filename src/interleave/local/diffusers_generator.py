@@ -7,10 +7,9 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
-from pydantic import Field
 
 from interleave import BackendError, ConfigurationError, GeneratorCapabilities, ImageRequest, read_image
 from interleave.local.batching import BatchQueue, QueuedCall, device_executor
@@ -32,19 +31,11 @@ from interleave.local.devices import (
 from interleave.local.families import Family, Lightning, family_of
 from interleave.local.fp8 import has_float8, use_float8
 from interleave.local.library_errors import as_backend_error
-from interleave.local.options import LocalOptions, Quantization
-from interleave.local.pipeline_sources import (
-    SIDE_MULTIPLE,
-    as_mask,
-    on_canvas,
-    size_like,
-    stack_sources,
-    usable_source,
-)
+from interleave.local.options import LEAST_SIDE, MOST_SIDE, DiffusersOptions
+from interleave.local.pipeline_sources import stack_sources
 from interleave.local.pipelines import (
     SETTINGS_FILE,
     CallSettings,
-    Offload,
     PipelineFolder,
     add_lora,
     fuse_lora,
@@ -53,6 +44,7 @@ from interleave.local.pipelines import (
     read_settings,
     use_lightning_schedule,
 )
+from interleave.local.source_images import SIDE_MULTIPLE, as_mask, on_canvas, size_like, usable_source
 from interleave.local.unread_layers import LAYERS, drop_unread_layers
 from interleave.plugin import Spec, backends, images
 
@@ -62,7 +54,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MASK_OF_REQUEST = "request"
-LEAST_SIDE, MOST_SIDE = 64, 4096
 SIDES = range(LEAST_SIDE, MOST_SIDE + 1, SIDE_MULTIPLE)
 GPU_BATCH = 4
 """Default images per batch on a GPU. A CPU gains nothing, and single images are reproducible."""
@@ -101,36 +92,13 @@ class _AllCancelled(Exception):
 class DiffusersGenerator:
     """A pipeline from the Hub or a folder."""
 
-    class Options(LocalOptions):
-        quantization: Quantization = "none"
-        steps: int | None = Field(default=None, ge=1, le=1000)
-        guidance: float | None = Field(default=None, ge=0, le=100)
-        image_guidance: float | None = Field(default=None, ge=0, le=100)
-        """Guidance by the sources, for OmniGen and OmniGen2."""
-        size: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
-        """Both width and height."""
-        width: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
-        height: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
-        shape: Literal["fixed", "source"] = "fixed"
-        """Whether an edit has the fixed size, or as many pixels in the aspect ratio of its first source."""
-        negative_prompt: str | None = None
-        prompt_tokens: int | None = Field(default=None, ge=8, le=65_536)
-        """Maximum prompt tokens that are read."""
-        mask: str | None = None
-        """For FLUX.1 Fill: an image with the area to redraw in white; `request` if every request has one."""
-        transformer: str | None = None
-        """The transformer's weights as a single file, e.g. in float8: a file, ORG/NAME or ORG/NAME/FILE."""
-        lora: str | None = None
-        """LoRA weights: a file, a folder, ORG/NAME or ORG/NAME/FILE.safetensors."""
-        lora_scale: float = Field(default=1.0, ge=-10, le=10)
-        offload: Offload = "none"
-        """`model` keeps only the active part on the GPU, `sequential` only the active layer; both slower."""
+    Options = DiffusersOptions
 
     def __init__(
         self,
         *,
         spec: Spec,
-        options: Options,
+        options: DiffusersOptions,
         pipeline: Any = None,
         settings: CallSettings = CallSettings(),
     ) -> None:
@@ -456,7 +424,7 @@ class DiffusersGenerator:
 def resolve_settings(
     family: Family,
     model: str,
-    options: DiffusersGenerator.Options,
+    options: DiffusersOptions,
     folder: CallSettings,
     lightning: Lightning | None,
 ) -> Settings:

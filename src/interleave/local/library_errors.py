@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import torch
 
 from interleave import BackendError, ConfigurationError, InterleaveError
 from interleave.plugin import errors
@@ -14,10 +13,11 @@ from interleave.plugin import errors
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether a device has run out of memory, in torch or in a library with its own allocator."""
+    torch = sys.modules.get("torch")  # never imported for it: a model may run without torch
+    if torch is not None and isinstance(error, torch.OutOfMemoryError):
+        return True
     message = str(error)
-    return (
-        isinstance(error, torch.OutOfMemoryError) or "out of memory" in message or "ALLOC_FAILED" in message
-    )
+    return "out of memory" in message or "ALLOC_FAILED" in message
 
 
 def clear_frames(error: BaseException) -> None:

@@ -7,7 +7,7 @@ import pkgutil
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from pydantic import Field, ValidationError
@@ -28,13 +28,12 @@ from interleave.local.direct_loading import (
 )
 from interleave.local.families import OwnCode, own_code_of
 from interleave.local.library_errors import as_configuration_error
-from interleave.local.options import Quantization
+from interleave.local.options import Offload, Quantization
 from interleave.local.processors import has_torchvision, load_without_videos
 from interleave.local.silence import quiet_diffusers
 from interleave.local.transformer_file import load_transformer_file
 from interleave.plugin import Value, first_problem
 
-Offload = Literal["none", "model", "sequential"]
 SETTINGS_FILE = "interleave.json"
 """The file with the call settings in a pipeline's folder."""
 QWEN_PROCESSORS = {"Qwen2VLProcessor": "qwen2_vl", "Qwen2_5_VLProcessor": "qwen2_5_vl"}

@@ -11,10 +11,8 @@ import threading
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakValueDictionary
-
-from pydantic import Field
 
 from interleave import BackendError, ConfigurationError, Message, Reply, Sampling, VlmCapabilities
 from interleave.local.batching import BatchQueue, QueuedCall, device_executor
@@ -27,7 +25,8 @@ from interleave.local.checkpoints import (
     refuse_bad_fit,
 )
 from interleave.local.compile_blocks import LARGE, is_large
-from interleave.local.decoding import CompletionRequest, Decoder
+from interleave.local.completions import CompletionRequest
+from interleave.local.decoding import Decoder
 from interleave.local.devices import (
     check_quantization,
     choose_device,
@@ -38,7 +37,7 @@ from interleave.local.devices import (
 from interleave.local.direct_loading import class_of, is_rounded, load_language_model
 from interleave.local.fp8 import round_language_model
 from interleave.local.library_errors import as_backend_error, as_configuration_error
-from interleave.local.options import LocalOptions, Quantization
+from interleave.local.options import TransformersOptions
 from interleave.local.processors import load_processor
 from interleave.local.qwen3_vl.batched_vision import batch_vision
 from interleave.local.qwen3_vl.compile_ahead import (
@@ -50,8 +49,6 @@ from interleave.local.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.local.silence import quiet
 from interleave.plugin import Spec, backends
 
-TRAINED_PIXELS = 1024 * 1024
-"""The image size in the training of the planner and critic checkpoints; larger images are scaled down."""
 DEFAULT_BATCH, GRAPH_DECODE_BATCH = 8, 32
 """Prompts per batch. With CUDA graphs, decoding 32 replies takes less than twice as long as decoding one."""
 WAIT_SHARE, WAIT_SHARE_ON_CPU = 0.2, 0.05
@@ -64,21 +61,11 @@ _LOADING = threading.Lock()
 class TransformersVlm:
     """A model from the Hub or a folder, called in batches."""
 
-    class Options(LocalOptions, backends.SamplingOptions):
-        attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "auto"
-        quantization: Quantization = "none"
-        adapter: str | None = None
-        """A LoRA adapter for the model: a folder, or ORG/NAME."""
-        adapter_revision: str | None = None
-        max_pixels: int | None = Field(default=TRAINED_PIXELS, ge=1024)
-        """Images with more pixels are scaled down to this."""
-        cache: Literal["auto", "dynamic", "static"] = "auto"
-        """Whether the KV cache has a fixed size; `auto`: if that makes decoding faster."""
-        reuse: bool | None = None
-        """Whether to cache prompt prefixes for later prompts; by default not with ?batch=1, which guarantees
-        the same bits for a call regardless of earlier calls."""
+    Options = TransformersOptions
 
-    def __init__(self, *, spec: Spec, options: Options, loaded: LoadedModel | None = None) -> None:
+    def __init__(
+        self, *, spec: Spec, options: TransformersOptions, loaded: LoadedModel | None = None
+    ) -> None:
         """Use the model `loaded` if given, else load the spec's model."""
         if spec.base_url or not spec.model:
             raise ConfigurationError(
@@ -135,7 +122,7 @@ class TransformersVlm:
         )
 
 
-def load_shared(source: Source, options: TransformersVlm.Options) -> LoadedModel:
+def load_shared(source: Source, options: TransformersOptions) -> LoadedModel:
     """Return the model of a source, loaded once for all backends that use it with the same settings."""
     device = choose_device(options.device)
     dtype = choose_dtype(options.dtype, device)
@@ -175,7 +162,7 @@ class LoadedModel:
             wait_share=WAIT_SHARE if self.device.type == "cuda" else WAIT_SHARE_ON_CPU,
         )
 
-    def batch_for(self, options: TransformersVlm.Options) -> int:
+    def batch_for(self, options: TransformersOptions) -> int:
         """Return the batch size of a spec, or the default for this model and device."""
         graphs = self.device.type == "cuda" and self.decoder.has_graph_decoder and not options.adapter
         return options.batch or (GRAPH_DECODE_BATCH if graphs else DEFAULT_BATCH)
@@ -245,7 +232,7 @@ class LoadedModel:
         model.eval()
 
 
-def load_model(folder: Path, source: Source, options: TransformersVlm.Options) -> LoadedModel:
+def load_model(folder: Path, source: Source, options: TransformersOptions) -> LoadedModel:
     """Check a folder and load its model on its device."""
     check_model(folder, source, trust_remote_code=options.trust_remote_code)
     model_type = str(read_json(folder / "config.json", source).get("model_type"))
@@ -257,7 +244,7 @@ def load_model(folder: Path, source: Source, options: TransformersVlm.Options) -
     return LoadedModel(model, processor)
 
 
-def _compile_ahead(folder: Path, options: TransformersVlm.Options) -> None:
+def _compile_ahead(folder: Path, options: TransformersOptions) -> None:
     """Start to compile the decode step if the model will be compiled."""
     from transformers import AutoConfig
 
@@ -269,13 +256,13 @@ def _compile_ahead(folder: Path, options: TransformersVlm.Options) -> None:
         compile_ahead(text, choose_dtype(options.dtype, device), device, options.quantization == "fp8")
 
 
-def _reads_directly(options: TransformersVlm.Options) -> bool:
+def _reads_directly(options: TransformersOptions) -> bool:
     """Return whether weights are read straight to the device."""
     cuda = choose_device(options.device).type == "cuda"
     return cuda and options.quantization in ("none", "fp8") and not options.trust_remote_code
 
 
-def _load_weights(folder: Path, source: Source, options: TransformersVlm.Options) -> Any:
+def _load_weights(folder: Path, source: Source, options: TransformersOptions) -> Any:
     from transformers import AutoModelForImageTextToText
 
     device = choose_device(options.device)
@@ -305,7 +292,7 @@ def _load_weights(folder: Path, source: Source, options: TransformersVlm.Options
     return model.eval()
 
 
-def _quantization_config(options: TransformersVlm.Options, device: Any) -> Any:
+def _quantization_config(options: TransformersOptions, device: Any) -> Any:
     if options.quantization in ("none", "fp8"):
         return None
     from transformers import BitsAndBytesConfig

@@ -1,4 +1,4 @@
-"""The words of requests: which are known, which are mistyped, which name what the world lacks.
+"""The words of requests: known words, typing errors, and words for things the world lacks.
 
 They stand in `weights/language.json`, beside the models that were trained on them: `interleave mini language`
 writes it from the grammar of the research package, and nothing here knows that grammar.
@@ -20,22 +20,22 @@ from interleave_mini.world.kinds import COLOURS, NOUNS
 FILE = WEIGHTS / "language.json"
 WORD = re.compile(r"\b[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
-"""Captions of steps the user gives: they may contain any words."""
+"""Captions the user gives, which may contain any words."""
 _NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
 _SPEAKER = re.compile(r"\b(?:i['’]?m|i am|we are|we['’]re) (?:an? |the )?([^\W\d_]+)", re.IGNORECASE)
-"""What people say of themselves: "I'm a baker" asks for none."""
+"""Statements of people about themselves: "I'm a baker" asks for no baker."""
 _SHORTEST_TYPO, _LONG_WORD = 3, 7
-"""Shorter words are not taken for mistyped ones; in long ones two letters may be wrong."""
+"""Minimum length of a corrected word; long words may have two wrong letters."""
 _SHORTEST_BASE = 3
 _MOST_TYPOS, _LONGEST_WORD = 6, 40
-"""So many unknown words of a text are looked at, and no longer ones."""
+"""Maximum number and length of unknown words that are examined."""
 _FOREIGN_SHARE = 0.4
-"""The share of unknown words from which on a text may be in another language."""
+"""Minimum share of unknown words in a text of another language."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A plain request of a topic, and how many of the topic's wordings have each word."""
+    """A plain request of a topic, and the number of its wordings that have each word."""
 
     text: str
     wordings: int
@@ -43,30 +43,30 @@ class Example:
 
 
 class Language:
-    """What `language.json` says; sets of words are written there as one text."""
+    """The content of `language.json`, in which a set of words is one string."""
 
     def __init__(self, said: Mapping[str, Any]) -> None:
         self.harmless = _set(said["harmless"])
-        """Words that may stand in any request and change nothing."""
+        """Words that change nothing in any request."""
         self.trained = _set(said["trained"]) | self.harmless
-        """Every word of the requests that the planner was trained on."""
+        """Words of the planner's training requests."""
         self.english = _set(said["everyday"]) | self.trained
         self.misspelt: dict[str, str] = said["misspelt"]
         self.foreign = {language: _set(words) for language, words in said["foreign"].items()}
         self.neighbours = {word: tuple(line["nearest"]) for line in said["lacking"] for word in line["words"]}
-        """What the world lacks → what it has instead."""
+        """Things the world lacks → what it has instead."""
         self.replaceable = frozenset(
             word for line in said["lacking"] if line["replaceable"] for word in line["words"]
         )
-        """What the world lacks where a request makes sense with what it has instead."""
+        """Things the world lacks whose replacement still makes sense in a request."""
         self.spoken_of = frozenset((word, as_thing) for word, as_thing in said["spoken_of"])
-        """Words for what the world lacks that some wording uses as they are, as a thing or otherwise."""
+        """Words for lacking things that some wording uses literally, as a thing or otherwise."""
         self.riddle_contexts = frozenset(said["riddle_contexts"])
         self.riddles = {noun: tuple(map(_set, riddles)) for noun, riddles in said["riddles"].items()}
-        """The words of each riddle about a thing, but those of many riddles."""
+        """The words of each riddle about a thing, without those of many riddles."""
         self.riddle_topics = frozenset(said["riddle_topics"])
         self.telling = {topic: _set(words) for topic, words in said["telling"].items()}
-        """By topic: words that say that a request is about it, because few other topics have them."""
+        """By topic: words that few other topics have."""
         self.examples = tuple(
             Example(
                 each["text"],
@@ -85,9 +85,9 @@ class Language:
         """Backgrounds by the phrases of requests, besides those of the world."""
         self.place_nouns: dict[str, list[str]] = said["place_nouns"]
         self.empty_places: dict[str, str] = said["empty_places"]
-        """Nouns that may stand after "an empty" → the background."""
+        """Nouns after "an empty" → the background."""
         self.related: dict[str, int] = said["related"]
-        """Words for a relation → the cell of the first thing; the other stands in the middle."""
+        """Words for a relation → the cell of the first thing; the other is in the middle."""
 
     @cached_property
     def things(self) -> frozenset[str]:
@@ -154,7 +154,7 @@ def language() -> Language:
 
 
 def contexts(found: re.Match[str], text: str) -> tuple[str, str]:
-    """A word that is asked for with the two words before it, and with the one after it."""
+    """A requested word with the two words before it and the one after it."""
     before = WORD.findall(text[: found.start("word")])[-2:]
     after = WORD.findall(text[found.end() :])[:1]
     return " ".join([*before, found["word"], ">"]).lower(), " ".join([found["word"], *after, "<"]).lower()
@@ -165,17 +165,17 @@ def contexts(found: re.Match[str], text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A word of a request that the world has nothing for, and what it has instead."""
+    """A word of a request for something the world lacks, and its replacements."""
 
     word: str
     nearest: tuple[str, ...] = ()
-    """Nearest in meaning; empty where the meaning is not known."""
+    """Nearest in meaning; empty if the meaning is unknown."""
     replaceable: bool = False
-    """Whether the request makes sense with the nearest in its place."""
+    """Whether the request makes sense with the nearest word instead."""
 
 
 def unknown_words(text: str, *, with_images: bool = True) -> list[Unknown]:
-    """The words of a text that name what the world lacks, and those that are no English words.
+    """Return words that name things the world lacks, and words that are not English.
 
     Each once, in order. Other English words are no reason to refuse a request: the planner reads past them.
     With images, lines such as "Step 1: …" are their captions; without, they are steps that are asked for.
@@ -199,7 +199,7 @@ def _never_seen(text: str) -> Iterator[re.Match[str]]:
 
 
 def is_known(word: str) -> bool:
-    """Whether a word is one of the world or of everyday English, or made of such words."""
+    """Return whether a word belongs to the world or everyday English, or is made of such words."""
     word = word.lower().replace("’", "'")
     known = language().english
     bare = word.removesuffix("'s").removesuffix("'")
@@ -213,14 +213,14 @@ def is_known(word: str) -> bool:
 
 
 def has_only_trained_words(text: str) -> bool:
-    """Whether all words of a text are those of requests that the planner was trained on."""
+    """Return whether all words of a text occur in the planner's training requests."""
     trained = language().trained
     words = (word.lower().replace("’", "'") for word in WORD.findall(text))
     return all(word in trained or word.removesuffix("'s") in trained for word in words)
 
 
 def _base_forms(word: str) -> list[str]:
-    """What a verb may be without its ending: "ripens", "ripened" and "ripening" come from "ripen"."""
+    """Return possible stems of a verb: "ripens", "ripened" and "ripening" come from "ripen"."""
     endings = {"s": ("",), "es": ("", "e"), "ies": ("y",), "ed": ("", "e"), "ied": ("y",), "ing": ("", "e")}
     return [
         word.removesuffix(ending) + base
@@ -231,7 +231,7 @@ def _base_forms(word: str) -> list[str]:
 
 
 def _is_name(found: re.Match[str], text: str) -> bool:
-    """Whether a word is written as a name, within a sentence that is not all capitals."""
+    """Return whether a word is capitalized as a name, in a sentence that is not all capitals."""
     word = found[0]
     if not (word[0].isupper() and word[1:].islower()) or language().singular(word) in language().neighbours:
         return False
@@ -240,7 +240,7 @@ def _is_name(found: re.Match[str], text: str) -> bool:
 
 
 def _lacking(text: str) -> Iterator[re.Match[str]]:
-    """Words for what the world lacks where they are asked for: "a dragon", but not "my teacher"."""
+    """Return requested things the world lacks: "a dragon", but not "my teacher"."""
     said = language()
     text = said.known_phrases.sub(lambda found: "_" * len(found[0]), text)  # "an ice cream" asks for no ice
     asked_for = (
@@ -255,21 +255,21 @@ def _lacking(text: str) -> Iterator[re.Match[str]]:
 
 
 def is_plural(word: str) -> bool:
-    """Whether a word for what the world lacks is in the plural."""
+    """Return whether a word for a lacking thing is plural."""
     return word.lower() in language().singulars
 
 
-# What a request is about
+# The topic of a request
 
 
 def is_about(text: str, topic: str) -> bool:
-    """Whether the words of a request speak of a topic."""
+    """Return whether the words of a request name a topic."""
     told = language().telling.get(topic, frozenset())
     return any(word.lower().removesuffix("'s") in told for word in WORD.findall(text))
 
 
 def is_riddle_of(text: str, nouns: Iterable[str]) -> bool:
-    """Whether a request has half of the words of a riddle about one of these things."""
+    """Return whether a request has half the words of a riddle about one of these things."""
     asked = {word.lower() for word in WORD.findall(text)}
     told = (words for noun in nouns for words in language().riddles.get(noun, ()))
     return any(len(words & asked) * 2 >= len(words) for words in told)
@@ -279,10 +279,10 @@ def is_riddle_of(text: str, nouns: Iterable[str]) -> bool:
 
 
 def corrections(text: str, *, with_images: bool = True) -> dict[str, str]:
-    """Unknown words that are one known word mistyped, and that word."""
+    """Return mistyped words and the known word each stands for."""
     found = {}
     for each in unknown_words(text, with_images=with_images)[:_MOST_TYPOS]:
-        if each.word.isupper() and not text.isupper():  # "CPR" is no mistyped car
+        if each.word.isupper() and not text.isupper():  # "CPR" is not a mistyped "car"
             continue
         if not each.nearest and len(each.word) <= _LONGEST_WORD and (right := _meant(each.word.lower())):
             found[each.word] = right.capitalize() if each.word[0].isupper() else right
@@ -297,7 +297,7 @@ def corrected(text: str, found: dict[str, str]) -> str:
 
 @cache
 def _meant(word: str) -> str | None:
-    """The one known word that this one is mistyped from; things and colours go before other words."""
+    """Return the known word that this one is a typing error of; things and colours come first."""
     if right := language().misspelt.get(word):
         return right
     if len(word) < _SHORTEST_TYPO:
@@ -318,7 +318,7 @@ def _meant(word: str) -> str | None:
 
 @cache
 def _meant_words() -> tuple[tuple[str, ...], ...]:
-    """What can be drawn, then every word; each in order, so that a correction is always the same."""
+    """Return drawable words, then all words, each sorted so that corrections are reproducible."""
     places = {noun.split()[-1] for nouns in language().place_nouns.values() for noun in nouns}
     drawable = language().things | COLOURS.keys() | places
     return tuple(
@@ -337,7 +337,7 @@ def _singular_things() -> dict[str, str]:
 
 
 def _within(word: str, other: str, distance: int) -> bool:
-    """Whether two words differ by so many letters: left out, put in, changed, or two swapped."""
+    """Return whether two words are that close: letters left out, put in, changed, or two swapped."""
     swapped = word[1:2] + word[:1] + word[2:] == other  # "hte"
     if abs(len(word) - len(other)) > distance or word[0] != other[0]:
         return swapped
@@ -356,7 +356,7 @@ def _within(word: str, other: str, distance: int) -> bool:
 
 
 def other_language(text: str) -> str | None:
-    """The language of a text that is not English, as far as it is known; None for English."""
+    """Return the language of a text that is not English, if known; `None` for English."""
     words = [word.lower() for word in WORD.findall(text)]
     strange = [word for word in words if not is_known(word)]
     if not words or len(strange) / len(words) < _FOREIGN_SHARE:

@@ -1,4 +1,4 @@
-"""Episodes: films of the gripper at work, every shot and every sub-task known exactly; also as a dataset.
+"""Episodes of the gripper at work, with every frame and sub-task known exactly; also as a dataset.
 
 A sub-task ends with the shot in which its state is reached: the block is in the gripper, or in its place.
 """
@@ -31,13 +31,13 @@ STATE = ("across", "down", "closed")
 TRUTH_NAME = "truth.jsonl"
 FRAMES_PER_SECOND = 10
 PACES = (8, 10, 13, 16)
-"""How far the gripper moves from shot to shot, in pixels: each sub-task has one of these."""
+"""Speeds of the gripper in pixels per frame; each sub-task has one."""
 LONGEST_PAUSE = 4
 
 
 @dataclass(frozen=True)
 class SubTask:
-    """One sub-task of an episode: from its first shot up to, and without, that of the next."""
+    """One sub-task of an episode, from its first frame to the frame before the next sub-task."""
 
     instruction: str
     start: int
@@ -47,7 +47,7 @@ class SubTask:
 
 @dataclass(frozen=True)
 class Episode:
-    """A film of a goal being reached: what the camera sees, shot by shot, and the sub-tasks in it."""
+    """A recording of a goal being reached: the frames of the camera, and the sub-tasks."""
 
     goal: str
     shots: tuple[Shot, ...]
@@ -55,12 +55,12 @@ class Episode:
 
     @property
     def boundaries(self) -> tuple[int, ...]:
-        """The first shot of each sub-task but the first."""
+        """The first frame of each sub-task after the first."""
         return tuple(each.start for each in self.sub_tasks[1:])
 
 
 def sample_episode(rng: Random) -> Episode:
-    """An episode of a random goal that takes more than one sub-task."""
+    """Return an episode of a random goal with more than one sub-task."""
     goal = rng.choice(_goals())
     first = goal.steps[0]
     return film(goal.text, first.before or first.scene, goal.steps, rng)
@@ -72,7 +72,7 @@ def _goals() -> tuple[Task, ...]:
 
 
 def film(goal: str, scene: Scene, steps: Sequence[Step], rng: Random) -> Episode:
-    """The shots of these sub-tasks, with pauses between them, at paces of their own."""
+    """Return the frames of these sub-tasks, each at its speed, with pauses between them."""
     shots: list[Shot] = [scene] * rng.randint(1, LONGEST_PAUSE)
     reached: list[int] = []
     for step in steps:
@@ -93,24 +93,24 @@ def film(goal: str, scene: Scene, steps: Sequence[Step], rng: Random) -> Episode
 
 
 def held(shot: Shot) -> str | None:
-    """The colour of the block in the gripper."""
+    """Return the colour of the block in the gripper."""
     if isinstance(shot, Frame):
         return shot.holds
     return shot.gripper.holds if shot.gripper else None
 
 
 def in_words(step: Step) -> str:
-    """What happens in a sub-task: "The gripper picks up the red block."."""
+    """Describe a sub-task: "The gripper picks up the red block."."""
     return say_all(step.operations, step.before or step.scene, Style(way=1))
 
 
 def what_is_seen(shot: Shot) -> Scene:
-    """The state that a shot shows, as a scene with the gripper at rest."""
+    """Return the scene of a frame, with the gripper at rest."""
     return rest_of(shot) if isinstance(shot, Frame) else shot
 
 
 def described_shots(episode: Episode, places: Sequence[int]) -> tuple[Step, ...]:
-    """The true captions of some shots: what the first shows, then what has changed from shot to shot."""
+    """Return the true captions of some frames: the first scene, then the changes between frames."""
     first = what_is_seen(episode.shots[places[0]])
     steps = [Step("Picture 1", describe(first), first)]
     for number, (earlier, later) in enumerate(pairwise(places), start=2):
@@ -127,18 +127,18 @@ def _all_operations(steps: Sequence[Step]) -> tuple[Operation, ...]:
 
 
 def reached_at(episode: Episode, sub_task: SubTask) -> int:
-    """The first shot that shows the state which a sub-task leads to."""
+    """Return the first frame in which a sub-task is done."""
     wanted = held(sub_task.step.scene)
     return next(
         at for at in range(sub_task.start + 1, len(episode.shots)) if held(episode.shots[at]) == wanted
     )
 
 
-# As a LeRobot dataset, with the true sub-tasks in a file of their own
+# As a LeRobot dataset, with the true sub-tasks in a separate file
 
 
 def write_episodes(out: Path, count: int, *, seed: int = 0) -> Path:
-    """Write so many episodes to a new dataset, and the truth beside its folder; returns the truth's path."""
+    """Write `count` episodes to a new dataset and their truth next to its folder; return the truth's path."""
     import numpy as np
 
     from interleave.plugin import write_atomic
@@ -153,7 +153,7 @@ def write_episodes(out: Path, count: int, *, seed: int = 0) -> Path:
         for number in range(count):
             episode = sample_episode(rng)
             states = np.array([_state(shot) for shot in episode.shots], np.float32)
-            actions = np.concatenate([states[1:], states[-1:]])  # where it goes next
+            actions = np.concatenate([states[1:], states[-1:]])  # the next position
             frames = [draw_shot(shot) for shot in episode.shots]
             made.add_episode(episode.goal, frames, {"observation.state": states, "action": actions})
             truth.append(true_annotation(episode, number))
@@ -163,7 +163,7 @@ def write_episodes(out: Path, count: int, *, seed: int = 0) -> Path:
 
 
 def true_annotation(episode: Episode, number: int) -> EpisodeAnnotation:
-    """The sub-tasks of an episode as they are."""
+    """Return the true sub-tasks of an episode."""
     from interleave.robots.annotation_file import EpisodeAnnotation
     from interleave.robots.video_segments import Segment
 
@@ -180,7 +180,7 @@ def true_annotation(episode: Episode, number: int) -> EpisodeAnnotation:
 
 
 def _state(shot: Shot) -> tuple[Any, ...]:
-    """Where the gripper is, in cells, and whether it is closed."""
+    """Return the position of the gripper in cells, and whether it is closed."""
     if isinstance(shot, Frame):
         return shot.across / CELL, shot.down / CELL, float(shot.holds is not None)
     if shot.gripper is None:
