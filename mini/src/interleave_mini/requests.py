@@ -1,8 +1,8 @@
 """Checks of a user's request before any model runs, and of the plan the model returns.
 
 `plugin.py` registers `accept_request` for the miniature's planners and `check_prompt` for its generator. Both
-raise `InputError` for requests outside the miniature's world, so that a run is refused before it costs anything.
-Known words are never refused for their order: they are planned, and `PlanCheck` holds the plan against them.
+raise `InputError` for requests outside the miniature's world, before a run costs anything.
+Known words are never refused for their order: they are planned, and `PlanCheck` compares the plan with them.
 """
 
 from __future__ import annotations
