@@ -27,7 +27,7 @@ def bench(suite: str, runtime: str, items: int, out: Path) -> dict[str, Any]:
     started = time.perf_counter()
     told = subprocess.run(
         [*command, "--profile", "mini", *specs, "--out", str(out), "--json"],
-        check=True,
+        check=False,  # a task that the planner refuses is scored 0, and ends with exit code 1
         stdout=subprocess.PIPE,
         text=True,
     )
