@@ -40,6 +40,15 @@ def test_the_miniatures_agents_are_refused_for_another_generator(generator: str,
     assert repr(generator) in told
 
 
+def test_a_misspelled_generator_is_named_before_any_fit_is_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["generate", "A frog", "--generator", "soldi", "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert "no image generator named 'soldi'" in said and "Did you mean 'solid'?" in said
+
+
+
 def test_the_line_of_the_refusal_works(capsys: Captured) -> None:
     command = ["generate", "A rainbow in 2 pictures", "--profile", "mini", "--generator", "solid?size=64"]
     assert run(command) == 2

@@ -310,7 +310,8 @@ def _import(info: BackendInfo, what: str) -> Any:
         ) from error
     if not hasattr(backend, "Options"):
         raise ConfigurationError(
-            f"{what}: {info.target!r} has no inner class Options, so it is not a backend"
+            f"{what}: {info.target!r} has no inner class Options(BackendOptions); a backend has one, and is "
+            "constructed with (*, spec, options): see docs/tutorial/add-a-generator.md"
         )
     return backend
 

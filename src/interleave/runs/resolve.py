@@ -346,10 +346,13 @@ def refuse_unfit(roles: Roles, profile: str, *, named: Collection[str]) -> None:
     unfit = [role for role in unfit_agents(roles) if role not in named]
     if not unfit or "generator" not in named:
         return
+    generator = roles["generator"]
+    if not generator.is_object and find_backend(generator.parsed.name, "generator") is None:
+        registry.check_generator(generator.parsed)  # a misspelled name: refused with its neighbours
     were, them = ("was", "it") if len(unfit) == 1 else ("were", "them")
     raise ConfigurationError(
         f"the {_joined(unfit)} of the profile {profile!r} {were} made for the images of "
-        f"{_known_to(roles, unfit)}, not for those of {roles['generator'].shown!r}. "
+        f"{_known_to(roles, unfit)}, not for those of {generator.shown!r}. "
         f"To try the generator: {_options(TRIAL, unfit)}; for production name models, e.g. "
         f"{_options(dict.fromkeys(unfit, 'openai:MODEL@http://host/v1'), unfit)}; "
         f"to use {them} anyway: {_options({role: roles[role].spec for role in unfit}, unfit)}"
