@@ -12,7 +12,7 @@ from PIL import Image
 torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 
-from interleave.local import pipeline_sources  # noqa: E402
+from interleave.local import source_images  # noqa: E402
 from interleave.local.pipeline_sources import stack_sources  # noqa: E402
 
 
@@ -86,6 +86,6 @@ def test_the_latents_of_a_source_are_kept_for_the_next_attempt(
         together, other = prepared(1, 2), prepared(3, 2)
         assert encoded == [1, 2, 1], "a source of a batch was encoded again"
         assert torch.equal(together[1], other[1])
-        monkeypatch.setattr(pipeline_sources, "MOST_KEPT", 1)
+        monkeypatch.setattr(source_images, "MOST_KEPT", 1)
         prepared(4)
         assert len(kept._kept) == 1

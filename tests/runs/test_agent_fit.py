@@ -48,7 +48,6 @@ def test_a_misspelled_generator_is_named_before_any_fit_is_judged(
     assert "no image generator named 'soldi'" in said and "Did you mean 'solid'?" in said
 
 
-
 def test_the_line_of_the_refusal_works(capsys: Captured) -> None:
     command = ["generate", "A rainbow in 2 pictures", "--profile", "mini", "--generator", "solid?size=64"]
     assert run(command) == 2

@@ -97,7 +97,7 @@ def test_a_plan_that_cannot_be_drawn_is_refused(running: Service, number: Any) -
     gone = {"number": number, "prompt": "a frog", "sources": [7]}
     status, answer = post(running, f"{id_}/plan/release", {"plan": {"steps": [gone]}})
     assert (status, answer["error"]["param"]) == (400, "plan")
-    assert "no such step" in answer["error"]["message"]
+    assert "which is not in the plan" in answer["error"]["message"]
 
 
 def test_a_held_plan_is_released_as_it_is_once(running: Service) -> None:

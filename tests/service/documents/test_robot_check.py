@@ -63,8 +63,8 @@ def test_a_critic_that_only_judges_images_can_check_too(running: Service) -> Non
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"instruction": None}, "instruction: say"),
-        ({"instruction": " "}, "instruction: say"),
+        ({"instruction": None}, "instruction: the robot's instruction is empty"),
+        ({"instruction": " "}, "instruction: the robot's instruction is empty"),
         ({"before": None}, "before: send"),
         ({"after": None}, "after: send"),
         ({"after": "https://example.org/a.png"}, "fetches nothing"),
