@@ -60,6 +60,7 @@ from interleave.errors import (
     ReplyError as ReplyError,
     RunError as RunError,
     StorageError as StorageError,
+    UnknownWords as UnknownWords,
 )
 from interleave.events import (
     Attempt as Attempt,
@@ -97,6 +98,7 @@ from interleave.runs.run import (
     ShownStep as ShownStep,
 )
 from interleave.types import (
+    Asked as Asked,
     Asset as Asset,
     Finding as Finding,
     GivenAsset as GivenAsset,
@@ -104,6 +106,8 @@ from interleave.types import (
     ImagePart as ImagePart,
     Plan as Plan,
     PlanStep as PlanStep,
+    Question as Question,
+    Reading as Reading,
     Request as Request,
     Scores as Scores,
     Slot as Slot,

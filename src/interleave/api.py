@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from interleave.agents.critic import Critic
 from interleave.agents.loading import planner_from
-from interleave.agents.planner import Planner
+from interleave.agents.planner import Planner, plan_for
 from interleave.agents.prompts import PromptPack
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.retries import RetriedVlm
@@ -53,7 +53,7 @@ from interleave.runs.resolve import (
 )
 from interleave.runs.run import Event, Run, RunResult, refuse_unusable_models
 from interleave.text import slug
-from interleave.types import Part, Plan, Request
+from interleave.types import Asked, Part, Plan, Request
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -91,6 +91,8 @@ class PlanOptions(TypedDict, total=False):
     prompts: str | None
     """Name of a prompt pack."""
     max_steps: int | None
+    nearest: bool
+    """Whether to exchange words that the planner does not know for their neighbours."""
 
 
 class RunOptions(PlanOptions, LimitOptions, total=False):
@@ -124,6 +126,8 @@ def generate(
 ) -> RunResult:
     """Answer a request and return the finished run. Blocks until the run ends.
 
+    If the plan does not fit the request, raises `Asked` with a question and the plan.
+    `edit(out).approve(plan)` then draws the edited plan.
     With `hold_plan`, the run ends after planning with the status `held`. `edit(run).approve()` draws it.
     If a model fails for good, raises its error. The folder is kept and can be resumed.
     """
@@ -384,7 +388,7 @@ def batch_of(
 
 
 def plan(request: Requestable, **options: Unpack[PlanOptions]) -> Plan:
-    """Return the plan for a request, without drawing or writing anything."""
+    """Return the plan for a request, without drawing anything. Raises `Asked` if the plan does not fit."""
     chosen, _ = split_choices(dict(options))
     return _blocking(_plan(Request.of(request), chosen))
 
@@ -394,7 +398,8 @@ async def _plan(request: Request, chosen: Choices) -> Plan:
     request = adapted_request(request, config)
     backend = load_agent(chosen.planner, config.planner, "planner")
     planner = planner_from(backend, pack, max_steps=config.max_steps)
-    return await planner.with_calls_through(lambda vlm: RetriedVlm("the planner", vlm)).plan(request)
+    asked = planner.with_calls_through(lambda vlm: RetriedVlm("the planner", vlm))
+    return await plan_for(asked, request)
 
 
 def read_run(folder: str | Path) -> RunResult:
@@ -545,6 +550,9 @@ def _run(open_: Callable[[], Run]) -> RunResult:
 
 
 def _unless_failed(finished: RunResult) -> RunResult:
+    """Return a run that ended as asked for; raise the error or the question that ended it otherwise."""
+    if finished.record.question is not None and finished.record.plan is not None:
+        raise Asked(finished.record.question, finished.record.plan)
     if finished.status == "failed" and finished.error is not None:
         raise finished.error
     return finished

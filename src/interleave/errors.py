@@ -4,6 +4,8 @@ InterleaveError
 ├── ConfigurationError   the caller asked for something that does not exist or cannot work
 │   └── MissingDependency    an optional package is not installed
 ├── InputError           a request, image or file from outside cannot be used
+│   ├── UnknownWords         the planner does not know words of the request; `nearest` has neighbours
+│   └── Asked                the plan does not fit the request (`types.py`)
 ├── RunError             a run folder is damaged, in use, or does not match the call
 │   ├── FolderInUse          another process is writing to it
 │   ├── MissingImage         an image that the journal names is missing or altered
@@ -22,7 +24,7 @@ Messages are lower case, quote the value with `!r`, list alternatives and give t
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -54,6 +56,15 @@ class MissingDependency(ConfigurationError, ImportError):
 
 class InputError(InterleaveError, ValueError):
     """A request, image or file from outside cannot be used."""
+
+
+class UnknownWords(InputError):
+    """The planner does not know words of the request."""
+
+    def __init__(self, message: str, nearest: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.nearest = dict(nearest)
+        """Unknown word → the known word that `nearest=True` puts in its place. Others have no neighbour."""
 
 
 class RunError(InterleaveError):

@@ -12,7 +12,7 @@ import operator
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -122,12 +122,33 @@ class GivenAsset:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """A request as its planner reads it, if that differs from what the user wrote."""
+
+    parts: tuple[Part, ...]
+    captions: tuple[str, ...] = ()
+    """The user's own sentences, one for each step. Empty if the planner writes the captions."""
+    notes: tuple[str, ...] = ()
+    """Notes for readers: exchanged, corrected and omitted words."""
+
+    def applied_to(self, plan: Plan) -> Plan:
+        """Return the plan with these notes and, if it has a step for each, these captions."""
+        steps = plan.steps
+        if len(self.captions) == len(steps):
+            pairs = zip(steps, self.captions, strict=True)
+            steps = tuple(step.model_copy(update={"caption": caption}) for step, caption in pairs)
+        return plan.model_copy(update={"steps": steps, "notes": self.notes})
+
+
+@dataclass(frozen=True)
 class Request:
     """A user's request: text and images, in order."""
 
     parts: tuple[Part, ...]
     assets: tuple[GivenAsset, ...] = ()
     """Named things that must look the same in all images. No step edits them."""
+    reading: Reading | None = None
+    """The request as its planner reads it. `None`: as written."""
 
     def __post_init__(self) -> None:
         if not any(isinstance(part, ImagePart) or part.text.strip() for part in self.parts):
@@ -169,6 +190,11 @@ class Request:
     def text(self) -> str:
         """Text of the request, one line per part."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def as_read(self) -> Request:
+        """The request with the parts that its planner reads."""
+        return replace(self, parts=self.reading.parts) if self.reading else self
 
     @property
     def images(self) -> tuple[Image, ...]:
@@ -272,6 +298,8 @@ class Plan(Value):
     assets: tuple[Asset, ...] = Field(default=(), exclude_if=operator.not_)
     chapter: Chapter | None = WRITTEN_IF_GIVEN
     """Last planned chapter, if the plan is written in chapters."""
+    notes: tuple[Prose, ...] = Field(default=(), exclude_if=operator.not_)
+    """Notes for readers about words of the request that were exchanged, corrected or left out."""
 
     @property
     def is_unfinished(self) -> bool:
@@ -280,7 +308,8 @@ class Plan(Value):
 
     def continued(self, steps: tuple[PlanStep, ...], assets: tuple[Asset, ...], chapter: Chapter) -> Plan:
         """Return the plan with another chapter. `assets` are all assets so far."""
-        return Plan(steps=(*self.steps, *steps), reasoning=self.reasoning, assets=assets, chapter=chapter)
+        more = {"steps": (*self.steps, *steps), "assets": assets, "chapter": chapter}
+        return Plan.model_validate({**dict(self), **more})
 
     @model_validator(mode="after")
     def assets_are_known(self) -> Plan:
@@ -324,6 +353,27 @@ class Plan(Value):
             if step.prompt is not None:
                 drawn.add(step.number)
         return self
+
+
+class Question(Value):
+    """What a planner asks back if its plan does not fit the request."""
+
+    text: str
+    """The question in plain words."""
+    understood: tuple[str, ...] = ()
+    """Things of the request that the plan has."""
+    missing: tuple[str, ...] = ()
+    """What the plan lacks, or has against the request."""
+
+
+class Asked(InputError):
+    """The plan does not fit the request, so the planner asks back and nothing is drawn."""
+
+    def __init__(self, question: Question, plan: Plan) -> None:
+        super().__init__(question.text)
+        self.question = question
+        self.plan = plan
+        """The plan that does not fit, to edit."""
 
 
 class Outcome(StrEnum):

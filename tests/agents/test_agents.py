@@ -268,6 +268,29 @@ def test_only_a_question_asked_again_says_that_it_is() -> None:
     assert [sampling.reask for _, sampling in model.asked] == [False, True, True]
 
 
+def test_a_question_asked_again_is_asked_differently() -> None:
+    model = Model(*["no plan"] * 3, plan_reply(2))
+    make_plan(model)
+    (first, greedy), (second, again), (_, third), (_, fourth) = model.asked
+    assert greedy.temperature == again.temperature == 0.0
+    assert second[: len(first)] == first and "no plan" in second[len(first)].text
+    assert third.temperature > 0 and fourth.temperature > 0
+    assert third.seed != fourth.seed
+
+
+def test_a_model_that_repeats_itself_is_read_once_it_is_sampled() -> None:
+    class Stubborn(Model):
+        """A model with greedy replies that cannot be read."""
+
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
+            self.asked.append((messages, sampling))
+            return Reply(plan_reply(2) if sampling.temperature else "<think> on and on")
+
+    model = Stubborn()
+    assert len(make_plan(model).steps) == 2
+    assert len(model.asked) == 3
+
+
 @pytest.mark.parametrize(("request_text", "most"), [("a story", 7), ("a story in three pictures", 3)])
 def test_the_schema_of_a_plan_has_room_for_the_steps_that_are_allowed(request_text: str, most: int) -> None:
     model = Model(plan_reply(3))

@@ -52,7 +52,7 @@ def test_json_is_one_object_of_the_agreed_form(capsys: Captured) -> None:
     result = as_json(capsys)
     assert set(result) == {
         *("run", "status", "reason", "document", "steps", "calls", "cost", "seconds", "resume"),
-        *("plan", "branched_from"),
+        *("plan", "branched_from", "notes", "understood", "missing"),
     }
     assert (result["run"], result["status"]) == ("run", "done")
     assert (result["document"], result["reason"], result["resume"]) == ("run/document.html", None, None)

@@ -11,10 +11,11 @@ from PIL import Image
 from interleave.agents.planner import wanted_steps
 from interleave.backends.registry import adapt_request, refuse_undrawable
 from interleave.cli.request_input import build_request
-from interleave.errors import InputError
+from interleave.errors import InputError, UnknownWords
 from interleave.request_files import read_markdown
 from interleave.types import Part, Request, Text
 from interleave_mini.bench.tasks import SUITES, Task
+from interleave_mini.language.vocabulary import corrections, is_english
 from interleave_mini.oracle import parse_request, refine_prompt
 from interleave_mini.requests import accept_request, normalise_story
 from interleave_mini.world.drawing import draw
@@ -80,13 +81,13 @@ def test_a_story_is_told_as_planners_know_it(tmp_path: Path, markdown: str, wish
 
 
 def test_images_without_words_go_on_too(tmp_path: Path) -> None:
-    begun = accept_request(half_a_story(tmp_path, BARE, "Continue."), {})
+    begun = accept_request(half_a_story(tmp_path, BARE, "Continue."), {}).as_read
     assert shape(begun) == [TITLE, "Step 1: ", "picture", "Step 2: ", "picture", "Continue."]
 
 
 @pytest.mark.parametrize("wish", ["Go on, in three pictures", "now make it night", "AND THEN???"])
 def test_the_planner_reads_a_wish_as_it_was_typed(tmp_path: Path, wish: str) -> None:
-    assert shape(accept_request(half_a_story(tmp_path, OURS, wish), {}))[-1] == wish
+    assert shape(accept_request(half_a_story(tmp_path, OURS, wish), {}).as_read)[-1] == wish
 
 
 @pytest.mark.parametrize("shouted", ["HOW A FROG GROWS UP!!!", "Show the phases of the moon!"])
@@ -144,12 +145,75 @@ def test_a_foreign_word_is_named() -> None:
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("frgo", "frog"), ("rabit", "rabbit"), ("yelow", "yellow")])
-def test_a_mistyped_word_with_one_candidate_is_corrected_and_said(
-    typed: str, meant: str, caplog: pytest.LogCaptureFixture
+def test_a_mistyped_word_with_one_candidate_is_corrected_for_the_planner_and_said(
+    typed: str, meant: str
 ) -> None:
     found = adapt_request(Request.of(f"Tell the story of a {typed} cat"), "mini")
-    assert found.text == f"Tell the story of a {meant} cat"
-    assert f"“{typed}” as “{meant}”" in caplog.text
+    assert found.text == f"Tell the story of a {typed} cat"
+    assert found.as_read.text == f"Tell the story of a {meant} cat"
+    assert found.reading is not None
+    assert found.reading.notes == (f"read “{typed}” as “{meant}”",)
+
+
+@pytest.mark.parametrize(
+    "word", ["rots", "rotting", "wen", "fist", "juggles", "ripened", "boast", "coats", "grown"]
+)
+def test_a_real_word_is_never_corrected(word: str) -> None:
+    assert is_english(word)
+    assert corrections(f"The apple {word}") == {}
+
+
+def test_a_name_is_neither_corrected_nor_refused_nor_left_out() -> None:
+    request = accept_request(Request.of("Mia has a dog and Tom has a cat"), {})
+    assert request.reading is None
+    told = accept_request(Request.of("Mila finds a kite. Then Mila's dog comes."), {})
+    assert told.reading is not None
+    assert told.reading.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "left_out"),
+    [
+        ("A cat carefully juggles three balls", ("juggles",)),
+        ("The apple rots", ("rots",)),
+        ("a drowsy cat dozes, and the dog yodels", ("drowsy", "dozes", "yodels")),
+        ("a cat with a hat", ("hat",)),
+        ("Teach me step by step how to draw a snowman with a red hat.", ()),
+        ("Show a wall of red blocks", ()),
+        ("A duck named Quackers and a very nice little frog", ()),
+    ],
+)
+def test_words_that_the_planner_has_not_learned_are_named(text: str, left_out: tuple[str, ...]) -> None:
+    request = accept_request(Request.of(text), {})
+    notes = request.reading.notes if request.reading else ()
+    words = ", ".join(f"“{word}”" for word in left_out)
+    assert notes == ((f"left out: {words}",) if left_out else ())
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "notes"),
+    [
+        ("a cat and a wizard", "a cat and a dog", ["no wizard here: a dog instead"]),
+        (
+            "A horse and a cow meet in the meadow",
+            "A cat and a dog meet in the meadow",
+            ["no horse here: a cat instead", "no cow here: a dog instead"],
+        ),
+        ("Draw three hats and a frgo", "Draw three books and a frog", ["no hats here: books instead"]),
+    ],
+)
+def test_with_nearest_lacking_things_are_exchanged_and_said(text: str, read: str, notes: list[str]) -> None:
+    request = accept_request(Request.of(text), {"nearest": "true"})
+    assert request.text == text
+    assert request.as_read.text == read
+    assert request.reading is not None
+    assert [note for note in request.reading.notes if note.startswith("no ")] == notes
+
+
+def test_what_has_no_neighbour_is_refused_with_nearest_too() -> None:
+    with pytest.raises(UnknownWords, match="does not know “xylograph”") as refused:
+        accept_request(Request.of("a cat and a xylograph"), {"nearest": "true"})
+    assert refused.value.nearest == {}
 
 
 def test_a_request_in_another_language_is_refused_kindly() -> None:
@@ -162,14 +226,19 @@ def test_a_request_in_another_language_is_refused_kindly() -> None:
 @pytest.mark.parametrize(
     ("text", "instead"),
     [
-        ("A horse and a cow meet at the farm", "Try “A cat and a dog meet at the farm” or “"),
-        ("A small bear walks through the forest", "Try “A small cat walks through the forest” or “"),
-        ("how to fold a paper crane", "It can do “"),  # a paper car is as hard to fold
-        ("A girl in a yellow raincoat", "It can do “"),  # a raincoat is no kind of book
+        (
+            "A horse and a cow meet",
+            "Take cat for horse and dog for cow with nearest=True. It can do “Draw a cat and",
+        ),
+        (
+            "a turtle and a wizard",
+            "It can do “Draw a turtle and a cat, then make it night.” or “Draw a turtle, then",
+        ),
+        ("how to do CPR", "It can do “"),
     ],
 )
-def test_neighbours_stand_in_only_where_the_request_makes_sense_with_them(text: str, instead: str) -> None:
-    with pytest.raises(InputError) as caught:
+def test_a_refusal_keeps_the_things_of_the_request(text: str, instead: str) -> None:
+    with pytest.raises(UnknownWords) as caught:
         accept_request(Request((Text(text),)), {})
     assert instead in str(caught.value)
 

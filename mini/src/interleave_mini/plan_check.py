@@ -1,9 +1,8 @@
 """Comparison of a plan with its request: it must contain what the request names, and be drawable.
 
 The planner is a small model that errs. What a person named can be found in their words by rule (things,
-colours, numbers of things, places), and so can what a plan draws. A plan that leaves something out, that
-cannot be drawn or that is about something else is asked for once more, with what is wrong named; after that
-the request is refused, with what was understood.
+colours, numbers of things, places), and so can what a plan draws. If a plan leaves something out, cannot be
+drawn or is about something else, the user is asked, with what was understood.
 """
 
 from __future__ import annotations
@@ -35,6 +34,9 @@ _PLURAL = {
 _PLURAL |= {"fishes": "fish", "cacti": "cactus"}
 KIND_OF = {**_PLURAL, **_SINGULAR}
 """Every noun for a thing, singular and plural → its kind."""
+_NOUN_OF = {form: noun for noun in NOUNS for form in (f"{noun}s", plural(noun), noun)}
+_NOUN_OF |= {form: noun for word, noun in language().nouns.items() for form in (plural(word), word)}
+"""Nouns of requests, singular and plural → nouns of the world."""
 _THING = re.compile(rf"\b{one_of(KIND_OF)}\b", re.IGNORECASE)
 _COLOUR_OF = {**{colour: colour for colour in COLOURS}, **language().colours}
 _COLOUR = re.compile(rf"\b{one_of(_COLOUR_OF)}\b", re.IGNORECASE)
@@ -240,6 +242,22 @@ def named_things(plan: Plan) -> list[str]:
     """Return the things a plan draws, in order, without repeats."""
     prompts = " ".join(step.prompt or "" for step in plan.steps).lower()
     return list(dict.fromkeys(found[0] for found in _THING.finditer(prompts)))
+
+
+def named_in(text: str) -> list[str]:
+    """Return the things of the world that a text names, in the world's words, without repeats."""
+    words = (found[0].lower() for found in _THING.finditer(_PLACE.sub(" ", text)))
+    return list(dict.fromkeys(_NOUN_OF[word] for word in words if word in _NOUN_OF))
+
+
+def understood_in(plan: Plan, request: Request) -> list[str]:
+    """Return what both a request and its plan have: things and places, in the request's words."""
+    kinds, planned = _drawn_kinds(plan), _planned_text(plan)
+    text = _PLACE.sub(" ", request.text)
+    things = [found[0].lower() for found in _THING.finditer(text) if KIND_OF[found[0].lower()] in kinds]
+    missing = {*_missing_places(request.text, planned)}
+    places = [found[0].lower() for found in _PLACE.finditer(request.text) if found[0] not in missing]
+    return list(dict.fromkeys((*things, *places)))
 
 
 def _asked_text(request: Request) -> str:

@@ -7,24 +7,26 @@ never refused for their order: they are planned, and `PlanCheck` compares the pl
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
-from interleave import ImagePart, InputError, Plan, Request, Text
+from interleave import ImagePart, InputError, Plan, Question, Reading, Request, Text, UnknownWords
 from interleave.plugin import Part, agents, one_line
 from interleave.plugin import count as counted
+from interleave_mini.language.own_sentences import own_sentences
 from interleave_mini.language.vocabulary import (
     Example,
     Unknown,
+    asked_text,
     corrected,
     corrections,
-    has_only_trained_words,
     is_plural,
     language,
+    left_out,
     other_language,
     unknown_words,
 )
@@ -36,14 +38,14 @@ from interleave_mini.plan_check import (
     leaves_out,
     missing_from,
     more_than_fit,
+    named_in,
     named_things,
     scenes_of,
+    understood_in,
     unwanted_in,
 )
 from interleave_mini.world.kinds import COLOURS
 from interleave_mini.world.scene import CELLS, Scene
-
-log = logging.getLogger(__name__)
 
 MIN_CLEAR_CELLS = 5
 """Cells, of nine. Images of this world have nearly all cells clear, other images none."""
@@ -56,6 +58,14 @@ EXAMPLES = (
     "Why does a yellow snowman melt when the sun comes out? Explain it in four pictures.",
     "Show the phases of the moon.",
 )
+OFFERS = (
+    "Draw {0} and {1}, then make it night.",
+    "Draw {0}, then paint it blue.",
+)
+"""Requests about any thing of the world and another one."""
+COMPANIONS = ("house", "tree")
+_REFERRING = "The same thing"
+"""Start of a wording that makes sense only after another request."""
 SHOWN = 3
 """Maximum requests suggested in a refusal."""
 REAL_MODELS = "For anything else use real models: `interleave models list` lists them."
@@ -68,27 +78,67 @@ _STEP = re.compile(r"^\s*step \d+:", re.IGNORECASE)
 
 
 def accept_request(request: Request, options: Mapping[str, str]) -> Request:
-    """Return the request as the planner reads it; raise `InputError` for one outside the world.
+    """Return the request with the planner's reading of it; raise `InputError` for one outside the world.
 
-    Mistyped words with one candidate are corrected, and said so; a story that has begun gets its parts in
-    order. Nothing else stands between the person's words and the planner.
+    Mistyped words with one candidate are corrected. With the option `nearest`, lacking things are exchanged.
+    A story in the user's own sentences becomes a list of steps. Notes name what was changed and left out.
     """
-    request = normalise_story(request)
+    story = normalise_story(request)
     with_images = bool(request.images)
-    found = corrections(request.text, with_images=with_images)
-    if found:
-        log.warning("read %s", listed([f"“{wrong}” as “{right}”" for wrong, right in found.items()]))
-        request = Request(
-            tuple(
-                Text(corrected(part.text, found))
-                if isinstance(part, Text) and not (with_images and _STEP.match(part.text))
-                else part
-                for part in request.parts
-            ),
-            request.assets,
-        )
-    check_request(request)
-    return request
+    wrong = corrections(story.text, with_images=with_images)
+    exchanged = {}
+    if "nearest" in options:
+        unknown = unknown_words(corrected(story.text, wrong), with_images=with_images, in_passing=True)
+        exchanged = _exchanges(story.text, unknown)
+
+    def read(text: str) -> str:
+        for word, near in exchanged.items():
+            text = _replaced(text, word, near)
+        return corrected(text, wrong)
+
+    told = None if with_images else own_sentences(request.text)
+    if told is not None:
+        parts: tuple[Part, ...] = (Text(told.as_list([read(each) for each in told.sentences])),)
+    else:
+        parts = tuple(_read_part(part, read, with_images=with_images) for part in story.parts)
+    check_request(replace(request, parts=parts))
+    captions = told.sentences if told else ()
+    notes = (*_notes(wrong, exchanged), *_left_out_note(read(story.text), with_images=with_images))
+    if parts == request.parts and not captions and not notes:
+        return request
+    return replace(request, reading=Reading(parts, captions, notes))
+
+
+def _read_part(part: Part, read: Callable[[str], str], *, with_images: bool) -> Part:
+    """Return a part as the planner reads it; captions of given images stay as they are."""
+    if isinstance(part, ImagePart) or (with_images and _STEP.match(part.text)):
+        return part
+    return Text(read(part.text))
+
+
+def _exchanges(text: str, unknown: Sequence[Unknown]) -> dict[str, str]:
+    """Return each unknown word that has a neighbour, with one that the request does not name yet."""
+    taken, found = {*_words(text)}, dict[str, str]()
+    for each in unknown:
+        if each.nearest:
+            found[each.word] = next((near for near in each.nearest if near not in taken), each.nearest[0])
+            taken.add(found[each.word])
+    return found
+
+
+def _notes(wrong: Mapping[str, str], exchanged: Mapping[str, str]) -> Iterator[str]:
+    if wrong:
+        yield f"read {listed([f'“{typed}” as “{meant}”' for typed, meant in wrong.items()])}"
+    for word, near in exchanged.items():
+        many = is_plural(word) and near not in COLOURS
+        instead = near if near in COLOURS else plural(near) if many else with_article(near, near)
+        yield f"no {word.lower()} here: {instead} instead"
+
+
+def _left_out_note(text: str, *, with_images: bool) -> Iterator[str]:
+    words = left_out(asked_text(text) if with_images else text)
+    if words:
+        yield f"left out: {', '.join(f'“{one_line(word, MAX_WORD_LENGTH)}”' for word in words)}"
 
 
 # Checks before planning
@@ -141,34 +191,23 @@ def _check_numbers(text: str) -> None:
         )
 
 
-def _unknown_words_error(text: str, unknown: Sequence[Unknown]) -> InputError:
+def _unknown_words_error(text: str, unknown: Sequence[Unknown]) -> UnknownWords:
     shown = unknown[:MAX_SHOWN]
     words = ", ".join(f"“{one_line(each.word, MAX_WORD_LENGTH)}”{_nearest(each)}" for each in shown)
     more = f" and {len(unknown) - MAX_SHOWN} more" if len(unknown) > MAX_SHOWN else ""
-    own = _with_neighbours(text, unknown)
-    instead = f"Try {quoted(own)}" if own else f"It can do {quoted(nearest_requests(text))}"
-    return InputError(f"the miniature does not know {words}{more}. {instead}. {REAL_MODELS}")
+    exchanged = _exchanges(text, unknown)
+    instead = ""
+    if exchanged:
+        pairs = listed([f"{near} for {one_line(word, MAX_WORD_LENGTH)}" for word, near in exchanged.items()])
+        instead = f" Take {pairs} with nearest=True."
+    own = [near for near in exchanged.values() if near not in COLOURS]
+    can = quoted(nearest_requests(" ".join([text, *own])))
+    message = f"the miniature does not know {words}{more}.{instead} It can do {can}. {REAL_MODELS}"
+    return UnknownWords(message, exchanged)
 
 
 def _nearest(unknown: Unknown) -> str:
     return f" (it has {listed([*unknown.nearest])})" if unknown.nearest else ""
-
-
-def _with_neighbours(text: str, unknown: Sequence[Unknown]) -> list[str]:
-    """Return the user's request with known neighbours in place of unknown words, in three variants.
-
-    Empty unless that makes sense and all its other words are of requests that the planner knows: a paper car
-    is as hard to fold as a paper crane.
-    """
-    if not all(each.replaceable for each in unknown) or len(text) > MAX_REQUEST_SHOWN:
-        return []
-    own = []
-    for turn in range(SHOWN):
-        said = text
-        for place, each in enumerate(unknown):
-            said = _replaced(said, each.word, each.nearest[(turn + place) % len(each.nearest)])
-        own.append(one_line(said, MAX_REQUEST_SHOWN))
-    return list(dict.fromkeys(own)) if all(has_only_trained_words(said) for said in own) else []
 
 
 def _replaced(text: str, word: str, near: str) -> str:
@@ -182,18 +221,35 @@ def _replaced(text: str, word: str, near: str) -> str:
 
 
 def suggest_requests(text: str, number: int) -> list[str]:
-    """Return requests that share words with `text`, nearest first, or varied ones if none does."""
+    """Return requests with the things that `text` names, then near ones, or varied ones if none is."""
     found = nearest_requests(text, number) if text.strip() else []
     return list(dict.fromkeys([*found, *EXAMPLES]))[:number]
 
 
 def nearest_requests(text: str, limit: int = SHOWN) -> list[str]:
+    """Return requests that work: first with the things of `text`, then those that share the most words."""
+    own = offers_with(named_in(text))
+    return list(dict.fromkeys([*own, *_like(text, limit)]))[:limit]
+
+
+def offers_with(things: Sequence[str]) -> list[str]:
+    """Return requests about these things; a test plans them for every thing of the world."""
+    one = things[:1]
+    other = next((each for each in (*things[1:2], *COMPANIONS) if each not in one), "")
+    return [
+        offer.format(with_article(thing, thing), with_article(other, other))
+        for thing in one
+        for offer in OFFERS
+    ]
+
+
+def _like(text: str, limit: int) -> list[str]:
     """Return requests of different topics whose wordings share the most words with `text`.
 
     A word counts by the share of a topic's wordings that have it, and more where few topics have it.
     """
     asked = _words(text)
-    examples = language().examples
+    examples = [each for each in language().examples if not each.text.startswith(_REFERRING)]
     topics_with = Counter(word for each in examples for word in each.counts)
 
     def nearness(each: Example) -> float:
@@ -218,7 +274,8 @@ def quoted(texts: Sequence[str]) -> str:
 class PlanCheck:
     """Compares a plan with its request: it must contain what the request names, and be drawable."""
 
-    samples = 8
+    def __init__(self, samples: int = 0) -> None:
+        self.samples = samples
 
     def problem(self, request: Request, plan: Plan) -> str:
         """Return the problem to tell the planner, or an empty string if no rule finds one."""
@@ -234,39 +291,55 @@ class PlanCheck:
             return has_unwanted(unwanted)
         return "The plan is about something else." if is_about_something_else(plan, request) else ""
 
-    def refusal(self, request: Request, plan: Plan) -> InputError | None:
-        """Return the error for the user if no sampled plan is better.
+    def question(self, request: Request, plan: Plan) -> Question | None:
+        """Return what to ask the user, or `None` if the plan can be drawn.
 
         A plan for given images stands if all that is wrong is a thing taken for another: the generator sees
         the image too, and mostly does what is meant.
         """
         if request.images and not missing_from(plan, request) and _other_count(request, plan) is None:
             return None
-        return InputError(
-            f"{_why(request, plan)}. It can do {quoted(nearest_requests(request.text))}. {REAL_MODELS}"
-        )
+        understood, missing = understood_in(plan, request), _missing(request, plan)
+        said = f"the miniature understood {listed(understood)}, but" if understood else "in this,"
+        text = f"{said} its plan {_why(request, plan)}. Say it in other words, or in smaller steps"
+        return Question(text=text, understood=tuple(understood), missing=tuple(missing))
 
     def meaning(self, plan: Plan) -> Hashable:
         """Return the scenes of a plan, or its words if the request has images the plan cannot know."""
         return tuple(scenes_of(plan)) or tuple((step.prompt, step.caption) for step in plan.steps)
 
 
-def _why(request: Request, plan: Plan) -> str:
-    understood = f"the miniature understood {listed(named_things(plan)) or 'nothing that it can draw'}"
-    in_other_words = "say it in other words, or in smaller steps"
+def _missing(request: Request, plan: Plan) -> list[str]:
+    """Return what a plan lacks, or has against the request, as the user would name it."""
     if missing := missing_from(plan, request):
-        left_out = listed([f"“{each}”" for each in missing])
-        return f"{understood}, but its plan leaves out {left_out}: {in_other_words}"
+        return missing
     if (wanted := _other_count(request, plan)) is not None:
-        told = counted(len(plan.steps), "picture")
-        return (
-            f"{understood}, but it tells this in {told}, not in {wanted}: ask for so many, or name no number"
-        )
+        return [counted(wanted, "step")]
     if unwanted := unwanted_in(plan, request):
-        return f"{understood}, but its plan has {listed(unwanted)}, which you do not want: {in_other_words}"
+        return [f"no {each}" for each in unwanted]
+    return [] if is_about_something_else(plan, request) else [_impossible(request, plan)]
+
+
+def _why(request: Request, plan: Plan) -> str:
+    """Return what is wrong with a plan, as the end of a sentence about it."""
+    if missing := missing_from(plan, request):
+        return f"leaves out {listed([f'“{each}”' for each in missing])}"
+    if (wanted := _other_count(request, plan)) is not None:
+        have = counted(len(plan.steps), "step")
+        if request.reading and request.reading.captions:
+            return f"has {have} for your {counted(wanted, 'sentence')}"
+        return f"has {have}, not {wanted}"
+    if unwanted := unwanted_in(plan, request):
+        return f"has {listed(unwanted)}, which you do not want"
     if is_about_something_else(plan, request):
-        return "the miniature finds nothing in this that it can draw"
-    return f"{understood}, but its plan cannot be drawn at “{impossible_step(plan)}”: {in_other_words}"
+        return f"shows {listed(named_things(plan)) or 'something else'} instead of what you asked for"
+    return f"cannot be drawn at {_impossible(request, plan)}"
+
+
+def _impossible(request: Request, plan: Plan) -> str:
+    prompt = impossible_step(plan, _last_scene(request))
+    number = next((step.number for step in plan.steps if step.prompt == prompt), 0)
+    return f"step {number}, “{prompt}”"
 
 
 def _last_scene(request: Request) -> Scene | None:
@@ -279,8 +352,9 @@ def _last_scene(request: Request) -> Scene | None:
 
 
 def _other_count(request: Request, plan: Plan) -> int | None:
-    """Return the number of images a request names if the plan has another number, else `None`."""
-    wanted = agents.named_steps(request)
+    """Return the number of steps a request wants if the plan has another number, else `None`."""
+    own = request.reading.captions if request.reading else ()
+    wanted = len(own) or agents.named_steps(request)
     return wanted if wanted is not None and wanted != len(plan.steps) else None
 
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from interleave.agents.prompts import PromptPack, ask
 from interleave.agents.replies import chapter_schema, parse_chapter, parse_plan, plan_schema
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
-from interleave.errors import ConfigurationError, InputError, ReplyError
+from interleave.errors import ConfigurationError, ReplyError
 from interleave.events import Planned
 from interleave.step_counts import asking_text, chapter_place, named_step_count
 from interleave.text import count
 from interleave.text import count as counted
-from interleave.types import ImagePart, Part, Plan, Request, Slot, Text
+from interleave.types import Asked, ImagePart, Part, Plan, Question, Request, Slot, Text
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -41,6 +41,16 @@ class Planner(Protocol):
     async def plan(self, request: Request) -> Plan: ...
 
 
+async def plan_for(planner: Planner, request: Request) -> Plan:
+    """Return the plan for a request, with the captions and notes of its reading. May raise `Asked`."""
+    if request.reading is None or isinstance(planner, GivenPlan):
+        return await planner.plan(request)
+    try:
+        return request.reading.applied_to(await planner.plan(request.as_read))
+    except Asked as asked:
+        raise Asked(asked.question, request.reading.applied_to(asked.plan)) from None
+
+
 class GivenPlan:
     """A planner that returns a given plan, from a user or an earlier run."""
 
@@ -55,14 +65,14 @@ class PlanCheck(Protocol):
     """Check of a plan against its request, which a planning model may offer as `plan_check`."""
 
     samples: int
-    """Number of plans to sample before a request is refused."""
+    """Number of plans to sample and vote on if the first one has a problem. 0: ask the user at once."""
 
     def problem(self, request: Request, plan: Plan) -> str:
         """Return the problem of a plan as text for the model, empty if there is none."""
         ...
 
-    def refusal(self, request: Request, plan: Plan) -> InputError | None:
-        """Return the error if every plan has a problem. `None` if the plan can be used."""
+    def question(self, request: Request, plan: Plan) -> Question | None:
+        """Return what to ask the user if no plan is without a problem. `None` if this one can be used."""
         ...
 
     def meaning(self, plan: Plan) -> Hashable:
@@ -102,14 +112,17 @@ class VlmPlanner:
         """Whether steps need descriptions of their whole scenes, for anchors and audits."""
 
     async def plan(self, request: Request) -> Plan:
-        """Return the plan. If it has a problem, ask again with the problem named, then sample plans."""
+        """Return the plan. If it has a problem, raise `Asked`.
+
+        With a check that samples, first ask again with the problem named, then sample plans and vote.
+        """
         wanted = wanted_steps(request, self.max_steps)
         complaints: list[str] = []
 
         def read(reply: Reply) -> Plan:
             plan = parse_plan(reply)
             if self.check and (problem := self.check.problem(request, plan)):
-                if complaints:
+                if complaints or not self.check.samples:
                     raise _Contradicted(self.check, plan)
                 complaints.append(problem)
                 raise ReplyError(problem, reply=reply.text)
@@ -124,8 +137,8 @@ class VlmPlanner:
             check, plan = contradicted.check, contradicted.plan
             if plans := await self._sampled(check, request, wanted, messages, sampling):
                 return _most_agreed(plans, check)
-            if refusal := check.refusal(request, plan):
-                raise refusal from None
+            if question := check.question(request, plan):
+                raise Asked(question, plan) from None
             return _checked(plan, request, wanted, self.max_steps, "")
 
     async def _sampled(
@@ -346,11 +359,11 @@ def _refuse_unusable(
 
 async def chapters(planner: Planner, request: Request, images: Images) -> AsyncGenerator[Planned]:
     """Yield the plan and, if it is written in chapters, the plan with each further chapter."""
-    plan = await planner.plan(request)
+    plan = await plan_for(planner, request)
     yield Planned(plan)
     while plan.is_unfinished and isinstance(planner, ChapterPlanner):
         drawn = len(plan.steps)
-        plan = await planner.next_chapter(StorySoFar(request, plan, images.latest))
+        plan = await planner.next_chapter(StorySoFar(request.as_read, plan, images.latest))
         yield Planned(plan, drawn)
 
 

@@ -50,8 +50,9 @@ class BackendInfo:
     extra: str | None = None
     """The extra of this distribution that installs them."""
     takes: str | None = None
-    """Function of a request and the spec's options that returns the request in the form that suits this
-    planner, or raises `InputError`. Called before the backend is loaded."""
+    """Function of a request and the spec's options that returns the request, with a `Reading` that suits this
+    planner, or raises `InputError`. Called before the backend is loaded. With the option `nearest`, it
+    exchanges unknown words for their neighbours."""
     suggests: str | None = None
     """Function of a text and `n` that returns up to `n` example requests this planner accepts: the nearest to
     the text first, or varied ones for an empty text. Called before the backend is loaded."""
@@ -186,13 +187,14 @@ def is_agent(spec: str | Spec) -> bool:
     return _parsed(spec).name in known_names("agent")
 
 
-def adapt_request(request: Request, planner: str | Spec) -> Request:
-    """Return the request in the form that suits this planner. Raises `InputError` if it cannot be used."""
+def adapt_request(request: Request, planner: str | Spec, *, nearest: bool = False) -> Request:
+    """Return the request with the reading that suits this planner. Raises `InputError` if it is unusable."""
     parsed = _parsed(planner)
     info = find_backend(parsed.name, *AGENT_KINDS)
     if info is None or not info.takes:
         return request
-    return cast(Request, pkgutil.resolve_name(info.takes)(request, parsed.options))
+    options = {**parsed.options, **({"nearest": "true"} if nearest else {})}
+    return cast(Request, pkgutil.resolve_name(info.takes)(request, options))
 
 
 def suggested_requests(text: str, planner: str | Spec, number: int) -> list[str]:

@@ -49,9 +49,9 @@ INDEX_STEM = "index"
 FAILURES_IN_A_ROW = 50
 """Number of consecutive failures after which a common cause is assumed."""
 
-ItemStatus = Literal["done", "short", "failed", "busy", "held"]
+ItemStatus = Literal["done", "short", "failed", "busy", "held", "asked"]
 """`busy`: another process holds the lock of the run folder and works on it. `held`: the plan waits for a
-person."""
+person. `asked`: it does not fit the request, and waits for a person."""
 
 
 class BatchConfig(Assignment):
@@ -131,6 +131,7 @@ class BatchSummary:
     failed: int = 0
     busy: int = 0
     held: int = 0
+    asked: int = 0
     forced: int = 0
     calls: int = 0
     repeated: int = 0
@@ -310,7 +311,7 @@ class Batch:
         except RunError:
             return None
         match record.status:
-            case "done" | "short" | "failed" as status:
+            case "done" | "short" | "failed" | "asked" as status:
                 return Ended.of(record, status, id=item.id, digest=item.digest, folder=folder)
         return None
 
@@ -416,6 +417,7 @@ def summarize_batch(summary: BatchSummary, folder: Path, seconds: float) -> dict
         "total": summary.total,
         "done": summary.done,
         "short": summary.short,
+        "asked": summary.asked,
         "failed": summary.failed,
         "bad_requests": summary.bad_requests,
         "busy": summary.busy,

@@ -190,7 +190,7 @@ def _ended(item: Item, finished: RunResult) -> Ended:
 
 def _status(record: RunRecord) -> ItemStatus:
     match record.status:
-        case "done" | "short" | "held":
+        case "done" | "short" | "held" | "asked":
             return record.status
         case _:
             return "failed"

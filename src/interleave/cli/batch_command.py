@@ -22,7 +22,7 @@ from interleave.batches.batch import (
 )
 from interleave.batches.requests import Item, read_requests
 from interleave.cli.batch_progress import show_batch_progress
-from interleave.cli.run_command import Output, cancel_on_terminate
+from interleave.cli.run_command import ASKED, Output, cancel_on_terminate
 from interleave.cli.streams import EventPrinter, as_json, collapse_retry_messages, interrupt_on_terminate, say
 from interleave.errors import ConfigurationError, InterleaveError
 from interleave.render.gallery import write_gallery
@@ -132,6 +132,8 @@ def run_batch(
     _print_result(summary, batch.folder, started, output)
     if summary.failed:
         return 3 if summary.failed > summary.bad_requests else 2
+    if summary.asked:
+        return ASKED
     return 1 if summary.short or summary.busy or (fail_on_forced and summary.forced) else 0
 
 
@@ -151,7 +153,10 @@ def _print_summary(summary: BatchSummary, folder: Path) -> None:
         say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, REASON_CHARACTERS)}", error=True)
     if summary.failed > FAILURES_SHOWN:
         say(f"and {summary.failed - FAILURES_SHOWN} more, all of them in {folder}/index*.jsonl")
-    say(f"{summary.done} done, {summary.short} short, {summary.failed} failed")
+    asked = f", {summary.asked} asked" if summary.asked else ""
+    say(f"{summary.done} done, {summary.short} short, {summary.failed} failed{asked}")
+    if summary.asked:
+        say("the plan of an asked request does not fit it: 'interleave show RUN' has the question")
     if len(summary.generators) > 1:
         shares = (f"{generator} {number:,}" for generator, number in summary.generators.items())
         say(f"runs by generator: {', '.join(shares)}")

@@ -23,6 +23,7 @@ def generate(
     from_file: options.FromFile = None,
     plan: options.PlanFile = None,
     hold_plan: options.HoldPlan = False,
+    nearest: options.Nearest = False,
     chapter_steps: options.ChapterSteps = None,
     sources: options.Sources = None,
     choose: options.Choose = None,
@@ -74,6 +75,7 @@ def generate(
         "reference_sheets": reference_sheets,
         "identity": identity,
         "seed": seed,
+        "nearest": nearest,
     }
 
     if requests is not None:

@@ -1,7 +1,7 @@
 """`interleave`: all commands, and the place where errors become messages and exit codes.
 
-Exit codes: 0 done · 1 ended short · 2 bad input or configuration · 3 a backend or agent failed
-(resumable) · 130 interrupted (resumable).
+Exit codes: 0 done · 1 ended short · 2 bad input or configuration, or the planner asks back · 3 a backend or
+agent failed (resumable) · 130 interrupted (resumable).
 """
 
 from __future__ import annotations

@@ -154,6 +154,9 @@ ReferenceSheets = Annotated[
         help="First draw each asset that has a description but no image. [default: the profile's, no]",
     ),
 ]
+Nearest = Annotated[
+    bool, rule("--nearest", help="Exchange words that the planner does not know for their neighbours.")
+]
 Seed = Annotated[int, rule(metavar="N", help="The random seed.")]
 Redraw = Annotated[bool, rule("--redraw", help="Redraw images that are missing from the folder or altered.")]
 

@@ -86,10 +86,17 @@ def read_given_plan(path: Path | None) -> tuple[Plan | None, list[RawPart]]:
 
 def plan_as_json(plan: Plan, parts: list[RawPart]) -> str:
     """Return a plan with its request as JSON, to edit and pass to `--plan`."""
-    from interleave.runs.plan_file import plan_text
+    import json
+
+    return json.dumps(plan_value_of(plan, parts), ensure_ascii=False, indent=2)
+
+
+def plan_value_of(plan: Plan, parts: list[RawPart]) -> dict[str, Any]:
+    """Return a plan with its request."""
+    from interleave.runs.plan_file import plan_value
 
     request = [{"text": part} if isinstance(part, str) else {"image": str(part.absolute())} for part in parts]
-    return plan_text(plan, request)
+    return plan_value(plan, request)
 
 
 def choose_profile(profile: str | None, dry_run: bool) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interleave.cli.streams import (
     EventPrinter,
@@ -26,6 +26,7 @@ from interleave.text import count
 
 if TYPE_CHECKING:
     from interleave.runs.run import Event, Run, RunResult
+    from interleave.types import Question
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,15 @@ class Output:
     def __post_init__(self) -> None:
         if self.json and self.events:
             raise ConfigurationError("--json and --json-events cannot be combined: use one")
+
+
+ASKED = 2
+"""Exit code of a command whose planner asks back."""
+
+
+def asked_json(question: Question, plan: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON of a plan that does not fit its request, in the fields of a run's summary."""
+    return {"status": "asked", "reason": question.text, **question.model_dump(exclude={"text"}), "plan": plan}
 
 
 @interrupt_on_terminate()
@@ -141,25 +151,30 @@ def _report(result: RunResult, output: Output, open_document: bool, fail_on_forc
         f"{record.status}: {steps} of {count(len(record.steps), 'step')} finished, "
         f"{count(images, 'image')} drawn, {record.seconds:.1f} s"
     )
-    if result.error is not None:
-        say(f"interleave: {result.error}", error=True)
+    if record.reason:
+        say(f"interleave: {record.reason}", error=True)
+    for note in record.plan_notes if record.status == "done" else ():
+        say(note)
     if record.status in ("failed", "short"):
         say(f"Continue with: {resume_command(result.folder, record.config, record.step_generators)}")
         if record.can_be_undone:
             say(way_back(result.folder, record.config))
     plan = result.folder / PLAN_NAME
-    if record.status == "held":
+    if record.status in ("held", "asked"):
         command = resume_command(result.folder, record.config, action="approve")
         edited = f"{command} --plan {shlex.quote(str(plan))}"
-        say(f"Draw the plan: {command}. Or edit it first, then: {edited}")
+        as_it_is = "Draw the plan" if record.status == "held" else "Or draw the plan as it is"
+        say(f"{as_it_is}: {command}. Or edit it first, then: {edited}")
     if output.json:
         print(as_json(summarize(record, result.folder)))
     elif not output.events and record.status in ("done", "short"):
         print(result.document)
-    elif not output.events and record.status == "held":
+    elif not output.events and record.status in ("held", "asked"):
         print(plan)
     if open_document:
         open_in_browser(result.document)
+    if record.status == "asked":
+        return ASKED
     if record.status == "failed":
         return 3
     if isinstance(result.error, LimitReached) or record.status == "short":

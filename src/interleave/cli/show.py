@@ -89,6 +89,7 @@ def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
         return 0
     ended = f"{count(summary.total, 'request')} {'has' if summary.total == 1 else 'have'} ended"
     counts = [f"{summary.done} done", f"{summary.short} short", f"{summary.failed} failed"]
+    counts += [f"{summary.asked} asked"] if summary.asked else []
     print(f"{ended}: {', '.join(counts)}", file=sys.stderr)
     if any(others.values()):
         not_ended = ", ".join(f"{number:,} {status}" for status, number in others.items() if number)

@@ -49,7 +49,7 @@ MOST_KINDS = 8
 OTHER_KINDS = "other retries"
 _PARAMETERS = """
 allow chapter_steps choose critic drift_control generator hold_plan identity layout max_attempts
-max_calls max_cost max_seconds max_steps out paper plan planner profile prompts redraw
+max_calls max_cost max_seconds max_steps nearest out paper plan planner profile prompts redraw
 reference_sheets retry_failed seed skip_bad sources
 """
 _VALUE = r"\[[^\]]*\]|[^\s\[)]*[^\s\[),.;:]|"

@@ -58,7 +58,7 @@ def write_gallery(folder: Path, all_ended: Iterable[Ended], requests: Mapping[st
             strips.append(Strip(title, "no images", reason=ended.reason, advice=_advice(ended)))
             continue
         write_document(folder / ended.folder, record)
-        notes |= dict.fromkeys(record.notes)
+        notes |= dict.fromkeys(record.model_notes)
         strips.append(
             _strip(folder / ended.folder, f"{ended.folder}/{DOCUMENT_NAME}", record, _advice(ended))
         )

@@ -47,7 +47,7 @@ def render_document(folder: Path, record: RunRecord) -> str:
     return page_template("document.html.j2").render(
         record=record,
         title=title,
-        notes=merged_notes(record.notes),
+        notes=merged_notes(record.model_notes),
         forced=forced_note(len(record.forced_steps)),
         images=images,
         request=record.request,

@@ -29,7 +29,7 @@ def write_markdown(folder: Path, record: RunRecord) -> Path:
 def render_markdown(record: RunRecord) -> str:
     """Render a run as Markdown; images are links into its `images` folder."""
     blocks = [f"# {_plain(one_line(record.title, 200))}"]
-    blocks += [f"> {_plain(one_line(note, 1000))}" for note in record.notes]
+    blocks += [f"> {_plain(one_line(note, 1000))}" for note in record.model_notes]
     if record.status != "done":
         reason = _plain(one_line(record.reason, 300))
         blocks.append(f"> This document is incomplete ({record.status}). {reason}".rstrip())
@@ -39,6 +39,7 @@ def render_markdown(record: RunRecord) -> str:
         blocks.append("---")
     for step in record.steps:
         blocks += _step(step)
+    blocks += [f"*{_plain(one_line(note, 1000))}*" for note in record.plan_notes]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 

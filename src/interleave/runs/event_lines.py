@@ -34,6 +34,7 @@ from interleave.errors import (
     ReplyError,
     RunError,
     StorageError,
+    UnknownWords,
     first_problem,
 )
 from interleave.redaction import redacted
@@ -42,8 +43,9 @@ from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.folder import IMAGES_FOLDER as IMAGES
 from interleave.runs.journal import Entry, Role, Status
 from interleave.runs.permissions import resume_command
+from interleave.runs.plan_file import plan_of_record
 from interleave.runs.record import PLAN_NAME, ByHand, CallCounts, RunRecord, StepRecord
-from interleave.types import Outcome, PlanStep, Value
+from interleave.types import Asked, Outcome, PlanStep, Value
 
 
 class StepSummary(Value):
@@ -86,13 +88,20 @@ class RunSummary(Value):
     seconds: float
     resume: str | None
     """The command that continues it; `None` if it is done or running."""
-    plan: str | None = None
-    """File of the plan that waits for approval, relative to the run folder; `None` if the run is not held."""
+    notes: tuple[str, ...] = ()
+    """Notes for readers: words that were exchanged, corrected or left out, and the models."""
+    understood: tuple[str, ...] | None = None
+    """Things of the request that the plan of an asked run has; `None` for other runs."""
+    missing: tuple[str, ...] | None = None
+    """What the plan of an asked run lacks; `None` for other runs."""
+    plan: str | dict[str, Any] | None = None
+    """File of the plan of a held run, relative to the run folder; the plan itself, with its request, of an
+    asked run; `None` for other runs."""
     branched_from: BranchSummary | None = None
 
 
 def summarize(record: RunRecord, folder: Path) -> RunSummary:
-    document, parent = folder / DOCUMENT_NAME, record.parent
+    document, parent, question = folder / DOCUMENT_NAME, record.parent, record.question
     return RunSummary(
         run=str(folder),
         status=record.status,
@@ -103,7 +112,10 @@ def summarize(record: RunRecord, folder: Path) -> RunSummary:
         cost=record.cost,
         seconds=record.seconds,
         resume=None if record.status in ("done", "running") else _resume_command(record, folder),
-        plan=PLAN_NAME if record.status == "held" else None,
+        notes=record.notes,
+        understood=question.understood if question else None,
+        missing=question.missing if question else None,
+        plan=plan_of_record(record) if question else PLAN_NAME if record.status == "held" else None,
         branched_from=BranchSummary(run=parent.parent or "", step=parent.step or 0) if parent else None,
     )
 
@@ -136,6 +148,8 @@ ADVICE: dict[type[Exception], str] = {
     ConfigurationError: "change the option, spec or profile that the message names",
     MissingDependency: "install the package that the message names",
     InputError: "change the request or the file that the message names",
+    UnknownWords: "use other words, or exchange them with nearest=True",
+    Asked: "reword the request, or edit its plan and draw it with plan=",
     RunError: "choose another folder, or restore this one from a copy",
     FolderInUse: "wait until the other process has ended",
     MissingImage: "restore the image, or redraw it with redraw=True",
@@ -355,7 +369,7 @@ class RequestEndedLine(_RunLine):
     """A request of a batch has ended, now or (`already`) before this process."""
 
     event: Literal["request_ended"] = "request_ended"
-    status: Literal["done", "short", "failed", "busy"]
+    status: Literal["done", "short", "failed", "busy", "asked"]
     reason: str | None
     already: bool
     bad_request: bool

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ from interleave.errors import InputError, MissingImage, RunError, StorageError
 from interleave.files import make_folder, read_from, remove_temporaries_of, sync_folder, write_atomic
 from interleave.images import decode_image, encode_png, pixel_digest
 from interleave.locks import lock, open_lock_file, require_locks
-from interleave.runs.journal import Journal, RequestPart, StoredAsset, no_locks
+from interleave.runs.journal import Journal, RequestPart, StoredAsset, StoredReading, no_locks
 from interleave.runs.journal_files import JOURNAL_NAME, Lease, claimed_journal, is_journal
 from interleave.runs.record import RunRecord, read_record
-from interleave.types import GivenAsset, ImagePart, Request, Text
+from interleave.types import GivenAsset, ImagePart, Part, Reading, Request, Text
 
 IMAGES_FOLDER = "images"
 _NAME = re.compile(r"[0-9a-f]{64}\.png\Z")
@@ -241,10 +242,33 @@ def given_assets(stored: Iterable[StoredAsset], store: ImageStore) -> tuple[Give
 
 def request_parts(request: Request) -> tuple[RequestPart, ...]:
     """Return a request as the journal stores it: text, and images by their names in the store."""
+    return _stored_parts(request.parts)
+
+
+def _stored_parts(parts: Iterable[Part]) -> tuple[RequestPart, ...]:
     return tuple(
         RequestPart(text=part.text) if isinstance(part, Text) else RequestPart(image=image_name(part.image))
-        for part in request.parts
+        for part in parts
     )
+
+
+def stored_reading(request: Request) -> StoredReading | None:
+    """Return the reading of a request as the journal stores it."""
+    reading = request.reading
+    if reading is None:
+        return None
+    return StoredReading(parts=_stored_parts(reading.parts), captions=reading.captions, notes=reading.notes)
+
+
+def with_reading(request: Request, stored: StoredReading | None) -> Request:
+    """Return a request with a stored reading; a continued run is read as it was when it started."""
+    if stored is None:
+        return replace(request, reading=None)
+    images = {image_name(image): image for image in request.images}
+    parts = tuple(
+        ImagePart(images[part.image]) if part.image else Text(part.text or "") for part in stored.parts
+    )
+    return replace(request, reading=Reading(parts, stored.captions, stored.notes))
 
 
 def stored_request(folder: Path, record: RunRecord) -> Request:

@@ -51,6 +51,7 @@ from interleave.types import (
     Plan,
     PlanStep,
     Prose,
+    Question,
     Value,
     Verdict,
 )
@@ -87,6 +88,14 @@ class StoredAsset(Value):
     description: str = Field(default="", exclude_if=operator.not_)
 
 
+class StoredReading(Value):
+    """The request as the planner reads it, if that differs from what the user wrote."""
+
+    parts: tuple[RequestPart, ...]
+    captions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 class Line(Value):
     """Fields of every journal line. Numbers are finite, as JSON has no others."""
 
@@ -105,6 +114,7 @@ class Started(Line):
     hold_plan: bool = False
     """Whether drawing waits until a person has released the plan."""
     assets: tuple[StoredAsset, ...] = ()
+    reading: StoredReading | None = WRITTEN_IF_GIVEN
 
     @model_serializer(mode="wrap")
     def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -295,7 +305,7 @@ class Branched(DecisionLine):
     """First step that differs from the parent."""
 
 
-Status = Literal["running", "held", "done", "short", "failed", "interrupted"]
+Status = Literal["running", "held", "asked", "done", "short", "failed", "interrupted"]
 
 
 class Ended(Line):
@@ -307,6 +317,8 @@ class Ended(Line):
     seconds: float = 0.0
     unreadable_plan: bool = False
     """Whether the planner's replies so far were unreadable: a continued run calls it again."""
+    question: Question | None = WRITTEN_IF_GIVEN
+    """What the planner asks back, with the status `asked`."""
 
 
 Entry = Annotated[

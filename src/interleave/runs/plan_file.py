@@ -15,6 +15,11 @@ from interleave.types import Plan
 
 
 def plan_text(plan: Plan, request: Iterable[dict[str, str]]) -> str:
+    """Return a plan with its request as JSON text."""
+    return json.dumps(plan_value(plan, request), ensure_ascii=False, indent=2)
+
+
+def plan_value(plan: Plan, request: Iterable[dict[str, str]]) -> dict[str, Any]:
     """Return a plan with its request as JSON; sources, assets and scenes only if a step has them."""
     value: dict[str, Any] = {
         "request": list(request),
@@ -23,7 +28,7 @@ def plan_text(plan: Plan, request: Iterable[dict[str, str]]) -> str:
     for step, shown in zip(plan.steps, value["steps"], strict=True):
         if step.sources is not None:
             shown["sources"] = list(step.sources)
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return value
 
 
 def numbered_steps(steps: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
@@ -92,9 +97,17 @@ def refuse_edited(folder: Path, record: RunRecord) -> None:
         )
 
 
+def plan_of_record(record: RunRecord) -> dict[str, Any] | None:
+    """Return the plan of a run with its request; images have paths relative to the run folder."""
+    return plan_value(record.plan, _parts(record)) if record.plan else None
+
+
 def _text_of(record: RunRecord, plan: Plan) -> str:
-    parts = [
+    return plan_text(plan, _parts(record))
+
+
+def _parts(record: RunRecord) -> list[dict[str, str]]:
+    return [
         {"image": f"{IMAGES}/{part.image}"} if part.image else {"text": part.text or ""}
         for part in record.request
     ]
-    return plan_text(plan, parts)

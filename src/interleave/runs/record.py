@@ -47,13 +47,14 @@ from interleave.runs.journal import (
     Status,
     StepFinished,
     StoredAsset,
+    StoredReading,
     Undone,
     damaged,
     is_being_written,
 )
 from interleave.runs.journal_files import JournalPosition, is_journal, journal_path, last_digest
 from interleave.runs.steering import Steering, TakeKey
-from interleave.types import Finding, Plan, PlanStep, Value, Verdict
+from interleave.types import WRITTEN_IF_GIVEN, Finding, Plan, PlanStep, Question, Value, Verdict
 
 UNDOABLE = ("redraw", "choice", "generator")
 """Kinds of decisions that can be undone."""
@@ -100,7 +101,7 @@ def records_of(line: DecisionLine) -> list[DecisionRecord]:
 
 
 PLAN_NAME = "plan.json"
-"""File with the plan of a held run, which may be edited."""
+"""File with the plan of a held or asked run, which may be edited."""
 ByHand = Literal["redrawn", "chosen", "kept"]
 
 
@@ -198,7 +199,10 @@ class RunRecord(Value):
     status: Status = "running"
     reason: str = ""
     """Why it ended; empty if it is done."""
+    question: Question | None = WRITTEN_IF_GIVEN
+    """What the planner asks back, with the status `asked`."""
     request: tuple[RequestPart, ...]
+    reading: StoredReading | None = WRITTEN_IF_GIVEN
     config: RunConfig
     plan: Plan | None = None
     steps: tuple[StepRecord, ...] = ()
@@ -242,10 +246,20 @@ class RunRecord(Value):
         return bool(held) and held[-1].cause is None
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def model_notes(self) -> tuple[str, ...]:
         """Notes about the models for readers, without duplicates."""
         own = (generator.note for generator in self.step_generators if generator.note)
         return tuple(dict.fromkeys([*self.config.notes, *own]))
+
+    @property
+    def plan_notes(self) -> tuple[str, ...]:
+        """Notes for readers about words that were exchanged, corrected or left out."""
+        return self.plan.notes if self.plan else ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All notes for readers."""
+        return (*self.plan_notes, *self.model_notes)
 
     @property
     def plan_released(self) -> bool:
@@ -308,6 +322,7 @@ class _Folding:
         self.planned: set[int] = set()
         self.status: Status = "running"
         self.reason = ""
+        self.question: Question | None = None
         self.attempts: defaultdict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
         """By step and number."""
         self.finished: dict[int, StepFinished] = {}
@@ -358,7 +373,7 @@ class _Folding:
                 if step < changed_from or line.attempt is None
             }
         if isinstance(entry, DecisionLine):
-            self.status, self.reason = "running", ""
+            self.status, self.reason, self.question = "running", "", None
             self.decisions += records_of(entry)
 
     def _note_take(self, drawn: Drawn, steering: Steering) -> None:
@@ -416,11 +431,11 @@ class _Folding:
             case Audited():
                 self.audits.append(AuditRecord(round=entry.round, findings=entry.findings))
             case Ended():
-                self.status, self.reason = entry.status, entry.reason
+                self.status, self.reason, self.question = entry.status, entry.reason, entry.question
                 self.seconds += entry.seconds
                 self.session_seconds = 0.0
             case Continued():
-                self.status, self.reason = "running", ""
+                self.status, self.reason, self.question = "running", "", None
                 self.seconds += self.session_seconds  # the process before this one died
                 self.session_seconds = 0.0
 
@@ -434,7 +449,9 @@ class _Folding:
             software=self.start.software,
             status=self.status,
             reason=self.reason,
+            question=self.question,
             request=self.start.request,
+            reading=self.start.reading,
             config=self.start.config,
             plan=self._plan_in_effect(),
             steps=tuple(self._step(step) for step in self.plan.steps) if self.plan else (),

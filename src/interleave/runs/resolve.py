@@ -79,6 +79,7 @@ class Choices:
     identity: str | None = None
     reference_sheets: bool | None = None
     seed: int = 0
+    nearest: bool = False
 
 
 def split_choices(choices: dict[str, Any]) -> tuple[Choices, Limits]:
@@ -135,6 +136,7 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
         "sheets": _first(chosen.reference_sheets, profile.sheets),
         "seed": chosen.seed,
         "plan": chosen.plan,
+        "nearest": chosen.nearest,
     }
     try:
         return RunConfig.model_validate(values), pack
@@ -208,7 +210,9 @@ def adapted_request(request: Request, config: RunConfig) -> Request:
     """Adapt a request to its planner; raise for known problems before models are loaded."""
     if config.plan is None:
         wanted_steps(request, config.max_steps)
-        return request if config.planner.is_object else adapt_request(request, config.planner.parsed)
+        if config.planner.is_object:
+            return request
+        return adapt_request(request, config.planner.parsed, nearest=config.nearest)
     if (count := len(config.plan.steps)) > config.max_steps:
         raise ConfigurationError(
             f"the plan has {count} steps, more than the limit of {config.max_steps}: "

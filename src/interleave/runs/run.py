@@ -41,6 +41,8 @@ from interleave.runs.folder import (
     remove_temporary_files,
     request_parts,
     stored_assets,
+    stored_reading,
+    with_reading,
 )
 from interleave.runs.folder import IMAGES_FOLDER as IMAGES
 from interleave.runs.journal import (
@@ -71,7 +73,7 @@ from interleave.runs.record import (
 from interleave.runs.replay import EventLog, Replay, Takes
 from interleave.runs.steering import Steering, steering_after
 from interleave.scheduler import roots_of
-from interleave.types import Request
+from interleave.types import Asked, Question, Request
 from interleave.version import __version__
 
 if TYPE_CHECKING:
@@ -111,6 +113,16 @@ class RunResult:
     def reason(self) -> str | None:
         """Why the run ended short or failed. `None` if it is done."""
         return self.record.reason or None
+
+    @property
+    def question(self) -> Question | None:
+        """What the planner asks back, with the status `asked`."""
+        return self.record.question
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for readers: words that were exchanged, corrected or left out, and the models."""
+        return self.record.notes
 
     @property
     def cost(self) -> float | None:
@@ -222,6 +234,7 @@ class Run:
                     software=__version__,
                     hold_plan=hold_plan,
                     assets=stored_assets(request),
+                    reading=stored_reading(request),
                 ),
                 request,
                 redraw=redraw,
@@ -230,7 +243,7 @@ class Run:
             )
             return cls(
                 folder,
-                request,
+                with_reading(request, entries[0].reading if isinstance(entries[0], Started) else None),
                 config,
                 limits,
                 models,
@@ -274,6 +287,7 @@ class Run:
         """Answer the request; unless an exception is raised, the last event is a `RunResult`."""
         status: Status = "done"
         error: InterleaveError | None = None
+        refused: events.Planned | None = None
         try:
             if self.models is not None:
                 while True:
@@ -290,6 +304,8 @@ class Run:
                     if status == "held" or not (decided := own.made or await self._audit(self.models)):
                         break
                     await self._decide(decided, self.models)
+        except Asked as asked:
+            status, error, refused = "asked", asked, events.Planned(asked.plan)
         except LimitReached as reached:
             status, error = "short", reached
         except (BackendError, ReplyError, StorageError) as failure:
@@ -303,6 +319,9 @@ class Run:
         except Exception as bug:  # possibly in a custom model: release the folder and record the error
             self._end("failed", BackendError(class_and_message(bug)))
             raise
+        if refused is not None and self.models is not None:
+            await self._journal_event(refused, self.models)
+            yield refused
         try:
             record = await asyncio.to_thread(self._end, status, error)
         except asyncio.CancelledError:
@@ -428,6 +447,7 @@ class Run:
                     reason=reason,
                     seconds=round(self.meter.seconds, 3),
                     unreadable_plan=isinstance(error, ReplyError),
+                    question=error.question if isinstance(error, Asked) else None,
                 )
             )
             self.journal.sync()
@@ -452,7 +472,7 @@ class Run:
             if self.journal.lease is not None:
                 self.journal.lease.check()
             write_stored(self.folder, record)
-            if record.status == "held":
+            if record.status in ("held", "asked"):
                 write_plan_file(self.folder, record)
             if self.write_document is not None:
                 self.write_document(self.folder, record)
@@ -462,7 +482,7 @@ class Run:
 
 
 def _is_done(folder: Path, request: Request, config: RunConfig, *, redraw: bool) -> bool:
-    """Return whether nothing is left to do: the folder holds this run complete, and done or held.
+    """Return whether nothing is left to do: the run is complete, and done or waits for a person.
 
     Raises if it holds a different run or other files.
     """
@@ -476,7 +496,7 @@ def _is_done(folder: Path, request: Request, config: RunConfig, *, redraw: bool)
     problem = next(problems, None)
     if problem is not None and not redraw:
         raise problem
-    return record.status in ("done", "held") and problem is None
+    return record.status in ("done", "held", "asked") and problem is None
 
 
 def _calls_made(entries: list[Entry]) -> int:

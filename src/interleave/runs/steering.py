@@ -19,6 +19,7 @@ from interleave.runs.journal import (
     Branched,
     ChapterPlanned,
     Drawn,
+    Ended,
     Entry,
     GeneratorChanged,
     Planned,
@@ -108,6 +109,8 @@ class Steering:
             case PlanReleased():
                 self.plan = self.released = entry.plan
                 self.holds_plan = False
+            case Ended(status="asked"):
+                self.holds_plan = True
             case RedrawDecided() | AttemptChosen() | GeneratorChanged():
                 self.finished -= self._changed_by(entry)
                 self.decisions.append(entry)

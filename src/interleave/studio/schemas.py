@@ -8,7 +8,7 @@ from pydantic import Field
 
 from interleave.plugin import Value
 
-Outcome = Literal["completed", "forced", "failed", "incomplete", "cancelled", "held", "open"]
+Outcome = Literal["completed", "forced", "failed", "incomplete", "cancelled", "held", "asked", "open"]
 """The outcome of a document. `forced` has images that the critic did not accept."""
 
 
@@ -84,7 +84,7 @@ class Start(Value):
     limits: InputLimits | None = None
 
 
-Status = Literal["queued", "in_progress", "held", "completed", "incomplete", "failed", "cancelled"]
+Status = Literal["queued", "in_progress", "held", "asked", "completed", "incomplete", "failed", "cancelled"]
 
 
 class GalleryItem(Value):

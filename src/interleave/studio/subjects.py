@@ -133,7 +133,7 @@ class Subjects:
         def work(connection: SqlConnection) -> None:
             for job, record in documents:
                 _remove(connection, job.id)
-                ended = record if job.is_final and job.status != "held" else None
+                ended = record if job.is_final and not job.waits_for_person else None
                 steps = json.dumps([each.model_dump() for each in _steps(ended)]) if ended else None
                 has_images = ended is not None and any(step.attempt for step in ended.steps)
                 values = (job.number, job.id, job.key, request_digest(job), job.parent, place_of(job.id))

@@ -6,11 +6,13 @@ writes it from the grammar of the research package, and nothing here knows that 
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from interleave_mini import WEIGHTS
@@ -18,14 +20,19 @@ from interleave_mini.language.words import NUMBERS, one_of, plural
 from interleave_mini.world.kinds import COLOURS, NOUNS
 
 FILE = WEIGHTS / "language.json"
+ENGLISH = Path(__file__).parent / "english.txt.gz"
+"""Words of SCOWL up to size 60, with their inflected forms; its licence is in `english.LICENSE`."""
 WORD = re.compile(r"\b[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
 """Captions the user gives, which may contain any words."""
 _NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
 _SPEAKER = re.compile(r"\b(?:i['’]?m|i am|we are|we['’]re) (?:an? |the )?([^\W\d_]+)", re.IGNORECASE)
 """Statements of people about themselves: "I'm a baker" asks for no baker."""
+_PHRASE_START, _PHRASE_END = re.compile(r"\bin $"), re.compile(r" (?:of|for)\b")
+"""Words that make a phrase of a noun: "in a line", "a pot of paint"."""
 _SHORTEST_TYPO, _LONG_WORD = 3, 7
 """Minimum length of a corrected word; long words may have two wrong letters."""
+_PRONOUNS = frozenset(("he", "she", "it", "they", "i", "we", "you", "who", "that", "which", "everyone"))
 _SHORTEST_BASE = 3
 _MOST_TYPOS, _LONGEST_WORD = 6, 40
 """Maximum number and length of unknown words that are examined."""
@@ -40,6 +47,10 @@ class Example:
     text: str
     wordings: int
     counts: Mapping[str, int]
+
+    def is_about(self, word: str) -> bool:
+        """Return whether a quarter of the wordings have a word."""
+        return self.counts.get(word, 0) * 4 >= self.wordings
 
 
 class Language:
@@ -128,6 +139,17 @@ class Language:
             re.IGNORECASE,
         )
 
+    def is_in_passing(self, found: re.Match[str]) -> bool:
+        """Return whether a lacking thing belongs to no topic: a cat's hat, but not a snowman's."""
+        word, is_thing = self.mention(found)
+        is_phrase = _PHRASE_END.match(found.string, found.end()) or _PHRASE_START.search(
+            found.string[: found.start()]
+        )
+        if not is_thing or is_phrase or any(word in words for words in self.telling.values()):
+            return False
+        said = self.things.intersection(each.lower() for each in WORD.findall(found.string))
+        return not any(each.is_about(word) and any(map(each.is_about, said)) for each in self.examples)
+
     @cached_property
     def singulars(self) -> dict[str, str]:
         return {plural(word): word for word in self.neighbours}
@@ -174,15 +196,16 @@ class Unknown:
     """Whether the request makes sense with the nearest word instead."""
 
 
-def unknown_words(text: str, *, with_images: bool = True) -> list[Unknown]:
+def unknown_words(text: str, *, with_images: bool = True, in_passing: bool = False) -> list[Unknown]:
     """Return words that name things the world lacks, and words that are not English.
 
     Each once, in order. Other English words are no reason to refuse a request: the planner reads past them.
     With images, lines such as "Step 1: …" are their captions; without, they are steps that are asked for.
+    With `in_passing`, also lacking things that some request of the training names, such as a snowman's hat.
     """
-    asked = _GIVEN_STEP.sub("", text) if with_images else text
+    asked = asked_text(text) if with_images else text
     speakers = {found.start(1) for found in _SPEAKER.finditer(asked)}
-    found = {each.start(): each for each in (*_lacking(asked), *_never_seen(asked))}
+    found = {each.start(): each for each in (*_lacking(asked, in_passing=in_passing), *_never_seen(asked))}
     words = dict.fromkeys(found[start][0] for start in sorted(found) if start not in speakers)
     singulars = ((word, language().singular(word)) for word in words)
     return [
@@ -191,11 +214,76 @@ def unknown_words(text: str, *, with_images: bool = True) -> list[Unknown]:
     ]
 
 
+def asked_text(text: str) -> str:
+    """Return the words of a request without the captions of its images."""
+    return _GIVEN_STEP.sub("", text)
+
+
 def _never_seen(text: str) -> Iterator[re.Match[str]]:
-    named = {found.start(1) for found in _NAMED.finditer(text)}
-    for found in WORD.finditer(text):
-        if not is_known(found[0]) and found.start() not in named and not _is_name(found, text):
+    for found in _words_but_names(text):
+        if not is_known(found[0]) and not _describes(found, text):
             yield found
+
+
+def _words_but_names(text: str) -> Iterator[re.Match[str]]:
+    named = {found.start(1) for found in _NAMED.finditer(text)}
+    names = {found[0] for found in WORD.finditer(text) if _is_name(found, text)}
+    for found in WORD.finditer(text):
+        if found.start() not in named and found[0].removesuffix("'s").removesuffix("’s") not in names:
+            yield found
+
+
+def _describes(found: re.Match[str], text: str) -> bool:
+    """Return whether an English word tells what a thing is like or does: "the apple rots", "a drowsy cat"."""
+    word = found[0].lower()
+    if not is_english(word) or language().singular(word) in language().neighbours:
+        return False
+    before = [each.lower() for each in WORD.findall(text[: found.start()])[-1:]]
+    after = [each.lower() for each in WORD.findall(text[found.end() :])[:1]]
+    return (
+        word.endswith("ly")
+        or any(each in language().things or each in _PRONOUNS for each in before)
+        or any(each in language().things for each in after)
+    )
+
+
+def left_out(text: str) -> list[str]:
+    """Return the English words of a request that the planner has not learned, each once, in order."""
+    text = language().known_phrases.sub(lambda found: "_" * len(found[0]), text)
+    speakers = {found.start(1) for found in _SPEAKER.finditer(text)}
+    lacking = {found.start() for found in _lacking(text, in_passing=True)}
+    words = (
+        found[0]
+        for found in _words_but_names(text)
+        if found.start() in lacking or (found.start() not in speakers and not _is_trained(found[0]))
+    )
+    return list({word.lower(): word for word in words if len(word) > 1}.values())
+
+
+def _is_trained(word: str) -> bool:
+    """Return whether the planner has learned a word, or another form of it."""
+    word = word.lower().replace("’", "'")
+    if word in language().trained:
+        return True
+    word = word.removesuffix("'s").removesuffix("'")
+    return all(not _trained_forms().isdisjoint((part, *_base_forms(part))) for part in word.split("-"))
+
+
+@cache
+def _trained_forms() -> frozenset[str]:
+    trained = language().trained | language().things
+    return trained | {form for word in trained for form in _base_forms(word)}
+
+
+@cache
+def _english() -> frozenset[str]:
+    return _set(gzip.decompress(ENGLISH.read_bytes()).decode()) | language().english
+
+
+def is_english(word: str) -> bool:
+    """Return whether a word, in any inflected form, is in a dictionary of English."""
+    bare = word.lower().replace("’", "'").removesuffix("'s").removesuffix("'")
+    return all(part in _english() or not part for part in bare.split("-"))
 
 
 def is_known(word: str) -> bool:
@@ -210,13 +298,6 @@ def is_known(word: str) -> bool:
     if len(parts) > 1 and all(part in known for part in parts):
         return True
     return word in known or bare in known or any(form in known for form in _base_forms(bare))
-
-
-def has_only_trained_words(text: str) -> bool:
-    """Return whether all words of a text occur in the planner's training requests."""
-    trained = language().trained
-    words = (word.lower().replace("’", "'") for word in WORD.findall(text))
-    return all(word in trained or word.removesuffix("'s") in trained for word in words)
 
 
 def _base_forms(word: str) -> list[str]:
@@ -235,19 +316,25 @@ def _is_name(found: re.Match[str], text: str) -> bool:
     word = found[0]
     if not (word[0].isupper() and word[1:].islower()) or language().singular(word) in language().neighbours:
         return False
-    before = text[: found.start()].rstrip()
-    return bool(before) and before[-1] not in ".!?:\n"
+    before = text[: found.start()].rstrip(" \t\"'“‘(")
+    if before and before[-1] not in ".!?:…\n":
+        return True
+    return not is_english(word) and not _is_like_a_thing(word.lower())  # "Mia has a dog"
 
 
-def _lacking(text: str) -> Iterator[re.Match[str]]:
+def _lacking(text: str, *, in_passing: bool = False) -> Iterator[re.Match[str]]:
     """Return requested things the world lacks: "a dragon", but not "my teacher"."""
     said = language()
     text = said.known_phrases.sub(lambda found: "_" * len(found[0]), text)  # "an ice cream" asks for no ice
+    in_passing = in_passing and any(word.lower() in said.things for word in WORD.findall(text))  # no riddle
     asked_for = (
         found
         for found in said.asked_for.finditer(text)
-        if said.mention(found) not in said.spoken_of
-        and said.riddle_contexts.isdisjoint(contexts(found, text))
+        if (in_passing and said.is_in_passing(found))
+        or (
+            said.mention(found) not in said.spoken_of
+            and said.riddle_contexts.isdisjoint(contexts(found, text))
+        )
     )
     for found in (*asked_for, *said.wanted_colour.finditer(text)):
         word = re.compile(re.escape(found["word"]))
@@ -282,7 +369,7 @@ def corrections(text: str, *, with_images: bool = True) -> dict[str, str]:
     """Return mistyped words and the known word each stands for."""
     found = {}
     for each in unknown_words(text, with_images=with_images)[:_MOST_TYPOS]:
-        if each.word.isupper() and not text.isupper():  # "CPR" is not a mistyped "car"
+        if is_english(each.word) or (each.word.isupper() and not text.isupper()):  # "CPR" is no "car"
             continue
         if not each.nearest and len(each.word) <= _LONGEST_WORD and (right := _meant(each.word.lower())):
             found[each.word] = right.capitalize() if each.word[0].isupper() else right
@@ -314,6 +401,13 @@ def _meant(word: str) -> str | None:
             if close:
                 return None
     return None
+
+
+def _is_like_a_thing(word: str) -> bool:
+    """Return whether a word may be a mistyped thing, colour or place instead of a name."""
+    if word in language().misspelt:
+        return True
+    return len(word) > _SHORTEST_TYPO and any(_within(word, known, 1) for known in _meant_words()[0])
 
 
 @cache

@@ -316,6 +316,7 @@ def _shrink_many(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 T = TypeVar("T")
 
 REASKS = 3
+REASK_TEMPERATURE = 0.7
 QUOTED_CHARACTERS = 1500
 """Characters of its bad reply that a model receives again."""
 
@@ -328,7 +329,10 @@ async def ask(
     sampling: Sampling,
     pack: PromptPack,
 ) -> T:
-    """Return the value that `read` parses from a reply. Raises the last `ReplyError` if it never succeeds."""
+    """Return the value that `read` parses from a reply. Raises the last `ReplyError` if it never succeeds.
+
+    The second try names the problem. Later tries are sampled, as a deterministic model would repeat itself.
+    """
     asked, unread, first = tuple(messages), None, sampling
     for reasks_left in range(REASKS, -1, -1):
         try:
@@ -343,9 +347,16 @@ async def ask(
             error.advice = _advice(vlm, reply)
             if not reasks_left or reply.finish_reason == "content_filter":
                 raise  # a content filter would refuse again
-            unread, sampling = error, replace(first, reask=True)
+            unread, sampling = error, _reask_sampling(first, REASKS - reasks_left)
             asked = (*messages, *_complaint(reply, error, pack))
     raise AssertionError("unreachable: the last ask returns or raises")
+
+
+def _reask_sampling(first: Sampling, reasks: int) -> Sampling:
+    """Return the sampling after so many re-asks: that of the first try, then sampled with another seed."""
+    if not reasks:
+        return replace(first, reask=True)
+    return replace(first, reask=True, temperature=first.temperature or REASK_TEMPERATURE, seed=reasks)
 
 
 def _advice(vlm: VisionLanguageModel, reply: Reply) -> str:

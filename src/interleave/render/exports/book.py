@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from PIL import Image
@@ -96,7 +96,7 @@ def book_of(folder: Path, record: RunRecord) -> Book:
         title=title,
         remarks=tuple(clean(remark) for remark in _remarks(record) if remark),
         given=tuple(part for part in given if part),
-        pages=tuple(_page(store, step) for step in record.steps),
+        pages=_pages(store, record),
         software=record.software,
         started=record.started,
     )
@@ -111,13 +111,21 @@ def _remarks(record: RunRecord) -> list[str]:
     incomplete = "" if record.status == "done" else f"This document is incomplete ({record.status})."
     reason = one_line(record.reason, 300) if incomplete else ""
     forced = forced_note(len(record.forced_steps))
-    return [f"{incomplete} {reason}".strip(), merged_notes(record.notes), forced]
+    return [f"{incomplete} {reason}".strip(), merged_notes(record.model_notes), forced]
 
 
 def _given(store: ImageStore, text: str | None, image: str | None) -> str | BookImage | None:
     if image is not None:
         return embedded(store, image, "An image given with the request")
     return clean(text or "")
+
+
+def _pages(store: ImageStore, record: RunRecord) -> tuple[BookPage, ...]:
+    """Return the pages; the last one ends with the notes about the request."""
+    pages = [_page(store, step) for step in record.steps]
+    if pages:
+        pages[-1] = replace(pages[-1], remarks=(*pages[-1].remarks, *map(clean, record.plan_notes)))
+    return tuple(pages)
 
 
 def _page(store: ImageStore, step: StepRecord) -> BookPage:

@@ -163,8 +163,8 @@ def _plan(value: Any, run: runs.DecidedRun) -> Plan:
             "steps": runs.numbered_steps(steps, first),
             "assets": runs.moved_assets(assets, steps, first),
         }
-        chapter = {"chapter": held.chapter} if held and held.chapter and "chapter" not in value else {}
-        return Plan.model_validate({**chapter, **value, **numbered})
+        kept = {"chapter": held.chapter, "notes": held.notes} if held else {}
+        return Plan.model_validate({**kept, **value, **numbered})
     except InputError as error:
         raise ApiRefusal(f"plan: {error}", parameter="plan") from None
     except ValidationError as error:

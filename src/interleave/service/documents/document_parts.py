@@ -10,7 +10,9 @@ from typing import Any
 from interleave.plugin import one_line
 from interleave.service.documents.events import Event
 from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.response_json import ASKED_REASON
 from interleave.service.documents.stored_images import StoredImage
+from interleave.service.documents.submissions import OWN_FIELD
 
 ShownPart = str | StoredImage
 MAX_MESSAGE = 2000
@@ -74,9 +76,12 @@ class Ending:
 
 
 def failure_of(response: Mapping[str, Any]) -> ApiRefusal | None:
-    """Return the error of a failed or cancelled response; `None` otherwise."""
+    """Return the error of a failed, cancelled or asked response; `None` otherwise."""
     if response["status"] == "cancelled":
         return ApiRefusal("the job was cancelled", status=409, code="cancelled")
+    if response["incomplete_details"] == {"reason": ASKED_REASON}:  # such clients cannot edit the plan
+        question = one_line(response[OWN_FIELD].get("reason") or "", MAX_MESSAGE)
+        return ApiRefusal(question, status=400, code="invalid_prompt")
     if response["status"] != "failed":
         return None
     error = response["error"] or {"code": "server_error", "message": "the run failed"}

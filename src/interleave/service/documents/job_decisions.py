@@ -179,8 +179,8 @@ class Decisions:
         """Return the refusal of a decision: 400 for an invalid request, 409 for the state of the job."""
         if isinstance(error, InputError | ConfigurationError):
             return ApiRefusal(self._for_clients(job, str(error)), code="invalid_decision")
-        if job.status == "held":
-            return _not_now("the plan of this job is held: release it first")
+        if job.waits_for_person:
+            return _not_now("the plan of this job waits for a person: release it first")
         if not self.documents.folders.run(job.id).exists():
             return _not_now("the job ended before it started: there is nothing to decide")
         return _not_now(self._for_clients(job, str(error)))

@@ -20,8 +20,10 @@ from pydantic import Field
 from interleave.plugin import RunConfig, Value, journal, runs
 from interleave.service.documents.database import Database, SqlConnection, SqlDatabase
 
-JobStatus = Literal["queued", "in_progress", "completed", "failed", "cancelled", "incomplete", "held"]
-"""Status of a job, in the words of a Response; `held` is a plan that waits for a person."""
+JobStatus = Literal[
+    "queued", "in_progress", "completed", "failed", "cancelled", "incomplete", "held", "asked"
+]
+"""Status of a job, in the words of a Response; `held` and `asked` are plans that wait for a person."""
 Decision = runs.MadeDecision
 OPEN: tuple[JobStatus, ...] = ("queued", "in_progress")
 _ID = re.compile(r"resp_[0-9a-f]{48}\Z")
@@ -122,6 +124,11 @@ class Job(Value):
     @property
     def is_final(self) -> bool:
         return self.status not in OPEN
+
+    @property
+    def waits_for_person(self) -> bool:
+        """Whether it has a plan that a person must release."""
+        return self.status in ("held", "asked")
 
     @property
     def has_inputs(self) -> bool:

@@ -25,7 +25,7 @@ from interleave.service.documents.shared_images import ROUTE as SHARED
 REF = "#/components/schemas/{model}"
 _REFERENCE = re.compile(re.escape(REF).replace(r"\{model\}", r"([^\"]+)"))
 EVENT = "JournalEvent"
-JOB_STATES = ("queued", "held", "completed", "incomplete", "failed", "cancelled")
+JOB_STATES = ("queued", "held", "asked", "completed", "incomplete", "failed", "cancelled")
 NOT_SENT = {"event", "fingerprint", "tokens"}
 """Fields of journal lines that events do not have."""
 EVENTS = "text/event-stream"
@@ -43,11 +43,13 @@ _STARTED: Schema = {
     "software": TEXT,
     "hold_plan": {"type": "boolean"},
     "assets": {"type": "array", "items": {"type": "object"}},
+    "reading": {"type": "object"},
 }
 """Fields of a journal's first line, which has a custom serializer."""
 OPTIONAL_FIELDS = {
     *("hold_plan", "assets", "scene", "needs", "chapter"),
     *("drift", "cause", "refused", "identity_by", "anew"),
+    *("notes", "question", "reading"),
 }
 """Fields that are written only if set, because earlier versions did not have them."""
 LIMIT = ("limit", NUMBER)

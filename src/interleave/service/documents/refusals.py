@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -16,12 +16,20 @@ class ApiRefusal(Refusal):
     """A refusal with a machine-readable code, whose status is sent unchanged."""
 
     def __init__(
-        self, message: str, *, code: str | None = None, nearest: Sequence[str] = (), **more: Any
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        nearest: Sequence[str] = (),
+        exchanges: Mapping[str, str] | None = None,
+        **more: Any,
     ) -> None:
         super().__init__(message, **{"status": 400, **more})
         self.code = code
         self.nearest = tuple(nearest)
         """Accepted requests near the refused one."""
+        self.exchanges = dict(exchanges or {})
+        """Unknown words and the known ones that the option `nearest` puts in their place."""
 
 
 def unknown(what: str, id_: str) -> ApiRefusal:
@@ -42,6 +50,8 @@ def error_body(reason: Refusal) -> dict[str, Any]:
         body["error"]["code"] = reason.code
         if reason.nearest:
             body["error"]["nearest"] = list(reason.nearest)
+        if reason.exchanges:
+            body["error"]["exchanges"] = reason.exchanges
     return body
 
 

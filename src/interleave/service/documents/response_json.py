@@ -11,12 +11,12 @@ from interleave.service.documents.jobs import Job
 from interleave.service.documents.submissions import OWN_FIELD
 
 DOCUMENTS = "/v1/documents"
-HELD_REASON = "plan_held"
+HELD_REASON, ASKED_REASON = "plan_held", "plan_asked"
 
 
 def response_status(job: Job) -> str:
-    """Return the status of a job as a Response; a held plan is `incomplete`."""
-    return "incomplete" if job.status == "held" else job.status
+    """Return the status of a job as a Response; a plan that waits for a person is `incomplete`."""
+    return "incomplete" if job.waits_for_person else job.status
 
 
 def response_object(
@@ -60,7 +60,7 @@ def waiting_response(job: Job) -> dict[str, Any]:
 
 
 def _incomplete_details(job: Job) -> dict[str, str] | None:
-    reasons = {"incomplete": "max_output_tokens", "held": HELD_REASON}
+    reasons = {"incomplete": "max_output_tokens", "held": HELD_REASON, "asked": ASKED_REASON}
     return {"reason": reasons[job.status]} if job.status in reasons else None
 
 
@@ -89,6 +89,8 @@ def job_details(job: Job, record: RunRecord | None) -> dict[str, Any]:
         "assets": [asset_json(job, asset) for asset in record.assets],
         "audits": [audit.model_dump(mode="json") for audit in record.audits],
         "reason": record.reason,
+        "understood": list(record.question.understood) if record.question else None,
+        "missing": list(record.question.missing) if record.question else None,
         "plan": record.plan.model_dump(mode="json") if record.plan else None,
         "steps": [
             _step(job, step, before) for step, before in zip(record.steps, images_before(record), strict=True)
@@ -102,7 +104,7 @@ def job_details(job: Job, record: RunRecord | None) -> dict[str, Any]:
         },
         "seed": record.config.seed,
         "max_attempts": record.config.max_attempts,
-        "notes": list(record.config.notes),
+        "notes": list(record.notes),
         "decisions": [_decision(each) for each in record.decisions],
     }
 

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from interleave import Asset, Plan, PlanStep, Verdict
 from interleave.plugin import Value, config, drift, runs, types
 
-Status = Literal["queued", "in_progress", "held", "completed", "incomplete", "failed", "cancelled"]
+Status = Literal["queued", "in_progress", "held", "asked", "completed", "incomplete", "failed", "cancelled"]
 StepState = Literal["text", "accepted", "forced", "chosen", "unfinished"]
 
 
@@ -22,6 +22,8 @@ class ErrorFacts(Value):
     code: str | None
     nearest: list[str] = Field(default_factory=list)
     """Accepted requests near the refused one, if the request was the reason."""
+    exchanges: dict[str, str] = Field(default_factory=dict)
+    """Unknown words and the known ones that the option `nearest` puts in their place."""
 
 
 class ErrorBody(Value):
@@ -117,6 +119,11 @@ class Facts(Value):
     held: bool
     parent: str | None
     reason: str | None = None
+    """Why it ended; the question of a job that is `asked`."""
+    understood: list[str] | None = None
+    """Things of the request that the plan of an asked job has."""
+    missing: list[str] | None = None
+    """What the plan of an asked job lacks."""
     assets: list[GivenAsset] = Field(default_factory=list)
     audits: list[runs.AuditRecord] = Field(default_factory=list)
     """Results of the audits of the whole document."""
@@ -130,6 +137,7 @@ class Facts(Value):
     seed: int | None = None
     max_attempts: int | None = None
     notes: list[str] = Field(default_factory=list)
+    """Words that were exchanged, corrected or left out, and remarks about the models."""
     decisions: list[Decision] = Field(default_factory=list)
 
 
@@ -194,6 +202,8 @@ class OwnOptions(Value):
     assets: list[InputAsset] | None = None
     sheets: bool | None = None
     """Whether to generate reference sheets for assets that have a description but no image."""
+    nearest: bool | None = None
+    """Whether to exchange words that the planner does not know for their neighbours."""
 
 
 class InputText(Value):

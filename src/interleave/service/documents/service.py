@@ -24,6 +24,7 @@ from interleave import (
     RunRecord,
     StorageError,
     Text,
+    UnknownWords,
 )
 from interleave.plugin import (
     ImageStore,
@@ -300,7 +301,7 @@ class Documents:
         caller.require("submit")
         job = await self.find(caller, id_)
         marked = await (
-            self._reopened_to_cancel(job) if job.status == "held" else self.jobs.ask_to_cancel(id_)
+            self._reopened_to_cancel(job) if job.waits_for_person else self.jobs.ask_to_cancel(id_)
         )
         if marked is not None:
             await self.worker.cancel(marked)
@@ -459,7 +460,10 @@ class Documents:
             said = "\n".join(part.text for part in parts if isinstance(part, Text))
             nearest = await self.in_thread(suggestions_for, said, config.planner)
             message = str(error) if isinstance(error, InputError) else for_clients(str(error))
-            raise ApiRefusal(message, parameter="input", code="invalid_prompt", nearest=nearest) from None
+            exchanges = error.nearest if isinstance(error, UnknownWords) else {}
+            raise ApiRefusal(
+                message, parameter="input", code="invalid_prompt", nearest=nearest, exchanges=exchanges
+            ) from None
         return request
 
     async def _image(self, caller: Caller, part: InputImage, decoded: Iterator[RawImage]) -> Image:
@@ -499,7 +503,7 @@ class Documents:
         if asked.previous is None:
             return [], ()
         job = await self.find(caller, asked.previous, "previous response")
-        if not job.is_final or job.status == "held":
+        if not job.is_final or job.waits_for_person:
             raise ApiRefusal(
                 f"the previous response {job.id} has not ended yet",
                 parameter="previous_response_id",

@@ -21,7 +21,7 @@ from interleave.service.http.request_bodies import image_from_base64
 
 OWN_FIELD = "interleave"
 """Field of our options in a request and of our details in a response."""
-OWN_OPTIONS = ("seed", "max_attempts", "sources", "webhook", "hold_plan", "assets", "sheets")
+OWN_OPTIONS = ("seed", "max_attempts", "sources", "webhook", "hold_plan", "assets", "sheets", "nearest")
 ASSET_FIELDS = ("name", "kind", "description", "image_url", "file_id")
 MAX_PARTS = 500
 MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_VALUE = 16, 64, 512
@@ -53,7 +53,7 @@ class OwnOptions:
     """Options in the field `interleave` of a request."""
 
     rules: dict[str, Any] = field(default_factory=dict)
-    """Run options set by the client: seed, max_attempts, sources, sheets."""
+    """Run options set by the client: seed, max_attempts, sources, sheets, nearest."""
     webhook: str | None = None
     hold_plan: bool = False
     assets: tuple[InputAsset, ...] = ()
@@ -74,7 +74,7 @@ class Submission:
     settings: dict[str, Any] = field(default_factory=dict)
     partial_images: int = 0
     options: dict[str, Any] = field(default_factory=dict)
-    """Run options set by the client: seed, max_attempts, sources, sheets."""
+    """Run options set by the client: seed, max_attempts, sources, sheets, nearest."""
     webhook: str | None = None
     hold_plan: bool = False
     assets: tuple[InputAsset, ...] = ()
@@ -140,10 +140,11 @@ def own_options(value: Any) -> OwnOptions:
         "max_attempts": given.integer("max_attempts", 1, config.MOST_ATTEMPTS),
         "sources": given.choice("sources", [rule.value for rule in config.SourceRule]),
     }
-    if (sheets := given.take("sheets")) is not None:
-        if not isinstance(sheets, bool):
-            raise ApiRefusal(f"{OWN_FIELD}.sheets must be true or false", parameter=f"{OWN_FIELD}.sheets")
-        options["sheets"] = sheets
+    for name in ("sheets", "nearest"):
+        if (wanted := given.take(name)) is not None:
+            if not isinstance(wanted, bool):
+                raise ApiRefusal(f"{OWN_FIELD}.{name} must be true or false", parameter=f"{OWN_FIELD}.{name}")
+            options[name] = wanted
     webhook, hold_plan = given.text("webhook", most=2000), flag(given, "hold_plan")
     assets = assets_in(given.take("assets"), f"{OWN_FIELD}.assets")
     given.refuse_unknown()

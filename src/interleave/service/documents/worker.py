@@ -30,6 +30,7 @@ OUTCOMES: dict[str, JobStatus] = {
     "short": "incomplete",
     "failed": "failed",
     "held": "held",
+    "asked": "asked",
 }
 JobListener = Callable[[Job], None]
 
@@ -219,7 +220,7 @@ class JobWorker:
                 transient=ended.passing or ended.status == "busy",
                 reason=ended.reason,
                 progress=ended.calls - ended.repeated,
-                succeeded=ended.status in ("done", "held"),
+                succeeded=ended.status in ("done", "held", "asked"),
             )
 
         return await self.outage_retry.run(attempt, identity)
