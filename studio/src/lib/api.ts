@@ -12,6 +12,7 @@ export class ServiceError extends Error {
     readonly status: number,
     readonly code: string | null = null,
     readonly nearest: string[] = [],
+    readonly exchanges: Record<string, string> = {},
   ) {
     super(message);
   }
@@ -34,10 +35,11 @@ async function request(path: string, init: RequestInit = {}): Promise<Response> 
   }
   if (response.ok) return response;
   const body = (await response.json().catch(() => null)) as {
-    error?: { message?: string; code?: string | null; nearest?: string[] };
+    error?: { message?: string; code?: string | null; nearest?: string[]; exchanges?: Record<string, string> };
   } | null;
   const said = body?.error;
-  throw new ServiceError(said?.message ?? response.statusText, response.status, said?.code ?? null, said?.nearest ?? []);
+  const { message = response.statusText, code = null, nearest = [], exchanges = {} } = said ?? {};
+  throw new ServiceError(message, response.status, code, nearest, exchanges);
 }
 
 async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
@@ -70,6 +72,8 @@ export interface NewDocument {
   assets?: NewAsset[];
   /** Whether to draw reference sheets of assets without an image. */
   sheets?: boolean;
+  /** Whether to exchange unknown words for their neighbours. */
+  nearest?: boolean;
 }
 
 export interface NewAsset {
@@ -98,6 +102,7 @@ export const api = {
     if (asked.sources) options.sources = asked.sources;
     if (asked.assets?.length) options.assets = asked.assets;
     if (asked.sheets) options.sheets = true;
+    if (asked.nearest) options.nearest = true;
     const body: Record<string, unknown> = {
       input: asked.images.length ? [{ role: "user", content }] : asked.text,
       background: true,

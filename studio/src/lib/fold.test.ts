@@ -72,6 +72,11 @@ describe("the state of a run", () => {
     expect(held.steps).toHaveLength(4);
     expect(held.steps[1]?.plan.prompt).toBe("draw 2");
   });
+
+  it("asks about a plan that does not fit, and holds it", () => {
+    const asked = run(...begun, plan, { type: "ended", status: "asked", reason: "where is the dog?" }, { type: "job.asked" });
+    expect(asked).toMatchObject({ phase: "held", status: "asked", reason: "where is the dog?" });
+  });
 });
 
 describe("a step", () => {

@@ -104,6 +104,8 @@ export function fold(run: RunState, event: JournalEvent): void {
       return jobChanged(run, "queued", "waiting", null);
     case "job.held":
       return jobChanged(run, "held", "held", null);
+    case "job.asked":
+      return jobChanged(run, "asked", "held", null);
     case "job.completed":
     case "job.incomplete":
     case "job.failed":

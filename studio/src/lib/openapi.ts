@@ -1338,6 +1338,11 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /**
+             * Missing
+             * @default null
+             */
+            missing: string[] | null;
             /** Models */
             models?: {
                 [key: string]: string;
@@ -1378,11 +1383,16 @@ export interface components {
              * Status
              * @enum {string}
              */
-            status: "queued" | "in_progress" | "held" | "completed" | "incomplete" | "failed" | "cancelled";
+            status: "queued" | "in_progress" | "held" | "asked" | "completed" | "incomplete" | "failed" | "cancelled";
             /** Steps */
             steps?: components["schemas"]["Step"][];
             /** Title */
             title: string;
+            /**
+             * Understood
+             * @default null
+             */
+            understood: string[] | null;
         };
         /**
          * DocumentError
@@ -1530,6 +1540,7 @@ export interface components {
             sources: number[] | null;
         };
         EndedEvent: {
+            question?: components["schemas"]["Question"] | null;
             /**
              * Reason
              * @default
@@ -1545,7 +1556,7 @@ export interface components {
              * Status
              * @enum {string}
              */
-            status: "running" | "held" | "done" | "short" | "failed" | "interrupted";
+            status: "running" | "held" | "asked" | "done" | "short" | "failed" | "interrupted";
             /** Time */
             time: number;
             /** @constant */
@@ -1570,6 +1581,10 @@ export interface components {
         ErrorFacts: {
             /** Code */
             code: string | null;
+            /** Exchanges */
+            exchanges?: {
+                [key: string]: string;
+            };
             /** Message */
             message: string;
             /** Nearest */
@@ -1632,6 +1647,11 @@ export interface components {
              * @default null
              */
             max_attempts: number | null;
+            /**
+             * Missing
+             * @default null
+             */
+            missing: string[] | null;
             /** Models */
             models?: {
                 [key: string]: string;
@@ -1659,6 +1679,11 @@ export interface components {
             seed: number | null;
             /** Steps */
             steps?: components["schemas"]["Step"][];
+            /**
+             * Understood
+             * @default null
+             */
+            understood: string[] | null;
         };
         /**
          * File
@@ -1783,7 +1808,7 @@ export interface components {
              * Status
              * @enum {string}
              */
-            status: "queued" | "in_progress" | "held" | "completed" | "incomplete" | "failed" | "cancelled";
+            status: "queued" | "in_progress" | "held" | "asked" | "completed" | "incomplete" | "failed" | "cancelled";
             /** Steps */
             steps: number;
             /** Thumbnails */
@@ -1929,6 +1954,12 @@ export interface components {
              */
             type: "input_text";
         };
+        JobAskedEvent: {
+            error: components["schemas"]["DocumentError"] | null;
+            sequence_number: number;
+            /** @constant */
+            type: "job.asked";
+        };
         JobCancelledEvent: {
             error: components["schemas"]["DocumentError"] | null;
             sequence_number: number;
@@ -1964,7 +1995,7 @@ export interface components {
             /** @constant */
             type: "job.queued";
         };
-        JournalEvent: components["schemas"]["StartedEvent"] | components["schemas"]["ContinuedEvent"] | components["schemas"]["CalledEvent"] | components["schemas"]["CallFailedEvent"] | components["schemas"]["RepliedEvent"] | components["schemas"]["DrawnEvent"] | components["schemas"]["PlannedEvent"] | components["schemas"]["ChapterPlannedEvent"] | components["schemas"]["JudgedEvent"] | components["schemas"]["StepFinishedEvent"] | components["schemas"]["AuditedEvent"] | components["schemas"]["PlanReleasedEvent"] | components["schemas"]["RedrawDecidedEvent"] | components["schemas"]["AttemptChosenEvent"] | components["schemas"]["GeneratorChangedEvent"] | components["schemas"]["UndoneEvent"] | components["schemas"]["BranchedEvent"] | components["schemas"]["EndedEvent"] | components["schemas"]["JobQueuedEvent"] | components["schemas"]["JobHeldEvent"] | components["schemas"]["JobCompletedEvent"] | components["schemas"]["JobIncompleteEvent"] | components["schemas"]["JobFailedEvent"] | components["schemas"]["JobCancelledEvent"];
+        JournalEvent: components["schemas"]["StartedEvent"] | components["schemas"]["ContinuedEvent"] | components["schemas"]["CalledEvent"] | components["schemas"]["CallFailedEvent"] | components["schemas"]["RepliedEvent"] | components["schemas"]["DrawnEvent"] | components["schemas"]["PlannedEvent"] | components["schemas"]["ChapterPlannedEvent"] | components["schemas"]["JudgedEvent"] | components["schemas"]["StepFinishedEvent"] | components["schemas"]["AuditedEvent"] | components["schemas"]["PlanReleasedEvent"] | components["schemas"]["RedrawDecidedEvent"] | components["schemas"]["AttemptChosenEvent"] | components["schemas"]["GeneratorChangedEvent"] | components["schemas"]["UndoneEvent"] | components["schemas"]["BranchedEvent"] | components["schemas"]["EndedEvent"] | components["schemas"]["JobQueuedEvent"] | components["schemas"]["JobHeldEvent"] | components["schemas"]["JobAskedEvent"] | components["schemas"]["JobCompletedEvent"] | components["schemas"]["JobIncompleteEvent"] | components["schemas"]["JobFailedEvent"] | components["schemas"]["JobCancelledEvent"];
         /**
          * JournalPosition
          * @description A place in a journal: after this many lines, the last of which has this digest.
@@ -2250,6 +2281,11 @@ export interface components {
              */
             max_attempts: number | null;
             /**
+             * Nearest
+             * @default null
+             */
+            nearest: boolean | null;
+            /**
              * Seed
              * @default null
              */
@@ -2275,6 +2311,8 @@ export interface components {
             /** Assets */
             assets?: components["schemas"]["Asset"][];
             chapter?: components["schemas"]["Chapter"] | null;
+            /** Notes */
+            notes?: string[];
             /**
              * Reasoning
              * @default
@@ -2362,9 +2400,27 @@ export interface components {
             /** Name */
             name: string;
             /** Notes */
-            notes: string[];
+            notes?: string[];
             /** Strictness */
             strictness: components["schemas"]["Strictness"][];
+        };
+        /**
+         * Question
+         * @description What a planner asks back if its plan does not fit the request.
+         */
+        Question: {
+            /**
+             * Missing
+             * @default []
+             */
+            missing: string[];
+            /** Text */
+            text: string;
+            /**
+             * Understood
+             * @default []
+             */
+            understood: string[];
         };
         /**
          * Queue
@@ -2407,7 +2463,7 @@ export interface components {
              * Status
              * @enum {string}
              */
-            status: "queued" | "in_progress" | "held" | "completed" | "incomplete" | "failed" | "cancelled";
+            status: "queued" | "in_progress" | "held" | "asked" | "completed" | "incomplete" | "failed" | "cancelled";
             /**
              * Step
              * @default null
@@ -2786,6 +2842,7 @@ export interface components {
             assets?: Record<string, never>[];
             config: Record<string, never>;
             hold_plan?: boolean;
+            reading?: Record<string, never>;
             request: components["schemas"]["RequestPart"][];
             sequence_number: number;
             software: string;
@@ -3024,7 +3081,7 @@ export interface components {
              * Status
              * @enum {string}
              */
-            status: "queued" | "in_progress" | "held" | "completed" | "incomplete" | "failed" | "cancelled";
+            status: "queued" | "in_progress" | "held" | "asked" | "completed" | "incomplete" | "failed" | "cancelled";
             /** Title */
             title: string;
         };
@@ -4464,7 +4521,7 @@ export interface operations {
             query?: {
                 q?: string;
                 profile?: string;
-                outcome?: "completed" | "forced" | "failed" | "incomplete" | "cancelled" | "held" | "open";
+                outcome?: "completed" | "forced" | "failed" | "incomplete" | "cancelled" | "held" | "asked" | "open";
                 since?: string;
                 until?: string;
                 order?: "newest" | "oldest";
