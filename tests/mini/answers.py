@@ -30,7 +30,9 @@ def answer(case: Case) -> str:
         if "prompt" in case:
             check_prompt(case["prompt"])
             return "drawn"
-        return f"read: {accept_request(Request.of(case['text']), {}).text}"
+        request = accept_request(Request.of(case["text"]), {})
+        notes = request.reading.notes if request.reading else ()
+        return " | ".join([f"read: {request.as_read.text}", *notes])
     except InputError as error:
         return f"refused: {error}"
 
@@ -38,7 +40,8 @@ def answer(case: Case) -> str:
 def _verdict(request: Request, plan: Plan) -> str:
     check = PlanCheck()
     problem = check.problem(request, plan)
-    return f"{problem} | {check.refusal(request, plan)}" if problem else "right"
+    question = check.question(request, plan) if problem else None
+    return f"{problem} | {question.text if question else 'drawn'}" if problem else "right"
 
 
 def _plan(said: list[Any]) -> Plan:

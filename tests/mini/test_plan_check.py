@@ -236,7 +236,7 @@ def test_the_user_is_asked_with_what_was_understood_and_what_is_missing(samples:
     with pytest.raises(Asked) as asked:
         planned(model, "a cat and a dog", samples)
     assert len(model.asked) == calls
-    assert str(asked.value).startswith("the miniature understood cat, but its plan leaves out “dog”.")
+    assert str(asked.value).startswith("the miniature understood “cat”, but its plan leaves out “dog”.")
     assert asked.value.question.understood == ("cat",)
     assert asked.value.question.missing == ("dog",)
     assert asked.value.plan.steps == CAT.steps

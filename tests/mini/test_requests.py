@@ -156,7 +156,7 @@ def test_a_mistyped_word_with_one_candidate_is_corrected_for_the_planner_and_sai
 
 
 @pytest.mark.parametrize(
-    "word", ["rots", "rotting", "wen", "fist", "juggles", "ripened", "boast", "coats", "grown"]
+    "word", ["rots", "rotting", "fro", "fist", "juggles", "ripened", "boast", "coats", "grown"]
 )
 def test_a_real_word_is_never_corrected(word: str) -> None:
     assert is_english(word)
@@ -232,7 +232,7 @@ def test_a_request_in_another_language_is_refused_kindly() -> None:
         ),
         (
             "a turtle and a wizard",
-            "It can do “Draw a turtle and a cat, then make it night.” or “Draw a turtle, then",
+            "It can do “Draw a turtle and a cat, then make it night.” or “",
         ),
         ("how to do CPR", "It can do “"),
     ],

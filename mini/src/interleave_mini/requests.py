@@ -228,8 +228,10 @@ def suggest_requests(text: str, number: int) -> list[str]:
 
 def nearest_requests(text: str, limit: int = SHOWN) -> list[str]:
     """Return requests that work: first with the things of `text`, then those that share the most words."""
-    own = offers_with(named_in(text))
-    return list(dict.fromkeys([*own, *_like(text, limit)]))[:limit]
+    things, near = named_in(text), _like(text, len(language().examples))
+    first, *others = offers_with(things) or [None]
+    with_them = [each for each in near if not set(things).isdisjoint(named_in(each))][:1]
+    return list(dict.fromkeys(filter(None, [first, *with_them, *others, *near])))[:limit]
 
 
 def offers_with(things: Sequence[str]) -> list[str]:
@@ -300,8 +302,9 @@ class PlanCheck:
         if request.images and not missing_from(plan, request) and _other_count(request, plan) is None:
             return None
         understood, missing = understood_in(plan, request), _missing(request, plan)
-        said = f"the miniature understood {listed(understood)}, but" if understood else "in this,"
-        text = f"{said} its plan {_why(request, plan)}. Say it in other words, or in smaller steps"
+        known = listed([f"“{each}”" for each in understood])
+        said = f"the miniature understood {known}, but its plan" if understood else "the miniature's plan"
+        text = f"{said} {_why(request, plan)}. Say it in other words, or in smaller steps"
         return Question(text=text, understood=tuple(understood), missing=tuple(missing))
 
     def meaning(self, plan: Plan) -> Hashable:

@@ -28,11 +28,15 @@ _GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
 _NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
 _SPEAKER = re.compile(r"\b(?:i['’]?m|i am|we are|we['’]re) (?:an? |the )?([^\W\d_]+)", re.IGNORECASE)
 """Statements of people about themselves: "I'm a baker" asks for no baker."""
+_COMPARED = re.compile(r"(?<=\w{3})(?:er|est|ly)$")
 _PHRASE_START, _PHRASE_END = re.compile(r"\bin $"), re.compile(r" (?:of|for)\b")
 """Words that make a phrase of a noun: "in a line", "a pot of paint"."""
 _SHORTEST_TYPO, _LONG_WORD = 3, 7
 """Minimum length of a corrected word; long words may have two wrong letters."""
 _PRONOUNS = frozenset(("he", "she", "it", "they", "i", "we", "you", "who", "that", "which", "everyone"))
+_VARIANTS = frozenset(("til", "thru", "tho", "shew", "wot", "pix", "lite"))
+"""Words of the dictionary that are other spellings of words the planner has learned."""
+_DETERMINERS = frozenset(("a", "an", "the", "this", "that", "my", "your", "it", "of", "to", "me", "us"))
 _SHORTEST_BASE = 3
 _MOST_TYPOS, _LONGEST_WORD = 6, 40
 """Maximum number and length of unknown words that are examined."""
@@ -265,7 +269,7 @@ def _is_trained(word: str) -> bool:
     word = word.lower().replace("’", "'")
     if word in language().trained:
         return True
-    word = word.removesuffix("'s").removesuffix("'")
+    word = _COMPARED.sub("", word.removesuffix("'s").removesuffix("'"))
     return all(not _trained_forms().isdisjoint((part, *_base_forms(part))) for part in word.split("-"))
 
 
@@ -319,6 +323,9 @@ def _is_name(found: re.Match[str], text: str) -> bool:
     before = text[: found.start()].rstrip(" \t\"'“‘(")
     if before and before[-1] not in ".!?:…\n":
         return True
+    after = [each.lower() for each in WORD.findall(text[found.end() :])[:1]]
+    if not _DETERMINERS.isdisjoint(after):  # "Swapp the cat and the dog"
+        return False
     return not is_english(word) and not _is_like_a_thing(word.lower())  # "Mia has a dog"
 
 
@@ -369,7 +376,9 @@ def corrections(text: str, *, with_images: bool = True) -> dict[str, str]:
     """Return mistyped words and the known word each stands for."""
     found = {}
     for each in unknown_words(text, with_images=with_images)[:_MOST_TYPOS]:
-        if is_english(each.word) or (each.word.isupper() and not text.isupper()):  # "CPR" is no "car"
+        if each.word.isupper() and not text.isupper():  # "CPR" is no "car"
+            continue
+        if is_english(each.word) and each.word.lower() not in _VARIANTS:
             continue
         if not each.nearest and len(each.word) <= _LONGEST_WORD and (right := _meant(each.word.lower())):
             found[each.word] = right.capitalize() if each.word[0].isupper() else right
