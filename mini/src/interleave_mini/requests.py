@@ -229,9 +229,9 @@ def suggest_requests(text: str, number: int) -> list[str]:
 def nearest_requests(text: str, limit: int = SHOWN) -> list[str]:
     """Return requests that work: first with the things of `text`, then those that share the most words."""
     things, near = named_in(text), _like(text, len(language().examples))
-    first, *others = offers_with(things) or [None]
+    own = offers_with(things)
     with_them = [each for each in near if not set(things).isdisjoint(named_in(each))][:1]
-    return list(dict.fromkeys(filter(None, [first, *with_them, *others, *near])))[:limit]
+    return list(dict.fromkeys([*own[:1], *with_them, *own[1:], *near]))[:limit]
 
 
 def offers_with(things: Sequence[str]) -> list[str]:
