@@ -17,7 +17,9 @@ from interleave_mini.requests import EXAMPLES, accept_request, nearest_requests,
 from interleave_mini.world.kinds import NOUNS
 
 pytest.importorskip("onnxruntime")
-ABOUT_THINGS = [offer for noun in NOUNS for offer in offers_with([noun])]
+THINGS = list(NOUNS)
+PAIRS = [[noun, THINGS[(place * 7 + 1) % len(THINGS)]] for place, noun in enumerate(THINGS)]
+ABOUT_THINGS = [offer for things in (*([noun] for noun in THINGS), *PAIRS) for offer in offers_with(things)]
 FIXED = [
     text for each in language().examples for text in nearest_requests(each.text) if text not in ABOUT_THINGS
 ]

@@ -294,7 +294,7 @@ def test_foreign_words_end_in_exit_code_2_before_a_folder_is_made(capsys: Captur
     assert len(said) == 1
     assert len(err.splitlines()) <= 2
     assert "“dragon” (it has turtle, frog and fish)" in said[0]
-    assert "“A turtle flies to the castle”" in said[0], "its own request, mistakes corrected"
+    assert "“Draw a castle and a turtle, then make it night.”" in said[0], "with the things it named"
     assert "Traceback" not in err
     assert not Path("run").exists()
 

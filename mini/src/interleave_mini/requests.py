@@ -230,7 +230,7 @@ def nearest_requests(text: str, limit: int = SHOWN) -> list[str]:
     """Return requests that work: first with the things of `text`, then those that share the most words."""
     things, near = named_in(text), _like(text, len(language().examples))
     own = offers_with(things)
-    with_them = [each for each in near if not set(things).isdisjoint(named_in(each))][:1]
+    with_them = [each for each in near if not set(things).isdisjoint(named_in(each))][:2]
     return list(dict.fromkeys([*own[:1], *with_them, *own[1:], *near]))[:limit]
 
 
