@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from interleave import BackendInfo
 
-NEEDS = ("onnxruntime", "tokenizers")
+NEEDS = ("onnxruntime",)
 IMAGES_OF = ("mini", "world")
 CHAINS = "interleave_mini.bench.chains:MiniChains"
 
