@@ -265,4 +265,4 @@ def test_painting_what_has_the_colour_already_is_no_contradiction() -> None:
 def test_another_number_of_images_is_named_with_that_of_the_plan() -> None:
     request = Request.of("a cat finds a red ball, in 5 pictures")
     assert PlanCheck().problem(request, CAT) == "The plan has 2 steps, and 5 are wanted."
-    assert "it tells this in 2 pictures, not in 5" in str(PlanCheck().refusal(request, CAT))
+    assert "it tells this in 2 images, not in 5" in str(PlanCheck().refusal(request, CAT))
