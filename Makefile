@@ -31,11 +31,12 @@ $(BARE): pyproject.toml constraints.txt | $(READY)
 	$(VENV)/bare/bin/python -m pip uninstall --quiet --yes interleavethinker
 	@touch $@
 
-# The command, the studio and the miniature, without torch.
+# The command, the studio and the miniature, without torch. Python compiles what it imports: not all is needed.
 $(DEMO)/.ready: pyproject.toml mini/pyproject.toml constraints.txt
 	$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(DEMO)
-	$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[studio]' -e ./mini
+	$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt \
+		-e '.[studio]' -e ./mini
 	@touch $@
 
 demo: $(DEMO)/.ready

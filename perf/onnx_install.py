@@ -2,8 +2,9 @@
 
     python perf/onnx_install.py --results perf/results/onnx-install.json
 
-Makes two environments in a temporary folder, installs this clone into each, and answers one request twice:
-the first run also compiles byte code and reads files from disk. Needs pip and an index (or its cache).
+`onnx` and `torch` make an environment in a temporary folder, install this clone with pip, and answer one
+request twice. `uvx` does so in one command, with an empty cache; it needs the program uv. `demo` is
+`make demo`, with three documents. All need an index, or pip's cache of it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,15 +25,16 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 REQUEST = "How a frog grows up, step by step, in four pictures"
 TORCH = [f"--{role}=mini?runtime=torch" for role in ("planner", "critic", "generator")]
-PATHS: dict[str, tuple[list[str], list[str]]] = {
+PIP: dict[str, tuple[list[str], list[str]]] = {
     "onnx": ([".", "./mini"], []),
     "torch": ([".[local]", "./mini"], TORCH),
 }
-"""What is installed, and the options of the request."""
+"""What pip installs, and the options of the request."""
+PLAIN = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
 
 def timed(command: list[str], **options: Any) -> tuple[float, float]:
-    """Run a command; returns its seconds and the most memory, in MB, that its process held."""
+    """Run a command; return its seconds and its peak memory in MiB."""
     started = time.perf_counter()
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options
@@ -44,29 +47,29 @@ def timed(command: list[str], **options: Any) -> tuple[float, float]:
     return time.perf_counter() - started, usage.ru_maxrss / scale
 
 
-def size_of(folder: Path) -> float:
+def size_of(folder: Path) -> int:
     """Return the megabytes (10⁶ bytes) of all files in a folder."""
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+    return round(sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6)
 
 
-def measure(name: str, folder: Path) -> dict[str, Any]:
+def with_pip(name: str, folder: Path) -> dict[str, Any]:
     """Install one path into an empty environment and answer the request."""
-    packages, options = PATHS[name]
+    packages, options = PIP[name]
     environment = folder / name
     made, _ = timed([sys.executable, "-m", "venv", str(environment)])
+    own = size_of(environment)
     python = str(environment / "bin" / "python")
     install = [python, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", *packages]
     installed, _ = timed(install, cwd=ROOT)
     megabytes = size_of(environment)
     command = [python, "-m", "interleave", "generate", REQUEST, "--profile", "mini", *options, "--out"]
-    plain = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    first, memory = timed([*command, str(folder / f"{name}-1")], cwd=folder, env=plain)
-    second, again = timed([*command, str(folder / f"{name}-2")], cwd=folder, env=plain)
+    first, memory = timed([*command, str(folder / f"{name}-1")], cwd=folder, env=PLAIN)
+    second, again = timed([*command, str(folder / f"{name}-2")], cwd=folder, env=PLAIN)
     return {
-        "what": name,
         "environment_seconds": round(made, 1),
         "install_seconds": round(installed, 1),
-        "installed_megabytes": round(megabytes),
+        "installed_megabytes": megabytes,
+        "of_which_pip_megabytes": own,
         "first_document_seconds": round(first, 1),
         "second_document_seconds": round(second, 1),
         "empty_to_document_seconds": round(made + installed + first, 1),
@@ -74,23 +77,47 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     }
 
 
+def with_uvx(name: str, folder: Path) -> dict[str, Any]:
+    """Answer the request with the command of the README, which installs into a cache."""
+    cache = folder / "cache"
+    command = ["uvx", "--python", sys.executable, "--from", ".", "--with", "./mini", "interleave", "generate"]
+    out = ["--out", str(folder / name)]
+    seconds, _ = timed([*command, REQUEST, *out], cwd=ROOT, env={**PLAIN, "UV_CACHE_DIR": str(cache)})
+    return {"installed_megabytes": size_of(cache), "empty_to_document_seconds": round(seconds, 1)}
+
+
+def with_make(name: str, folder: Path) -> dict[str, Any]:
+    """Run `make demo` with an environment elsewhere than in the clone."""
+    environment = folder / name
+    seconds, _ = timed(["make", "-s", f"PYTHON={sys.executable}", f"DEMO={environment}", "demo"], cwd=ROOT)
+    return {"installed_megabytes": size_of(environment), "empty_to_documents_seconds": round(seconds, 1)}
+
+
+PATHS = {"onnx": with_pip, "uvx": with_uvx, "demo": with_make, "torch": with_pip}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--paths", nargs="*", default=list(PATHS), choices=list(PATHS))
     parser.add_argument("--results", type=Path, metavar="FILE", help="Write the figures to this file.")
-    results = parser.parse_args().results
-    with tempfile.TemporaryDirectory() as folder:
-        rows = [measure(name, Path(folder)) for name in PATHS]
-    for row in rows:
-        print(json.dumps(row))
-    if results:
+    arguments = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    for name in arguments.paths:
+        if name == "uvx" and not shutil.which("uvx"):
+            print("uvx is not installed: left out", file=sys.stderr)
+            continue
+        load = round(os.getloadavg()[0], 1)
+        with tempfile.TemporaryDirectory() as folder:
+            rows.append({"what": name, **PATHS[name](name, Path(folder)), "load_before": load})
+        print(json.dumps(rows[-1]), flush=True)
+    if arguments.results:
         machine = {
             "what": "machine",
             "architecture": platform.machine(),
             "cores": os.cpu_count(),
-            "load": [round(each, 1) for each in os.getloadavg()],
             "date": str(date.today()),
         }
-        results.write_text(json.dumps([*rows, machine], indent=1) + "\n")
+        arguments.results.write_text(json.dumps([*rows, machine], indent=1) + "\n")
     return 0
 
 

@@ -267,7 +267,7 @@ def test_an_abbreviation_is_no_mistyped_word() -> None:
 def test_a_foreign_image_is_named() -> None:
     photo = Image.linear_gradient("L").convert("RGB")
     drawn = sample_task("edit", Random(1)).request().images[0]
-    with pytest.raises(InputError, match="picture 2 is not of the miniature's world"):
+    with pytest.raises(InputError, match="image 2 is not of the miniature's world"):
         adapt_request(Request.of([drawn, photo, "What comes next? Finish it."]), "oracle")
 
 

@@ -141,6 +141,15 @@ def test_without_a_generator_one_is_trained_first(capsys: pytest.CaptureFixture[
     )
 
 
+def test_trained_models_are_exported_for_the_runtime_without_torch(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["mini", "train", "all", "--size", "toy", "--out", "out", "--dry-run"]) == 0
+    exports = [line for line in capsys.readouterr().out.splitlines() if "mini onnx" in line]
+    assert len(exports) == 2
+    assert exports[0].endswith("mini onnx out/agents") and exports[1].endswith("out/generator-2/pipeline")
+
+
 def test_an_unknown_size_is_refused_with_the_names_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mini", "train", "planner", "--size", "huge", "--out", "out"]) == 2
     assert "full" in capsys.readouterr().err
@@ -254,7 +263,12 @@ def test_with_a_generator_to_train_first_stages_are_what_they_were_otherwise(
     for more in ([], ["--generator", "mini"]):
         assert run(["mini", "train", "all", "--size", "toy", "--out", "out", *more]) == 0
     trained, given = seen
-    assert trained.keys() == given.keys() | {"generator-vae", "generator-1", "generator-2"}
+    assert trained.keys() == given.keys() | {
+        "generator-vae",
+        "generator-1",
+        "generator-2",
+        "graphs-generator",
+    }
     for name, stage in given.items():
         assert trained[name].may_end_short == stage.may_end_short
         assert trained[name].after_failures == stage.after_failures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,18 +15,24 @@ pytest.importorskip("diffusers")
 pytest.importorskip("onnxscript")
 
 import torch
+from safetensors.torch import load_file, save_file
 
 from interleave import ConfigurationError, ImageRequest, Sampling
 from interleave.agents.critic import critic_input, critic_messages, critic_sampling
 from interleave.agents.planner import planner_messages
 from interleave.agents.prompts import load_pack
 from interleave.backends.registry import load_generator, load_vlm
+from interleave.local.options import DiffusersOptions, TransformersOptions
 from interleave_mini import WEIGHTS
 from interleave_mini.bench.task_file import shipped_tasks
+from interleave_mini.runtime.agent import OnnxAgent
+from interleave_mini.runtime.decoder import LanguageModel
+from interleave_mini.runtime.generator import OnnxGenerator
 from interleave_mini.runtime.noise import normal_noise
 from interleave_mini.runtime.sampling import softmax
 from interleave_mini.world.drawing import draw
 from interleave_mini.world.mistakes import with_mistake
+from miniature.export.graphs import export_all
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
 PACK = load_pack("mini")
@@ -104,14 +111,68 @@ def test_samples_have_the_probabilities_of_the_model() -> None:
 
 
 @pytest.mark.slow
-def test_an_export_gives_the_graphs_that_are_shipped(tmp_path: Path) -> None:
-    import shutil
-
-    from miniature.export.graphs import export_all
-
-    shutil.copytree(WEIGHTS / "critic", tmp_path / "critic")
+@pytest.mark.parametrize("name", ["planner", "critic", "generator"])
+def test_an_export_gives_the_graphs_that_are_shipped(name: str, tmp_path: Path) -> None:
+    shutil.copytree(WEIGHTS / name, tmp_path / name)
     for path in export_all(tmp_path):
-        assert path.read_bytes() == (WEIGHTS / "critic" / path.name).read_bytes(), path.name
+        shipped = WEIGHTS / path.relative_to(tmp_path)
+        assert path.read_bytes() == shipped.read_bytes(), f"{shipped} is outdated: run `interleave mini onnx`"
+
+
+def retrained(name: str, folder: Path) -> Path:
+    """A copy of a model with other values of every weight, in files of the same layout."""
+    shutil.copytree(WEIGHTS / name, folder / name)
+    random = torch.Generator().manual_seed(1)
+    for path in (folder / name).rglob("*.safetensors"):
+        tensors = load_file(path)
+        for key, tensor in tensors.items():
+            changed = tensor * (1 + 0.05 * torch.randn(tensor.shape, generator=random))
+            tensors[key] = changed.to(tensor.dtype)
+        save_file(tensors, path, {"format": "pt"})
+    return folder / name
+
+
+def test_a_graph_computes_with_the_weights_beside_it_whatever_their_values(tmp_path: Path) -> None:
+    """One that had copied a weight, or referred to another of equal values, would differ from torch."""
+    folder = retrained("critic", tmp_path)
+    models = (
+        OnnxAgent(folder, TransformersOptions()),
+        load_vlm(f"transformers:{folder}?device=cpu&dtype=float32&compile=false", "critic"),
+        OnnxAgent(WEIGHTS / "critic", TransformersOptions()),
+    )
+    step = shipped_tasks("edit", 1, seed=3)[0].steps[0]
+    messages = critic_messages(critic_input(step.prompt, step.prompt, (), draw(step.scene)), PACK)
+    sampling = Sampling(max_tokens=12, token_probabilities=True)
+    replies = [asyncio.run(model.complete(messages, sampling)) for model in models]
+    ours, theirs, shipped = ([token.probability for token in reply.tokens] for reply in replies)
+    assert replies[0].text == replies[1].text
+    assert np.allclose(ours, theirs, atol=1e-3)
+    assert not np.allclose(ours, shipped, atol=1e-2)
+
+
+def test_so_do_the_graphs_of_the_generator(tmp_path: Path) -> None:
+    folder = retrained("generator", tmp_path)
+    models = (
+        OnnxGenerator(folder, DiffusersOptions()),
+        load_generator(f"diffusers:{folder}?device=cpu&dtype=float32"),
+        OnnxGenerator(WEIGHTS / "generator", DiffusersOptions()),
+    )
+    step = shipped_tasks("edit", 1, seed=3)[0].steps[0]
+    assert step.before is not None
+    request = ImageRequest(step.prompt, 7, (draw(step.before),))
+    ours, theirs, shipped = (np.asarray(asyncio.run(model.generate(request)), int) for model in models)
+    assert np.abs(ours - theirs).max() <= MOST_LEVELS
+    assert np.abs(ours - shipped).max() > 10 * MOST_LEVELS
+
+
+def test_weights_of_another_layout_are_refused_with_the_command_that_exports(tmp_path: Path) -> None:
+    shutil.copytree(WEIGHTS / "critic", tmp_path / "critic")
+    path = tmp_path / "critic" / "model.safetensors"
+    tensors = load_file(path)
+    tensors["model.more"] = torch.zeros(1, dtype=torch.float16)
+    save_file(tensors, path, {"format": "pt"})
+    with pytest.raises(ConfigurationError, match=r"other weights .* run `interleave mini onnx`"):
+        LanguageModel(tmp_path / "critic")
 
 
 def test_weights_that_are_in_no_file_are_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from interleave import BackendInfo
 
-NEEDS = ("onnxruntime", "tokenizers")
+NEEDS = ("onnxruntime",)
 IMAGES_OF = ("mini", "world")
 CHAINS = "interleave_mini.bench.chains:MiniChains"
 
@@ -39,7 +39,7 @@ VLM = BackendInfo(
 ORACLE = BackendInfo(
     "interleave_mini.oracle:Oracle",
     "plans, judges and scores by rule in the miniature's world: the teacher and upper bound",
-    note="{} from the “oracle”, a program that knows the miniature's language and reads its pictures; "
+    note="{} from the “oracle”, a program that knows the miniature's language and reads its images; "
     "no language model took part.",
     takes="interleave_mini.requests:accept_request",
     suggests="interleave_mini.requests:suggest_requests",

@@ -160,7 +160,7 @@ def check_request(request: Request) -> None:
 
     for number, reading in enumerate(shared_reader().read_many(list(request.images)), start=1):
         if sum(is_clear(reading, cell) for cell in range(CELLS)) < MIN_CLEAR_CELLS:
-            which = f"picture {number} is" if len(request.images) > 1 else "the picture is"
+            which = f"image {number} is" if len(request.images) > 1 else "the image is"
             raise InputError(
                 f"{which} not of the miniature's world, and it knows no other: begin with one that it has "
                 f"drawn, or leave it out. {REAL_MODELS}"
@@ -185,7 +185,7 @@ def check_words(request: Request) -> None:
 def _check_numbers(text: str) -> None:
     if too_many := more_than_fit(text):
         raise InputError(
-            f"the miniature's pictures have room for nine things, and "
+            f"the miniature's images have room for nine things, and "
             f"“{one_line(too_many, MAX_WORD_LENGTH)}” are more. "
             f"It can do {quoted([f'Draw nine {too_many.split()[-1].lower()}'])}. {REAL_MODELS}"
         )

@@ -97,6 +97,32 @@ def test_a_document_is_made_with_another_profile_and_exported(studio: Server) ->
 
 
 @pytest.mark.slow
+def test_a_studio_killed_while_the_miniature_draws_makes_the_document_that_it_would_have_made(
+    tmp_path: Path,
+) -> None:
+    request = "How a frog grows up, step by step, in four pictures"
+    body = {"input": request, "background": True, "interleave": {"seed": 5}}
+    options = ("--profile", "mini", "--runs", str(tmp_path / "runs"))
+    first = StudioServer(tmp_path / "first", *options)
+    id_ = first.client.post("/v1/responses", json=body).json()["id"]
+    first.until(lambda: list((tmp_path / "runs").rglob("*.png")))
+    first.process.kill()
+    first.stop()
+    second = StudioServer(tmp_path / "second", *options)
+    again = second.client.post("/v1/responses", json=body).json()["id"]
+    images = []
+    for each in (id_, again):
+        second.until(
+            lambda each=each: second.client.get(f"/v1/documents/{each}").json()["status"] == "completed", 300
+        )
+        output = second.client.get(f"/v1/responses/{each}").json()["output"]
+        images.append([item["result"] for item in output if item["type"] == "image_generation_call"])
+    assert len(images[0]) == 4
+    assert images[0] == images[1]
+    assert second.stop() == 0
+
+
+@pytest.mark.slow
 def test_the_script_of_the_space_serves_guests(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "interleave"
     program.parent.mkdir()

@@ -112,7 +112,7 @@ class Examiner:
         self.other_steps = of_other_steps(attempts, targets)
         self.report = report
         self.results: dict[str, tuple[dict[str, Judged], dict[str, Redrawn]]] = {}
-        """The verdicts of every critic, and the pictures drawn from its prompts."""
+        """The verdicts of every critic, and the images drawn from its prompts."""
 
     def examine(self, key: str, spec: str, load: Callable[[], Any], pack: PromptPack) -> CriticResult:
         """The result of a critic, which is loaded only if verdicts are missing."""
@@ -130,7 +130,7 @@ class Examiner:
         left = [each for each in (*self.attempts, *self.other_steps) if each.id not in there]
         for start in range(0, len(left), VERDICT_BATCH):
             whole = len(self.attempts) + len(self.other_steps)
-            self.report(f"exam: {key} has judged {len(there):,} of {whole:,} pictures")
+            self.report(f"exam: {key} has judged {len(there):,} of {whole:,} images")
             some = left[start : start + VERDICT_BATCH]
             there |= {each.id: each for each in asyncio.run(self._judged(some, load(), pack))}
             write_lines(path, list(there.values()))

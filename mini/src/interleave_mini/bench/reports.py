@@ -238,9 +238,9 @@ def _exam_blocks(exam: ExamResult) -> list[str]:
     )
     said = (
         f"{exam.attempts:,} attempts, the same for every critic; {exam.failures} are failures ({by_suite}). "
-        "A failure is repaired when the critic refuses it and the picture drawn from its prompt is right; "
+        "A failure is repaired when the critic refuses it and the image drawn from its prompt is right; "
         "“drawn again” is the same prompt with the same new seed. “Another step” is the share of right "
-        "pictures of another step of the same task that are refused."
+        "images of another step of the same task that are refused."
     )
     head = (
         "| critic | accuracy | failures caught | false alarms | another step refused | unreadable | tokens |"

@@ -15,8 +15,8 @@ from interleave.plugin import backends, did_you_mean, images, load_pack, parse_s
 from interleave_mini.bench.tasks import SUITES, Task
 
 SYSTEMS = {
-    "base": "the generator alone: as many pictures as the truth has steps, each from the request itself and "
-    "the picture before; no text",
+    "base": "the generator alone: as many images as the truth has steps, each from the request itself and "
+    "the image before; no text",
     "plan": "planner and generator, one attempt a step",
     "full": "planner, generator and critic",
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from interleave_mini.bench.runner import Result, Scores
     from interleave_mini.intervals import Estimate
 
-TABLE = "A whole table"
+TABLE = "Table of systems"
 
 
 def mini(
@@ -39,47 +39,48 @@ def mini(
     items: Annotated[
         int | None,
         typer.Option(
-            help="How many tasks of the test split. [default: 40; 1,000 for the main rows of a table]"
+            help="Number of tasks of the test split. [default: 40; 1,000 for the main rows of a table]"
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Picks the tasks, and seeds the runs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of tasks and runs.")] = 0,
     max_attempts: options.MaxAttempts = None,
     choose: options.Choose = None,
     out: Annotated[
-        Path | None, typer.Option(help="The folder of the runs; the same command on it goes on.")
+        Path | None, typer.Option(help="Folder of the runs; repeating the command resumes.")
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Tasks under way at once.")] = 16,
+    concurrency: Annotated[int, typer.Option(min=1, help="Concurrent tasks.")] = 16,
     table: Annotated[
         str | None,
-        typer.Option(help="A whole table instead of one run: 'ablation'.", rich_help_panel=TABLE),
+        typer.Option(help="Compare many systems instead of running one: 'ablation'.", rich_help_panel=TABLE),
     ] = None,
     trained: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="What `mini train all` has written. [default: the agents in this package]",
+            help="Output folder of `mini train all`. [default: the shipped agents]",
             rich_help_panel=TABLE,
         ),
     ] = None,
     rows: Annotated[
-        str | None, typer.Option(help="Only these rows, e.g. planner,full.", rich_help_panel=TABLE)
+        str | None,
+        typer.Option(help="Rows of the table, e.g. planner,full. [default: all]", rich_help_panel=TABLE),
     ] = None,
     suites: Annotated[
         str | None,
         typer.Option(
-            help="The suites of all rows. [default: all for main rows, story,edit for the others]",
+            help="Suites of all rows. [default: all for main rows, story,edit for the others]",
             rich_help_panel=TABLE,
         ),
     ] = None,
     more_items: Annotated[
         int | None,
-        typer.Option(min=0, help="Tasks of the further rows. [default: 300]", rich_help_panel=TABLE),
+        typer.Option(min=0, help="Tasks of each additional row. [default: 300]", rich_help_panel=TABLE),
     ] = None,
     exam: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="Attempts in the exam of the critics; 0 for none. [default: 2,000]",
+            help="Attempts in the exam of the critics; 0 skips it. [default: 2,000]",
             rich_help_panel=TABLE,
         ),
     ] = None,
@@ -87,7 +88,7 @@ def mini(
         int | None,
         typer.Option(
             min=0,
-            help="The exam goes on until it has so many failures. [default: 150]",
+            help="Continue the exam until it has this many failures. [default: 150]",
             rich_help_panel=TABLE,
         ),
     ] = None,
@@ -95,16 +96,16 @@ def mini(
         str | None,
         typer.Option(
             metavar="KEY=VALUE&…",
-            help="For the specs of learned agents, e.g. batch=256.",
+            help="Options of learned agents, e.g. batch=256.",
             rich_help_panel=TABLE,
         ),
     ] = None,
     json_output: options.Json = False,
 ) -> int:
-    """The miniature's benchmark: six suites whose truth is known, scored from the images alone.
+    """Run the miniature's benchmark: six suites with known truth, scored from the images alone.
 
-    Prints a table and the page with all images side by side; with --json one object on stdout.
-    With --table ablation, a table of many systems on the same tasks, and an exam of their critics.
+    Prints a table and the path of a page with all images, or with --json one object. `--table ablation`
+    compares many systems on the same tasks, and has an exam of their critics.
     """
     of_a_table = {
         "--trained": trained,
@@ -169,7 +170,7 @@ def mini(
     if failed:
         console.print(
             f"{len(failed)} of {result.items} tasks failed, the first with: {failed[0].reason} "
-            "(the same command tries them again)"
+            "(repeat the command to retry them)"
         )
     return 0 if not failed else 1 if len(failed) < result.items else 3
 

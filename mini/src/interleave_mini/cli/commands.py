@@ -1,4 +1,4 @@
-"""`interleave mini label|episodes|closed-loop`: its images labelled by its oracle, its gripper at work."""
+"""`interleave mini label|episodes|closed-loop`: labels of the oracle, and episodes of the gripper."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ from interleave.plugin import options
 
 
 def label(
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where pictures and labels go; the same command goes on.")
-    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder; repeating the command resumes.")],
     critic: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="Also ask this critic, e.g. mini: labels then have it.")
+        str | None, typer.Option(metavar="SPEC", help="Also judge the attempts with this critic, e.g. mini.")
     ] = None,
-    generator: Annotated[str, typer.Option(metavar="SPEC", help="What draws the attempts.")] = "mini",
-    prompts: Annotated[str, typer.Option(metavar="PACK", help="The critic's prompt pack.")] = "mini",
-    attempts: Annotated[int, typer.Option(min=1, help="How many attempts to draw.")] = 300,
+    generator: Annotated[str, typer.Option(metavar="SPEC", help="Generator of the attempts.")] = "mini",
+    prompts: Annotated[str, typer.Option(metavar="PACK", help="Prompt pack of the critic.")] = "mini",
+    attempts: Annotated[int, typer.Option(min=1, help="Number of attempts.")] = 300,
     failures: Annotated[
-        int, typer.Option(min=0, help="Draw on until so many are wrong, at most five times as many attempts.")
+        int, typer.Option(min=0, help="Continue until this many are wrong, up to five times --attempts.")
     ] = 0,
-    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Calls at the same time.")] = 16,
-    seed: Annotated[int, typer.Option(help="Another seed gives other attempts.")] = 0,
+    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Concurrent calls.")] = 16,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     json_output: options.Json = False,
 ) -> int:
-    """Draw steps of true plans and label each as right or wrong; prints where the labels are."""
+    """Draw steps of true plans and label each as right or wrong; print the path of the labels."""
     from interleave.plugin import backends, count, say
     from interleave_mini.bench.oracle_labels import LABELS_NAME, label_attempts
 
@@ -56,11 +54,11 @@ def label(
 
 
 def episodes(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The new LeRobot dataset.")],
-    count: Annotated[int, typer.Option("--episodes", min=1, help="How many episodes.")] = 20,
-    seed: Annotated[int, typer.Option(help="Another seed gives other episodes.")] = 0,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder of the LeRobot dataset.")],
+    count: Annotated[int, typer.Option("--episodes", min=1, help="Number of episodes.")] = 20,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> int:
-    """Film the gripper and write the episodes as a LeRobot dataset; prints where their true sub-tasks are."""
+    """Record the gripper as a LeRobot dataset; print the path of the true sub-tasks of its episodes."""
     from interleave_mini.robots.episodes import write_episodes
 
     print(write_episodes(out, count, seed=seed))
@@ -69,24 +67,24 @@ def episodes(
 
 def closed_loop(
     critic: Annotated[
-        str, typer.Option(metavar="SPEC|none", help="What checks sub-tasks; none: nothing does.")
+        str, typer.Option(metavar="SPEC|none", help="Critic that checks sub-tasks, or none.")
     ] = "mini",
     planner: Annotated[
-        str, typer.Option(metavar="SPEC|true", help="What plans; true: the true plans of the goals.")
+        str, typer.Option(metavar="SPEC|true", help="Planner, or true for the true plans of the goals.")
     ] = "true",
-    episodes: Annotated[int, typer.Option(min=1, help="How many goals.")] = 300,
+    episodes: Annotated[int, typer.Option(min=1, help="Number of goals.")] = 300,
     errs: Annotated[
         float,
-        typer.Option("--error-rate", min=0, max=1, help="The share of movements in which the gripper errs."),
+        typer.Option("--error-rate", min=0, max=1, help="Share of movements in which the gripper errs."),
     ] = 0.2,
     max_tries: Annotated[
-        int, typer.Option("--max-attempts", min=1, help="The most tries of a sub-task.")
+        int, typer.Option("--max-attempts", min=1, help="Maximum attempts at a sub-task.")
     ] = 5,
-    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Episodes at the same time.")] = 16,
-    seed: Annotated[int, typer.Option(help="Another seed gives other goals and mistakes.")] = 0,
+    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Concurrent episodes.")] = 16,
+    seed: Annotated[int, typer.Option(help="Random seed of goals and mistakes.")] = 0,
     json_output: options.Json = False,
 ) -> int:
-    """Let the gripper work on goals of the test split, with a critic in the loop or without."""
+    """Run the gripper on goals of the test split, with or without a critic; print the success rate."""
     from interleave.plugin import agents, backends, load_pack, parse_spec
     from interleave.robots.checking import load_check
     from interleave_mini.robots.closed_loop import ClosedLoop, run_episodes
@@ -110,9 +108,9 @@ def closed_loop(
         f"{success.mean:.1%} reach the goal ({success.low:.1%} to {success.high:.1%})"
     )
     print(
-        f"{report.tries:,} tries of {report.sub_tasks:,} sub-tasks; of {report.failures_seen:,} that were "
-        f"not done {report.wrongly_accepted:,} were called done, and {report.wrongly_refused:,} done ones "
-        f"not; a check took {1000 * report.check_seconds_median:.0f} ms (95 % within "
-        f"{1000 * report.check_seconds_p95:.0f} ms, {concurrency} episodes at once)"
+        f"{report.tries:,} attempts at {report.sub_tasks:,} sub-tasks; the critic accepted "
+        f"{report.wrongly_accepted:,} of {report.failures_seen:,} failures and rejected "
+        f"{report.wrongly_refused:,} successes; a check took {1000 * report.check_seconds_median:.0f} ms "
+        f"(95 % within {1000 * report.check_seconds_p95:.0f} ms, {concurrency} concurrent episodes)"
     )
     return 0

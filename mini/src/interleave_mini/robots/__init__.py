@@ -1,1 +1,1 @@
-"""The miniature's robot: a gripper that carries out sub-tasks and errs, and films of what it does."""
+"""The miniature's robot: a gripper that carries out sub-tasks with errors, and episodes of its work."""

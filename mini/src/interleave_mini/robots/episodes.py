@@ -63,7 +63,7 @@ def sample_episode(rng: Random) -> Episode:
     """Return an episode of a random goal with more than one sub-task."""
     goal = rng.choice(_goals())
     first = goal.steps[0]
-    return film(goal.text, first.before or first.scene, goal.steps, rng)
+    return record(goal.text, first.before or first.scene, goal.steps, rng)
 
 
 @cache
@@ -71,7 +71,7 @@ def _goals() -> tuple[Task, ...]:
     return tuple(task for task in shipped_tasks(ROBOT) if len(task.steps) > 1)
 
 
-def film(goal: str, scene: Scene, steps: Sequence[Step], rng: Random) -> Episode:
+def record(goal: str, scene: Scene, steps: Sequence[Step], rng: Random) -> Episode:
     """Return the frames of these sub-tasks, each at its speed, with pauses between them."""
     shots: list[Shot] = [scene] * rng.randint(1, LONGEST_PAUSE)
     reached: list[int] = []

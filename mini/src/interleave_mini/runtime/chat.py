@@ -9,6 +9,7 @@ from typing import Any
 
 from interleave import ConfigurationError, Message, Text
 from interleave.local.completions import escape_special_tokens
+from interleave_mini.runtime.bpe import BytePairEncoding
 
 IMAGE_TOKEN = "<|image_pad|>"
 
@@ -18,21 +19,18 @@ class Tokenizer:
 
     def __init__(self, folder: Path) -> None:
         from jinja2.sandbox import ImmutableSandboxedEnvironment
-        from tokenizers import Tokenizer as Library
 
-        self._tokenizer = Library.from_file(str(folder / "tokenizer.json"))
+        self._encoding = BytePairEncoding(folder / "tokenizer.json")
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
         self._template = environment.from_string((folder / "chat_template.jinja").read_text("utf-8"))
-        self.special_tokens = [
-            token.content for token in self._tokenizer.get_added_tokens_decoder().values() if token.special
-        ]
+        self.special_tokens = self._encoding.special
         config = json.loads((folder / "tokenizer_config.json").read_bytes())
         self.eos_id = self.id_of(config["eos_token"])
         self.pad_id = self.id_of(config["pad_token"])
 
     def id_of(self, token: str) -> int:
         """Return the number of a token, which must exist."""
-        found: int | None = self._tokenizer.token_to_id(token)
+        found = self._encoding.id_of(token)
         if found is None:
             raise ConfigurationError(
                 f"the tokenizer has no token {token!r}: reinstall interleavethinker-mini"
@@ -41,11 +39,11 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text."""
-        return list(self._tokenizer.encode(text).ids)
+        return self._encoding.encode(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, without special ones."""
-        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+        return self._encoding.decode(ids)
 
     def render(self, messages: Sequence[dict[str, Any]]) -> str:
         """Return messages as the template writes them, with the beginning of a reply."""

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,9 +22,6 @@ from interleave_mini.runtime.patches import Grid, PatchLayout, patch_positions
 from interleave_mini.runtime.sampling import TokenChooser
 from interleave_mini.runtime.sessions import Floats, Graph, Integers
 from interleave_mini.runtime.weight_files import WeightFile
-
-if TYPE_CHECKING:
-    pass
 
 MASKED = np.finfo(np.float32).min
 GROWTH = 128

@@ -27,7 +27,7 @@ class Graph:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = min(MAX_THREADS, os.cpu_count() or 1)
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # errors are raised below
         # Idle threads that spin take the cores from the other graphs, and from other programs.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
@@ -35,7 +35,8 @@ class Graph:
         except Exception as error:  # the library raises types of its own, of which none is public
             reason = str(error).strip().splitlines()[0][:300]
             raise ConfigurationError(
-                f"{path} cannot be loaded ({reason}): reinstall interleavethinker-mini"
+                f"{path} cannot be loaded ({reason}): reinstall interleavethinker-mini, or run "
+                "`interleave mini onnx` if the weights are new"
             ) from None
         exported_for = self._session.get_modelmeta().custom_metadata_map.get(DIGEST_KEY)
         if exported_for != weights_digest(path.parent):

@@ -1,4 +1,4 @@
-"""`interleave mini onnx`: the graphs that run the miniature without torch."""
+"""`interleave mini onnx`: the files that run the miniature without torch."""
 
 from __future__ import annotations
 
@@ -11,16 +11,24 @@ from interleave_mini import WEIGHTS
 
 
 def onnx(
-    weights: Annotated[
+    folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", exists=True, file_okay=False, help="The folder of planner, critic and generator."
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            help="A model, or a folder of planner, critic and generator. [default: the shipped weights]",
+            show_default=False,
         ),
     ] = WEIGHTS,
 ) -> int:
-    """Export the models as ONNX graphs beside their weights, to which the graphs refer; prints the files."""
+    """Export models as ONNX graphs that refer to the weights in their folders; print the files."""
+    from miniature.export.characters import write_characters
     from miniature.export.graphs import export_all
 
-    for path in export_all(weights):
+    written = export_all(folder)
+    if folder == WEIGHTS:
+        written.append(write_characters(WEIGHTS / "characters.json"))
+    for path in written:
         typer.echo(str(path))
     return 0

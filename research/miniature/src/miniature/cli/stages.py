@@ -322,6 +322,12 @@ class Chain:
         """Return the stage that writes what the runtime must know about requests."""
         return Stage("language", ("mini", "language", "--out", self.path("agents", "language.json")))
 
+    def graphs(self) -> Iterator[Stage]:
+        """Yield the stages that export the models to ONNX, for the runtime without torch."""
+        yield Stage("graphs", ("mini", "onnx", self.path("agents")), ("agent-planner", "agent-critic"))
+        if self.pipeline:
+            yield Stage("graphs-generator", ("mini", "onnx", str(self.pipeline)), ("generator-2",))
+
     def planner(self) -> Iterator[Stage]:
         """Yield the stages of the planner, which learns only from exercises."""
         trained = yield from self._exercises("planner")

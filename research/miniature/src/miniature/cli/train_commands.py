@@ -159,6 +159,7 @@ def everything(
         *chain.planner(),
         *chain.critic_sft(),
         *chain.critic_grpo(),
+        *chain.graphs(),
         *(() if no_variants else chain.variants()),
     ]
     first = list(chain.generator_stages("mini" if size == "full" else "toy")) if pipeline else []

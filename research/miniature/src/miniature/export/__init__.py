@@ -1,1 +1,1 @@
-"""The miniature's models as ONNX graphs, which `interleave_mini.onnx` runs without torch."""
+"""The miniature's models as ONNX graphs, which `interleave_mini.runtime` runs without torch."""

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from interleave import ConfigurationError
 from interleave.local.silence import quiet, quiet_diffusers
 from miniature.export.linking import link_weights
 from miniature.export.modules import (
@@ -119,15 +120,16 @@ def export_generator(folder: Path) -> list[Path]:
     ]
 
 
-def export_all(weights: Path) -> list[Path]:
-    """Export planner, critic and generator, those that are in the folder; returns the files."""
-    written = [
-        path
-        for role in ("planner", "critic")
-        if (weights / role).is_dir()
-        for path in export_agent(weights / role)
-    ]
-    return [*written, *(export_generator(weights / "generator") if (weights / "generator").is_dir() else ())]
+def export_all(folder: Path) -> list[Path]:
+    """Export one model, or the planner, critic and generator in the folder; return the files."""
+    if (folder / "model_index.json").exists():
+        return export_generator(folder)
+    if (folder / "config.json").exists():
+        return export_agent(folder)
+    models = [folder / name for name in ("planner", "critic", "generator") if (folder / name).is_dir()]
+    if not models:
+        raise ConfigurationError(f"{folder} has no model, and no folder 'planner', 'critic' or 'generator'")
+    return [path for model in models for path in export_all(model)]
 
 
 def _write(

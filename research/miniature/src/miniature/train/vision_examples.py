@@ -29,7 +29,7 @@ from interleave_mini.language.words import NUMBERS
 from interleave_mini.oracle import refine_prompt
 from interleave_mini.plan_check import COUNTED, KIND_OF, has_unwanted, leaves_out
 from interleave_mini.reader.scores import ACCEPTED, describe_faults
-from interleave_mini.robots.episodes import Episode, described_shots, film, reached_at, what_is_seen
+from interleave_mini.robots.episodes import Episode, described_shots, reached_at, record, what_is_seen
 from interleave_mini.robots.gripper import badly_done, correction, same_state
 from interleave_mini.robots.oracle import MOVING, what_is_wrong
 from interleave_mini.world.kinds import COLOURS, NOUNS
@@ -289,7 +289,7 @@ def _segment(rng: Random) -> Exercise:
     task = _training_goal(rng)
     while len(task.steps) < 2:
         task = _training_goal(rng)
-    episode = film(task.text, task.steps[0].before or task.steps[0].scene, task.steps, rng)
+    episode = record(task.text, task.steps[0].before or task.steps[0].scene, task.steps, rng)
     places = _sheet(episode, rng)
     steps = described_shots(episode, places)
     ending = rng.choice(DESCRIBE)
