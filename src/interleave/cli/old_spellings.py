@@ -60,8 +60,8 @@ ACTIONS = {
 NUMBERED = ("--from-step", "--choose", "--branch-from")
 """Those with a value: a step, or STEP:ATTEMPT."""
 _FLAGS = """approve debug dry-run fail-on-forced fixed gallery help hold-plan json json-events keep-going
-no-reference-sheets no-sheets no-table no-variants only only-step open quiet redraw reference-sheets rejudge
-retry-failed sheets skip-bad undo verbose version"""
+nearest no-reference-sheets no-sheets no-table no-variants only only-step open quiet redraw reference-sheets
+rejudge retry-failed sheets skip-bad undo verbose version"""
 FLAGS = frozenset(f"--{name}" for name in _FLAGS.split())
 """Options without a value, of the commands above. The word after any other option is its value."""
 

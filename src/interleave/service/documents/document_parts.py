@@ -79,7 +79,7 @@ def failure_of(response: Mapping[str, Any]) -> ApiRefusal | None:
     """Return the error of a failed, cancelled or asked response; `None` otherwise."""
     if response["status"] == "cancelled":
         return ApiRefusal("the job was cancelled", status=409, code="cancelled")
-    if response["incomplete_details"] == {"reason": ASKED_REASON}:  # such clients cannot edit the plan
+    if response.get("incomplete_details") == {"reason": ASKED_REASON}:  # such clients cannot edit the plan
         question = one_line(response[OWN_FIELD].get("reason") or "", MAX_MESSAGE)
         return ApiRefusal(question, status=400, code="invalid_prompt")
     if response["status"] != "failed":
