@@ -149,7 +149,8 @@ def test_other_words_for_a_place_mean_the_same() -> None:
         ("hte cat", {"hte": "the"}),
         ("a dgo and a bal", {"dgo": "dog", "bal": "ball"}),
         ("show a sunn", {"sunn": "sun"}),
-        ("wat dos a tadpole becom", {"wat": "what", "dos": "does", "becom": "become"}),  # not wait, nor dogs
+        ("wat does a tadpole becom", {"wat": "what", "becom": "become"}),  # not wait
+        ("the dos and don'ts of a dgo", {"dgo": "dog"}),  # a rare word is a word
         ("a pik of a cat, thn nite", {"pik": "picture", "thn": "then", "nite": "night"}),  # not pink, nor ten
     ],
 )
@@ -167,7 +168,8 @@ def test_the_words_of_listed_steps_are_checked_and_corrected() -> None:
     with pytest.raises(InputError, match="dragon"):
         accept_request(Request.of("Step 1: draw a dragon. Step 2: make it night."), {})
     accepted = accept_request(Request.of("Step 1: draw a dgo. Step 2: make it night."), {})
-    assert accepted.text == "Step 1: draw a dog. Step 2: make it night."
+    assert accepted.text == "Step 1: draw a dgo. Step 2: make it night."
+    assert "draw a dog" in accepted.as_read.text
 
 
 # Plans held against it

@@ -503,7 +503,7 @@ def test_foreign_words_are_named_with_neighbours_in_meaning_and_a_request_to_pas
     message = str(caught.value)
     assert "“dragon” (it has turtle, frog and fish)" in message
     assert "“princess” (it has cat, dog and teddy)" in message
-    assert "“Show how a turtle meets a dog in the castle”" in message
+    assert "Take turtle for dragon" in message
     assert "interleave models list" in message
 
 
