@@ -48,8 +48,9 @@ def timed(command: list[str], **options: Any) -> tuple[float, float]:
 
 
 def size_of(folder: Path) -> int:
-    """Return the megabytes (10⁶ bytes) of all files in a folder."""
-    return round(sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6)
+    """Return the megabytes (10⁶ bytes) of all files in a folder; uv links some of them twice."""
+    files = [path.lstat() for path in folder.rglob("*") if path.is_file()]
+    return round(sum({file.st_ino: file.st_size for file in files}.values()) / 1e6)
 
 
 def with_pip(name: str, folder: Path) -> dict[str, Any]:
