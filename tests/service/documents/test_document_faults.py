@@ -29,7 +29,7 @@ from interleave.runs.journal import Called, Drawn, read_journal
 from interleave.runs.record import read_record
 from interleave.service.documents import worker as worker_module
 from interleave.service.documents.folders import Folders
-from interleave.service.documents.jobs import JobTable
+from interleave.service.documents.job_table import JobTable
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.responses_request import KNOWN, parse_submission
 from interleave.service.documents.service import ServiceSettings
@@ -318,14 +318,15 @@ def test_J06_cancel_races_with_the_end_and_one_state_is_final(tmp_path: Path) ->
             assert answer["status"] in ("cancelled", "completed")
             assert running.http.get(f"/v1/responses/{id_}").json()["status"] == answer["status"]
             assert running.http.delete(f"/v1/responses/{id_}").json()["deleted"]
-        assert running.documents.queue.in_flight == 0
+        assert running.do(running.jobs.load()).running == 0
         assert not list((tmp_path / "inputs").iterdir())
 
 
 def test_J06_a_job_interrupted_while_its_end_is_stored_leaves_nobody_waiting(tmp_path: Path) -> None:
     with service(tmp_path) as running:
         busy, free, storing, go_on = (threading.Event() for _ in range(4))
-        finish, database = running.jobs.finish, running.jobs.database
+        jobs = running.documents.worker.jobs
+        finish, database = jobs.finish, jobs.database
         held: list[Any] = []
 
         async def with_company(*arguments: Any, **options: Any) -> Any:
@@ -338,7 +339,7 @@ def test_J06_a_job_interrupted_while_its_end_is_stored_leaves_nobody_waiting(tmp
             asyncio.get_running_loop().call_soon(free.set)
             return await finish(*arguments, **options)
 
-        running.jobs.finish = with_company  # type: ignore[method-assign]
+        jobs.finish = with_company  # type: ignore[method-assign]
         id_ = running.http.post("/v1/responses", json=ASKED).json()["id"]
         events: list[str] = []
         reading = threading.Thread(
