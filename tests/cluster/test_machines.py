@@ -9,7 +9,7 @@ import signal
 
 import pytest
 from local_postgres import PostgresServer
-from machines import Machines, until
+from machines import REQUEST, Machines, until
 
 from interleave.runs.folder import comparable
 
@@ -78,6 +78,39 @@ def test_J13_postgres_is_restarted(machines: Machines, postgres: PostgresServer)
     machines.wait_for(machines.submit(1))
 
 
+def test_J18_postgres_is_read_only_for_longer_than_a_lease(
+    machines: Machines, postgres: PostgresServer
+) -> None:
+    """Leases are lost and ends cannot be stored, but every loop goes on: nothing is left lying."""
+    service = machines.service()
+    workers = [machines.worker(lease=3) for _ in range(2)]
+    whole = machines.undisturbed()
+    jobs = machines.submit(JOBS)
+    with machines.holding(JOBS, after=2 * JOBS):
+        postgres.read_only(True)
+        refused = service.client.post("/v1/responses", json={"input": REQUEST, "background": True})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "storage_failed")
+        until(lambda: all(each.says("is left to another worker") for each in workers))
+    postgres.read_only(False)
+    check(machines, jobs, whole, 3 * JOBS)
+    machines.wait_for(machines.submit(1))
+    assert all(each.process.poll() is None for each in workers)
+
+
+def test_J20_without_postgres_nothing_is_stored_after_the_answer(
+    machines: Machines, postgres: PostgresServer
+) -> None:
+    service = machines.service()
+    postgres.stop("immediate")
+    body = {"input": REQUEST, "background": True}
+    answers = [service.client.post("/v1/responses", json=body) for _ in range(3)]
+    assert {answer.status_code for answer in answers} == {503}
+    assert service.client.get("/health").json()["status"] == "job table failing"
+    postgres.start()
+    until(lambda: service.client.get("/health").json()["status"] == "ready")
+    assert service.client.get("/v1/documents").json()["data"] == []
+
+
 def test_J14_a_slow_shared_folder_costs_no_lease(machines: Machines) -> None:
     """Each write takes a twelfth of the lease, and a run needs dozens, many of them in the event loop."""
     machines.service()
@@ -115,13 +148,20 @@ def test_services_hear_of_jobs_that_workers_end(machines: Machines) -> None:
     assert machines.response(job)["status"] == "cancelled"
 
 
-def test_a_shared_queue_is_neither_paused_nor_reordered_by_one_service(machines: Machines) -> None:
-    """It could not keep the promise: other machines take jobs from the same table."""
-    client = machines.service().client
-    (job,) = machines.submit(1)
-    for path, body in (("pause", {}), ("resume", {}), (f"{job}/move", {"place": 0})):
-        refused = client.post(f"/v1/studio/queue/{path}", json=body)
-        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "queue_is_shared")
+def test_a_queue_is_paused_and_reordered_for_all_machines(machines: Machines) -> None:
+    first, second = machines.service().client, machines.service().client
+    assert first.post("/v1/studio/queue/pause").json()["paused"]
+    machines.worker("--concurrency", "1")
+    jobs = machines.submit(3)
+    moved = second.post(f"/v1/studio/queue/{jobs[2]}/move", json={"place": 0}).json()
+    assert [item["id"] for item in moved["waiting"]] == [jobs[2], jobs[0], jobs[1]]
+    assert not machines.calls()
+    machines.models.free.clear()
+    assert not second.post("/v1/studio/queue/resume").json()["paused"]
+    running = until(lambda: first.get("/v1/studio/queue").json()["running"])
+    assert [item["id"] for item in running] == [jobs[2]]
+    machines.models.free.set()
+    machines.wait_for(jobs)
 
 
 def test_a_held_plan_is_released_and_drawn_by_a_worker(machines: Machines) -> None:

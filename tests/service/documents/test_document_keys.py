@@ -247,7 +247,7 @@ def test_a_key_at_its_quota_gets_429_and_others_go_on(tmp_path: Path) -> None:
         held.generator.free = 1000
 
 
-def test_a_quota_per_hour_holds_over_a_restart(tmp_path: Path) -> None:
+def test_J22_a_quota_per_hour_holds_over_a_restart(tmp_path: Path) -> None:
     _, bob = add_key(tmp_path / FILE_NAME, "bob", per_hour=1)
     codes = []
     for _ in range(2):

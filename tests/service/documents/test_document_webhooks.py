@@ -116,7 +116,7 @@ def test_attempts_are_made_after_growing_delays(tmp_path: Path) -> None:
         table.close()
 
 
-def test_D08_a_call_that_was_not_heard_is_made_by_another_service(tmp_path: Path, receiver: Receiver) -> None:
+def test_J21_a_call_that_was_not_heard_is_made_by_another_service(tmp_path: Path, receiver: Receiver) -> None:
     receiver.statuses = [503]
     with service(tmp_path, webhooks=sender(receiver, delays=[3600.0] * 8)) as running:
         body = {"input": "A frog in one picture", "interleave": {"webhook": receiver.url}}

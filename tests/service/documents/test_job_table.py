@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import threading
 from collections import Counter
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interleave.errors import ConfigurationError, RunError
+from interleave.errors import ConfigurationError, RunError, StorageError
 from interleave.runs.journal import RequestPart
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.documents.admission import HOUR, Admission
@@ -148,7 +149,7 @@ def test_places_go_to_the_key_with_the_fewest_jobs(
     assert fair_shares(keys, most, per_key) == shares
 
 
-def test_a_claim_looks_at_each_waiting_key_and_not_at_each_waiting_job(tmp_path: Path) -> None:
+def test_J23_a_claim_looks_at_each_waiting_key_and_not_at_each_waiting_job(tmp_path: Path) -> None:
     """SQLite counts the steps of its virtual machine: they are the work, whatever the machine does."""
     table = JobTable(tmp_path / "jobs.sqlite")
 
@@ -250,7 +251,7 @@ def test_a_paused_queue_gives_no_job_to_any_worker(table: JobTable) -> None:
     run(work())
 
 
-def test_D02_a_row_that_this_version_cannot_read_stops_no_other(table: JobTable) -> None:
+def test_J19_a_row_that_this_version_cannot_read_stops_no_other(table: JobTable) -> None:
     """Of a newer version: fields it may ignore, a format it must not run, and a row it cannot parse."""
 
     async def work() -> None:
@@ -273,7 +274,7 @@ def test_D02_a_row_that_this_version_cannot_read_stops_no_other(table: JobTable)
     run(work())
 
 
-def test_D09_quotas_hold_over_restarts_and_for_all_services(table: JobTable) -> None:
+def test_J22_quotas_hold_over_restarts_and_for_all_services(table: JobTable) -> None:
     caller = Caller(key="a", per_hour=2)
     second_service = JobTable(table.database)
 
@@ -308,7 +309,7 @@ def test_open_jobs_of_a_key_and_waiting_jobs_of_all_are_limited(table: JobTable)
     run(work())
 
 
-def test_D08_a_webhook_call_is_made_by_one_service_and_by_another_if_that_dies(table: JobTable) -> None:
+def test_J21_a_webhook_call_is_made_by_one_service_and_by_another_if_that_dies(table: JobTable) -> None:
     deliveries = Deliveries(table.database)
 
     async def work() -> None:
@@ -382,6 +383,28 @@ def test_a_table_of_the_first_format_is_migrated_once_and_can_still_be_used_by_i
             rolled_back.execute("INSERT INTO deliveries VALUES (?, 'https://example.com/', '{}', 0)", ("x",))
             rolled_back.execute("DELETE FROM deliveries WHERE id = 'x'")
         rolled_back.close()
+
+
+@pytest.mark.slow
+def test_J20_a_transaction_that_ends_too_late_stores_nothing(database: str) -> None:
+    """Its caller has been told that it failed."""
+    postgres = PostgresDatabase(database)
+    table = JobTable(postgres)
+    ended = threading.Event()
+
+    def slow(connection: SqlConnection) -> None:
+        connection.execute("INSERT INTO removals VALUES ('late')")
+        ended.wait(60)
+
+    async def work() -> None:
+        with pytest.raises(StorageError, match="does not answer"):
+            await postgres.run(slow)
+        ended.set()
+        await asyncio.gather(*(table.removals() for _ in range(9)))  # the thread is free again
+        assert await table.removals() == []
+
+    run(work())
+    table.close()
 
 
 def test_a_database_that_is_not_there_is_reported_before_anything_starts() -> None:
