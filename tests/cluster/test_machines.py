@@ -5,13 +5,27 @@ Nothing fails, nothing is lost, and no call is made again but those that were op
 
 from __future__ import annotations
 
+import asyncio
 import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from local_postgres import PostgresServer
 from machines import REQUEST, Machines, until
 
+from interleave import Ended
 from interleave.runs.folder import comparable
+from interleave.runs.journal import RequestPart
+from interleave.runs.journal_files import Lease
+from interleave.runs.resolve import Choices, resolve
+from interleave.service.documents.folders import Folders
+from interleave.service.documents.job_table import Claimed, JobTable
+from interleave.service.documents.jobs import Job, new_job_id
+from interleave.service.documents.model_cache import ModelCache
+from interleave.service.documents.postgres import PostgresDatabase
+from interleave.service.documents.worker import Worker, WorkerSettings
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install psycopg")
 JOBS = 4
@@ -95,6 +109,63 @@ def test_J18_postgres_is_read_only_for_longer_than_a_lease(
     check(machines, jobs, whole, 3 * JOBS)
     machines.wait_for(machines.submit(1))
     assert all(each.process.poll() is None for each in workers)
+
+
+class HeldWorker(Worker):
+    """Its first answer waits for ever, and once interrupted it ends when the test lets it."""
+
+    async def _answer(self, job: Job, lease: Lease | None) -> Ended:
+        assert lease is not None
+        self.tokens.append(lease.token)
+        if len(self.tokens) == 1:
+            await asyncio.Event().wait()
+        return await super()._answer(job, lease)
+
+    async def _cancelled(self, claimed: Claimed) -> None:
+        await self.may_end.wait()
+        await super()._cancelled(claimed)
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.tokens: list[int] = []
+        self.may_end = asyncio.Event()
+
+
+def test_J12_a_worker_that_gets_its_own_job_again_keeps_the_new_lease(tmp_path: Path, database: str) -> None:
+    """The task of the lost lease ends after the job was claimed again, as after an outage of the table."""
+    table = JobTable(PostgresDatabase(database))
+    choices = Choices(profile="dry-run")
+    config, pack = resolve(choices)
+    folders = Folders(tmp_path)
+    folders.make()
+
+    async def work() -> None:
+        worker = HeldWorker(
+            table, folders, ModelCache(config, pack, choices), WorkerSettings(lease_seconds=600)
+        )
+        parts = (RequestPart(text="a lake in one picture"),)
+        job = await table.insert(Job(id=new_job_id(), created=1.0, parts=parts, config=config, model="m"))
+        await worker.start()
+        await reached(lambda: worker.tokens == [1])
+        expired = "UPDATE jobs SET leased_until = now() - interval '1 second'"
+        await table.run(lambda connection: connection.execute(expired).rowcount)
+        worker._leases[job.id].lose()
+        worker._interrupt(set())
+        await reached(lambda: job.id in worker._leases and worker._leases[job.id].token == 2)
+        assert worker.tokens == [1], "two tasks of one process worked on one job"
+        worker.may_end.set()
+        await reached(lambda: not worker.running())
+        ended = await table.get(job.id)
+        assert worker.tokens == [1, 2] and ended is not None and ended.status == "completed"
+        await worker.stop()
+
+    asyncio.run(work())
+    table.close()
+
+
+async def reached(fact: Callable[[], object]) -> None:
+    while not fact():
+        await asyncio.sleep(0.01)
 
 
 def test_J20_without_postgres_nothing_is_stored_after_the_answer(

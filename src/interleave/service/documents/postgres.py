@@ -165,6 +165,7 @@ class PostgresDatabase:
             keepalives_count=3,
         )
         connection.execute(f"SET search_path TO {NAMESPACE}")
+        connection.execute("SET jit = off")  # compiling the claim takes longer than the claim
         connection.execute(f"SET idle_in_transaction_session_timeout = '{STALLED_SECONDS}s'")
         return connection
 

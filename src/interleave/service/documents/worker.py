@@ -155,10 +155,6 @@ class Worker:
         """Return the ids of the jobs running in this process, the earliest first."""
         return list(self._tasks)
 
-    def lease_of(self, id_: str) -> runs.Lease | None:
-        """Return the lease of a running job; `None` if this process owns the job table."""
-        return self._leases.get(id_)
-
     async def cancel(self, job: Job) -> None:
         """Stop a job that is marked to be cancelled, on any machine, and wait for its final state."""
         while True:
@@ -249,13 +245,18 @@ class Worker:
             self.settings.name, most=free, seconds=seconds, per_key=self.settings.per_key
         )
         for each in claimed:
-            if seconds is not None:
-                self._leases[each.job.id] = runs.Lease(each.token, asked_at + seconds)
-            self._tasks[each.job.id] = asyncio.create_task(self._work(each), name=each.job.id)
+            lease = None if seconds is None else runs.Lease(each.token, asked_at + seconds)
+            work = self._work(each, lease, earlier=self._tasks.get(each.job.id))
+            self._tasks[each.job.id] = asyncio.create_task(work, name=each.job.id)
         return 0 < len(claimed) < free
 
-    async def _work(self, claimed: Claimed) -> None:
+    async def _work(
+        self, claimed: Claimed, lease: runs.Lease | None, earlier: asyncio.Task[None] | None
+    ) -> None:
+        """Run a claimed job, once the task that lost an earlier lease on it here has ended."""
         job = claimed.job
+        if lease is not None:
+            self._leases[job.id] = lease
         if claimed.stalled_worker:
             log.warning(
                 "job %s stalled on %s; resuming it here, lease %d",
@@ -264,7 +265,9 @@ class Worker:
                 claimed.token,
             )
         try:
-            await self._until_stored(claimed)
+            if earlier is not None:
+                await asyncio.wait({earlier})
+            await self._until_stored(claimed, lease)
         except asyncio.CancelledError:
             await asyncio.shield(self._cancelled(claimed))
         except ModelsMissing as error:  # the service stops; the next one finds the job unchanged
@@ -274,22 +277,25 @@ class Worker:
             with suppress(StorageError):
                 await self._finish(claimed, "failed", _server_error(f"{type(error).__name__}: {error}"))
         finally:
-            self._tasks.pop(job.id, None)
-            await self._released(claimed)
+            await self._leave(claimed, lease)
             self.wake()
 
-    async def _released(self, claimed: Claimed) -> None:
-        """Let the next worker claim a job that has not ended here."""
-        lease = self._leases.pop(claimed.job.id, None)
-        if lease is not None and lease.held:
-            with suppress(StorageError):
-                await self.jobs.release(claimed.job.id, claimed.token)
+    async def _leave(self, claimed: Claimed, lease: runs.Lease | None) -> None:
+        """Forget a job, unless it was claimed again here, and release it if it has not ended."""
+        id_ = claimed.job.id
+        if self._tasks.get(id_) is asyncio.current_task():
+            del self._tasks[id_]
+        if lease is not None and self._leases.get(id_) is lease:
+            del self._leases[id_]
+            if lease.held:
+                with suppress(StorageError):
+                    await self.jobs.release(id_, claimed.token)
 
-    async def _until_stored(self, claimed: Claimed) -> None:
+    async def _until_stored(self, claimed: Claimed, lease: runs.Lease | None) -> None:
         """Run a job; while the disk is full, wait and retry."""
         for delay in runs.backoff_delays(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS):
             try:
-                await self._run(claimed)
+                await self._run(claimed, lease)
                 self.storage_problem = None
                 return
             except errors.LeaseLost as error:
@@ -300,7 +306,7 @@ class Worker:
                 log.error("job %s waits for the disk: %s", claimed.job.id, error)
             await asyncio.sleep(delay)
 
-    async def _run(self, claimed: Claimed) -> None:
+    async def _run(self, claimed: Claimed, lease: runs.Lease | None) -> None:
         job = claimed.job
         if claimed.stalls >= MAX_STALLS:
             reason = f"{claimed.stalls} workers in a row died or hung with it"
@@ -311,7 +317,7 @@ class Worker:
             return
         with job_context(job.id, job.request_id), span("interleave.job", parent=job.traceparent, job=job.id):
             try:
-                ended = await self._answer(job)
+                ended = await self._answer(job, lease)
             except StorageError:
                 raise
             except InterleaveError as error:  # its models cannot be loaded, or its run cannot be read
@@ -319,7 +325,7 @@ class Worker:
                 return
         await self._finish(claimed, *self._outcome(ended))
 
-    async def _answer(self, job: Job) -> Ended:
+    async def _answer(self, job: Job, lease: runs.Lease | None) -> Ended:
         """Run the request of a job in its run folder, retrying through outages of its models."""
         try:
             models = await self.model_cache.models_for(job.config)
@@ -328,14 +334,12 @@ class Worker:
                 raise ModelsMissing(str(error)) from error
             raise
         if job.decision is not None:  # recorded only once its models are loaded and it can be carried out
-            await asyncio.to_thread(self.folders.carry_out, job, self.lease_of(job.id))
+            await asyncio.to_thread(self.folders.carry_out, job, lease)
         identity = job.config.generator.identity
         worker = batches.Worker(
             self.folders.root, batches.Assignment(config=job.config), self.settings.limits, {identity: models}
         )
-        item = batches.Item(
-            job.id, "", lambda: self.folders.request_of(job), identity, job.hold_plan, self.lease_of(job.id)
-        )
+        item = batches.Item(job.id, "", lambda: self.folders.request_of(job), identity, job.hold_plan, lease)
 
         async def attempt() -> runs.TryResult[Ended]:
             ended = await worker.execute(item)
@@ -384,7 +388,9 @@ class Worker:
             error=error,
             deliveries=self.deliveries,
         )
-        self._leases.pop(job.id, None)  # it has ended, here or elsewhere: there is no lease to release
+        lease = self._leases.get(job.id)
+        if lease is not None and lease.token == claimed.token:
+            del self._leases[job.id]  # it has ended, here or elsewhere: there is no lease to release
         if final is not None:
             if job.has_inputs:
                 self.folders.remove_inputs(job.id)
