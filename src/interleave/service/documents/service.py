@@ -57,6 +57,7 @@ from interleave.service.documents.refusals import ApiRefusal, for_clients, unkno
 from interleave.service.documents.response_json import response_object
 from interleave.service.documents.shared_images import ImageAddresses, SharedImage
 from interleave.service.documents.shared_worker import SharedJobWorker, Sharing, make_worker
+from interleave.service.documents.stream_limits import STREAMS_PER_KEY, StreamLimits
 from interleave.service.documents.submissions import FileReference, InputImage, Submission
 from interleave.service.documents.tracing import span, traceparent
 from interleave.service.documents.webhooks import Webhooks, deliveries_of
@@ -95,6 +96,8 @@ class ServiceSettings:
     """Maximum waiting jobs."""
     per_key: int | None = None
     """Maximum concurrent jobs per key."""
+    streams_per_key: int = STREAMS_PER_KEY
+    """Maximum open streams and waiting calls per key."""
     limits: Limits = field(default_factory=Limits)
     """Limits of each job: calls, seconds, cost."""
     max_attempts: int | None = None
@@ -131,6 +134,7 @@ class Documents:
         self.webhooks = webhooks
         self.memory = MemoryBudget(self.settings.memory_bytes)
         self.decoder = Decoder()
+        self.streams = StreamLimits(self.settings.streams_per_key)
         self.worker = make_worker(
             jobs,
             folders,
