@@ -5,6 +5,7 @@ ROOT/jobs.sqlite      the job table
 ROOT/keys.json        the API keys, hashed
 ROOT/pictures.secret  signing key of image addresses
 ROOT/guests.secret    signing key of guest cookies
+ROOT/sessions.secret  signing key of sessions of browsers
 ROOT/queue.json       whether the queue is paused, and its order
 ROOT/studio.sqlite    the index of the gallery, which can be rebuilt
 ROOT/labels.sqlite    labels by raters of documents and images
