@@ -201,10 +201,12 @@ def add(
     """Make an API key. It is printed once, and stored only as a hash."""
     service_options.require_packages()
     from interleave.service.documents.keys import FILE_NAME, add_key
+    from interleave.service.documents.private_files import private_files
 
-    key, secret = add_key(
-        runs / FILE_NAME, name, scope or ("submit", "read"), max_jobs=max_jobs, per_hour=per_hour
-    )
+    with private_files():
+        key, secret = add_key(
+            runs / FILE_NAME, name, scope or ("submit", "read"), max_jobs=max_jobs, per_hour=per_hour
+        )
     print(f"key {key.id} for {name!r} may {' and '.join(key.scopes)}; it is shown only now:", file=sys.stderr)
     print(secret)
     return 0

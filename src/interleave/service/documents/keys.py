@@ -151,8 +151,9 @@ def revoke_key(path: Path, name: str) -> ApiKey:
 
 
 def _write(path: Path, keys: list[ApiKey]) -> None:
-    write_atomic(path, json.dumps([key.model_dump() for key in keys], indent=1).encode() + b"\n")
-    os.chmod(path, 0o600)
+    write_atomic(
+        path, json.dumps([key.model_dump() for key in keys], indent=1).encode() + b"\n", private=True
+    )
 
 
 def digest_of(secret: str) -> str:

@@ -98,7 +98,7 @@ class JobHandling:
         return await self.documents.in_thread(self.documents.response, job)
 
     def store(self, job: Job) -> ImageStore:
-        return ImageStore(self.documents.folders.run(job.id))
+        return self.documents.folders.images(job.id)
 
 
 def keeps(request: Request, asked: Submission) -> bool:

@@ -25,6 +25,7 @@ from interleave.service.documents.keys import GuestQuota, Guests, KeyAccess
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.model_cache import ModelCache, NoModels, Offer
+from interleave.service.documents.private_files import close_to_others, private_files
 from interleave.service.documents.routes import RouteSet
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.documents.shared_jobs import SharedJobTable
@@ -83,7 +84,13 @@ def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) ->
     form = JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"
     if not config.json_logs:  # a line per model call is only useful to log search
         logging.getLogger(observed.__module__).setLevel(logging.WARNING)
-    with listening, redaction.redacted_logging(form), opened_jobs(config.jobs, config.folder) as jobs:
+    close_to_others(config.folder)
+    with (
+        listening,
+        private_files(),
+        redaction.redacted_logging(form),
+        opened_jobs(config.jobs, config.folder) as jobs,
+    ):
         asyncio.run(_serve(config, jobs, access, listening, announce))
 
 

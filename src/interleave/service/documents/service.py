@@ -27,7 +27,6 @@ from interleave import (
     UnknownWords,
 )
 from interleave.plugin import (
-    ImageStore,
     Limits,
     Part,
     RoleConfig,
@@ -495,8 +494,7 @@ class Documents:
         if not self.addresses.allows(part):
             raise gone
         try:
-            store = ImageStore(self.folders.run(part.job))
-            return await self.in_thread(store.get, part.name)
+            return await self.in_thread(self.folders.images(part.job).get, part.name)
         except RunError:
             raise gone from None
 

@@ -57,7 +57,7 @@ def encoded_bytes(value: Any, store: ImageStore) -> int:
     for image in images_in(value):
         try:
             sizes += image.sending_bytes(store)
-        except OSError:
+        except (OSError, RunError):
             continue
     return sizes
 

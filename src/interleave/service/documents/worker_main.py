@@ -19,6 +19,7 @@ from interleave.service.documents.folders import Folders
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.model_cache import ModelCache
+from interleave.service.documents.private_files import close_to_others, private_files
 from interleave.service.documents.server import DISK_THREADS
 from interleave.service.documents.shared_jobs import SharedJobTable
 from interleave.service.documents.shared_worker import SharedFairQueue, SharedJobWorker, Sharing
@@ -50,7 +51,9 @@ def work(config: WorkConfig, announce: Callable[[str], None]) -> None:
     redaction.keep_environment_secret()
     if not config.json_logs:
         logging.getLogger(observed.__module__).setLevel(logging.WARNING)
-    with redaction.redacted_logging(JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"):
+    close_to_others(config.folder)
+    form = JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"
+    with private_files(), redaction.redacted_logging(form):
         jobs = SharedJobTable(config.jobs)
         try:
             asyncio.run(_work(config, jobs, announce))
