@@ -37,6 +37,7 @@ from interleave.plugin import (
     journal,
     runs,
 )
+from interleave.service.documents import input_roles
 from interleave.service.documents.broadcaster import Broadcaster
 from interleave.service.documents.events import Event, Fold, ResponseFold, folded
 from interleave.service.documents.fair_queue import QueueState, read_queue, write_queue
@@ -418,7 +419,7 @@ class Documents:
                 background=asked.background,
                 previous=asked.previous,
                 metadata=asked.metadata,
-                settings=asked.settings,
+                settings=asked.settings | await self._roles(caller, asked, len(parts)),
                 partial_images=asked.partial_images,
                 webhook=asked.webhook,
                 traceparent=traceparent(),
@@ -520,6 +521,16 @@ class Documents:
             raise ApiRefusal(
                 f"the previous response cannot be read: {error}", parameter="previous_response_id"
             ) from None
+
+    async def _roles(self, caller: Caller, asked: Submission, parts: int) -> dict[str, Any]:
+        """Return the setting with who said each of the `parts` of a request."""
+        roles = list(asked.roles or ["user"] * len(asked.parts))
+        if asked.previous is not None:
+            earlier = await self.find(caller, asked.previous, "previous response")
+            record = await self.in_thread(self.record, earlier)
+            own = len(record.request) if record else 0
+            roles = [*input_roles.continued(earlier, own, parts - len(roles)), *roles]
+        return input_roles.setting_of(roles)
 
     def _config(self, asked: Submission) -> RunConfig:
         """Return the configuration with the client's options, within the limits of the service."""
