@@ -94,6 +94,8 @@ def own_handlers(
     return {
         ("GET", "/openapi.json"): describe,
         ("GET", "/health"): responses.health,
+        ("GET", "/health/live"): responses.live,
+        ("GET", "/health/ready"): responses.ready,
         ("GET", "/metrics"): scrape,
         ("GET", "/v1/models"): models,
         ("GET", "/v1/models/{name}"): model,

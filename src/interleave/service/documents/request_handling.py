@@ -13,7 +13,7 @@ from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.routes import caller_of
 from interleave.service.documents.service import RECEIVE_SECONDS, Documents
-from interleave.service.documents.stream_limits import PLACE
+from interleave.service.documents.stream_limits import take_place
 from interleave.service.documents.streams import disconnected
 from interleave.service.documents.submissions import Submission
 from interleave.service.http.decoding import finish_despite_cancel
@@ -39,7 +39,7 @@ class JobHandling:
         """Read a request and store its job; raise `ClientDisconnect` or a `Refusal`."""
         asked = await self._read(request, parse)
         if asked.stream or not asked.background:
-            request.scope[PLACE].take()
+            take_place(request.scope)
         job = await self.documents.submit(
             caller_of(request),
             asked,

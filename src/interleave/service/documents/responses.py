@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from interleave.plugin import journal
+from interleave.service.documents.health import status_of as health_status
 from interleave.service.documents.input_roles import role_in
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
@@ -79,6 +80,14 @@ class ResponseRoutes:
             "in_progress": documents.queue.in_flight,
         }
         return plain_json(body, 200 if state in ("ready", "loading") else 503)
+
+    async def live(self, request: Request) -> Response:
+        found = self.documents.health.live()
+        return plain_json(found, health_status(found))
+
+    async def ready(self, request: Request) -> Response:
+        found = await self.documents.health.ready()
+        return plain_json(found, health_status(found))
 
     async def models(self, request: Request) -> Response:
         return plain_json(openai.models_list(self.documents.settings.models, self.created))

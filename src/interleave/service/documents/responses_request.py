@@ -35,7 +35,7 @@ KNOWN = (
 ROLES = ("user", "system", "developer", "assistant")
 TEXT_PARTS = ("input_text", "output_text", "text")
 MAX_PARTIAL_IMAGES = 3
-NO_REASONING = (
+NO_REASONING: tuple[dict[str, Any], ...] = (
     {},
     {"effort": None},
     {"effort": "none"},

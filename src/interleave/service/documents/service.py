@@ -42,6 +42,7 @@ from interleave.service.documents.broadcaster import Broadcaster
 from interleave.service.documents.events import Event, Fold, ResponseFold, folded
 from interleave.service.documents.fair_queue import QueueState, read_queue, write_queue
 from interleave.service.documents.folders import Folders
+from interleave.service.documents.health import Health
 from interleave.service.documents.jobs import (
     IdempotencyConflict,
     Job,
@@ -59,6 +60,7 @@ from interleave.service.documents.shared_images import ImageAddresses, SharedIma
 from interleave.service.documents.shared_worker import SharedJobWorker, Sharing, make_worker
 from interleave.service.documents.stream_limits import STREAMS_PER_KEY, StreamLimits
 from interleave.service.documents.submissions import FileReference, InputImage, Submission
+from interleave.service.documents.supervision import Supervision
 from interleave.service.documents.tracing import span, traceparent
 from interleave.service.documents.webhooks import Webhooks, deliveries_of
 from interleave.service.http.decoding import Decoder, EncodedImage, RawImage
@@ -79,6 +81,8 @@ STORAGE_RETRY_SECONDS = 30.0
 DAY = 86_400.0
 REMOVE_SECONDS = 600.0
 """Interval between removals of expired jobs and uploads."""
+REMOVING_SECONDS = 6 * 3600.0
+"""Time that one removal may take, of many jobs on a slow disk."""
 REMOVAL_BATCH = 100
 
 
@@ -135,6 +139,11 @@ class Documents:
         self.memory = MemoryBudget(self.settings.memory_bytes)
         self.decoder = Decoder()
         self.streams = StreamLimits(self.settings.streams_per_key)
+        self.supervision = Supervision()
+        """The background loops of this process."""
+        self.health = Health(
+            self.supervision, model_cache, jobs, folders.root, is_draining=lambda: self.draining
+        )
         self.worker = make_worker(
             jobs,
             folders,
@@ -148,7 +157,7 @@ class Documents:
             clock=clock,
         )
         self.queue = self.worker.queue
-        self.broadcaster = Broadcaster(folders)
+        self.broadcaster = Broadcaster(folders, self.supervision)
         self.addresses = ImageAddresses(folders.root)
         self._threads = ThreadPoolExecutor(REQUEST_THREADS, thread_name_prefix="requests")
         self.draining = False
@@ -371,13 +380,15 @@ class Documents:
 
     async def _remove_regularly(self, days: float) -> None:
         """Remove old jobs regularly; after a disk error, retry later."""
-        while True:
-            try:
-                if removed := await self.remove_older(days):
-                    log.info("removed %s that ended more than %g days ago", count(removed, "job"), days)
-            except (StorageError, OSError) as error:
-                log.error("old jobs cannot be removed: %s", error)
-            await asyncio.sleep(REMOVE_SECONDS)
+        with self.supervision.loop("remove old jobs", max_age=REMOVING_SECONDS) as loop:
+            while True:
+                loop.beat()
+                try:
+                    if removed := await self.remove_older(days):
+                        log.info("removed %s that ended more than %g days ago", count(removed, "job"), days)
+                except (StorageError, OSError) as error:
+                    log.error("old jobs cannot be removed: %s", error)
+                await asyncio.sleep(REMOVE_SECONDS)
 
     async def remove_older(self, days: float) -> int:
         """Remove ended and held jobs, and uploads, older than `days`; return the number of jobs."""

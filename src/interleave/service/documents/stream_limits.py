@@ -86,6 +86,12 @@ class StreamPlace:
             self._taken = False
 
 
+def take_place(scope: Scope) -> None:
+    """Count a request among the open streams; raise a `Refusal` if there are too many."""
+    if PLACE in scope:
+        scope[PLACE].take()
+
+
 class StreamPlaces:
     """ASGI application that gives every request its `StreamPlace`, and frees it at the end."""
 

@@ -10,12 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prometheus_client import start_http_server
-
-from interleave import ConfigurationError
 from interleave.plugin import Limits, count, redaction, resolve, runs
 from interleave.service.documents.call_observer import observed
 from interleave.service.documents.folders import Folders
+from interleave.service.documents.health import Health
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.model_cache import ModelCache
@@ -23,7 +21,9 @@ from interleave.service.documents.private_files import close_to_others, private_
 from interleave.service.documents.server import DISK_THREADS
 from interleave.service.documents.shared_jobs import SharedJobTable
 from interleave.service.documents.shared_worker import SharedFairQueue, SharedJobWorker, Sharing
+from interleave.service.documents.supervision import Supervision
 from interleave.service.documents.webhooks import deliveries_of
+from interleave.service.documents.worker_health import serve_health
 
 log = logging.getLogger("interleave.service")
 
@@ -65,7 +65,6 @@ async def _work(config: WorkConfig, jobs: SharedJobTable, announce: Callable[[st
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk"))
     metrics = DocumentMetrics()
-    _publish(metrics, config.metrics_port)
     run_config, pack = resolve(config.chosen)
     model_cache = ModelCache(run_config, pack, config.chosen, lambda models: observed(models, metrics))
     folders = Folders(config.folder)
@@ -80,7 +79,10 @@ async def _work(config: WorkConfig, jobs: SharedJobTable, announce: Callable[[st
         deliveries=deliveries_of,
     )
     worker.listeners.append(lambda job: metrics.job_ended(job, folders))
-    ending = asyncio.Event()
+    ending, supervision = asyncio.Event(), Supervision()
+    health = Health(supervision, model_cache, jobs, folders.root, is_draining=ending.is_set)
+    if config.metrics_port is not None:
+        serve_health(config.metrics_port, metrics.registry, health, loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ending.set)
     loading, ended = model_cache.start(), asyncio.ensure_future(ending.wait())
@@ -97,12 +99,3 @@ async def _work(config: WorkConfig, jobs: SharedJobTable, announce: Callable[[st
     finally:
         log.info("shutting down: %s in progress", count(len(worker.running()), "job"))
         await worker.stop(config.drain_seconds)
-
-
-def _publish(metrics: DocumentMetrics, port: int | None) -> None:
-    if port is None:
-        return
-    try:
-        start_http_server(port, registry=metrics.registry)
-    except OSError as error:
-        raise ConfigurationError(f"--metrics-port {port}: {error.strerror or error}") from None
