@@ -127,28 +127,32 @@ def test_B21_nobody_else_reads_what_a_service_writes(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "interleave", "serve", "keys", "add", "me", "--runs", str(runs)]
         key = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
         server = DocumentServer(tmp_path / "server", "--dry-run", "--runs", str(runs))
-    client = httpx.Client(base_url=server.url, headers={"authorization": f"Bearer {key}"}, trust_env=False)
-    buffer = io.BytesIO()
-    Image.new("RGB", (64, 64), "red").save(buffer, "PNG")
-    file = client.post("/v1/files", files={"file": buffer.getvalue()}, data={"purpose": "vision"}).json()
-    content = [{"type": "input_text", "text": "A frog"}, {"type": "input_image", "file_id": file["id"]}]
-    asked = {"input": [{"role": "user", "content": content}]}
-    id_ = client.post("/v1/responses", json=asked, timeout=120).raise_for_status().json()["id"]
-    assert client.get(f"/v1/documents/{id_}").json()["status"] == "completed"
-    client.post("/v1/studio/session")
-    written = {path.name for path in runs.rglob("*")}
-    assert {
-        "keys.json",
-        "jobs.sqlite",
-        "jobs.sqlite-wal",
-        "journal.jsonl",
-        "images",
-        "sessions.secret",
-    } <= written
-    assert readable_by_others(runs) == []
-    assert stat.S_IMODE(runs.stat().st_mode) == 0o700
-    client.close()
-    assert server.stop() == 0
+    try:
+        client = httpx.Client(
+            base_url=server.url, headers={"authorization": f"Bearer {key}"}, trust_env=False
+        )
+        buffer = io.BytesIO()
+        Image.new("RGB", (64, 64), "red").save(buffer, "PNG")
+        file = client.post("/v1/files", files={"file": buffer.getvalue()}, data={"purpose": "vision"}).json()
+        content = [{"type": "input_text", "text": "A frog"}, {"type": "input_image", "file_id": file["id"]}]
+        asked = {"input": [{"role": "user", "content": content}]}
+        id_ = client.post("/v1/responses", json=asked, timeout=120).raise_for_status().json()["id"]
+        assert client.get(f"/v1/documents/{id_}").json()["status"] == "completed"
+        client.post("/v1/studio/session")
+        written = {path.name for path in runs.rglob("*")}
+        assert {
+            "keys.json",
+            "jobs.sqlite",
+            "jobs.sqlite-wal",
+            "journal.jsonl",
+            "images",
+            "sessions.secret",
+        } <= written
+        assert readable_by_others(runs) == []
+        assert stat.S_IMODE(runs.stat().st_mode) == 0o700
+        client.close()
+    finally:
+        assert server.stop() == 0
     assert readable_by_others(runs) == []
 
 
