@@ -34,7 +34,7 @@ from interleave.service.documents.old_queue import FILE_NAME as QUEUE_FILE
 from interleave.service.documents.old_queue import adopt_queue
 from interleave.service.documents.postgres import PostgresDatabase
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.schema import SQLITE_STEPS
+from interleave.service.documents.schema import POSTGRES_STEPS, SQLITE_STEPS
 from interleave.service.documents.uploads import StoredFile, Uploads
 
 CONFIG = resolve(Choices(profile="dry-run"))[0]
@@ -405,6 +405,39 @@ def test_J20_a_transaction_that_ends_too_late_stores_nothing(database: str) -> N
 
     run(work())
     table.close()
+
+
+@pytest.mark.slow
+def test_a_shared_table_of_the_first_format_is_migrated_below_its_workers(database: str) -> None:
+    """One job of a live worker, one of a dead worker, and one reopened after its worker ended it."""
+    psycopg = pytest.importorskip("psycopg")
+    live, dead, reopened = (job("k") for _ in range(3))
+    with psycopg.connect(database, autocommit=True) as old:
+        old.execute("CREATE SCHEMA interleave")
+        old.execute("SET search_path TO interleave")
+        old.execute("CREATE TABLE format (version INTEGER NOT NULL)")
+        old.execute("INSERT INTO format VALUES (1)")
+        old.execute(POSTGRES_STEPS[0])
+        insert = (
+            "INSERT INTO jobs (id, key, status, job, token, worker, leased_until) "
+            "VALUES (%s, 'k', %s, %s, 1, 'old', now() + make_interval(secs => %s))"
+        )
+        for each, status, seconds in (
+            (live, "in_progress", 60),
+            (dead, "in_progress", -1),
+            (reopened, "queued", 60),
+        ):
+            old.execute(insert, (each.id, status, each.model_dump_json(exclude=STATE), seconds))
+
+    async def work() -> None:
+        table, again = JobTable(PostgresDatabase(database)), JobTable(PostgresDatabase(database))
+        claimed = [(each.job.id, each.token, each.stalls) for each in await claim(table, most=9)]
+        assert claimed == [(dead.id, 2, 1), (reopened.id, 2, 0)]
+        assert await claim(again, most=9) == []
+        table.close()
+        again.close()
+
+    run(work())
 
 
 def test_a_database_that_is_not_there_is_reported_before_anything_starts() -> None:
