@@ -274,6 +274,44 @@ def test_J19_a_row_that_this_version_cannot_read_stops_no_other(table: JobTable)
     run(work())
 
 
+def test_J19_rows_that_this_version_cannot_run_take_no_place(table: JobTable) -> None:
+    """With one free place, as a busy worker has: it does not go to the key of the newer row."""
+
+    async def work() -> None:
+        newer, good = await table.insert(job("a")), await table.insert(job("b"))
+        await do(table, "UPDATE jobs SET needs = ? WHERE id = ?", NEEDS + 1, newer.id)
+        assert [each.job.id for each in await claim(table)] == [good.id]
+        odd = [await table.insert(job("c")) for _ in range(2)]
+        await do(table, "UPDATE jobs SET job = '{}' WHERE key = 'c'")
+        goods = [await table.insert(job("c")) for _ in range(3)]
+        taken = [each.job.id for _ in range(9) for each in await claim(table, per_key=2)]
+        assert taken == [each.id for each in goods[:2]]
+        assert (await table.load()).running == 3
+        assert not {each.id for each in odd} & {each.id for each in await table.running(None, limit=9)}
+
+    run(work())
+
+
+def test_J17_only_workers_that_do_not_come_back_count_against_a_job(table: JobTable) -> None:
+    """Outages of the table expire leases of workers that live: each reports so when it can."""
+
+    async def work() -> None:
+        stored = await table.insert(job())
+        for _ in range(4):
+            (alive,) = await claim(table)
+            await later(table, LEASE + 1)
+            (next_,) = await claim(table)
+            assert next_.stalls == 1
+            await table.release(stored.id, alive.token)
+            await table.release(stored.id, next_.token)
+        for stalls in range(4):
+            (dead,) = await claim(table)
+            assert dead.stalls == stalls
+            await later(table, LEASE + 1)
+
+    run(work())
+
+
 def test_J22_quotas_hold_over_restarts_and_for_all_services(table: JobTable) -> None:
     caller = Caller(key="a", per_hour=2)
     second_service = JobTable(table.database)

@@ -265,9 +265,8 @@ class Worker:
             del self._tasks[id_]
         if lease is not None and self._leases.get(id_) is lease:
             del self._leases[id_]
-            if lease.held:
-                with suppress(StorageError):
-                    await self.jobs.release(id_, claimed.token)
+            with suppress(StorageError):
+                await self.jobs.release(id_, claimed.token)
 
     async def _until_stored(self, claimed: Claimed, lease: runs.Lease | None) -> None:
         """Run a job; while the disk is full, wait and retry."""
