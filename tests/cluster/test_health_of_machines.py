@@ -1,4 +1,4 @@
-"""Probes while the job table is away: services and workers are not ready, but live, and recover by themselves."""
+"""Probes while the job table is away: nobody is ready, everybody is live, and all recover by themselves."""
 
 from __future__ import annotations
 
