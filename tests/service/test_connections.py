@@ -44,6 +44,7 @@ class FakeConnection:
     state: ConnectionState = ConnectionState.AWAITING_FIRST_REQUEST
     opened_at: float = 0.0
     since: float = 0.0
+    unread_since: float | None = None
     bytes_a_second: float = 0.0
     address: str = "127.0.0.1"
     gone: bool = False
@@ -108,6 +109,27 @@ def test_who_is_idle_goes_before_who_sends_and_who_sends_well_before_nobody() ->
         newcomer.state = ConnectionState.RESPONDING
     assert order == ["idle longer", "idle", "slow", "quick", "just begun", "new"]
     assert not any(connection.gone for connection in served)
+
+
+def test_G29_who_does_not_read_its_answers_makes_room_for_others() -> None:
+    limiter = ConnectionLimiter(4)
+    reading = FakeConnection("reading", ConnectionState.RESPONDING)
+    longest, long, short = entered(
+        limiter,
+        *(FakeConnection(f"{n}", ConnectionState.RESPONDING, unread_since=n) for n in (20.0, 30.0, 58.0)),
+    )
+    entered(limiter, reading)
+    order = []
+    for _ in range(3):
+        newcomer = FakeConnection("new", ConnectionState.RESPONDING, opened_at=60)
+        limiter.enter(newcomer, 60)
+        limiter.admit(newcomer)
+        order.append([each.gone for each in (longest, long, short, reading, newcomer)])
+    assert order == [
+        [True, False, False, False, False],
+        [True, True, False, False, False],
+        [True, True, False, False, True],  # all others are answered, or have not stalled for long
+    ]
 
 
 def test_newcomers_do_not_push_each_other_out_while_somebody_drips() -> None:

@@ -38,6 +38,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/health/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether the process works */
+        get: operations["get_health_live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/health/ready": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether it takes new work */
+        get: operations["get_health_ready"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -902,9 +936,9 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Store the key of this request in a cookie */
+        /** Start a session with the key of this request, in a cookie */
         post: operations["post_v1_studio_session"];
-        /** Remove the key */
+        /** End the session */
         delete: operations["delete_v1_studio_session"];
         options?: never;
         head?: never;
@@ -2125,6 +2159,33 @@ export interface components {
             units: number;
         };
         /**
+         * Liveness
+         * @description `GET /health/live`; the status is 503 if there are reasons.
+         */
+        Liveness: {
+            /** Loops */
+            loops: {
+                [key: string]: components["schemas"]["LoopState"];
+            };
+            /** Reasons */
+            reasons: string[];
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "live" | "failing";
+        };
+        /**
+         * LoopState
+         * @description A background loop.
+         */
+        LoopState: {
+            /** Max Seconds */
+            max_seconds: number;
+            /** Seconds */
+            seconds: number;
+        };
+        /**
          * ModelCall
          * @description One model call, including its retries.
          */
@@ -2483,6 +2544,19 @@ export interface components {
             labels: number;
             /** Rater */
             rater: string;
+        };
+        /**
+         * Readiness
+         * @description `GET /health/ready`; the status is 503 if there are reasons.
+         */
+        Readiness: {
+            /** Reasons */
+            reasons: string[];
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "ready" | "not ready";
         };
         /** Redraw */
         Redraw: {
@@ -3193,6 +3267,64 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Health"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_health_live: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Liveness"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_health_ready: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Readiness"];
                 };
             };
             /** @description Error */

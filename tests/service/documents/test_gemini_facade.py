@@ -152,7 +152,7 @@ def test_errors_are_in_googles_shape(running: Service) -> None:
     assert error(PATH, {**BODY, "generationConfig": {"temperature": 0.2}})["status"] == "INVALID_ARGUMENT"
     assert error(PATH, {**BODY, "generationConfig": {"responseModalities": ["TEXT"]}})["details"]
     assert error("/v1beta/models/other:generateContent", BODY)["status"] == "NOT_FOUND"
-    assert error("/v1beta/models/interleave:countTokens", BODY)["status"] == "NOT_FOUND"
+    assert error("/v1beta/models/interleave:embedContent", BODY)["status"] == "NOT_FOUND"
     assert error("/v1beta/nothing", BODY)["status"] == "NOT_FOUND"
     assert error("/v1/models/other:generateContent", BODY)["status"] == "NOT_FOUND"
     assert "sse" in error("/v1beta/models/interleave:streamGenerateContent?alt=media", BODY)["message"]

@@ -111,8 +111,12 @@ class Folders:
         return runs.request_parts(request), runs.stored_assets(request)
 
     def request_of(self, job: Job) -> Request:
-        """Return the request of a job with its images, from its run if it ended before."""
-        if (job.ends or job.parent) and (record := self.record(job.id)) is not None:
+        """Return the request of a job with its images, from its run if it ended before.
+
+        A restored job table may be older than the folder: the run has ended, and its inputs are gone.
+        """
+        gone = job.has_inputs and not (self.root / "inputs" / job.id).exists()
+        if (job.ends or job.parent or gone) and (record := self.record(job.id)) is not None:
             return runs.stored_request(self.run(job.id), record)
         store = self.inputs(job.id)
         return Request(

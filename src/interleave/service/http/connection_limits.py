@@ -3,8 +3,9 @@
 Nothing is evicted while slots are free. Then authenticated connections take precedence; on a server without
 a token, those that have sent a request. All others keep only a fraction of the slots, and the address with
 the most of them loses its oldest. A new connection is accepted as long as another can be evicted. The order
-is: the oldest unauthenticated one, the longest idle one, the one with the slowest body. A connection whose
-request is being answered is never evicted. One that has sent no request yet is answered with 503.
+is: the oldest unauthenticated one, the longest idle one, the one with the slowest body, the one that has not
+read its answer for longest. All others whose request is being answered stay. One that has sent no request yet
+is answered with 503.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ UNAUTHENTICATED_FRACTION = 4
 """When all slots are taken, unauthenticated connections keep at most a fourth of them."""
 NEW_SECONDS = 1.0
 GRACE_SECONDS = 5.0
-"""Time before the rate of an arriving body counts."""
+"""Time before the rate of an arriving body, or an answer that is not read, counts."""
 WINDOW_SECONDS = 5.0
 SHORTEST_SECONDS = 0.1
 
@@ -46,6 +47,8 @@ class LimitedConnection(Protocol):
     opened_at: float
     since: float
     """Time of the last state change."""
+    unread_since: float | None
+    """Time since which the client does not read its answer."""
 
     @property
     def address(self) -> str: ...
@@ -134,10 +137,16 @@ class ConnectionLimiter:
             connection for connection in self._authenticated if connection.state is ConnectionState.RECEIVING
         ]
         past_grace = [connection for connection in slow if now - connection.since > GRACE_SECONDS]
+        unread = [
+            (connection.unread_since, number, connection)
+            for number, connection in enumerate(self._authenticated)
+            if connection.unread_since is not None and now - connection.unread_since > GRACE_SECONDS
+        ]
         return (
             next(old, None)
             or min(idle, key=lambda connection: connection.since, default=None)
             or min(past_grace or slow, key=lambda connection: connection.rate(now), default=None)
+            or (min(unread)[2] if unread else None)
             or next(iter(unauthenticated), new)
         )
 

@@ -51,6 +51,7 @@ class BoundedConnection(H11Protocol):
         super().__init__(*arguments, **options)
         self.conn = _BoundedParser(h11.SERVER, self.config.h11_max_incomplete_event_size or READ_BYTES)
         self.opened_at = self.since = self.loop.time()
+        self.unread_since: float | None = None
         self._meter = ThroughputMeter(self.opened_at)
         self._awaiting: asyncio.TimerHandle | None = None
         self._sending: asyncio.TimerHandle | None = None
@@ -154,10 +155,12 @@ class BoundedConnection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self.unread_since = self.loop.time()
         self._sending = self._sending or self.loop.call_later(SEND_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
+        self.unread_since = None
         self._sending = _cancelled(self._sending)
 
     def _unsupported_upgrade_warning(self) -> None:
