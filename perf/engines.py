@@ -203,6 +203,7 @@ def read_only(server: Any, name: str) -> str:
     """Eight seconds of read-only Postgres, with jobs running and waiting."""
     with Trial(server, name, calls=20) as trial:
         trial.start("w1", "w2")
+        time.sleep(5)  # until both are up
         trial.submit(12)
         trial.until(trial.called)
         trial.sql("ALTER SYSTEM SET default_transaction_read_only = on", server.url())
@@ -232,6 +233,7 @@ def restart(server: Any, name: str) -> str:
     """A restart of Postgres, four seconds long."""
     with Trial(server, name, calls=20) as trial:
         trial.start("w1", "w2")
+        time.sleep(5)  # until both are up
         trial.submit(12)
         trial.until(trial.called)
         server.stop()
