@@ -66,6 +66,15 @@ class PostgresServer:
     def stop(self, how: str = "immediate") -> None:
         self._run("pg_ctl", "-D", str(self.data), "-m", how, "-w", "stop")
 
+    def read_only(self, on: bool) -> None:
+        """Make every transaction read-only, as on a server that a failover has demoted."""
+        import psycopg
+
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute("SET default_transaction_read_only = off")
+            connection.execute(f"ALTER SYSTEM SET default_transaction_read_only = {'on' if on else 'off'}")
+            connection.execute("SELECT pg_reload_conf()")
+
     def remove(self) -> None:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)

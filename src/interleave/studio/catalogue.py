@@ -147,7 +147,7 @@ class Catalogue:
     """The index on disk. Without SQLite's full-text module, words are searched one by one."""
 
     def __init__(self, folder: Path) -> None:
-        self.database = Database(folder / FILE_NAME, SCHEMA + subjects.SCHEMA, version=VERSION)
+        self.database = Database(folder / FILE_NAME, (SCHEMA + subjects.SCHEMA,), version=VERSION)
         self.subjects = subjects.Subjects(self.database)
         self.has_word_index: bool | None = None
 

@@ -33,7 +33,7 @@ class Indexing:
         self._updating: asyncio.Task[None] | None = None
         self._opening, self._putting = asyncio.Lock(), asyncio.Lock()
         documents.worker.listeners.append(self._changed)
-        documents.worker.queue_listeners.append(self._changed)
+        documents.queued.append(self._changed)
         documents.removed.append(self._changed_id)
         documents.closing.append(self.close)
 

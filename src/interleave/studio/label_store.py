@@ -71,7 +71,7 @@ class LabelStore:
     """The table, opened on first use. The caller closes it."""
 
     def __init__(self, folder: Path) -> None:
-        self.database = Database(folder / FILE_NAME, SCHEMA, version=VERSION)
+        self.database = Database(folder / FILE_NAME, (SCHEMA,), version=VERSION)
 
     def close(self) -> None:
         self.database.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
@@ -66,18 +65,12 @@ class QueueRoutes:
         return value_json(Retried(continued=continued, left=left))
 
     async def _queue(self, caller: Caller) -> Queue:
-        queue, sees = self.documents.queue, caller.sees
-        waiting = queue.waiting(sees)
-        running = self.documents.worker.running()
-        jobs = await asyncio.gather(
-            *(self.documents.jobs.get(id_) for id_ in (*running[:MAX_RUNNING], *waiting[:MAX_WAITING]))
-        )
-        mine = {job.id: job for job in jobs if job is not None and sees in (None, job.key)}
+        jobs, sees = self.documents.jobs, caller.sees
         return Queue(
-            paused=queue.paused,
-            running=[await self._running(mine[id_]) for id_ in running if id_ in mine],
-            waiting=[self._item(mine[id_]) for id_ in waiting if id_ in mine],
-            waiting_total=len(waiting),
+            paused=await jobs.is_paused(),
+            running=[await self._running(job) for job in await jobs.running(sees, limit=MAX_RUNNING)],
+            waiting=[self._item(job) for job in await jobs.waiting(sees, limit=MAX_WAITING)],
+            waiting_total=await jobs.count_waiting(sees),
             failed=await self._failed(caller, MAX_FAILED),
         )
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from running import Service, service
 
+from postgres_databases import database, postgres  # noqa: F401
+
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:

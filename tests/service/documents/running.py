@@ -18,8 +18,9 @@ from interleave.backends.registry import load_generator
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.documents.app import build_app
 from interleave.service.documents.call_observer import observed
+from interleave.service.documents.deliveries import Deliveries
 from interleave.service.documents.folders import Folders
-from interleave.service.documents.jobs import JobTable
+from interleave.service.documents.job_table import JobTable
 from interleave.service.documents.keys import FILE_NAME, GuestQuota, Guests, KeyAccess
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.model_cache import ModelCache
@@ -117,7 +118,7 @@ class Service:
     def _documents(self, model_cache: ModelCache) -> Documents:
         options = dict(self.options)
         if make := options.pop("webhooks", None):
-            options["webhooks"] = make(self.jobs)
+            options["webhooks"] = make(Deliveries(self.jobs.database))
         return Documents(Folders(self.folder), self.jobs, model_cache, self.settings, **options)
 
     @property

@@ -27,12 +27,15 @@ from serving import coded, png
 from interleave.errors import ConfigurationError
 from interleave.runs.journal import Called, Drawn, read_journal
 from interleave.runs.record import read_record
+from interleave.runs.resolve import Choices
 from interleave.service.documents import worker as worker_module
 from interleave.service.documents.folders import Folders
-from interleave.service.documents.jobs import JobTable
+from interleave.service.documents.job_table import JobTable
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.responses_request import KNOWN, parse_submission
+from interleave.service.documents.server import DocumentsConfig, serve_documents
 from interleave.service.documents.service import ServiceSettings
+from interleave.service.documents.worker import LoopDied
 from interleave.service.http.refusals import Refusal
 
 ASKED = {"input": "A frog, in one picture", "background": True}
@@ -318,14 +321,15 @@ def test_J06_cancel_races_with_the_end_and_one_state_is_final(tmp_path: Path) ->
             assert answer["status"] in ("cancelled", "completed")
             assert running.http.get(f"/v1/responses/{id_}").json()["status"] == answer["status"]
             assert running.http.delete(f"/v1/responses/{id_}").json()["deleted"]
-        assert running.documents.queue.in_flight == 0
+        assert running.do(running.jobs.load()).running == 0
         assert not list((tmp_path / "inputs").iterdir())
 
 
 def test_J06_a_job_interrupted_while_its_end_is_stored_leaves_nobody_waiting(tmp_path: Path) -> None:
     with service(tmp_path) as running:
         busy, free, storing, go_on = (threading.Event() for _ in range(4))
-        finish, database = running.jobs.finish, running.jobs.database
+        jobs = running.documents.worker.jobs
+        finish, database = jobs.finish, jobs.database
         held: list[Any] = []
 
         async def with_company(*arguments: Any, **options: Any) -> Any:
@@ -338,7 +342,7 @@ def test_J06_a_job_interrupted_while_its_end_is_stored_leaves_nobody_waiting(tmp
             asyncio.get_running_loop().call_soon(free.set)
             return await finish(*arguments, **options)
 
-        running.jobs.finish = with_company  # type: ignore[method-assign]
+        jobs.finish = with_company  # type: ignore[method-assign]
         id_ = running.http.post("/v1/responses", json=ASKED).json()["id"]
         events: list[str] = []
         reading = threading.Thread(
@@ -364,6 +368,18 @@ def test_J07_a_second_service_on_the_same_job_table_does_not_start(tmp_path: Pat
         Folders(tmp_path).locked(),
     ):
         pass
+
+
+def test_J24_a_dead_loop_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its supervisor starts it again; before, it went on without taking jobs, and looked well."""
+
+    async def defect(*arguments: Any, **options: Any) -> Any:
+        raise TypeError("a defect")
+
+    monkeypatch.setattr(JobTable, "claim", defect)
+    config = DocumentsConfig(Choices(profile="dry-run"), folder=tmp_path, port=0)
+    with pytest.raises(LoopDied, match=r"'claims' ended .*a defect"):
+        serve_documents(config, lambda address: None)
 
 
 def test_one_id_leads_from_the_request_to_its_model_calls(running: Service) -> None:

@@ -170,4 +170,4 @@ def test_G15_no_request_to_any_route_is_answered_with_a_fault_of_ours(
     if answer.status_code >= 400 and method != "HEAD":
         assert answer.json()["error"]["message"]
         assert "Traceback" not in answer.text
-    running.until(lambda: running.documents.queue.depth < 50)
+    running.until(lambda: running.do(running.jobs.load()).waiting < 50)

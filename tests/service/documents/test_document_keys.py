@@ -16,8 +16,7 @@ from serving import png
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError
 from interleave.runs.resolve import Choices
-from interleave.service.documents.fair_queue import HOUR, FairQueue
-from interleave.service.documents.keys import FILE_NAME, Caller, KeyAccess, add_key, read_keys, revoke_key
+from interleave.service.documents.keys import FILE_NAME, KeyAccess, add_key, read_keys, revoke_key
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.server import DocumentsConfig, check_public
 from interleave.service.documents.service import ServiceSettings
@@ -232,7 +231,7 @@ def test_G05_a_full_queue_refuses_at_once_and_keeps_nothing(tmp_path: Path) -> N
         assert int(refused.headers["retry-after"]) >= 1
         assert len(held.http.get("/v1/documents").json()["data"]) == 3
         held.generator.free = 1000
-        held.until(lambda: held.documents.queue.depth == 0)
+        held.until(lambda: held.do(held.jobs.load()).waiting == 0)
         assert held.http.post("/v1/responses", json=ASKED, headers={"Idempotency-Key": "late"}).is_success
 
 
@@ -248,49 +247,15 @@ def test_a_key_at_its_quota_gets_429_and_others_go_on(tmp_path: Path) -> None:
         held.generator.free = 1000
 
 
-def test_keys_take_turns(tmp_path: Path) -> None:
-    now = [0.0]
-    queue = FairQueue(running=2, waiting=100, clock=lambda: now[0])
-    for number in range(5):
-        queue.add("greedy", f"g{number}")
-    queue.add("modest", "m0")
-    queue.add("third", "t0")
-    taken = []
-    while (turn := queue.take()) is not None or queue.in_flight:
-        if turn is not None:
-            taken.append(turn[1])
-        else:
-            for key in list(queue.running):
-                queue.ended(key)
-    assert taken == ["g0", "m0", "t0", "g1", "g2", "g3", "g4"]
-
-
-def test_a_key_gets_no_more_than_its_share_of_the_places() -> None:
-    queue = FairQueue(running=4, waiting=100, per_key=2)
-    for number in range(4):
-        queue.add("greedy", f"g{number}")
-    assert [queue.take() for _ in range(3)] == [("greedy", "g0"), ("greedy", "g1"), None]
-    queue.add("modest", "m0")
-    assert queue.take() == ("modest", "m0")
-
-
-def test_J03_the_age_of_the_oldest_job_and_quotas_do_not_follow_a_clock_that_jumps() -> None:
-    now = [1000.0]
-    queue = FairQueue(running=1, waiting=10, clock=lambda: now[0])
-    queue.add("a", "old", age=-3600.0)  # stored by a clock that was an hour ahead
-    assert queue.oldest_seconds == 0.0
-    now[0] += 5
-    assert queue.oldest_seconds == 5.0
-    caller = Caller(key="a", per_hour=2)
+def test_J22_a_quota_per_hour_holds_over_a_restart(tmp_path: Path) -> None:
+    _, bob = add_key(tmp_path / FILE_NAME, "bob", per_hour=1)
+    codes = []
     for _ in range(2):
-        with queue.admitted(caller):
-            pass
-    with pytest.raises(ApiRefusal) as refused, queue.admitted(caller):
-        pass
-    assert refused.value.retry_after == pytest.approx(HOUR / 2)
-    now[0] += HOUR / 2
-    with queue.admitted(caller):
-        pass
+        with service(tmp_path) as running:
+            answer = running.http.post("/v1/responses", json=ASKED, headers=bearer(bob))
+            codes.append(answer.status_code)
+    assert codes == [200, 429]
+    assert int(answer.headers["retry-after"]) > 3000
 
 
 def test_keys_are_made_listed_and_revoked_on_the_command_line(

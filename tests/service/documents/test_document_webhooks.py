@@ -6,18 +6,19 @@ import asyncio
 import base64
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
-from running import service
+from running import Service, service
 
 from interleave.errors import ConfigurationError
 from interleave.service.documents import webhooks as webhooks_module
-from interleave.service.documents.jobs import Delivery, JobTable
+from interleave.service.documents.deliveries import Deliveries, Delivery
+from interleave.service.documents.job_table import JobTable
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.webhooks import DELAYS, AllowedHosts, Webhooks, is_public
 
@@ -57,27 +58,31 @@ def receiver() -> Iterator[Receiver]:
         thread.join()
 
 
-async def at_once(seconds: float) -> None:
-    await asyncio.sleep(0)
+AT_ONCE = (0.0,) * 8
+
+
+def sender(*receivers: Receiver, delays: Sequence[float] = AT_ONCE) -> Callable[[Deliveries], Webhooks]:
+    """Webhooks to these receivers, without a pause between attempts."""
+    hosts = AllowedHosts([receiver.url for receiver in receivers])
+    return lambda deliveries: Webhooks(deliveries, hosts, SECRET, delays=delays)
+
+
+def pending(running: Service) -> list[int]:
+    """The number of attempts of each call that was not acknowledged."""
+    query = "SELECT attempts FROM deliveries"
+    return running.do(
+        running.jobs.run(lambda connection: [row["attempts"] for row in connection.execute(query)])
+    )
 
 
 def test_the_end_of_a_job_is_told_in_a_form_that_the_sdk_trusts(tmp_path: Path, receiver: Receiver) -> None:
-    waited: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        waited.append(seconds)
-
-    def webhooks(jobs: JobTable) -> Webhooks:
-        return Webhooks(jobs, AllowedHosts([receiver.url]), SECRET, sleep=sleep)
-
     receiver.statuses = [500, 302]
-    with service(tmp_path, webhooks=webhooks) as running:
+    with service(tmp_path, webhooks=sender(receiver)) as running:
         job = running.sdk().responses.create(
             input="A frog in one picture", extra_body={"interleave": {"webhook": f"{receiver.url}/hook?x=1"}}
         )
         running.until(lambda: len(receiver.got) == 3)
-        running.until(lambda: not running.do(running.jobs.deliveries()))
-    assert waited == list(DELAYS[:2])
+        running.until(lambda: not pending(running))
     assert len({headers["webhook-id"] for headers, _ in receiver.got}) == 1
     headers, body = receiver.got[-1]
     sdk = openai.OpenAI(api_key="any", webhook_secret=SECRET)
@@ -89,31 +94,49 @@ def test_the_end_of_a_job_is_told_in_a_form_that_the_sdk_trusts(tmp_path: Path, 
     sdk.close()
 
 
-def test_a_call_that_was_not_heard_is_made_after_a_restart(tmp_path: Path, receiver: Receiver) -> None:
-    async def never(seconds: float) -> None:
-        await asyncio.Event().wait()
+def test_attempts_are_made_after_growing_delays(tmp_path: Path) -> None:
+    table = JobTable(tmp_path / "jobs.sqlite")
+    deliveries = Deliveries(table.database)
+    due_in = "SELECT due - now() AS seconds FROM delivery_times"
 
+    async def delays() -> list[float]:
+        hooks = Webhooks(deliveries, AllowedHosts(["nobody.invalid"]), SECRET)
+        await table._do("INSERT INTO deliveries VALUES (?, ?, ?, 0)", ("evt_1", "https://nobody.invalid", ""))
+        found = []
+        while due := await deliveries.due(limit=9):
+            await hooks.send(due[0])
+            rows = await table.run(lambda connection: [dict(row) for row in connection.execute(due_in)])
+            found += [row["seconds"] for row in rows]
+            await table._do("UPDATE delivery_times SET due = 0", ())
+        return found
+
+    try:
+        assert asyncio.run(delays()) == pytest.approx(DELAYS, abs=5)
+    finally:
+        table.close()
+
+
+def test_J21_a_call_that_was_not_heard_is_made_by_another_service(tmp_path: Path, receiver: Receiver) -> None:
     receiver.statuses = [503]
-    hosts = AllowedHosts([receiver.url])
-    with service(tmp_path, webhooks=lambda jobs: Webhooks(jobs, hosts, SECRET, sleep=never)) as running:
+    with service(tmp_path, webhooks=sender(receiver, delays=[3600.0] * 8)) as running:
         body = {"input": "A frog in one picture", "interleave": {"webhook": receiver.url}}
         assert running.http.post("/v1/responses", json=body).json()["status"] == "completed"
-        running.until(lambda: [each.attempts for each in running.do(running.jobs.deliveries())] == [1])
-    with service(tmp_path, webhooks=lambda jobs: Webhooks(jobs, hosts, SECRET, sleep=at_once)) as running:
-        running.until(lambda: not running.do(running.jobs.deliveries()))
+        running.until(lambda: pending(running) == [1])
+        running.do(running.jobs._do("UPDATE delivery_times SET due = now()", ()))  # an hour later
+    with service(tmp_path, webhooks=sender(receiver)) as running:
+        running.until(lambda: not pending(running))
     assert len(receiver.got) == 2
 
 
 def test_H07_a_webhook_is_not_called_where_its_receiver_points_to(tmp_path: Path, receiver: Receiver) -> None:
-    hosts = AllowedHosts([receiver.url])
     receiver.statuses = [301, 302, 307, 308]
     with socket.create_server(("127.0.0.1", 0)) as other:
         other.settimeout(0)
         receiver.elsewhere = f"http://127.0.0.1:{other.getsockname()[1]}/"
-        with service(tmp_path, webhooks=lambda jobs: Webhooks(jobs, hosts, SECRET, sleep=at_once)) as running:
+        with service(tmp_path, webhooks=sender(receiver)) as running:
             body = {"input": "A frog in one picture", "interleave": {"webhook": receiver.url}}
             assert running.http.post("/v1/responses", json=body).json()["status"] == "completed"
-            running.until(lambda: not running.do(running.jobs.deliveries()))
+            running.until(lambda: not pending(running))
         with pytest.raises(BlockingIOError):
             other.accept()
     assert len(receiver.got) == 5
@@ -138,18 +161,18 @@ def test_H09_a_receiver_that_answers_with_anything_is_tried_again_and_given_up(
             writer.write(reply)
         writer.close()
 
-    async def deliver(jobs: JobTable) -> list[Delivery]:
+    async def deliver(deliveries: Deliveries) -> list[Delivery]:
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            hooks = Webhooks(jobs, AllowedHosts([url]), SECRET, counted=outcomes.append, sleep=at_once)
+            hooks = Webhooks(deliveries, AllowedHosts([url]), SECRET, counted=outcomes.append, delays=AT_ONCE)
             await jobs._do("INSERT INTO deliveries VALUES (?, ?, ?, 0)", ("evt_1", url, "{}"))
-            await hooks.start()
-            await asyncio.gather(*hooks._tasks.values())
-            return await jobs.deliveries()
+            while due := await deliveries.due(limit=9):
+                await hooks.send(due[0])
+            return due
 
     jobs = JobTable(tmp_path / "jobs.sqlite")
     try:
-        assert asyncio.run(deliver(jobs)) == []
+        assert asyncio.run(deliver(Deliveries(jobs.database))) == []
     finally:
         jobs.close()
     assert outcomes == ["failed"] * (len(DELAYS) + 1)

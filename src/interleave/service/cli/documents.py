@@ -96,7 +96,6 @@ def serve_documents(
     from interleave.plugin import Limits
     from interleave.service.documents.server import DocumentsConfig, serve_documents
     from interleave.service.documents.service import ServiceSettings
-    from interleave.service.documents.shared_worker import Sharing
     from interleave.service.documents.webhooks import SECRET_VARIABLE
     from interleave.service.http.memory import MEGABYTE
 
@@ -139,7 +138,7 @@ def serve_documents(
             keep_days=keep_days,
             ignored=service_options.ignored_parameters(ignore or []),
             public_url=service_options.checked_public_url(public_url),
-            sharing=Sharing(lease),
+            lease_seconds=lease,
         ),
     )
     serve_documents(config, _announce if concurrency else _announce_without_models)

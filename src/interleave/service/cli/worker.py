@@ -55,7 +55,7 @@ def worker(
     service_options.require_packages("postgres,serve")
     from interleave.plugin import Limits
     from interleave.service.documents.postgres import is_postgres, require_psycopg
-    from interleave.service.documents.shared_worker import Sharing
+    from interleave.service.documents.worker import WorkerSettings
     from interleave.service.documents.worker_main import WorkConfig, work
 
     if not is_postgres(jobs):
@@ -70,11 +70,13 @@ def worker(
         chosen=chosen,
         folder=runs,
         jobs=jobs,
-        concurrency=concurrency,
-        per_key=per_key,
+        worker=WorkerSettings(
+            concurrency,
+            per_key,
+            Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
+            lease,
+        ),
         drain_seconds=drain,
-        limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
-        sharing=Sharing(lease),
         metrics_port=metrics_port,
         json_logs=log_format == "json",
     )

@@ -81,6 +81,7 @@ def own_handlers(
 
     async def scrape(request: Request) -> Response:
         caller_of(request, "admin")
+        await documents.load()
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
     async def models(request: Request) -> Response:

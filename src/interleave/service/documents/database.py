@@ -11,6 +11,7 @@ import asyncio
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -20,6 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 from interleave import ConfigurationError, RunError, StorageError
 from interleave.plugin import make_folder
+from interleave.service.documents.schema import SQLITE, Dialect
 
 T = TypeVar("T")
 
@@ -42,10 +44,15 @@ class SqlConnection(Protocol):
 class SqlDatabase(Protocol):
     """Database of a job table."""
 
-    async def run(self, work: Callable[[SqlConnection], T]) -> T:
+    dialect: Dialect
+    shared: bool
+    """Whether other processes use it too."""
+
+    async def run(self, work: Callable[[SqlConnection], T], *, patient: bool = False) -> T:
         """Run `work` as a transaction and return its result; its changes are then on disk.
 
-        The work may be retried, so it must have no effects outside its connection.
+        The work may be retried, so it must have no effects outside its connection. `patient` work waits
+        longer for a database that cannot be reached, because no client waits for it.
         """
         ...
 
@@ -61,15 +68,19 @@ MAX_BATCH = 500
 class Database:
     """A SQLite database that this process owns until `close`."""
 
-    def __init__(self, path: Path, schema: str, *, version: int) -> None:
+    dialect = SQLITE
+    shared = False
+
+    def __init__(self, path: Path, steps: Sequence[str], *, version: int) -> None:
+        """`steps` make the tables. A file of a higher format `version` is refused."""
         self.path = path
         self._queue: SimpleQueue[tuple[Work, Future[Any]] | None] = SimpleQueue()
-        self._connection = _connect(path, schema, version)
+        self._connection = _connect(path, steps, version)
         self._thread = threading.Thread(target=self._work, name="jobs", daemon=True)
         self._closed = False
         self._thread.start()
 
-    async def run(self, work: Callable[[SqlConnection], T]) -> T:
+    async def run(self, work: Callable[[SqlConnection], T], *, patient: bool = False) -> T:
         if self._closed:
             raise StorageError(f"{self.path} is closed")
         done: Future[T] = Future()
@@ -128,22 +139,16 @@ class Database:
         return result, None
 
 
-def _connect(path: Path, schema: str, version: int) -> sqlite3.Connection:
+def _connect(path: Path, steps: Sequence[str], version: int) -> sqlite3.Connection:
     try:
         make_folder(path.parent)
         connection = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
         connection.row_factory = sqlite3.Row
+        connection.create_function("now", 0, _clock())
         connection.execute("PRAGMA locking_mode=EXCLUSIVE")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        found = connection.execute("PRAGMA user_version").fetchone()[0]
-        if found > version:
-            raise RunError(
-                f"{path} has format version {found}; this interleave reads up to {version}: "
-                "upgrade interleave"
-            )
-        if found < version:
-            connection.executescript(f"BEGIN; {schema}; PRAGMA user_version={version}; COMMIT;")
+        _make_tables(connection, path, steps, version)
         connection.execute("BEGIN EXCLUSIVE")
         connection.execute("COMMIT")
     except (OSError, sqlite3.Error) as error:
@@ -153,3 +158,27 @@ def _connect(path: Path, schema: str, version: int) -> sqlite3.Connection:
             ) from None
         raise ConfigurationError(f"cannot open the job table {path} ({error})") from None
     return connection
+
+
+def _make_tables(connection: sqlite3.Connection, path: Path, steps: Sequence[str], version: int) -> None:
+    """Apply the steps of the schema that this file lacks."""
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found > version:
+        raise RunError(newer_format(str(path), found, version))
+    if 0 < found < version:
+        raise RunError(f"{path} has the old format version {found}")
+    connection.execute("CREATE TABLE IF NOT EXISTS steps (number INTEGER PRIMARY KEY)")
+    applied = connection.execute("SELECT max(number) FROM steps").fetchone()[0] or found
+    for number, step in enumerate(steps[applied:], applied + 1):
+        stored = f"INSERT INTO steps VALUES ({number}); PRAGMA user_version={version}"
+        connection.executescript(f"BEGIN; {step}; {stored}; COMMIT;")
+
+
+def newer_format(where: str, found: int, known: int) -> str:
+    return f"{where} has format version {found}; this interleave reads up to {known}: upgrade interleave"
+
+
+def _clock() -> Callable[[], float]:
+    """Return a clock with the time of day at its start, which later changes of that time do not move."""
+    start = time.time() - time.monotonic()
+    return lambda: start + time.monotonic()

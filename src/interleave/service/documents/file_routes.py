@@ -12,11 +12,12 @@ from starlette.responses import Response
 
 from interleave import StorageError
 from interleave.plugin import ImageStore
-from interleave.service.documents.jobs import StoredFile, is_file_id, new_file_id
+from interleave.service.documents.jobs import is_file_id, new_file_id
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.routes import caller_of, plain_json
 from interleave.service.documents.service import RECEIVE_SECONDS, STORAGE_RETRY_SECONDS, Documents, image_of
+from interleave.service.documents.uploads import StoredFile
 from interleave.service.http.decoding import EncodedImage
 from interleave.service.http.middleware import LEASE
 from interleave.service.http.request_bodies import read_form
@@ -55,7 +56,7 @@ class FileRoutes:
                 bytes=len(data),
                 created=round(self.documents.clock(), 3),
             )
-            await self.documents.jobs.add_file(file)
+            await self.documents.uploads.add(file)
         except StorageError as error:
             raise ApiRefusal(
                 "the service cannot store the image: its disk is full or failing",
@@ -67,7 +68,7 @@ class FileRoutes:
 
     async def listing(self, request: Request) -> Response:
         caller = caller_of(request, "read")
-        files = await self.documents.jobs.files(caller.sees, limit=MAX_FILES_LISTED)
+        files = await self.documents.uploads.newest(caller.sees, limit=MAX_FILES_LISTED)
         return plain_json(
             {"object": "list", "data": [_file_object(file) for file in files], "has_more": False}
         )
@@ -90,7 +91,7 @@ class FileRoutes:
         return plain_json({"id": file.id, "object": "file", "deleted": True})
 
     async def _find(self, caller: Caller, id_: str) -> StoredFile:
-        file = await self.documents.jobs.file(id_) if is_file_id(id_) else None
+        file = await self.documents.uploads.get(id_) if is_file_id(id_) else None
         if file is None or (caller.sees is not None and file.key != caller.sees):
             raise unknown("file", id_)
         return file

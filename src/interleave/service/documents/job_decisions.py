@@ -12,14 +12,8 @@ from dataclasses import dataclass
 
 from interleave import ConfigurationError, InputError, InterleaveError, RunError, StorageError, branch_run
 from interleave.plugin import journal, runs
-from interleave.service.documents.jobs import (
-    Decision,
-    IdempotencyConflict,
-    Job,
-    JobEnd,
-    end_of,
-    new_job_id,
-)
+from interleave.service.documents.job_table import IdempotencyConflict
+from interleave.service.documents.jobs import Decision, Job, JobEnd, end_of, new_job_id
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, for_clients
 from interleave.service.documents.service import Documents, idempotency_pair, key_conflict, storage_failed
@@ -61,9 +55,9 @@ class Decisions:
         if earlier is not None:
             return earlier
         documents = self.documents
-        with documents.queue.admitted(asked.caller):
-            end, decision = await documents.in_thread(self._checked, job, line)
-            return await self._reopened(asked, job, end, decision, once)
+        await documents.jobs.check(documents.admission(asked.caller))
+        end, decision = await documents.in_thread(self._checked, job, line)
+        return await self._reopened(asked, job, end, decision, once)
 
     async def resume(self, asked: DecisionRequest) -> Job:
         """Put a failed, cancelled or incomplete job back into the queue, to resume where it stopped."""
@@ -72,9 +66,9 @@ class Decisions:
             return earlier
         if job.status not in ("failed", "cancelled", "incomplete"):
             raise _not_now("only a failed, cancelled or incomplete job can be resumed")
-        with self.documents.queue.admitted(asked.caller):
-            end = await self.documents.in_thread(self._end_of, job)
-            return await self._reopened(asked, job, end, None, once)
+        await self.documents.jobs.check(self.documents.admission(asked.caller))
+        end = await self.documents.in_thread(self._end_of, job)
+        return await self._reopened(asked, job, end, None, once)
 
     async def _reopened(
         self, asked: DecisionRequest, job: Job, end: JobEnd, decision: Decision | None, once: Idempotency
@@ -82,7 +76,11 @@ class Decisions:
         documents = self.documents
         try:
             reopened = await documents.jobs.reopen(
-                job, end, decision, idempotency=(asked.caller.key, *once) if once else None
+                job,
+                end,
+                decision,
+                admission=documents.admission(asked.caller),
+                idempotency=(asked.caller.key, *once) if once else None,
             )
         except StorageError as error:
             raise storage_failed() from error
@@ -93,7 +91,7 @@ class Decisions:
         opened, is_new = reopened
         if is_new:
             documents.broadcaster.job_reopened(job.id)
-            documents.worker.add(opened)
+            documents.has_queued(opened)
         return opened
 
     def _end_of(self, job: Job) -> JobEnd:
@@ -109,21 +107,22 @@ class Decisions:
         if earlier is not None:
             return earlier
         documents = self.documents
-        with documents.queue.admitted(asked.caller):
-            new = _branched(job, asked, round(documents.clock(), 3))
-            try:
-                await documents.jobs.begin_removal(new.id)  # of the folder, in case this process dies
-                await documents.in_thread(self._copied, job, new, branch)
-                stored = await documents.jobs.insert(new, idempotency=once)
-            except StorageError as error:
-                raise storage_failed() from error
-            except IdempotencyConflict:
-                raise key_conflict() from None
-            finally:
-                if await documents.jobs.get(new.id) is None:
-                    await documents.worker.remove(new.id)
-            if stored.id == new.id:
-                documents.worker.add(stored)
+        admission = documents.admission(asked.caller)
+        await documents.jobs.check(admission)
+        new = _branched(job, asked, round(documents.clock(), 3))
+        try:
+            await documents.jobs.begin_removal(new.id)  # of the folder, in case this process dies
+            await documents.in_thread(self._copied, job, new, branch)
+            stored = await documents.jobs.insert(new, admission=admission, idempotency=once)
+        except StorageError as error:
+            raise storage_failed() from error
+        except IdempotencyConflict:
+            raise key_conflict() from None
+        finally:
+            if await documents.jobs.get(new.id) is None:
+                await documents.worker.remove(new.id)
+        if stored.id == new.id:
+            documents.has_queued(stored)
         return stored
 
     async def _found(self, asked: DecisionRequest) -> tuple[Job, Idempotency, Job | None]:

@@ -84,11 +84,11 @@ class _Gauges:
         self.documents = documents
 
     def collect(self) -> Iterator[Metric]:
-        documents, queue = self.documents, self.documents.queue
+        documents, load = self.documents, self.documents.last_load
         gauges = {
-            "queue_depth": ("Waiting jobs.", queue.depth),
-            "in_progress": ("Running jobs.", queue.in_flight),
-            "oldest_job_seconds": ("Age of the oldest waiting job in seconds.", queue.oldest_seconds),
+            "queue_depth": ("Waiting jobs.", load.waiting),
+            "in_progress": ("Running jobs.", load.running),
+            "oldest_job_seconds": ("Age of the oldest waiting job in seconds.", load.oldest_seconds),
             "streams": ("Jobs whose events are being streamed.", len(documents.broadcaster)),
             "held_bytes": ("Bytes of requests and responses in memory.", documents.memory.held),
             "models_ready": ("1 if the models are loaded.", documents.model_cache.state == "ready"),

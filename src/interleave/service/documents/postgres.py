@@ -1,8 +1,8 @@
 """A Postgres database that several machines share, behind the interface of the SQLite one.
 
-Each piece of work is a transaction in a thread. If the connection breaks, as when Postgres restarts, the work
-is retried on a new one for a while, so callers notice only a delay. Times are those of the database, so the
-clocks of the machines may differ.
+Each piece of work is a transaction in a thread. If the database fails, as when Postgres restarts or becomes
+read-only in a failover, the work is retried on a new connection: for a minute if no client waits for it, else
+for less than two seconds. Times are those of the database, so the clocks of the machines may differ.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 
 from interleave import ConfigurationError, MissingDependency, RunError, StorageError
 from interleave.plugin import redaction, runs
-from interleave.service.documents.database import SqlConnection, SqlCursor
+from interleave.service.documents.database import SqlConnection, SqlCursor, newer_format
+from interleave.service.documents.schema import FORMAT, POSTGRES, POSTGRES_STEPS
 
 if TYPE_CHECKING:
     import psycopg
@@ -29,11 +30,16 @@ log = logging.getLogger(__name__)
 SCHEMES = ("postgres", "postgresql")
 NAMESPACE = "interleave"
 """Schema of the tables; the database may hold others."""
-THREADS = 4
-"""With lease renewal and notifications, a process has up to six connections."""
+REQUEST_THREADS, PATIENT_THREADS = 3, 2
+"""With lease renewal and notifications, a process has up to seven connections."""
 OUTAGE_SECONDS = 60.0
-"""Maximum time each piece of work waits for an unreachable database."""
-CONNECT_SECONDS = 5
+"""Maximum time that work waits for a database that fails, if no client waits for the work."""
+REQUEST_SECONDS = 1.5
+"""The same for the work of a request."""
+CONNECT_SECONDS = 2
+"""The shortest time that libpq keeps to."""
+STALLED_SECONDS = 15
+"""Time after which Postgres ends a transaction whose process hangs, and frees its locks."""
 MAX_CONFLICTS = 20
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.05, 1.0
 
@@ -55,25 +61,42 @@ class Transaction:
 
 
 class PostgresDatabase:
-    """A Postgres database; the first process executes `schema`, once."""
+    """A Postgres database; the first process creates its tables."""
 
-    def __init__(self, url: str, schema: str, *, version: int) -> None:
+    dialect = POSTGRES
+    shared = True
+
+    def __init__(self, url: str) -> None:
         require_psycopg()
         self.url = url
         if password := urlsplit(url).password:
             redaction.keep_secret(password, "the password of the job table")
         self.label = _without_password(url)
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="jobs")
+        self._requests = ThreadPoolExecutor(REQUEST_THREADS, thread_name_prefix="jobs")
+        self._patient = ThreadPoolExecutor(PATIENT_THREADS, thread_name_prefix="jobs")
         self._own = threading.local()
         self._open: set[psycopg.Connection[Any]] = set()
         self._closing = self._closed = False
-        self._prepare(schema, version)
+        self._prepare()
 
-    async def run(self, work: Callable[[SqlConnection], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self.transaction, work)
+    async def run(self, work: Callable[[SqlConnection], T], *, patient: bool = False) -> T:
+        loop = asyncio.get_running_loop()
+        if patient:
+            return await loop.run_in_executor(self._patient, self.transaction, work, OUTAGE_SECONDS)
+        ends_at = time.monotonic() + REQUEST_SECONDS
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                return await loop.run_in_executor(
+                    self._requests, lambda: self.transaction(work, ends_at - time.monotonic())
+                )
+        except TimeoutError:  # all threads wait for the database; the transaction of this work is rolled back
+            raise StorageError(f"the job table {self.label} does not answer") from None
 
     def transaction(self, work: Callable[[SqlConnection], T], within: float = OUTAGE_SECONDS) -> T:
-        """Run `work` as a transaction in this thread and return its result."""
+        """Run `work` as a transaction in this thread and return its result.
+
+        After `within` seconds nothing is stored any more: a caller that was told of a failure can rely on it.
+        """
         import psycopg
 
         ends_at, conflicts = time.monotonic() + within, 0
@@ -83,18 +106,48 @@ class PostgresDatabase:
             try:
                 connection = self._connection()
                 with connection.transaction():
-                    return work(Transaction(connection))
+                    result = work(Transaction(connection))
+                    if time.monotonic() > ends_at:
+                        raise StorageError(f"the job table {self.label} answered too late")
+                    return result
             except (psycopg.errors.UniqueViolation, psycopg.errors.TransactionRollback) as error:
                 conflicts += 1  # another process did the same concurrently; its work is visible now
                 if conflicts > MAX_CONFLICTS:
                     raise StorageError(f"{self.label}: {error}") from error
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                self._drop_connection()
-                if self._closing or time.monotonic() + delay > ends_at:
-                    raise StorageError(f"the job table {self.label} cannot be reached ({error})") from error
-                log.warning("the job table %s cannot be reached; retrying: %s", self.label, error)
+            except psycopg.Error as error:
+                self._drop_connection()  # after a failover the next one may reach the new primary
+                if self._closing or _is_permanent(error) or time.monotonic() + delay > ends_at:
+                    raise StorageError(f"the job table {self.label} cannot be used ({error})") from error
+                log.warning("the job table %s fails; retrying: %s", self.label, error)
             time.sleep(delay)
         raise AssertionError("the delays have no end")
+
+    def follow(
+        self,
+        channel: str,
+        notify: Callable[[str], object],
+        connected: Callable[[], object],
+        stopped: threading.Event,
+    ) -> None:
+        """Call `notify` with every notice of a channel until `stopped` is set; run it in a thread.
+
+        `connected` is called after each connect, since notices may have been lost before it.
+        """
+        import psycopg
+
+        delays = runs.backoff_delays(FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS)
+        while not stopped.is_set():
+            try:
+                with self.connect() as connection:
+                    connection.execute(f"LISTEN {channel}")
+                    delays = runs.backoff_delays(FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS)
+                    connected()
+                    while not stopped.is_set():
+                        for notice in connection.notifies(timeout=0.5):
+                            notify(notice.payload)
+            except psycopg.Error as error:
+                log.warning("notices of the job table %s are interrupted: %s", self.label, error)
+                stopped.wait(next(delays))
 
     def connect(self) -> psycopg.Connection[Any]:
         """Open a new connection, which the caller closes."""
@@ -112,12 +165,15 @@ class PostgresDatabase:
             keepalives_count=3,
         )
         connection.execute(f"SET search_path TO {NAMESPACE}")
+        connection.execute("SET jit = off")  # compiling the claim takes longer than the claim
+        connection.execute(f"SET idle_in_transaction_session_timeout = '{STALLED_SECONDS}s'")
         return connection
 
     def close(self) -> None:
         """Finish pending work, without waiting for an unreachable database, and disconnect."""
         self._closing = True
-        self._threads.shutdown(wait=True)
+        self._requests.shutdown(wait=True)
+        self._patient.shutdown(wait=True)
         self._closed = True
         for connection in list(self._open):
             with suppress(Exception):
@@ -138,7 +194,7 @@ class PostgresDatabase:
             with suppress(Exception):
                 connection.close()
 
-    def _prepare(self, schema: str, version: int) -> None:
+    def _prepare(self) -> None:
         import psycopg
 
         try:
@@ -147,27 +203,41 @@ class PostgresDatabase:
             raise ConfigurationError(f"cannot open the job table {self.label} ({error})") from None
         try:
             with connection.transaction():
-                _make_tables(connection, schema, version, self.label)
+                _make_tables(connection, self.label)
         except psycopg.Error as error:
             raise ConfigurationError(f"cannot create the tables in {self.label} ({error})") from None
         finally:
             connection.close()
 
 
-def _make_tables(connection: psycopg.Connection[Any], schema: str, version: int, label: str) -> None:
+def _make_tables(connection: psycopg.Connection[Any], label: str) -> None:
+    """Apply the steps of the schema that this database lacks."""
     connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (NAMESPACE,))
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {NAMESPACE}")
     connection.execute("CREATE TABLE IF NOT EXISTS format (version INTEGER NOT NULL)")
+    connection.execute("CREATE TABLE IF NOT EXISTS steps (number INTEGER PRIMARY KEY)")
     row = connection.execute("SELECT version FROM format").fetchone()
-    if row is None:
-        statements: Any = schema
+    found = row["version"] if row else 0
+    if found > FORMAT:
+        raise RunError(newer_format(label, found, FORMAT))
+    if not found:
+        connection.execute("INSERT INTO format VALUES (%s)", (FORMAT,))
+    last = connection.execute("SELECT max(number) AS last FROM steps").fetchone()
+    applied = (last["last"] if last else None) or found
+    for number, step in enumerate(POSTGRES_STEPS[applied:], applied + 1):
+        statements: Any = step
         connection.execute(statements)
-        connection.execute("INSERT INTO format VALUES (%s)", (version,))
-    elif row["version"] > version:
-        raise RunError(
-            f"{label} has format version {row['version']}; this interleave reads up to {version}: "
-            "upgrade interleave"
-        )
+        connection.execute("INSERT INTO steps VALUES (%s)", (number,))
+
+
+def _is_permanent(error: psycopg.Error) -> bool:
+    """Return whether the same statement would fail again: a defect of ours or of the data."""
+    import psycopg
+
+    return isinstance(
+        error,
+        psycopg.ProgrammingError | psycopg.IntegrityError | psycopg.DataError | psycopg.NotSupportedError,
+    )
 
 
 def require_psycopg() -> None:

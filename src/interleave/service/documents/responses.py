@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from interleave import StorageError
 from interleave.plugin import journal
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
@@ -67,6 +68,10 @@ class ResponseRoutes:
 
     async def health(self, request: Request) -> Response:
         documents, state = self.documents, str(self.documents.model_cache.state)
+        try:
+            load = await documents.load()
+        except StorageError:
+            load, state = documents.last_load, "job table failing"
         if documents.draining:
             state = "stopping"
         elif documents.worker.storage_problem:
@@ -74,8 +79,8 @@ class ResponseRoutes:
         body = {
             "status": state,
             "models": documents.model_cache.state,
-            "queued": documents.queue.depth,
-            "in_progress": documents.queue.in_flight,
+            "queued": load.waiting,
+            "in_progress": load.running,
         }
         return plain_json(body, 200 if state in ("ready", "loading") else 503)
 

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -18,16 +19,17 @@ from interleave import ConfigurationError
 from interleave.plugin import count, make_folder, redaction, resolve, runs
 from interleave.service.documents.app import build_app
 from interleave.service.documents.call_observer import observed
+from interleave.service.documents.deliveries import Deliveries
 from interleave.service.documents.folders import Folders
-from interleave.service.documents.jobs import JobTable
+from interleave.service.documents.job_table import JobTable
 from interleave.service.documents.keys import FILE_NAME as KEYS_NAME
 from interleave.service.documents.keys import GuestQuota, Guests, KeyAccess
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.model_cache import ModelCache, NoModels, Offer
+from interleave.service.documents.postgres import PostgresDatabase
 from interleave.service.documents.routes import RouteSet
 from interleave.service.documents.service import Documents, ServiceSettings
-from interleave.service.documents.shared_jobs import SharedJobTable
 from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
 from interleave.service.generator.server import GRACE_SECONDS, Server, address_of, listen, uvicorn_config
 from interleave.service.http.auth import is_loopback
@@ -93,7 +95,7 @@ def opened_jobs(where: Path | str | None, folder: Path) -> Iterator[JobTable]:
     with ExitStack() as held:
         if isinstance(where, str):
             make_folder(folder)
-            jobs: JobTable = SharedJobTable(where)
+            jobs = JobTable(PostgresDatabase(where))
         else:
             held.enter_context(Folders(folder).locked())
             jobs = JobTable(where or folder / JOBS_NAME)
@@ -120,7 +122,7 @@ def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMet
                 "whsec_ followed by random bytes in base64 (openssl rand -base64 32)"
             )
         webhooks = Webhooks(
-            jobs,
+            Deliveries(jobs.database),
             AllowedHosts(config.webhook_hosts),
             config.webhook_secret,
             counted=lambda outcome: metrics.webhooks.labels(outcome).inc(),
@@ -165,16 +167,21 @@ async def _serve(
     if opened:
         log.info("resuming %s", count(opened, "job"))
     loading = documents.model_cache.start()
+    died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    documents.worker.on_death.append(lambda error: None if died.done() else died.set_exception(error))
     try:
         with drain_on_signals(server, lambda: _drain(server, documents, config.drain_seconds)):
             serving = asyncio.create_task(server.serve(sockets=[listening]))
             announce(address_of(listening))
-            await asyncio.wait({serving, loading}, return_when=asyncio.FIRST_COMPLETED)
+            ending: set[asyncio.Future[Any]] = {serving, loading, died}
+            await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
             if loading.done() and loading.exception() is not None:
                 server.should_exit = True
+            died.add_done_callback(lambda _: setattr(server, "should_exit", True))
             await serving
-        if loading.done():
-            loading.result()
+        for each in (loading, died):
+            if each.done():
+                each.result()
     finally:
         await documents.stop()
 
@@ -182,7 +189,7 @@ async def _serve(
 async def _drain(server: uvicorn.Server, documents: Documents, within: float) -> None:
     """Wait up to `within` seconds for running jobs; the next start resumes the others."""
     documents.draining = True
-    log.info("shutting down: %s in progress", count(documents.queue.in_flight, "job"))
+    log.info("shutting down: %s in progress", count(len(documents.worker.running()), "job"))
     await documents.stop(within)
     server.config.timeout_graceful_shutdown = int(GRACE_SECONDS)
     server.should_exit = True

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,28 +39,23 @@ from interleave.plugin import (
     journal,
     runs,
 )
+from interleave.service.documents.admission import Admission
 from interleave.service.documents.broadcaster import Broadcaster
 from interleave.service.documents.events import Event, Fold, ResponseFold, folded
-from interleave.service.documents.fair_queue import QueueState, read_queue, write_queue
 from interleave.service.documents.folders import Folders
-from interleave.service.documents.jobs import (
-    IdempotencyConflict,
-    Job,
-    JobTable,
-    StoredFile,
-    end_of,
-    is_job_id,
-    new_job_id,
-)
+from interleave.service.documents.job_table import IdempotencyConflict, JobTable, Load
+from interleave.service.documents.jobs import OPEN, Job, end_of, is_job_id, new_job_id
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.model_cache import ModelCache
+from interleave.service.documents.old_queue import adopt_queue
 from interleave.service.documents.refusals import ApiRefusal, for_clients, unknown
 from interleave.service.documents.response_json import response_object
 from interleave.service.documents.shared_images import ImageAddresses, SharedImage
-from interleave.service.documents.shared_worker import SharedJobWorker, Sharing, make_worker
 from interleave.service.documents.submissions import FileReference, InputImage, Submission
 from interleave.service.documents.tracing import span, traceparent
+from interleave.service.documents.uploads import StoredFile, Uploads
 from interleave.service.documents.webhooks import Webhooks, deliveries_of
+from interleave.service.documents.worker import Worker, WorkerSettings
 from interleave.service.http.decoding import Decoder, EncodedImage, RawImage
 from interleave.service.http.memory import MEGABYTE, MemoryBudget, MemoryLease
 
@@ -79,6 +75,8 @@ DAY = 86_400.0
 REMOVE_SECONDS = 600.0
 """Interval between removals of expired jobs and uploads."""
 REMOVAL_BATCH = 100
+LOAD_SECONDS = 1.0
+"""Time for which a count of the open jobs stays valid."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +104,8 @@ class ServiceSettings:
     """Parameters that are accepted and ignored."""
     public_url: str | None = None
     """Base URL of image addresses; `None` for the host of the client's request."""
-    sharing: Sharing | None = None
-    """Sharing of jobs with other processes, if the job table is in Postgres."""
+    lease_seconds: float = 30.0
+    """Duration of the lease on each running job, if the job table is in Postgres."""
 
 
 class Documents:
@@ -131,19 +129,23 @@ class Documents:
         self.webhooks = webhooks
         self.memory = MemoryBudget(self.settings.memory_bytes)
         self.decoder = Decoder()
-        self.worker = make_worker(
+        self.uploads = Uploads(jobs.database)
+        self.worker = Worker(
             jobs,
             folders,
             model_cache,
-            self.settings.limits,
-            running=self.settings.concurrency,
-            waiting=self.settings.queue,
-            per_key=self.settings.per_key,
-            sharing=self.settings.sharing,
+            WorkerSettings(
+                self.settings.concurrency,
+                self.settings.per_key,
+                self.settings.limits,
+                self.settings.lease_seconds,
+            ),
             deliveries=deliveries_of if webhooks else lambda job: [],
             clock=clock,
         )
-        self.queue = self.worker.queue
+        self.last_load = Load()
+        """Numbers of open jobs at the last count."""
+        self._counted = -math.inf
         self.broadcaster = Broadcaster(folders)
         self.addresses = ImageAddresses(folders.root)
         self._threads = ThreadPoolExecutor(REQUEST_THREADS, thread_name_prefix="requests")
@@ -151,29 +153,32 @@ class Documents:
         self._removing: asyncio.Task[None] | None = None
         self.background: set[asyncio.Future[Any]] = set()
         """Background tasks, such as cancelling a job whose client disconnected."""
+        self.queued: list[Callable[[Job], None]] = []
+        """Callbacks for every job that enters the queue, also after a decision."""
         self.removed: list[Callable[[str], None]] = []
         """Callbacks for every deleted job."""
         self.closing: list[Callable[[], None]] = []
         """Callbacks for when the service stops."""
         self._waiting: dict[str, list[asyncio.Future[Job]]] = {}
         self.worker.listeners.append(self._ended)
-        if isinstance(self.worker, SharedJobWorker):
-            self._watch_other_processes(self.worker)
+        self.worker.on_notice.append(self._on_notice)
+        self.worker.on_reconnect.append(lambda: self._in_background(self._poll_missed_ends()))
 
-    def _watch_other_processes(self, worker: SharedJobWorker) -> None:
+    def _on_notice(self, status: str, id_: str) -> None:
         """Notify clients also of jobs finished by other processes."""
-        worker.on_remote_end.append(self._ended)
-        worker.is_watched = lambda id_: bool(
-            self.webhooks or id_ in self._waiting or id_ in self.broadcaster.watched
-        )
-        worker.on_reconnect.append(lambda: self._in_background(self._poll_missed_ends()))
+        if status not in OPEN and (id_ in self._waiting or id_ in self.broadcaster.watched):
+            self._in_background(self._forward_end(id_))
+        if status not in OPEN and self.webhooks is not None:
+            self.webhooks.wake()
 
     async def _poll_missed_ends(self) -> None:
         """Poll for jobs finished by other processes."""
-        if self.webhooks is not None:
-            await self.webhooks.start()
         for id_ in {*self._waiting, *self.broadcaster.watched}:
-            job = await self.jobs.get(id_)
+            await self._forward_end(id_)
+
+    async def _forward_end(self, id_: str) -> None:
+        with suppress(StorageError):
+            job = await self.jobs.patient.get(id_)
             if job is not None and job.is_final:
                 self._ended(job)
 
@@ -188,13 +193,29 @@ class Documents:
         self.addresses.prepare()
         self.model_cache.start()
         if self.webhooks is not None:
-            await self.webhooks.start()
-        stored = read_queue(self.folders.root)
-        self.queue.paused = stored.paused
-        opened = await self.worker.restart(stored.order)
+            self.webhooks.start().add_done_callback(self._webhooks_ended)
+        await adopt_queue(self.folders.root, self.jobs)
+        if not self.jobs.database.shared:  # else another service may be storing them now
+            await self.in_thread(self.folders.remove_unknown_inputs, await self.jobs.open_ids())
+        opened = await self.worker.start()
         if self.settings.keep_days is not None:
             self._removing = asyncio.create_task(self._remove_regularly(self.settings.keep_days))
         return opened
+
+    def _webhooks_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.worker.died("webhooks", error)
+
+    async def load(self) -> Load:
+        """Return the numbers of open jobs, counted at most once a second."""
+        if time.monotonic() - self._counted >= LOAD_SECONDS:
+            self.last_load = await self.jobs.load()
+            self._counted = time.monotonic()
+        return self.last_load
+
+    def admission(self, caller: Caller) -> Admission:
+        """Return the quotas that a new job of this caller must meet."""
+        return Admission(caller, self.settings.queue)
 
     async def stop(self, within: float = 0.0) -> None:
         """Accept no more jobs and interrupt the running ones; the next start resumes them."""
@@ -229,7 +250,8 @@ class Documents:
         self.refuse_when_draining()
         if asked.webhook is not None:
             self._check_webhook(asked.webhook)
-        with self.queue.admitted(caller), span("interleave.submit", parent=trace, request=request_id):
+        await self.jobs.check(self.admission(caller))
+        with span("interleave.submit", parent=trace, request=request_id):
             return await self._stored(caller, asked, lease or MemoryLease(self.memory), once, request_id)
 
     @property
@@ -315,37 +337,16 @@ class Documents:
         return reopened[0] if reopened else None
 
     async def pause(self, caller: Caller, paused: bool) -> None:
-        """Pause or resume the queue. Running jobs continue, and the state survives a restart."""
+        """Pause or resume the queue on all machines. Running jobs continue; the state survives a restart."""
         caller.require("admin")
-        self._require_own_queue()
-        self.queue.paused = paused
-        await self._store_queue()
-        self.worker.dispatch()
+        await self.jobs.pause(paused)
+        self.worker.wake()
 
     async def move(self, caller: Caller, id_: str, place: int) -> None:
         """Move a waiting job to another place among the jobs of its key; 0 is next."""
         caller.require("submit")
-        self._require_own_queue()
-        job = await self.find(caller, id_)
-        if not self.queue.move(job.key, id_, place):
+        if not await self.jobs.move(await self.find(caller, id_), place):
             raise ApiRefusal("the job is no longer waiting", status=409, code="not_possible_now")
-        await self._store_queue()
-
-    def _require_own_queue(self) -> None:
-        if self.queue.shared:
-            raise ApiRefusal(
-                "the queue is shared with other machines and cannot be paused or reordered: "
-                "stop or start workers instead",
-                status=409,
-                code="queue_is_shared",
-            )
-
-    async def _store_queue(self) -> None:
-        state = QueueState(paused=self.queue.paused, order=self.queue.waiting())
-        try:
-            await self.in_thread(write_queue, self.folders.root, state)
-        except StorageError as error:
-            raise storage_failed() from error
 
     async def delete(self, caller: Caller, id_: str) -> None:
         """Cancel a job if it is open, and remove it with all its files."""
@@ -361,7 +362,7 @@ class Documents:
 
     async def remove_file(self, file: StoredFile) -> None:
         """Remove an upload, and its image unless another upload has the same one."""
-        if await self.jobs.remove_file(file.id):
+        if await self.uploads.remove(file.id):
             path = self.folders.files.path(file.image)
             await self.in_thread(partial(path.unlink, missing_ok=True))
 
@@ -382,7 +383,7 @@ class Documents:
             for id_ in ids:
                 await self.remove_job(id_)
             removed += len(ids)
-        while files := await self.jobs.files_before(before, limit=REMOVAL_BATCH):
+        while files := await self.uploads.before(before, limit=REMOVAL_BATCH):
             for file in files:
                 await self.remove_file(file)
         return removed
@@ -421,18 +422,27 @@ class Documents:
                 traceparent=traceparent(),
                 hold_plan=asked.hold_plan,
             )
-            stored = await self.jobs.insert(job, idempotency=once)
+            stored = await self.jobs.insert(job, admission=self.admission(caller), idempotency=once)
         except StorageError as error:
             self.folders.remove_inputs(id_)
             raise storage_failed() from error
         except IdempotencyConflict:
             self.folders.remove_inputs(id_)
             raise key_conflict() from None
+        except ApiRefusal:  # other requests of this key were faster
+            self.folders.remove_inputs(id_)
+            raise
         if stored.id != id_:  # the same request arrived twice concurrently
             self.folders.remove_inputs(id_)
             return stored
-        self.worker.add(stored)
+        self.has_queued(stored)
         return stored
+
+    def has_queued(self, job: Job) -> None:
+        """Have a stored job claimed soon, and notify listeners."""
+        self.worker.wake()
+        for queued in self.queued:
+            queued(job)
 
     async def _request(
         self, caller: Caller, asked: Submission, config: RunConfig, lease: MemoryLease
@@ -477,7 +487,7 @@ class Documents:
                 return await self._shared(part)
 
     async def _uploaded(self, caller: Caller, reference: FileReference) -> Image:
-        file = await self.jobs.file(reference.id)
+        file = await self.uploads.get(reference.id)
         if file is None or (caller.sees is not None and file.key != caller.sees):
             raise unknown("file", reference.id)
         return await self.in_thread(self.folders.files.get, file.image)
@@ -560,7 +570,7 @@ class Documents:
     def _ended(self, job: Job) -> None:
         self.broadcaster.job_ended(job)
         if self.webhooks is not None:
-            self.webhooks.job_ended(job)
+            self.webhooks.wake()
         for future in self._waiting.get(job.id, []):
             if not future.done():
                 future.set_result(job)

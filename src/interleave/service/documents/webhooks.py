@@ -1,5 +1,7 @@
 """Webhooks: a signed call when a job ends, following Standard Webhooks, retried until it is acknowledged.
 
+Every service makes the calls that are due, whoever stored them: a call whose sender died is made by another.
+
 A service calls only hosts that its operator allows. All addresses of a name must be public, and the
 connection uses an address that was checked, so DNS rebinding has no effect. An origin that is allowed with
 scheme and port, such as `http://10.0.0.5:9000`, may be private. Redirects are not followed.
@@ -16,13 +18,15 @@ import json
 import logging
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from interleave import ConfigurationError
-from interleave.service.documents.jobs import Delivery, Job, JobTable
+from interleave import ConfigurationError, StorageError
+from interleave.service.documents.deliveries import Deliveries, Delivery
+from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.response_json import response_status
 
@@ -32,7 +36,11 @@ SECRET_PREFIX = "whsec_"
 DELAYS = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0)
 """Seconds before each retry; after the last one the call is dropped."""
 TIMEOUT_SECONDS = 10.0
+GRACE_SECONDS = 15.0
+"""Time after which a sender that has begun an attempt and not reported its end counts as dead."""
 MAX_CONCURRENT_CALLS = 8
+POLL_SECONDS = 2.0
+"""Interval for looking for calls that are due."""
 PORTS = {"http": 80, "https": 443}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -183,65 +191,70 @@ def deliveries_of(job: Job) -> list[Delivery]:
 
 
 class Webhooks:
-    """Webhook sender of a service; unacknowledged calls are in the job table."""
+    """Webhook sender of a service."""
 
     def __init__(
         self,
-        jobs: JobTable,
+        deliveries: Deliveries,
         allowed: AllowedHosts,
         secret: str,
         *,
         counted: Callable[[str], None] = lambda outcome: None,
         clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        delays: Sequence[float] = DELAYS,
     ) -> None:
-        self.jobs = jobs
+        self.deliveries = deliveries
         self.allowed = allowed
         self.clock = clock
+        self._delays = delays
         self._secret = secret_bytes(secret)
         self._counted = counted
-        self._sleep = sleep
-        self._concurrency_limit = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+        self._sending: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
-        """Resume every unacknowledged call."""
-        for delivery in await self.jobs.deliveries():
-            self.send(delivery)
+    def start(self) -> asyncio.Task[None]:
+        """Start making the calls that are due; the task never ends by itself."""
+        self._sending = asyncio.create_task(self._send_regularly())
+        return self._sending
 
-    def job_ended(self, job: Job) -> None:
-        for delivery in deliveries_of(job):
-            self.send(delivery)
-
-    def send(self, delivery: Delivery) -> None:
-        if delivery.id not in self._tasks:
-            task = asyncio.create_task(self._deliver(delivery))
-            self._tasks[delivery.id] = task
-            task.add_done_callback(lambda _: self._tasks.pop(delivery.id, None))
+    def wake(self) -> None:
+        """Look for calls that are due: a job has ended."""
+        self._wake.set()
 
     async def stop(self) -> None:
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
 
-    async def _deliver(self, delivery: Delivery) -> None:
-        for attempt in range(delivery.attempts, len(DELAYS) + 1):
-            if attempt:
-                await self._sleep(DELAYS[attempt - 1])
-            if not await self.jobs.begin_delivery(delivery.id, attempt):
-                return  # taken by another service on the same jobs
-            problem = await self._try(delivery)
-            self._counted("failed" if problem else "ok")
-            if problem is None:
-                break
-            log.warning("webhook %s failed, attempt %d: %s", delivery.id, attempt + 1, problem)
-        await self.jobs.delivered(delivery.id)
+    async def _send_regularly(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                while due := await self.deliveries.due(limit=MAX_CONCURRENT_CALLS):
+                    await asyncio.gather(*map(self.send, due))
+            except StorageError as error:
+                log.error("cannot look for webhook calls: %s", error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._wake.wait()
+
+    async def send(self, delivery: Delivery) -> None:
+        """Make one attempt at a call, unless another service makes it."""
+        if not await self.deliveries.begin(delivery, next_in=GRACE_SECONDS):
+            return
+        problem = await self._try(delivery)
+        self._counted("failed" if problem else "ok")
+        if problem is not None:
+            log.warning("webhook %s failed, attempt %d: %s", delivery.id, delivery.attempts + 1, problem)
+        if problem is None or delivery.attempts >= len(self._delays):
+            await self.deliveries.remove(delivery.id)
+        else:
+            await self.deliveries.postpone(delivery.id, self._delays[delivery.attempts])
 
     async def _try(self, delivery: Delivery) -> str | None:
         """Make the call; return the error, if any."""
         try:
-            async with self._concurrency_limit, asyncio.timeout(TIMEOUT_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 target = await self.allowed.target(delivery.url)
                 headers = signed_headers(self._secret, delivery.id, int(self.clock()), delivery.body)
                 status = await _post(target, headers, delivery.body.encode())

@@ -9,20 +9,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from prometheus_client import start_http_server
 
 from interleave import ConfigurationError
-from interleave.plugin import Limits, count, redaction, resolve, runs
+from interleave.plugin import count, redaction, resolve, runs
 from interleave.service.documents.call_observer import observed
 from interleave.service.documents.folders import Folders
+from interleave.service.documents.job_table import JobTable
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.model_cache import ModelCache
+from interleave.service.documents.postgres import PostgresDatabase
 from interleave.service.documents.server import DISK_THREADS
-from interleave.service.documents.shared_jobs import SharedJobTable
-from interleave.service.documents.shared_worker import SharedFairQueue, SharedJobWorker, Sharing
 from interleave.service.documents.webhooks import deliveries_of
+from interleave.service.documents.worker import Worker, WorkerSettings
 
 log = logging.getLogger("interleave.service")
 
@@ -34,11 +36,8 @@ class WorkConfig:
     chosen: runs.Choices
     folder: Path
     jobs: str
-    concurrency: int = 64
-    per_key: int | None = None
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
     drain_seconds: float = 10.0
-    limits: Limits = field(default_factory=Limits)
-    sharing: Sharing = field(default_factory=Sharing)
     metrics_port: int | None = None
     json_logs: bool = False
 
@@ -51,14 +50,14 @@ def work(config: WorkConfig, announce: Callable[[str], None]) -> None:
     if not config.json_logs:
         logging.getLogger(observed.__module__).setLevel(logging.WARNING)
     with redaction.redacted_logging(JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"):
-        jobs = SharedJobTable(config.jobs)
+        jobs = JobTable(PostgresDatabase(config.jobs))
         try:
             asyncio.run(_work(config, jobs, announce))
         finally:
             jobs.close()
 
 
-async def _work(config: WorkConfig, jobs: SharedJobTable, announce: Callable[[str], None]) -> None:
+async def _work(config: WorkConfig, jobs: JobTable, announce: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk"))
     metrics = DocumentMetrics()
@@ -67,15 +66,7 @@ async def _work(config: WorkConfig, jobs: SharedJobTable, announce: Callable[[st
     model_cache = ModelCache(run_config, pack, config.chosen, lambda models: observed(models, metrics))
     folders = Folders(config.folder)
     folders.make()
-    worker = SharedJobWorker(
-        jobs,
-        folders,
-        model_cache,
-        SharedFairQueue(running=config.concurrency, waiting=0, per_key=config.per_key),
-        config.limits,
-        sharing=config.sharing,
-        deliveries=deliveries_of,
-    )
+    worker = Worker(jobs, folders, model_cache, config.worker, deliveries=deliveries_of)
     worker.listeners.append(lambda job: metrics.job_ended(job, folders))
     ending = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -85,12 +76,17 @@ async def _work(config: WorkConfig, jobs: SharedJobTable, announce: Callable[[st
     if ending.is_set():
         return
     loading.result()  # a worker without models claims nothing
-    announce(config.sharing.name)
-    waiting = await worker.restart()
+    announce(config.worker.name)
+    died: asyncio.Future[None] = loop.create_future()
+    worker.on_death.append(lambda error: None if died.done() else died.set_exception(error))
+    waiting = await worker.start()
     if waiting:
         log.info("%s waiting", count(waiting, "job"))
     try:
-        await ended
+        ending_for: set[asyncio.Future[Any]] = {ended, died}
+        await asyncio.wait(ending_for, return_when=asyncio.FIRST_COMPLETED)
+        if died.done():
+            died.result()
     finally:
         log.info("shutting down: %s in progress", count(len(worker.running()), "job"))
         await worker.stop(config.drain_seconds)
