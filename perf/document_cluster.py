@@ -124,7 +124,7 @@ class Cluster:
                 suppress(psycopg.OperationalError),
                 psycopg.connect(self.database, autocommit=True, connect_timeout=2) as connection,
             ):
-                return connection.execute(query.encode()).fetchall()
+                return list(connection.execute(query.encode()))
             time.sleep(0.3)
 
     def until_all_ended(self, seconds: float) -> None:

@@ -1,18 +1,20 @@
 """Tries job engines for the document service side by side, on the same faults.
 
-Workers are real processes on a real Postgres, killed and paused by signals. `engine_candidates` says what a
-job is and what each engine needed. Install the candidates beside the project, not into it, then name tests,
-or none for all:
+Workers are processes on a real Postgres, killed and paused by signals. `engine_candidates` says what a job
+is and what each engine needed. Install the candidates beside the project, not into it; name tests, or none
+for all:
 
     pip install --target /tmp/engines dbos procrastinate
-    PYTHONPATH=/tmp/engines python perf/engines.py [TEST...]      (needs Postgres)
+    PYTHONPATH=/tmp/engines python perf/engines.py [--results FILE.json] [TEST...]      (needs Postgres)
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import importlib.util
 import itertools
+import json
 import logging
 import os
 import shutil
@@ -23,29 +25,32 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import engine_candidates
-from engine_candidates import ENGINES, FakeRun
+import psycopg
+from engine_candidates import ENGINES, FakeRun, Settings
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "deploy"))
+
+from local_postgres import PostgresServer, find_postgres
+
+Found = dict[str, Any]
+SIZES = (1_000, 10_000, 100_000, 300_000)
 
 
 class Trial:
     """A fresh database and folder for one engine, with its workers as processes."""
 
-    def __init__(self, server: Any, name: str, calls: int = 5, **environment: str) -> None:
-        self.server, self.name, self.kind = server, name, ENGINES[name]
-        self.url: str = server.new_database(f"trial_{time.monotonic_ns()}")
+    def __init__(self, server: PostgresServer, name: str, settings: Settings = Settings()) -> None:
+        self.server, self.name, self.settings, self.kind = server, name, settings, ENGINES[name]
+        self.url = server.new_database(f"trial_{time.monotonic_ns()}")
         self.folder = Path(tempfile.mkdtemp(prefix="engines-"))
-        (self.folder / "calls").write_text(str(calls))
-        self.environment = {**os.environ, **environment}
+        engine_candidates.store(settings, self.folder)
         self.loop = asyncio.new_event_loop()
-        os.environ.pop("ENGINE_PER_KEY", None)
-        os.environ.update(environment)
-        self.engine = self.kind(self.url)
+        self.engine = self.kind(self.url, settings)
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self.jobs: list[str] = []
 
@@ -59,22 +64,15 @@ class Trial:
         self.engine.close()
         shutil.rmtree(self.folder)
 
-    def start(self, *names: str, **environment: str) -> None:
-        for name in names:
-            command = [
-                sys.executable,
-                engine_candidates.__file__,
-                self.name,
-                self.url,
-                str(self.folder),
-                name,
-            ]
+    def start(self, number: int) -> None:
+        """Start so many more workers, and wait until they can claim jobs."""
+        for name in (f"w{len(self.workers) + each + 1}" for each in range(number)):
+            command = [sys.executable, engine_candidates.__file__, self.name, self.url, str(self.folder)]
             with (self.folder / f"{name}.err").open("ab") as errors:
-                self.workers[name] = subprocess.Popen(
-                    command, env={**self.environment, **environment}, stdout=errors, stderr=errors
-                )
+                self.workers[name] = subprocess.Popen([*command, name], stdout=errors, stderr=errors)
+        time.sleep(6)
 
-    def submit(self, count: int = 1, key: str | None = None) -> list[str]:
+    def submit(self, count: int, key: str | None = None) -> list[str]:
         ids = [f"resp_{len(self.jobs) + number:048x}" for number in range(count)]
         self.jobs += ids
         for number, id_ in enumerate(ids):
@@ -84,18 +82,26 @@ class Trial:
     def run(self, work: Any) -> Any:
         return self.loop.run_until_complete(work)
 
+    def claim_milliseconds(self) -> float:
+        times = []
+        for _ in range(3):
+            began = time.perf_counter()
+            self.run(self.engine.claim())
+            times.append((time.perf_counter() - began) * 1000)
+        return round(statistics.median(times), 1)
+
+    def journals(self) -> dict[str, list[dict[str, Any]]]:
+        return {id_: lines for id_ in self.jobs if (lines := FakeRun(self.folder, id_).lines())}
+
     def done(self) -> int:
-        return sum(any(line["event"] == "done" for line in self.run_of(id_).lines()) for id_ in self.jobs)
+        return sum(lines[-1]["event"] == "done" for lines in self.journals().values())
 
-    def run_of(self, id_: str) -> FakeRun:
-        return FakeRun(self.folder, id_)
-
-    def called(self, pid: int | None = None) -> bool:
-        """Whether a call has been stored, by this process if one is given."""
-        lines = [line for id_ in self.jobs for line in self.run_of(id_).lines()]
+    def has_called(self, pid: int | None = None) -> bool:
+        """Return whether a call has been stored, by this process if one is given."""
+        lines = itertools.chain.from_iterable(self.journals().values())
         return any(line["event"] == "called" and pid in (None, line["pid"]) for line in lines)
 
-    def until(self, met: Any, seconds: float = 30.0) -> float | None:
+    def until(self, met: Callable[[], bool], seconds: float = 40.0) -> float | None:
         """Wait until something is met; return the seconds, or None if it never was."""
         began = time.monotonic()
         while time.monotonic() - began < seconds:
@@ -104,150 +110,153 @@ class Trial:
             time.sleep(0.1)
         return None
 
-    def sql(self, statement: str, url: str | None = None) -> list[Any]:
-        import psycopg
+    def until_done(self, number: int) -> float | None:
+        return self.until(lambda: self.done() == number)
 
-        with psycopg.connect(url or self.url, autocommit=True) as connection:
+    def sql(self, statement: str) -> list[Any]:
+        with psycopg.connect(self.url, autocommit=True) as connection:
             found = connection.execute(statement.encode())
             return found.fetchall() if found.description else []
 
-    def statuses(self) -> dict[str, int]:
-        return {str(status): count for status, count in self.sql(self.kind.STATUSES)}
+    def statuses(self) -> Found:
+        return dict(self.sql(f"SELECT status::text, count(*) FROM {self.kind.TABLE} GROUP BY 1"))
 
     def fill(self, rows: int, keys: int) -> None:
-        """Copy the one stored job until `rows` wait."""
-        table, generated, changes = self.kind.CLONE
-        table = f"{self.kind.SCHEMA}.{table}"
-        names = self.sql(
-            "SELECT column_name FROM information_schema.columns WHERE table_schema || '.' || table_name = "
-            f"'{table}' ORDER BY ordinal_position"
+        """Copy the stored job until `rows` more wait."""
+        table, new = self.kind.TABLE, self.kind.COPY
+        columns = [
+            column
+            for (column,) in self.sql(
+                "SELECT column_name FROM information_schema.columns "
+                f"WHERE table_schema || '.' || table_name = '{table}'"
+            )
+            if column != self.kind.GENERATED
+        ]
+        values = ", ".join(new.get(column, f"first.{column}").format(keys=keys) for column in columns)
+        self.sql(
+            f"ALTER TABLE {table} DISABLE TRIGGER USER; INSERT INTO {table} ({', '.join(columns)}) "
+            f"SELECT {values} FROM (SELECT * FROM {table} LIMIT 1) first, generate_series(1, {rows}) n; "
+            f"ALTER TABLE {table} ENABLE TRIGGER USER; ANALYZE {table}"
         )
-        columns = [name for (name,) in names if name != generated]
-        values = ", ".join(changes.get(name, f"s.{name}").replace("KEYS", str(keys)) for name in columns)
-        source = f"(SELECT * FROM {table} LIMIT 1) s, generate_series(1, {rows}) n"
-        for trigger in ("DISABLE", "ENABLE"):
-            self.sql(f"ALTER TABLE {table} {trigger} TRIGGER USER")
-            if trigger == "DISABLE":
-                self.sql(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {source}")
-        self.sql(f"ANALYZE {table}")
+
+    def change_first(self, change: str, of_each_key: int) -> None:
+        """Change the first rows of every key."""
+        id_, key, order = self.kind.ROWS
+        self.sql(
+            f"UPDATE {self.kind.TABLE} SET {change} WHERE {id_} IN (SELECT {id_} FROM (SELECT {id_}, "
+            f"row_number() OVER (PARTITION BY {key} ORDER BY {order}) AS rank FROM {self.kind.TABLE}) "
+            f"AS ranked WHERE rank <= {of_each_key}); ANALYZE {self.kind.TABLE}"
+        )
+
+    def run_some(self) -> None:
+        """Submit twelve jobs, and wait until two workers run some of them."""
+        self.start(2)
+        self.submit(12)
+        self.until(self.has_called)
+
+    def ends(self) -> Found:
+        """Return what became of jobs and workers; the engine has a second to store the last end."""
+        time.sleep(1)
+        alive = sum(worker.poll() is None for worker in self.workers.values())
+        jobs = f"{self.done()} of {len(self.jobs)}"
+        return {"done": jobs, "rows": self.statuses(), "alive": f"{alive} of {len(self.workers)}"}
 
     def repeated(self) -> int:
-        log = (self.folder / "calls.log").read_text().splitlines()
-        return sum(Counter(log).values()) - len(set(log))
-
-    def refused(self) -> int:
-        log = self.folder / "refused.log"
-        return len(log.read_text().splitlines()) if log.exists() else 0
+        calls = (self.folder / "calls.log").read_text().splitlines()
+        return len(calls) - len(set(calls))
 
 
-def kill(server: Any, name: str) -> str:
-    """Kill one of four workers while it runs jobs."""
-    with Trial(server, name, calls=15) as trial:
-        trial.start("w1", "w2", "w3", "w4")
-        trial.submit(24)
-        trial.until(lambda: trial.called(trial.workers["w1"].pid))
-        trial.workers["w1"].kill()
-        at = time.time()
-        trial.until(lambda: trial.done() == 24, 40)
-        lost = [id_ for id_ in trial.jobs if trial.run_of(id_).lines()[-1]["event"] != "done"]
-        dead = trial.workers["w1"].pid
-        taken = [
-            min((line["at"] for line in lines if line["at"] > at and line["pid"] != dead), default=0) - at
-            for lines in (trial.run_of(id_).lines() for id_ in trial.jobs)
-            if lines[0]["pid"] == dead and any(line["pid"] != dead for line in lines)
-        ]
-        worst = f"{max(taken):.1f}" if taken else "–"
-        return (
-            f"lost {len(lost)}, repeated {trial.repeated()}, taken over after {worst} s, {trial.statuses()}"
-        )
+def claims(server: PostgresServer, name: str) -> Found:
+    """Milliseconds to claim one job, by waiting jobs and keys."""
+    found: Found = {}
+    for keys, rows in itertools.product((1, 1000), SIZES):
+        with Trial(server, name, Settings(per_key=1 if name == "procrastinate" else 1000)) as trial:
+            trial.submit(1)
+            trial.fill(rows, keys)
+            trial.run(trial.engine.claim())
+            found.setdefault(f"{keys} keys", {})[str(rows)] = trial.claim_milliseconds()
+    return found
 
 
-def kill_without(server: Any, name: str) -> str:
-    """The same without the reaper that we had to add."""
-    with Trial(server, name, calls=15, ENGINE_WITHOUT="reaper") as trial:
-        trial.start("w1", "w2")
-        trial.submit(6)
-        trial.until(lambda: trial.called(trial.workers["w1"].pid))
-        trial.workers["w1"].kill()
-        trial.until(lambda: trial.done() == 6, 20)
-        os.environ.pop("ENGINE_WITHOUT")
-        return f"after 20 s {trial.done()} of 6 done, {trial.statuses()}"
-
-
-def pause(server: Any, name: str) -> str:
-    """Pause a worker beyond its lease and wake it while its successor runs the job."""
-    with Trial(server, name, calls=100) as trial:
-        trial.start("w1")
+def full(server: PostgresServer, name: str) -> Found:
+    """Milliseconds of a claim that finds nothing, because all of 1,000 keys stand at their limit."""
+    most = 1 if name == "procrastinate" else 2
+    with Trial(server, name, Settings(per_key=most)) as trial:
         trial.submit(1)
-        trial.until(trial.called)
+        trial.fill(12_000, 1000)
+        trial.change_first(trial.kind.RUNNING, most)
+        return {"ms": trial.claim_milliseconds()}
+
+
+def kill(server: PostgresServer, name: str, reaper: bool = True) -> Found:
+    """One of four workers is killed while it runs jobs."""
+    with Trial(server, name, Settings(calls=15, reaper=reaper)) as trial:
+        trial.start(4)
+        trial.submit(24)
         first = trial.workers["w1"]
-        first.send_signal(signal.SIGSTOP)
-        trial.start("w2")
-        second = trial.workers["w2"]
-        taken = trial.until(lambda: trial.called(second.pid))
-        first.send_signal(signal.SIGCONT)
+        trial.until(lambda: trial.has_called(first.pid))
+        first.kill()
+        at = time.time()
+        trial.until_done(24)
+        own = [lines for lines in trial.journals().values() if lines[0]["pid"] == first.pid]
+        others = [[line["at"] for line in lines if line["pid"] != first.pid] for lines in own]
+        taken = max((round(times[0] - at, 1) for times in others if times), default=None)
+        return {"repeated": trial.repeated(), "taken over after s": taken, **trial.ends()}
+
+
+def kill_without(server: PostgresServer, name: str) -> Found:
+    """The same without the reaper that had to be added."""
+    return kill(server, name, reaper=False)
+
+
+def pause(server: PostgresServer, name: str) -> Found:
+    """A worker is paused beyond its lease and woken while its successor runs the job."""
+    with Trial(server, name, Settings(calls=100)) as trial:
+        trial.start(1)
+        trial.submit(1)
+        trial.until(trial.has_called)
+        trial.workers["w1"].send_signal(signal.SIGSTOP)
+        trial.start(1)
+        trial.until(lambda: trial.has_called(trial.workers["w2"].pid))
+        trial.workers["w1"].send_signal(signal.SIGCONT)
         time.sleep(1.5)
         soon = trial.statuses()
-        trial.until(lambda: trial.done() == 1, 20)
-        time.sleep(0.5)
-        lines = trial.run_of(trial.jobs[0]).lines()
-        stale = sum(one["token"] > two["token"] for one, two in itertools.pairwise(lines))
-        ends = sum(line["event"] == "done" for line in lines)
-        return (
-            f"taken after {taken} s; stale lines {stale}, refused {trial.refused()}, ends {ends}, "
-            f"repeated {trial.repeated()}; 1.5 s after waking {soon}, in the end {trial.statuses()}"
-        )
+        trial.until_done(1)
+        lines, refused = trial.journals()[trial.jobs[0]], trial.folder / "refused.log"
+        return {
+            "stale lines": sum(one["token"] > two["token"] for one, two in itertools.pairwise(lines)),
+            "refused": len(refused.read_text().splitlines()) if refused.exists() else 0,
+            "ends": sum(line["event"] == "done" for line in lines),
+            "repeated": trial.repeated(),
+            "row after waking": soon,
+            **trial.ends(),
+        }
 
 
-def read_only(server: Any, name: str) -> str:
-    """Eight seconds of read-only Postgres, with jobs running and waiting."""
-    with Trial(server, name, calls=20) as trial:
-        trial.start("w1", "w2")
-        time.sleep(5)  # until both are up
-        trial.submit(12)
-        trial.until(trial.called)
-        trial.sql("ALTER SYSTEM SET default_transaction_read_only = on", server.url())
-        trial.sql("SELECT pg_reload_conf()", server.url())
+def read_only(server: PostgresServer, name: str) -> Found:
+    """Postgres is read-only for eight seconds, with jobs running and waiting; three come later."""
+    with Trial(server, name, Settings(calls=20)) as trial:
+        trial.run_some()
+        server.read_only(True)
         time.sleep(8)
-        make_writable(server)
-        after = trial.until(lambda: trial.done() == 12, 40)
-        late = trial.submit(3)
-        fresh = trial.until(lambda: all(trial.run_of(id_).path.exists() for id_ in late), 15)
-        alive = sum(worker.poll() is None for worker in trial.workers.values())
-        return (
-            f"{trial.done()} of 15 done, the old ones {after} s after, new ones begin after {fresh} s; "
-            f"{alive} of 2 processes alive; {trial.statuses()}"
-        )
+        server.read_only(False)
+        after = trial.until_done(12)
+        trial.submit(3)
+        trial.until_done(15)
+        return {"s": after, **trial.ends()}
 
 
-def make_writable(server: Any) -> None:
-    import psycopg
-
-    with psycopg.connect(server.url(), autocommit=True) as connection:
-        connection.execute("SET default_transaction_read_only = off")
-        connection.execute("ALTER SYSTEM RESET default_transaction_read_only")
-        connection.execute("SELECT pg_reload_conf()")
-
-
-def restart(server: Any, name: str) -> str:
-    """A restart of Postgres, four seconds long."""
-    with Trial(server, name, calls=20) as trial:
-        trial.start("w1", "w2")
-        time.sleep(5)  # until both are up
-        trial.submit(12)
-        trial.until(trial.called)
+def restart(server: PostgresServer, name: str) -> Found:
+    """Postgres is away for four seconds."""
+    with Trial(server, name, Settings(calls=20)) as trial:
+        trial.run_some()
         server.stop()
         time.sleep(4)
         server.start()
-        after = trial.until(lambda: trial.done() == 12, 40)
-        time.sleep(1)
-        alive = sum(worker.poll() is None for worker in trial.workers.values())
-        return (
-            f"all done {after} s after, repeated {trial.repeated()}, {alive} of 2 alive, {trial.statuses()}"
-        )
+        return {"s": trial.until_done(12), "repeated": trial.repeated(), **trial.ends()}
 
 
-def away(server: Any, name: str) -> str:
+def away(server: PostgresServer, name: str) -> Found:
     """What a submitter sees while Postgres is away for 90 s."""
     with Trial(server, name) as trial:
         trial.submit(1)
@@ -259,79 +268,52 @@ def away(server: Any, name: str) -> str:
             trial.submit(1)
             seen = "stored"
         except Exception as error:
-            seen = f"{type(error).__name__}: {str(error)[:60]}"
-        seconds = time.monotonic() - began
+            seen = type(error).__name__
+        seconds = round(time.monotonic() - began, 1)
         back.join()
-        return f"after {seconds:.0f} s: {seen}"
+        return {"seen": seen, "s": seconds, "rows": sum(trial.statuses().values())}
 
 
-def limit(server: Any, name: str) -> str:
-    """Two jobs of a key at once, over four workers."""
-    with Trial(server, name, ENGINE_PER_KEY="2") as trial:
-        trial.start("w1", "w2", "w3", "w4")
-        trial.until(lambda: False, 5)
+def limit(server: PostgresServer, name: str) -> Found:
+    """Sixteen jobs of half a second, two of their key at once, over four workers: ideally 4.0 s."""
+    with Trial(server, name, Settings(per_key=2)) as trial:
+        trial.start(4)
         trial.submit(16, key="one")
-        took = trial.until(lambda: trial.done() == 16, 60)
-        spans = [
-            (lines[0]["at"], lines[-1]["at"])
-            for lines in (trial.run_of(id_).lines() for id_ in trial.jobs)
-            if lines
-        ]
+        took = trial.until_done(16)
+        spans = [(lines[0]["at"], lines[-1]["at"]) for lines in trial.journals().values()]
         most = max(sum(begin <= at < end for begin, end in spans) for at, _ in spans)
-        return f"at most {most} at once; 16 jobs of 0.5 s took {took} s (ideal 4.0)"
+        return {"at once": most, "s": took}
 
 
-def claims(server: Any, name: str) -> str:
-    """Milliseconds to claim one job, with 1 key and with 1,000."""
-    rows = []
-    for keys in (1, 1000):
-        for count in (1_000, 10_000, 100_000, 300_000):
-            with Trial(server, name, ENGINE_PER_KEY="1000" if name != "procrastinate" else "1") as trial:
-                trial.submit(1)
-                trial.fill(count, keys)
-                trial.run(asyncio.wait_for(trial.engine.claim(), 120))
-                times = []
-                for _ in range(3):
-                    began = time.perf_counter()
-                    trial.run(trial.engine.claim())
-                    times.append(time.perf_counter() - began)
-                rows.append(f"{statistics.median(times) * 1000:,.0f}")
-    return " / ".join(rows[:4]) + " ms with 1 key; " + " / ".join(rows[4:]) + " ms with 1,000"
-
-
-def fairness(server: Any, name: str) -> str:
-    """Claims until the one job of another key begins behind 10,000 of a first."""
-    with Trial(server, name, ENGINE_PER_KEY="1000") as trial:
+def fairness(server: PostgresServer, name: str) -> Found:
+    """Claims until the one job of another key begins, behind 10,000 of a first."""
+    with Trial(server, name, Settings(per_key=1000)) as trial:
         trial.submit(1, key="k0")
         trial.fill(10_000, 1)
         trial.submit(1, key="other")
-        for number in range(1, 101):
-            if trial.run(trial.engine.claim()) == "other":
-                return f"claim {number}"
-        return "not within 100 claims"
+        keys = (trial.run(trial.engine.claim()) for _ in range(100))
+        return {"claim": next((number for number, key in enumerate(keys, 1) if key == "other"), None)}
 
 
-def submitting(server: Any, name: str) -> str:
-    """Milliseconds for one durable submission, and submissions per second by 16 at once."""
-    results = []
-    for place in ("postgres", "sqlite"):
-        if place == "sqlite" and name == "procrastinate":
-            continue
+def submitting(server: PostgresServer, name: str) -> Found:
+    """Milliseconds of one durable submission, and submissions per second by 16 at once."""
+    found: Found = {}
+    for place in ("postgres", "sqlite") if name != "procrastinate" else ("postgres",):
         with Trial(server, name) as trial:
             if place == "sqlite":
                 trial.engine.close()
-                trial.engine = trial.kind(f"sqlite:///{trial.folder}/jobs.sqlite")
+                trial.engine = trial.kind(f"sqlite:///{trial.folder}/jobs.sqlite", trial.settings)
             trial.submit(5)
             times = []
             for _ in range(50):
                 began = time.perf_counter()
                 trial.submit(1)
-                times.append(time.perf_counter() - began)
+                times.append((time.perf_counter() - began) * 1000)
             began = time.perf_counter()
             trial.run(submit_together(trial))
-            rate = 320 / (time.perf_counter() - began)
-            results.append(f"{place} {statistics.median(times) * 1000:.1f} ms, {rate:.0f}/s")
-    return "; ".join(results)
+            rate = round(320 / (time.perf_counter() - began))
+            found[place] = {"ms": round(statistics.median(times), 1), "per s": rate}
+    return found
 
 
 async def submit_together(trial: Trial) -> None:
@@ -345,45 +327,66 @@ async def submit_together(trial: Trial) -> None:
     await asyncio.gather(*(some() for _ in range(16)))
 
 
-def idle(server: Any, name: str) -> str:
-    """Transactions per second of idle workers, and their connections."""
-    found = []
-    count = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+def idle(server: PostgresServer, name: str) -> Found:
+    """Transactions per second and connections of one more idle worker."""
+    counts = []
     for workers in (1, 4):
         with Trial(server, name) as trial:
-            trial.start(*(f"w{number}" for number in range(workers)))
-            time.sleep(8)
-            began = trial.sql(count)[0][0]
+            trial.start(workers)
+            counter = (
+                "SELECT xact_commit + xact_rollback, numbackends FROM pg_stat_database "
+                "WHERE datname = current_database()"
+            )
+            before, _ = trial.sql(counter)[0]
             time.sleep(12)
-            rate = (trial.sql(count)[0][0] - began - 1) / 12
-            open_ = trial.sql("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")[0][
-                0
-            ]
-            found.append(f"{workers}: {rate:.1f}/s, {open_ - 1} connections (a submitter's included)")
-    return "; ".join(found)
+            after, connections = trial.sql(counter)[0]
+            counts.append(((after - before) / 12, connections))
+    (one, few), (four, many) = counts
+    return {"per s": round((four - one) / 3, 1), "connections": round((many - few) / 3)}
 
 
-WORKS = (kill, kill_without, pause, read_only, restart, away, limit, claims, fairness, submitting, idle)
-TESTS = {work.__name__: work for work in WORKS}
+def versions(server: PostgresServer, name: str) -> Found:
+    """Two rows of a newer version come first, then four others of the key, whose limit is two."""
+    with Trial(server, name, Settings(per_key=1 if name == "procrastinate" else 2)) as trial:
+        trial.submit(6, key="k")
+        trial.change_first(trial.kind.NEWER, 2)
+        trial.start(2)
+        trial.until(lambda: trial.done() == 4, 15)
+        return trial.ends()
+
+
+WORKS = (claims, full, kill, kill_without, pause, read_only, restart, away, limit, fairness, submitting)
+TESTS = {work.__name__: work for work in (*WORKS, idle, versions)}
 
 
 def main() -> None:
-    from local_postgres import PostgresServer, find_postgres
-
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("tests", nargs="*", metavar="TEST", help=", ".join(TESTS))
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--results", type=Path)
+    chosen = parser.parse_args()
     programs = find_postgres()
-    assert programs is not None, "Postgres is not installed"
+    assert programs is not None, "Postgres is not installed: apt install postgresql, or set POSTGRES_BIN"
     logging.disable(logging.CRITICAL)
-    installed = [name for name in ENGINES if name == "ours" or importlib.util.find_spec(name)]
-    chosen = os.environ.get("ENGINES", ",".join(installed)).split(",")
+    engines = [name for name in chosen.engines if name == "ours" or importlib.util.find_spec(name)]
+    for name in set(chosen.engines) - set(engines):
+        print(f"not installed: {name}")
+    results = chosen.results
+    rows: Found = json.loads(results.read_text()) if results and results.exists() else {}
     server = PostgresServer.new(programs)
     try:
-        for test in sys.argv[1:] or TESTS:
+        for test in chosen.tests or TESTS:
             print(f"{test}: {TESTS[test].__doc__}", flush=True)
-            for name in chosen:
+            for name in engines:
                 try:
-                    print(f"  {name:14}{TESTS[test](server, name)}", flush=True)
+                    found = TESTS[test](server, name)
                 except Exception as error:
-                    print(f"  {name:14}error: {type(error).__name__}: {error}"[:300], flush=True)
+                    found = {"error": f"{type(error).__name__}: {error}"[:200]}
+                found["load"] = round(os.getloadavg()[0])
+                print(f"  {name:14}{json.dumps(found)}", flush=True)
+                rows.setdefault(test, {})[name] = found
+                if results:
+                    results.write_text(json.dumps(rows, indent=1) + "\n")
     finally:
         server.remove()
 
