@@ -29,15 +29,19 @@ class Part:
     """A service or a worker."""
 
     def __init__(self, folder: Path, name: str, *arguments: str) -> None:
-        self.log, self.busy = folder / f"{name}.log", threading.Lock()
+        self.name, self.log, self.busy = name, folder / f"{name}.log", threading.Lock()
         self.command = [sys.executable, "-m", "interleave", "serve", *arguments]
+        self.starts: list[float] = []
+        """Seconds of each start."""
 
     def start(self) -> None:
+        began = time.monotonic()
         with self.log.open("a") as log:
             self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self.process.stdout is not None
         self.announced = self.process.stdout.readline().strip()
         """Address of a service, name of a worker; empty if it could not start."""
+        self.starts.append(time.monotonic() - began)
 
     @property
     def has_ended(self) -> bool:

@@ -33,9 +33,11 @@ SERVICES, WORKERS, PLACES = 2, 4, 4
 LEASE = 6.0
 SECONDS_BETWEEN_DOCUMENTS = 2.0
 SECONDS_BETWEEN_KILLS = (3.0, 9.0)
-PATIENCE = 600.0
-"""Seconds in which all documents must end after the last kill."""
-OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+PATIENCE = 600.0  # seconds in which all documents must end after the last kill
+END_CONNECTIONS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
 HELD = "SELECT id, token FROM interleave.jobs WHERE status = 'in_progress' AND worker <> ''"
 
 
@@ -48,26 +50,26 @@ class Kills:
         self.done: list[dict[str, Any]] = []
 
     def one(self) -> None:
-        worker, service = (
-            self.random.choice(parts) for parts in (self.cluster.workers, self.cluster.services)
-        )
-        kinds: dict[str, tuple[int, Part | None, Callable[[], object]]] = {
-            "worker killed": (4, worker, lambda: worker.end(signal.SIGKILL)),
-            "worker paused": (3, worker, lambda: self.pause(worker)),
-            "worker ended": (2, worker, lambda: worker.end(signal.SIGTERM)),
-            "service killed": (3, service, lambda: service.end(signal.SIGKILL)),
-            "Postgres restarted": (2, None, self.restart_postgres),
-            "Postgres read-only": (2, None, self.read_only),
-            "connections ended": (2, None, self.end_connections),
+        worker, service = map(self.random.choice, (self.cluster.workers, self.cluster.services))
+        everywhere = PLACES * WORKERS
+        kinds: dict[str, tuple[int, int, Part | None, Callable[[], object]]] = {  # weight, open slots
+            "worker killed": (4, PLACES, worker, lambda: worker.end(signal.SIGKILL)),
+            "worker paused": (3, PLACES, worker, lambda: self.pause(worker)),
+            "worker ended": (2, PLACES, worker, lambda: worker.end(signal.SIGTERM)),
+            "service killed": (3, 0, service, lambda: service.end(signal.SIGKILL)),
+            "Postgres restarted": (2, everywhere, None, self.restart_postgres),
+            "Postgres read-only": (2, everywhere, None, self.read_only),
+            "connections ended": (2, 0, None, lambda: self.cluster.sql(END_CONNECTIONS)),
         }
-        kind = self.random.choices(list(kinds), [weight for weight, _, _ in kinds.values()])[0]
-        _, part, harm = kinds[kind]
+        kind = self.random.choices(list(kinds), [weight for weight, *_ in kinds.values()])[0]
+        _, slots, part, harm = kinds[kind]
         if (part.busy if part else self.postgres_busy).acquire(blocking=False):
-            self.cluster.begin(self.carry_out, kind, part, harm)
+            kill = {"kind": kind, "slots": slots, "at": time.time(), "load": os.getloadavg()[0]}
+            self.cluster.begin(self.carry_out, kill, part, harm)
 
-    def carry_out(self, kind: str, part: Part | None, harm: Callable[[], object]) -> None:
-        kill = {"kind": kind, "at": time.time(), "load": os.getloadavg()[0]}
+    def carry_out(self, kill: dict[str, Any], part: Part | None, harm: Callable[[], object]) -> None:
         self.done.append(kill)
+        print(time.strftime("%H:%M:%S"), kill["kind"], part.name if part else "", flush=True)
         try:
             if part in self.cluster.workers:
                 held = set(self.cluster.sql(f"{HELD} AND worker = '{part.announced}'"))
@@ -103,9 +105,6 @@ class Kills:
         time.sleep(self.random.uniform(2, 8))
         self.cluster.postgres.read_only(False)
 
-    def end_connections(self) -> None:
-        self.cluster.sql(f"SELECT pg_terminate_backend(pid) {OTHERS}")
-
 
 def disturb(cluster: Cluster, kills: Kills, seconds: float) -> int:
     """Submit documents and do harm for so long; return the number of documents."""
@@ -124,18 +123,17 @@ def disturb(cluster: Cluster, kills: Kills, seconds: float) -> int:
 
 def documents(cluster: Cluster) -> dict[str, Any]:
     """Compare all documents with the first one, which nothing disturbed."""
-    first, *ids = cluster.acknowledged.values()
+    folders = {id_: cluster.runs / run_folder(id_) for id_ in cluster.acknowledged.values()}
+    first, *ids = folders
     ends = {id_: cluster.status(id_) for id_ in ids}
-    records = {
-        id_: comparable(cluster.runs / run_folder(id_)) for id_, end in ends.items() if end == "completed"
-    }
-    whole = comparable(cluster.runs / run_folder(first))
+    whole = comparable(folders[first])
+    equal = [id_ for id_ in ids if ends[id_] == "completed" and comparable(folders[id_]) == whole]
     return {
         "acknowledged": len(ids),
         "stored beyond those": cluster.sql("SELECT count(*) FROM interleave.jobs")[0][0] - len(ids) - 1,
         "lost, or open in the end": sum(end not in ("completed", "failed") for end in ends.values()),
         "ends": Counter(ends.values()),
-        "equal to the undisturbed one": sum(record == whole for record in records.values()),
+        "equal to the undisturbed one": len(equal),
         "submissions refused or broken off": cluster.refusals,
     }
 
@@ -143,17 +141,16 @@ def documents(cluster: Cluster) -> dict[str, Any]:
 def calls(cluster: Cluster, kills: Kills) -> dict[str, Any]:
     asked = Counter(digest for _, digest in cluster.models.asked)
     copies = len(cluster.acknowledged)
-    slots = {"w": PLACES, "s": 0, "P": PLACES * WORKERS, "c": 0}
     return {
         "calls": asked.total(),
         "calls made again": sum(max(0, times - copies) for times in asked.values()),
-        "open slots of all kills": sum(slots[kill["kind"][0]] for kill in kills.done),
+        "open slots of all kills": sum(kill["slots"] for kill in kills.done),
     }
 
 
 def waits(cluster: Cluster, kills: Kills) -> dict[str, Any]:
     """Summarize the seconds from each kill to the next call, and to the take-over of the jobs."""
-    found: dict[str, list[float]] = {}
+    found = {"start of a part": [seconds for part in cluster.parts for seconds in part.starts]}
     for kill in kills.done:
         later = [at - kill["at"] for at, _ in cluster.models.asked if at > kill["at"]]
         found.setdefault(f"{kill['kind']}, next call of any job", []).extend(sorted(later)[:1])
