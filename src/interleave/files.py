@@ -124,12 +124,15 @@ def remove_temporaries_of(folder: Path, name: str = "*") -> None:
             leftover.unlink()
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write and sync a file. After a crash it is absent, unchanged or complete."""
+def write_atomic(path: Path, data: bytes, *, private: bool = False) -> None:
+    """Write and sync a file. After a crash it is absent, unchanged or complete.
+
+    Only its user may read a `private` file.
+    """
     # several machines may write the same file concurrently, with equal process ids
     temporary = f"{path.parent}/.{path.name}.{secrets.token_hex(6)}.tmp"
     try:
-        write_new(temporary, data)
+        write_new(temporary, data, private=private)
         os.replace(temporary, path)
     except BaseException as error:
         with suppress(OSError):
@@ -140,10 +143,10 @@ def write_atomic(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
-def write_new(path: str, data: bytes) -> None:
+def write_new(path: str, data: bytes, *, private: bool = False) -> None:
     """Write and sync a file, but not its name in the folder."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _flags("O_CLOEXEC", "O_NOFOLLOW", "O_BINARY")
-    file = os.open(path, flags, 0o644)
+    file = os.open(path, flags, 0o600 if private else 0o644)
     try:
         written = 0
         while written < len(data):
@@ -218,6 +221,37 @@ def allow_open_files(wanted: int) -> int:
         except (OSError, ValueError):  # macOS reports no limit but allows less
             asked //= 2
     return wanted if soft == resource.RLIM_INFINITY else soft
+
+
+def has_link_below(folder: Path, path: Path) -> bool:
+    """Return whether `path`, or a folder between it and `folder`, is a symbolic link."""
+    between = [path, *path.parents]
+    return any(each.is_symlink() for each in between[: between.index(folder)])
+
+
+def open_below(folder: Path, *names: str) -> int:
+    """Open a regular file in a subfolder of `folder` for reading, following no link below `folder`.
+
+    Raises `OSError` for a link, a folder or a pipe.
+    """
+    flags = os.O_RDONLY | _flags("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+    if os.open not in os.supports_dir_fd:  # Windows
+        paths = [folder.joinpath(*names[: number + 1]) for number in range(len(names))]
+        if any(path.is_symlink() for path in paths):
+            raise OSError(errno.ELOOP, "it is a link")
+        return os.open(paths[-1], flags)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for number, name in enumerate(names):
+        last = number == len(names) - 1
+        try:
+            inner = os.open(name, flags if last else flags | os.O_DIRECTORY, dir_fd=handle)
+        finally:
+            os.close(handle)
+        handle = inner
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return handle
 
 
 def read_from(path: Path, start: int = 0) -> bytes:

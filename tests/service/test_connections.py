@@ -22,12 +22,13 @@ from interleave.service.generator.server import uvicorn_config
 from interleave.service.http import connection_limits as limits
 from interleave.service.http import connections
 from interleave.service.http.auth import Access
-from interleave.service.http.connection_limits import (
-    UNAUTHENTICATED_PER_ADDRESS,
-    ConnectionLimiter,
-    ConnectionState,
+from interleave.service.http.connection_limits import MAX_LEAVING, ConnectionLimiter, ConnectionState
+from interleave.service.http.connections import (
+    CLOSE_SECONDS,
+    HEADER_SECONDS,
+    TURNED_AWAY_SECONDS,
+    BoundedConnection,
 )
-from interleave.service.http.connections import CLOSE_SECONDS, HEADER_SECONDS, BoundedConnection
 from interleave.service.http.memory import MemoryBudget, MemoryLease
 from interleave.service.http.refusals import Refusal
 from interleave.service.http.request_bodies import BODY_SECONDS, WINDOW_SECONDS, BoundedBody
@@ -46,12 +47,16 @@ class FakeConnection:
     bytes_a_second: float = 0.0
     address: str = "127.0.0.1"
     gone: bool = False
+    answered: bool = False
 
     def rate(self, now: float) -> float:
         return self.bytes_a_second
 
     def abort(self) -> None:
         self.gone = True
+
+    def turn_away(self) -> None:
+        self.gone = self.answered = True
 
 
 def entered(limiter: ConnectionLimiter, *made: FakeConnection, known: bool = True) -> list[FakeConnection]:
@@ -124,7 +129,31 @@ def test_those_without_a_token_have_a_share_of_the_places_and_the_oldest_goes() 
     for stranger in strangers:
         limiter.enter(stranger, stranger.opened_at)
     assert not any(connection.gone for connection in known)
-    assert [connection.gone for connection in strangers] == [True] * 850 + [False] * 250
+    assert [connection.gone for connection in strangers] == [True] * 800 + [False] * 300
+
+
+def test_G30_a_burst_of_strangers_takes_all_free_places_and_none_is_sent_away() -> None:
+    limiter = ConnectionLimiter(1000)
+    burst = [FakeConnection(f"{n}", address="203.0.113.7") for n in range(1000)]
+    for connection in burst:
+        limiter.enter(connection, 0.0)
+    assert not any(connection.gone for connection in burst)
+    entered(limiter, FakeConnection("one more"))
+    assert [connection.name for connection in burst if connection.gone] == ["0"]
+    assert burst[0].answered
+
+
+def test_G30_only_some_of_those_sent_away_may_linger() -> None:
+    limiter = ConnectionLimiter(1000)
+    burst = [FakeConnection(f"{n}") for n in range(1000 + MAX_LEAVING + 10)]
+    for connection in burst:
+        limiter.enter(connection, 0.0)
+    assert [connection.answered for connection in burst if connection.gone] == [True] * MAX_LEAVING + [
+        False
+    ] * 10
+    limiter.leave(burst[0])
+    limiter.enter(FakeConnection("one more"), 0.0)
+    assert burst[MAX_LEAVING + 10].answered  # there is room for one again
 
 
 def test_who_is_being_looked_at_for_the_first_time_is_not_sent_away() -> None:
@@ -139,26 +168,14 @@ def test_who_is_being_looked_at_for_the_first_time_is_not_sent_away() -> None:
     assert not good.gone
 
 
-ADDRESSES = {
-    "203.0.113.7": True,
-    "2001:db8::7": True,
-    "127.0.0.1": False,
-    "::1": False,
-    "::ffff:127.0.0.1": False,
-}
-
-
-@pytest.mark.parametrize(("address", "bounded"), ADDRESSES.items())
-def test_one_address_has_few_places_unless_it_is_this_machine(address: str, bounded: bool) -> None:
+def test_the_address_with_the_most_strangers_loses_its_oldest() -> None:
     limiter = ConnectionLimiter(1000)
-    strangers = [FakeConnection(f"{n}", address=address) for n in range(UNAUTHENTICATED_PER_ADDRESS + 10)]
-    other = FakeConnection("other", address="198.51.100.1")
-    for connection in (other, *strangers):
+    few = [FakeConnection(f"few {n}", address="198.51.100.1") for n in range(100)]
+    many = [FakeConnection(f"many {n}", address="203.0.113.7") for n in range(1000)]
+    for connection in (*few, *many):
         limiter.enter(connection, 0.0)
-    assert sum(connection.gone for connection in strangers) == (10 if bounded else 0)
-    assert not other.gone
-    proxied = entered(limiter, *(FakeConnection(f"{n}", address=address) for n in range(300)))
-    assert not any(connection.gone for connection in proxied)  # who has shown a token is not counted
+    assert not any(connection.gone for connection in few)
+    assert [connection.gone for connection in many] == [True] * 100 + [False] * 900
 
 
 def test_places_are_given_back() -> None:
@@ -183,7 +200,7 @@ class Transport(asyncio.Transport):
         super().__init__({"peername": ("127.0.0.1", 5), "sockname": ("127.0.0.1", 6)})
         self.protocol, self.reads = protocol, reads
         self.written = b""
-        self.closing = self.aborted = self.lost = False
+        self.closing = self.aborted = self.lost = self.ended = False
 
     def write(self, data: bytes) -> None:  # type: ignore[override]
         self.written += data
@@ -195,6 +212,9 @@ class Transport(asyncio.Transport):
         self.closing = True
         if self.reads:
             self._lose()
+
+    def write_eof(self) -> None:
+        self.ended = True
 
     def abort(self) -> None:
         self.closing = self.aborted = True
@@ -381,6 +401,21 @@ def test_a_connection_that_is_closed_and_never_read_is_torn_down() -> None:
         return before, transport.aborted
 
     assert clockwork.run(refuse()) == (False, True)
+
+
+def test_G30_who_finds_no_place_is_answered_before_its_request_and_its_request_is_not_read() -> None:
+    async def turned_away() -> Transport:
+        connection, transport = FakeServer().connect()
+        connection.turn_away()
+        assert transport.ended and not transport.closing  # the answer can be read
+        connection.data_received(STATUS)
+        await asyncio.sleep(TURNED_AWAY_SECONDS + 1)
+        return transport
+
+    transport = clockwork.run(turned_away())
+    assert transport.statuses == [503]
+    assert b"Retry-After: 1" in transport.written
+    assert transport.lost
 
 
 def test_who_shows_no_token_is_hung_up_on_and_who_does_is_known() -> None:

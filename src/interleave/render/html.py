@@ -78,10 +78,9 @@ class EmbeddedImages:
     def full(self, name: str) -> dict[str, Any] | None:
         """Return the image at full size, or `None` if its file is missing."""
         try:
-            image = self.store.get(name)
+            image, data = self.store.get(name), self.store.read(name)
         except RunError:
             return None
-        data = self.store.path(name).read_bytes()
         if len(data) <= EMBED_AS_IS_BYTES:
             return _embedded(data, "png", image.size)
         return _embedded(_webp(image, quality=92), "webp", image.size)
@@ -92,7 +91,7 @@ class EmbeddedImages:
 
     def _size(self, name: str) -> tuple[int, int] | None:
         try:
-            with Image.open(self.store.path(name)) as image:  # reads only the header
+            with self.store.open(name) as file, Image.open(file) as image:  # reads only the header
                 return image.size
         except (OSError, ValueError, SyntaxError, RunError):
             return None

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from PIL import Image
 
 from interleave.config.run_config import RunConfig, differences
 from interleave.errors import InputError, MissingImage, RunError, StorageError
-from interleave.files import make_folder, read_from, remove_temporaries_of, sync_folder, write_atomic
+from interleave.files import make_folder, open_below, remove_temporaries_of, sync_folder, write_atomic
 from interleave.images import decode_image, encode_png, pixel_digest
 from interleave.locks import lock, open_lock_file, require_locks
 from interleave.runs.journal import Journal, RequestPart, StoredAsset, StoredReading, no_locks
@@ -29,10 +29,12 @@ _NAME = re.compile(r"[0-9a-f]{64}\.png\Z")
 
 
 class ImageStore:
-    """Writes images into a run folder and reads them back."""
+    """Writes images into a run folder and reads them back, without following links."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, root: Path | None = None) -> None:
+        """`root` is the folder below which no link is followed; by default the run folder itself."""
         self.folder = run / IMAGES_FOLDER
+        self._root = root or run
         self._folder_made = False
 
     def put(self, image: Image.Image, metadata: Mapping[str, str] | None = None) -> str:
@@ -59,7 +61,7 @@ class ImageStore:
     def problem_with(self, name: str) -> MissingImage | None:
         """Return the problem with the image `name`, if any."""
         try:
-            self._read(name)
+            self.read(name)
         except MissingImage as problem:
             return problem
         return None
@@ -67,22 +69,33 @@ class ImageStore:
     def get(self, name: str) -> Image.Image:
         """Return the image `name`; raise `MissingImage` if it is missing or altered."""
         try:
-            data = self._read(name)
+            data = self.read(name)
             return decode_image(data, name=str(self.path(name)), max_bytes=len(data))  # a file of this run
         except InputError as error:
             raise RunError(str(error)) from None
 
-    def _read(self, name: str) -> bytes:
+    def read(self, name: str) -> bytes:
+        """Return the file of the image `name`; raise `MissingImage` if it is missing or altered."""
+        with self.open(name) as file:
+            data = file.read()
+        if _name_of(data) != name:
+            raise MissingImage(self.path(name), "has been altered")
+        return data
+
+    def open(self, name: str) -> BinaryIO:
+        """Open the image `name`, for its size or header: its content is not checked."""
         path = self.path(name)
         try:
-            data = read_from(path)
+            return open(open_below(self._root, *path.relative_to(self._root).parts), "rb")
         except FileNotFoundError:
             raise MissingImage(path, "is missing") from None
         except OSError as error:
             raise MissingImage(path, f"cannot be read ({error.strerror})") from None
-        if _name_of(data) != name:
-            raise MissingImage(path, "has been altered")
-        return data
+
+    def bytes_of(self, name: str) -> int:
+        """Return the size of the image's file; raise `MissingImage` if it is missing."""
+        with self.open(name) as file:
+            return os.fstat(file.fileno()).st_size
 
     def path(self, name: str) -> Path:
         """Return the path of the image `name`. Names come from files, so they are checked."""

@@ -12,15 +12,15 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interleave.service.documents.keys import COOKIE, Caller, KeyAccess
+from interleave.service.documents.keys import Caller, KeyAccess
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.routes import value_json
 from interleave.service.documents.service import Documents
+from interleave.service.documents.sessions import COOKIE, KEY_COOKIE, SESSION_SECONDS
 from interleave.service.http.auth import secret_of
 from interleave.service.http.middleware import CALLER
 from interleave.studio.start import StartFacts
 
-SESSION_SECONDS = 90 * 86400
 PAGE = Path(__file__).parent / "static" / "studio.html"
 NOT_BUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>interleave</title></head>
@@ -91,7 +91,10 @@ class PageRoutes:
             headers["set-cookie"] = guests.new_cookie(embedded=embedded)
         if request.headers.get("if-none-match") == page.etag:
             return Response(status_code=304, headers=headers)
-        return Response(page.body, headers=headers, media_type="text/html; charset=utf-8")
+        response = Response(page.body, headers=headers, media_type="text/html; charset=utf-8")
+        if KEY_COOKIE in request.cookies:
+            response.delete_cookie(KEY_COOKIE)
+        return response
 
     async def start(self, request: Request) -> Response:
         caller = request.scope[CALLER]
@@ -100,12 +103,13 @@ class PageRoutes:
         return value_json(await self.documents.in_thread(self.facts.of, caller, self.access.has_keys))
 
     async def sign_in(self, request: Request) -> Response:
-        """Store the request's key in a cookie that scripts cannot read."""
+        """Start a session with the request's key, in a cookie that scripts cannot read."""
         secret = secret_of(request.headers.get("authorization", ""))
-        if secret is None or self.access.caller_with(secret) is None:
+        token = self.access.session_for(secret) if secret is not None else None
+        if token is None:
             raise ApiRefusal("send the key as Authorization: Bearer KEY", status=401, code="invalid_api_key")
         response = Response(status_code=204)
-        self._set(request, response, secret, SESSION_SECONDS)
+        self._set(request, response, token, SESSION_SECONDS)
         return response
 
     async def sign_out(self, request: Request) -> Response:
@@ -113,15 +117,23 @@ class PageRoutes:
         self._set(request, response, "", 0)
         return response
 
-    def _set(self, request: Request, response: Response, secret: str, seconds: int) -> None:
+    def _set(self, request: Request, response: Response, token: str, seconds: int) -> None:
         response.set_cookie(
             COOKIE,
-            secret,
+            token,
             max_age=seconds,
             httponly=True,
             samesite="strict",
-            secure=request.url.scheme == "https",
+            secure=self._came_by_https(request),
         )
+
+    def _came_by_https(self, request: Request) -> bool:
+        """Return whether the browser called by HTTPS, as a proxy in front of the service says.
+
+        Anyone may send the header of a proxy, but it can only restrict the sender's own cookie.
+        """
+        forwarded = request.headers.get("x-forwarded-proto", "")
+        return "https" in (forwarded, (self.documents.settings.public_url or "").partition(":")[0])
 
 
 def page_policy(page: str, frame_ancestors: tuple[str, ...] = ()) -> str:

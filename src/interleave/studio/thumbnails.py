@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 from interleave import RunError
-from interleave.plugin import ImageStore, make_folder
+from interleave.plugin import files, make_folder
 from interleave.service.documents.folders import THUMBNAILS, Folders
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,9 @@ class Thumbnails:
     def kept(self, job: str, image: str, side: int) -> bytes | None:
         """Return the cached thumbnail. Reads the disk, so run it in a thread."""
         try:
-            data = self._path(job, image, side).read_bytes()
+            names = self._path(job, image, side).relative_to(self.folders.root).parts
+            with open(files.open_below(self.folders.root, *names), "rb") as file:
+                data = file.read()
         except OSError:
             return None
         return data if int.from_bytes(data[4:8], "little") + 8 == len(data) else None  # torn by a crash
@@ -52,14 +54,14 @@ class Thumbnails:
     def pixels(self, job: str, name: str) -> int:
         """Return an image's number of pixels from its header; 0 if it cannot be read."""
         try:
-            with Image.open(ImageStore(self.folders.run(job)).path(name)) as image:
+            with self.folders.images(job).open(name) as file, Image.open(file) as image:
                 return image.width * image.height
-        except (OSError, ValueError, SyntaxError):
+        except (OSError, ValueError, SyntaxError, RunError):
             return 0
 
     def made(self, job: str, name: str, side: int) -> bytes:
         """Make and cache a thumbnail. Raises `RunError` if the image is missing."""
-        image = ImageStore(self.folders.run(job)).get(name)
+        image = self.folders.images(job).get(name)
         image.thumbnail((side, side), Image.Resampling.LANCZOS)
         buffer = io.BytesIO()
         image.save(buffer, "WEBP", quality=QUALITY, method=4)

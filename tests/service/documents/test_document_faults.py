@@ -35,7 +35,7 @@ from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.responses_request import KNOWN, parse_submission
 from interleave.service.documents.server import DocumentsConfig, serve_documents
 from interleave.service.documents.service import ServiceSettings
-from interleave.service.documents.worker import LoopDied
+from interleave.service.documents.supervision import LoopDied
 from interleave.service.http.refusals import Refusal
 
 ASKED = {"input": "A frog, in one picture", "background": True}
@@ -377,7 +377,7 @@ def test_J24_a_dead_loop_ends_the_process(tmp_path: Path, monkeypatch: pytest.Mo
         raise TypeError("a defect")
 
     monkeypatch.setattr(JobTable, "claim", defect)
-    config = DocumentsConfig(Choices(profile="dry-run"), folder=tmp_path, port=0)
+    config = DocumentsConfig(Choices(profile="dry-run"), folder=tmp_path, port=0, json_logs=True)
     with pytest.raises(LoopDied, match=r"'claims' ended .*a defect"):
         serve_documents(config, lambda address: None)
 

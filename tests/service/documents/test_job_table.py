@@ -34,7 +34,7 @@ from interleave.service.documents.old_queue import FILE_NAME as QUEUE_FILE
 from interleave.service.documents.old_queue import adopt_queue
 from interleave.service.documents.postgres import PostgresDatabase
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.schema import SQLITE_STEPS
+from interleave.service.documents.schema import POSTGRES_STEPS, SQLITE_STEPS
 from interleave.service.documents.uploads import StoredFile, Uploads
 
 CONFIG = resolve(Choices(profile="dry-run"))[0]
@@ -274,6 +274,44 @@ def test_J19_a_row_that_this_version_cannot_read_stops_no_other(table: JobTable)
     run(work())
 
 
+def test_J19_rows_that_this_version_cannot_run_take_no_place(table: JobTable) -> None:
+    """With one free place, as a busy worker has: it does not go to the key of the newer row."""
+
+    async def work() -> None:
+        newer, good = await table.insert(job("a")), await table.insert(job("b"))
+        await do(table, "UPDATE jobs SET needs = ? WHERE id = ?", NEEDS + 1, newer.id)
+        assert [each.job.id for each in await claim(table)] == [good.id]
+        odd = [await table.insert(job("c")) for _ in range(2)]
+        await do(table, "UPDATE jobs SET job = '{}' WHERE key = 'c'")
+        goods = [await table.insert(job("c")) for _ in range(3)]
+        taken = [each.job.id for _ in range(9) for each in await claim(table, per_key=2)]
+        assert taken == [each.id for each in goods[:2]]
+        assert (await table.load()).running == 3
+        assert not {each.id for each in odd} & {each.id for each in await table.running(None, limit=9)}
+
+    run(work())
+
+
+def test_J17_only_workers_that_do_not_come_back_count_against_a_job(table: JobTable) -> None:
+    """Outages of the table expire leases of workers that live: each reports so when it can."""
+
+    async def work() -> None:
+        stored = await table.insert(job())
+        for _ in range(4):
+            (alive,) = await claim(table)
+            await later(table, LEASE + 1)
+            (next_,) = await claim(table)
+            assert next_.stalls == 1
+            await table.release(stored.id, alive.token)
+            await table.release(stored.id, next_.token)
+        for stalls in range(4):
+            (dead,) = await claim(table)
+            assert dead.stalls == stalls
+            await later(table, LEASE + 1)
+
+    run(work())
+
+
 def test_J22_quotas_hold_over_restarts_and_for_all_services(table: JobTable) -> None:
     caller = Caller(key="a", per_hour=2)
     second_service = JobTable(table.database)
@@ -405,6 +443,39 @@ def test_J20_a_transaction_that_ends_too_late_stores_nothing(database: str) -> N
 
     run(work())
     table.close()
+
+
+@pytest.mark.slow
+def test_a_shared_table_of_the_first_format_is_migrated_below_its_workers(database: str) -> None:
+    """One job of a live worker, one of a dead worker, and one reopened after its worker ended it."""
+    psycopg = pytest.importorskip("psycopg")
+    live, dead, reopened = (job("k") for _ in range(3))
+    with psycopg.connect(database, autocommit=True) as old:
+        old.execute("CREATE SCHEMA interleave")
+        old.execute("SET search_path TO interleave")
+        old.execute("CREATE TABLE format (version INTEGER NOT NULL)")
+        old.execute("INSERT INTO format VALUES (1)")
+        old.execute(POSTGRES_STEPS[0])
+        insert = (
+            "INSERT INTO jobs (id, key, status, job, token, worker, leased_until) "
+            "VALUES (%s, 'k', %s, %s, 1, 'old', now() + make_interval(secs => %s))"
+        )
+        for each, status, seconds in (
+            (live, "in_progress", 60),
+            (dead, "in_progress", -1),
+            (reopened, "queued", 60),
+        ):
+            old.execute(insert, (each.id, status, each.model_dump_json(exclude=STATE), seconds))
+
+    async def work() -> None:
+        table, again = JobTable(PostgresDatabase(database)), JobTable(PostgresDatabase(database))
+        claimed = [(each.job.id, each.token, each.stalls) for each in await claim(table, most=9)]
+        assert claimed == [(dead.id, 2, 1), (reopened.id, 2, 0)]
+        assert await claim(again, most=9) == []
+        table.close()
+        again.close()
+
+    run(work())
 
 
 def test_a_database_that_is_not_there_is_reported_before_anything_starts() -> None:

@@ -11,13 +11,15 @@ from running import Service
 from interleave.cli.main import run
 
 ASKED = "A frog in 51 images"
+ASKED_OTHERWISE = "A frog in 51 pictures"
 REASON = "the request asks for 51 steps, and the limit is 50"
 
 
+@pytest.mark.parametrize("asked", [ASKED, ASKED_OTHERWISE])
 @pytest.mark.parametrize("stream", [False, True])
-def test_responses_refuse_it(running: Service, stream: bool) -> None:
+def test_responses_refuse_it(running: Service, asked: str, stream: bool) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
-        running.sdk().responses.create(model="interleave", input=ASKED, stream=stream)
+        running.sdk().responses.create(model="interleave", input=asked, stream=stream)
     assert refused.value.body["message"] == REASON  # type: ignore[index]
     assert refused.value.code == "invalid_prompt"
 
@@ -30,12 +32,15 @@ def test_chat_completions_refuse_it(running: Service, stream: bool) -> None:
         )
 
 
-def test_generate_content_refuses_it(running: Service) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+def test_generate_content_refuses_it(running: Service, stream: bool) -> None:
     options = types.HttpOptions(base_url=running.url)
     with (
         genai.Client(api_key="any", http_options=options) as client,
         pytest.raises(errors.ClientError, match=REASON) as refused,
     ):
+        if stream:
+            list(client.models.generate_content_stream(model="interleave", contents=ASKED))
         client.models.generate_content(model="interleave", contents=ASKED)
     assert refused.value.code == 400
 

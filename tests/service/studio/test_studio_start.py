@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+import httpx
 import pytest
 from running import Service, service
 
 from interleave.config.run_config import RoleConfig
 from interleave.runs.resolve import Choices, adapted_request, resolve
-from interleave.service.documents.keys import FILE_NAME, add_key
+from interleave.service.documents.keys import FILE_NAME, add_key, revoke_key
 from interleave.service.documents.model_cache import ModelCache, Offer
-from interleave.service.documents.service import suggestions_for
+from interleave.service.documents.service import ServiceSettings, suggestions_for
+from interleave.service.documents.sessions import SESSION_SECONDS, Sessions
 from interleave.studio.schemas import Start
 from interleave.studio.start import examples_of, strictness_within
 from interleave.types import Request
@@ -87,10 +90,65 @@ def test_a_key_is_kept_in_a_cookie_that_scripts_cannot_read(tmp_path: Path) -> N
         assert running.http.post("/v1/studio/session", headers=wrong).status_code == 401
         answer = running.http.post("/v1/studio/session", headers={"authorization": f"Bearer {secret}"})
         said = answer.headers["set-cookie"].lower()
-        assert "httponly" in said and "samesite=strict" in said
+        assert "httponly" in said and "samesite=strict" in said and "secure" not in said
         start = running.http.get("/v1/studio/start").json()  # the client sends the cookie back
         assert (start["signed_in"], start["can_manage"]) == (True, False)
         assert running.http.get("/v1/studio/documents").status_code == 200
         assert running.http.post("/v1/studio/queue/pause").status_code == 403  # not an administrator
         running.http.delete("/v1/studio/session")
         assert running.http.get("/v1/studio/documents").status_code == 401
+
+
+def session(running: Service, secret: str, **headers: str) -> str:
+    """Sign in and return the header that sets the cookie."""
+    sent = {"authorization": f"Bearer {secret}", **headers}
+    return running.http.post("/v1/studio/session", headers=sent).headers["set-cookie"]
+
+
+def test_G31_a_stolen_cookie_is_not_the_key_and_ends_by_itself(tmp_path: Path) -> None:
+    key, secret = add_key(tmp_path / FILE_NAME, "alice")
+    clock = lambda: now  # noqa: E731
+    now = time.time()
+    sessions = Sessions(tmp_path, clock=clock)
+    with service(tmp_path) as running:
+        cookie = session(running, secret)
+        assert secret not in cookie and key.digest not in cookie
+        assert f"max-age={SESSION_SECONDS};" in cookie.lower()
+        token = cookie.partition("=")[2].partition(";")[0]
+        bare = httpx.Client(base_url=running.url, trust_env=False)
+        as_key = {"authorization": f"Bearer {token}"}
+        assert bare.get("/v1/documents", headers=as_key).status_code == 401
+        assert bare.get("/v1/documents", headers={"cookie": f"interleave-key={secret}"}).status_code == 401
+        bare.close()
+    assert sessions.key_in(token, lambda id_: key.digest) == key.id  # after a restart
+    ends = token.split(".")[1]
+    assert sessions.key_in(token.replace(ends, str(int(ends) + 1)), lambda id_: key.digest) is None
+    now += SESSION_SECONDS + 1
+    assert sessions.key_in(token, lambda id_: key.digest) is None
+
+
+def test_G31_a_session_ends_with_its_key(tmp_path: Path) -> None:
+    _, secret = add_key(tmp_path / FILE_NAME, "alice")
+    add_key(tmp_path / FILE_NAME, "bob")
+    with service(tmp_path) as running:
+        session(running, secret)
+        assert running.http.get("/v1/documents").status_code == 200
+        revoke_key(tmp_path / FILE_NAME, "alice")
+        assert running.http.get("/v1/documents").status_code == 401
+
+
+def test_G31_behind_https_the_cookie_is_secure(tmp_path: Path) -> None:
+    _, secret = add_key(tmp_path / FILE_NAME, "alice")
+    settings = ServiceSettings(public_url="https://documents.example.com")
+    with service(tmp_path, settings=settings) as running:
+        assert "; Secure" in session(running, secret)
+    with service(tmp_path) as running:
+        assert "; Secure" not in session(running, secret)
+        assert "; Secure" in session(running, secret, **{"x-forwarded-proto": "https"})
+
+
+def test_G31_the_cookie_of_earlier_versions_with_the_key_is_removed(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        running.http.cookies.set("interleave-key", "ilk-of-an-earlier-version")
+        said = running.http.get("/").headers["set-cookie"]
+        assert said.startswith('interleave-key=""; ') and "Max-Age=0" in said

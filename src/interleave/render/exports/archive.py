@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
+from interleave.errors import MissingImage
 from interleave.render.exports.formats import Exported, ExportOptions
 from interleave.render.html import render_document
 from interleave.render.markdown import FILE_NAME as MARKDOWN_NAME
@@ -27,8 +29,7 @@ def render_archive(folder: Path, record: RunRecord, options: ExportOptions) -> E
         archive.writestr(MARKDOWN_NAME, render_markdown(record))
         archive.writestr("run.json", record.model_dump_json(indent=1))
         for name in image_names(record):
-            if store.path(name).exists():  # PNG files are already compressed
-                archive.writestr(
-                    f"{IMAGES_FOLDER}/{name}", store.path(name).read_bytes(), compress_type=zipfile.ZIP_STORED
-                )
+            with suppress(MissingImage):
+                data = store.read(name)  # PNG files are already compressed
+                archive.writestr(f"{IMAGES_FOLDER}/{name}", data, compress_type=zipfile.ZIP_STORED)
     return Exported(buffer.getvalue())

@@ -150,10 +150,9 @@ def _page(store: ImageStore, step: StepRecord) -> BookPage:
 def embedded(store: ImageStore, name: str, alt: str) -> BookImage | None:
     """Return an image with its alternative text, or `None` if its file is missing or altered."""
     try:
-        image = store.get(name)
+        image, data, media_type = store.get(name), store.read(name), "image/png"
     except RunError:
         return None
-    data, media_type = store.path(name).read_bytes(), "image/png"
     if len(data) > MAX_PNG_BYTES:
         name, data, media_type = f"{name.removesuffix('.png')}.jpg", _jpeg(image), "image/jpeg"
     description = clean(one_line(alt, ALT_CHARACTERS))

@@ -63,6 +63,9 @@ def serve_documents(
     ] = 64,
     queue: Annotated[int, typer.Option(min=1, max=1_000_000, help="Jobs that may wait.")] = 10_000,
     per_key: Annotated[int | None, typer.Option(min=1, help="Concurrent jobs of one API key.")] = None,
+    streams_per_key: Annotated[
+        int, typer.Option(min=1, help="Open streams and waiting calls of one API key.")
+    ] = 256,
     memory: Annotated[
         int, typer.Option(min=64, help="Megabytes that requests and their images may take in memory.")
     ] = 1000,
@@ -133,6 +136,7 @@ def serve_documents(
             concurrency=concurrency,
             queue=queue,
             per_key=per_key,
+            streams_per_key=streams_per_key,
             limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
             memory_bytes=memory * MEGABYTE,
             keep_days=keep_days,
@@ -196,10 +200,12 @@ def add(
     """Make an API key. It is printed once, and stored only as a hash."""
     service_options.require_packages()
     from interleave.service.documents.keys import FILE_NAME, add_key
+    from interleave.service.documents.private_files import private_files
 
-    key, secret = add_key(
-        runs / FILE_NAME, name, scope or ("submit", "read"), max_jobs=max_jobs, per_hour=per_hour
-    )
+    with private_files():
+        key, secret = add_key(
+            runs / FILE_NAME, name, scope or ("submit", "read"), max_jobs=max_jobs, per_hour=per_hour
+        )
     print(f"key {key.id} for {name!r} may {' and '.join(key.scopes)}; it is shown only now:", file=sys.stderr)
     print(secret)
     return 0

@@ -36,6 +36,7 @@ from interleave.service.documents.routes import (
 )
 from interleave.service.documents.service import Documents, storage_failed
 from interleave.service.documents.shared_images import ROUTE as SHARED
+from interleave.service.documents.stream_limits import StreamPlaces
 from interleave.service.http.middleware import ServiceMiddleware, exception_handlers
 from interleave.service.http.refusals import Refusal
 
@@ -65,7 +66,8 @@ def build_app(
     route_of = route_finder(described)
     closed = {path for (_, path), route in described.items() if not route.is_open} | {"other"}
     access.is_open = lambda path: route_of(path) not in closed
-    return ServiceMiddleware(ChangesGuard(app), documents, access, metrics, route_of, refusal_at)
+    placed = StreamPlaces(ChangesGuard(app), documents.streams)
+    return ServiceMiddleware(placed, documents, access, metrics, route_of, refusal_at)
 
 
 def own_handlers(
@@ -93,6 +95,8 @@ def own_handlers(
     return {
         ("GET", "/openapi.json"): describe,
         ("GET", "/health"): responses.health,
+        ("GET", "/health/live"): responses.live,
+        ("GET", "/health/ready"): responses.ready,
         ("GET", "/metrics"): scrape,
         ("GET", "/v1/models"): models,
         ("GET", "/v1/models/{name}"): model,

@@ -16,9 +16,11 @@ from interleave.plugin import journal
 from interleave.service.documents.events import Event, Fold, JobEvents
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import Job
+from interleave.service.documents.supervision import Supervision
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 0.05
+STUCK_SECONDS = 60.0
 HEARTBEAT_SECONDS = 15.0
 """Time without an event before a heartbeat is sent: proxies cut silent connections."""
 
@@ -78,8 +80,9 @@ class JobBroadcast:
 class Broadcaster:
     """Broadcasts of all watched jobs."""
 
-    def __init__(self, folders: Folders) -> None:
+    def __init__(self, folders: Folders, supervision: Supervision | None = None) -> None:
         self.folders = folders
+        self.supervision = supervision or Supervision()
         self._broadcasts: dict[tuple[str, type[Fold]], JobBroadcast] = {}
         self._polling: asyncio.Task[None] | None = None
 
@@ -169,11 +172,13 @@ class Broadcaster:
             del self._broadcasts[place]
 
     async def _poll(self) -> None:
-        while self._broadcasts:
-            for broadcast in list(self._broadcasts.values()):
-                if not broadcast.ended:
-                    self._guarded(broadcast, broadcast.poll)
-            await asyncio.sleep(POLL_SECONDS)
+        with self.supervision.loop("stream events", max_age=STUCK_SECONDS) as loop:
+            while self._broadcasts:
+                loop.beat()
+                for broadcast in list(self._broadcasts.values()):
+                    if not broadcast.ended:
+                        self._guarded(broadcast, broadcast.poll)
+                await asyncio.sleep(POLL_SECONDS)
 
     def _guarded(self, broadcast: JobBroadcast, work: Callable[[], None]) -> None:
         """Run `work`; a damaged journal ends only the broadcast of its job."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from interleave.service.documents.input_roles import parts_with_roles
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.shared_images import split_at_images
 from interleave.service.documents.submissions import (
@@ -19,7 +20,6 @@ from interleave.service.documents.submissions import (
     model_in,
     own_options,
     parameters_of,
-    parts_in,
     refuse_held_plan,
     text_of,
 )
@@ -57,8 +57,10 @@ def parse_chat(body: dict[str, Any], models: tuple[str, ...], ignored: Iterable[
     seed = parameters.integer("seed", 0, MAX_SEED)
     _check_modalities(parameters)
     _check_settings(parameters)
+    parts, roles = _messages(parameters.take("messages"))
     submission = ChatSubmission(
-        parts=tuple(_messages(parameters.take("messages"))),
+        parts=tuple(parts),
+        roles=tuple(roles),
         model=model_in(parameters.text("model", most=256), models),
         digest=digest_of(body),
         stream=flag(parameters, "stream"),
@@ -128,11 +130,11 @@ def _include_usage(value: Any) -> bool:
     return bool(value.get("include_usage"))
 
 
-def _messages(value: Any) -> list[InputPart]:
-    """Return the texts and images of all messages, in order."""
+def _messages(value: Any) -> tuple[list[InputPart], list[str]]:
+    """Return the texts and images of all messages in order, and the role of each."""
     if not isinstance(value, list) or not value:
         raise ApiRefusal("messages must be a list of messages", parameter="messages")
-    return parts_in(value, "messages", _message)
+    return parts_with_roles(value, "messages", _message)
 
 
 def _message(message: Any, name: str) -> list[InputPart]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from starlette.responses import Response
 
-from interleave import RunRecord
-from interleave.plugin import ImageStore, config, journal, render, runs, slug
+from interleave import RunError, RunRecord
+from interleave.plugin import config, journal, render, runs, slug
 from interleave.service.documents.calls import calls_in
 from interleave.service.documents.events import JournalFold
 from interleave.service.documents.jobs import Job
@@ -102,7 +103,7 @@ class DocumentRoutes:
         job = await self.documents.get(caller_of(request), request.path_params["id"])
         return EventStream(
             self.documents.events(job, kind=JournalFold, after=event_number(request)),
-            ImageStore(self.documents.folders.run(job.id)),
+            self.documents.folders.images(job.id),
             request.scope[LEASE],
         )
 
@@ -161,10 +162,9 @@ class DocumentRoutes:
         return await self._image(request, image.job, image.name)
 
     async def _image(self, request: Request, job: str, name: str) -> Response:
-        path = ImageStore(self.documents.folders.run(job)).path(name)
         try:
-            data = await self.documents.in_thread(path.read_bytes)
-        except OSError:
+            data = await self.documents.in_thread(self.documents.folders.images(job).read, name)
+        except RunError:
             raise unknown("image", name) from None
         request.scope[LEASE].keep(len(data))
         headers = {
@@ -188,12 +188,12 @@ class DocumentRoutes:
         self, request: Request, job: Job, record: RunRecord, work: Callable[[], render.Exported]
     ) -> render.Exported:
         """Render a file, within the memory budget and with limited concurrency."""
-        store = ImageStore(self.documents.folders.run(job.id))
-        sizes = [
-            path.stat().st_size for name in runs.image_names(record) if (path := store.path(name)).exists()
-        ]
+        store, sizes = self.documents.folders.images(job.id), 0
+        for name in runs.image_names(record):
+            with suppress(RunError):
+                sizes += store.bytes_of(name)
         lease, loop = request.scope[LEASE], asyncio.get_running_loop()
-        await lease.reserve(RENDER_COPIES * sum(sizes), loop.time() + 60)
+        await lease.reserve(RENDER_COPIES * sizes, loop.time() + 60)
         async with self._rendering:
             made = await self.documents.in_thread(work)
         lease.keep(len(made.data))

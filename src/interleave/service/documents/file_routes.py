@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from interleave import StorageError
-from interleave.plugin import ImageStore
+from interleave import RunError, StorageError
 from interleave.service.documents.jobs import is_file_id, new_file_id
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, unknown
@@ -80,9 +79,12 @@ class FileRoutes:
     async def content(self, request: Request) -> Response:
         caller_of(request, "read")
         file = await self._find(caller_of(request), request.path_params["id"])
-        path = ImageStore.path(self.documents.folders.files, file.image)
         headers = {"content-security-policy": "default-src 'none'; sandbox"}
-        return Response(await asyncio.to_thread(path.read_bytes), headers=headers, media_type="image/png")
+        try:
+            data = await asyncio.to_thread(self.documents.folders.files.read, file.image)
+        except RunError:
+            raise unknown("file", file.id) from None
+        return Response(data, headers=headers, media_type="image/png")
 
     async def delete(self, request: Request) -> Response:
         caller_of(request, "submit")

@@ -5,7 +5,7 @@ ROOT/jobs.sqlite      the job table
 ROOT/keys.json        the API keys, hashed
 ROOT/pictures.secret  signing key of image addresses
 ROOT/guests.secret    signing key of guest cookies
-ROOT/queue.json       whether the queue is paused, and its order
+ROOT/sessions.secret  signing key of sessions of browsers
 ROOT/studio.sqlite    the index of the gallery, which can be rebuilt
 ROOT/labels.sqlite    labels by raters of documents and images
 ROOT/thumbnails/ab/…  thumbnails of images, which can be rebuilt
@@ -33,7 +33,7 @@ from interleave import (
     Text,
     read_record,
 )
-from interleave.plugin import ImageStore, batches, journal, locks, make_folder, runs
+from interleave.plugin import ImageStore, batches, files, journal, locks, make_folder, runs
 from interleave.service.documents.jobs import Job
 
 LOCK_NAME = "service.lock"
@@ -50,12 +50,16 @@ class Folders:
         """Return the run folder of a job, which may not exist yet."""
         return self.root / batches.run_folder(id_)
 
+    def images(self, id_: str) -> ImageStore:
+        """Return the images of a job's run, for which no link below the service folder is followed."""
+        return ImageStore(self.run(id_), self.root)
+
     def inputs(self, id_: str) -> ImageStore:
-        return ImageStore(self.root / "inputs" / id_)
+        return ImageStore(self.root / "inputs" / id_, self.root)
 
     @property
     def files(self) -> ImageStore:
-        return ImageStore(self.root / "files")
+        return ImageStore(self.root / "files", self.root)
 
     def thumbnails(self, id_: str) -> Path:
         """Return the thumbnail folder of a job, which may not exist."""
@@ -86,6 +90,8 @@ class Folders:
     def record(self, id_: str) -> RunRecord | None:
         """Return the record of a job's run; `None` if it has not started and its journal is empty."""
         folder = self.run(id_)
+        if files.has_link_below(self.root, folder):
+            raise RunError("the run folder is a symbolic link, which is not followed")
         try:
             return read_record(folder)
         except RunError:
@@ -124,7 +130,7 @@ class Folders:
 
     def document_of(self, id_: str) -> list[Text | ImagePart]:
         """Return a request and its answer as one sequence, for a continuation."""
-        record, store = self.record(id_), ImageStore(self.run(id_))
+        record, store = self.record(id_), self.images(id_)
         if record is None:
             return []
         parts: list[Text | ImagePart] = [
@@ -141,7 +147,7 @@ class Folders:
     def assets_of(self, id_: str) -> tuple[GivenAsset, ...]:
         """Return the assets of a job's request, for a continuation."""
         record = self.record(id_)
-        return runs.given_assets(record.assets, ImageStore(self.run(id_))) if record else ()
+        return runs.given_assets(record.assets, self.images(id_)) if record else ()
 
     def remove_inputs(self, id_: str) -> None:
         shutil.rmtree(self.root / "inputs" / id_, ignore_errors=True)

@@ -38,6 +38,7 @@ STATUSES = {
     409: "ABORTED",
     422: "FAILED_PRECONDITION",
     429: "RESOURCE_EXHAUSTED",
+    501: "UNIMPLEMENTED",
     503: "UNAVAILABLE",
 }
 
@@ -109,6 +110,13 @@ class GeminiRoutes:
 
     async def generate(self, request: Request) -> Response:
         model, _, method = request.path_params["name"].partition(":")
+        if method == "countTokens":
+            raise ApiRefusal(
+                "tokens are counted by the models of a document as they run, and not before: "
+                "see usageMetadata of its answer",
+                status=501,
+                code="not_supported",
+            )
         if method not in METHODS:
             raise ApiRefusal(f"no such method; models have {' and '.join(METHODS)}", status=404)
         stream = STREAMS.get(request.query_params.get("alt", "json"))

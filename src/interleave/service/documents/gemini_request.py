@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from interleave.service.documents.input_roles import parts_with_roles
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.submissions import (
     OWN_FIELD,
@@ -19,7 +20,6 @@ from interleave.service.documents.submissions import (
     model_in,
     own_options,
     parameters_of,
-    parts_in,
     refuse_held_plan,
     text_of,
 )
@@ -58,8 +58,10 @@ def parse_content(
         if parameters.take(name) not in (None, [], {}):
             raise ApiRefusal(f"{name} has no effect on documents: omit it", parameter=name)
     parameters.take("model")  # the path names the model
+    said, roles = _contents(parameters.take("contents"))
     submission = Submission(
-        parts=(*instructions, *_contents(parameters.take("contents"))),
+        parts=(*instructions, *said),
+        roles=(*["system" for _ in instructions], *roles),
         model=model_in(model, models),
         digest=digest_of({"model": model, "body": body}),
         options=own.rules if seed is None else {"seed": seed, **own.rules},
@@ -101,13 +103,13 @@ def _check_modalities(config: Parameters) -> None:
         )
 
 
-def _contents(value: Any) -> list[InputPart]:
-    """Return the texts and images of all contents, in order."""
+def _contents(value: Any) -> tuple[list[InputPart], list[str]]:
+    """Return the texts and images of all contents in order, and the role of each."""
     if isinstance(value, dict):
         value = [value]
     if not isinstance(value, list) or not value:
         raise ApiRefusal("contents must be a list of objects with parts", parameter="contents")
-    return parts_in(value, "contents", _content)
+    return parts_with_roles(value, "contents", _content)
 
 
 def _content(value: Any, name: str) -> list[InputPart]:

@@ -40,20 +40,22 @@ SET_ASIDE_SECONDS = 600.0
 """Time for which a row that cannot be parsed is left to workers of other versions."""
 CLAIMS = 1
 """Number of the lock under which jobs are claimed, one worker after the other."""
-KEYS = f"""
+MINE = f"{WAITS} AND needs <= {NEEDS}"
+"""Condition for jobs that this version may claim."""
+RUNS = f"{HELD} AND stalls >= 0"
+"""Condition for jobs that a worker runs, without those set aside."""
+TURNS = f"""
 WITH RECURSIVE keys (key) AS (
-    SELECT min(key) FROM jobs WHERE {WAITS}
+    SELECT min(key) FROM jobs WHERE {MINE}
     UNION ALL
-    SELECT (SELECT min(key) FROM jobs WHERE {WAITS} AND jobs.key > keys.key) FROM keys WHERE key IS NOT NULL
+    SELECT (SELECT min(key) FROM jobs WHERE {MINE} AND jobs.key > keys.key) FROM keys WHERE key IS NOT NULL
 )
-"""
-"""All keys with waiting jobs, each found by one index lookup."""
-TURNS = f"""{KEYS}
 SELECT key,
-       (SELECT count(*) FROM jobs WHERE {HELD} AND jobs.key = keys.key) AS running,
-       (SELECT number FROM jobs WHERE {WAITS} AND jobs.key = keys.key ORDER BY {ORDER} LIMIT 1) AS first
+       (SELECT count(*) FROM jobs WHERE {RUNS} AND jobs.key = keys.key) AS running,
+       (SELECT number FROM jobs WHERE {MINE} AND jobs.key = keys.key ORDER BY {ORDER} LIMIT 1) AS first
 FROM keys WHERE key IS NOT NULL
 """
+"""All keys with waiting jobs, each found by one index lookup."""
 
 
 class IdempotencyConflict(Exception):
@@ -236,8 +238,19 @@ class JobTable:
         return {row["id"]: bool(row["cancelling"]) for row in rows}
 
     async def release(self, id_: str, token: int) -> None:
-        """Release an open job, so that the next worker can claim it immediately."""
-        await self._update(id_, "worker = '', leased_until = now()", (), token)
+        """Let the next worker claim an open job immediately.
+
+        If its lease has expired, the holder reports here that it is alive: the job did not stall it.
+        """
+
+        def work(connection: SqlConnection) -> None:
+            released = (
+                f"UPDATE jobs SET worker = '', leased_until = now() WHERE id = ? AND token = ? AND {HELD}"
+            )
+            if connection.execute(released, (id_, token)).rowcount == 0:
+                connection.execute("UPDATE jobs SET stalls = stalls - 1 WHERE id = ? AND stalls > 0", (id_,))
+
+        await self.run(work)
 
     async def ask_to_cancel(self, id_: str) -> Job | None:
         """Mark a job to be cancelled; `None` if it has ended or is gone."""
@@ -357,7 +370,7 @@ class JobTable:
         """Return jobs that workers hold, the earliest first."""
         chosen = ("AND key = ? ", (key, limit)) if key is not None else ("", (limit,))
         return await self._all(
-            f"SELECT * FROM jobs WHERE {HELD} {chosen[0]}ORDER BY number LIMIT ?", chosen[1]
+            f"SELECT * FROM jobs WHERE {RUNS} {chosen[0]}ORDER BY number LIMIT ?", chosen[1]
         )
 
     async def count_waiting(self, key: str | None) -> int:
@@ -392,7 +405,7 @@ class JobTable:
         age = self.database.dialect.seconds_since.format("arrived")
         query = (
             f"SELECT count(*) AS waiting, max({age}) AS oldest, "
-            f"(SELECT count(*) FROM jobs WHERE {HELD}) AS running FROM jobs WHERE {WAITS}"
+            f"(SELECT count(*) FROM jobs WHERE {RUNS}) AS running FROM jobs WHERE {WAITS}"
         )
 
         def work(connection: SqlConnection) -> Load:
@@ -464,8 +477,8 @@ def fair_shares(keys: Mapping[str, tuple[int, int]], most: int, per_key: int | N
 
 
 def _first_of(connection: SqlConnection, key: str, limit: int) -> list[str]:
-    query = f"SELECT id FROM jobs WHERE {WAITS} AND key = ? AND needs <= ? ORDER BY {ORDER} LIMIT ?"
-    return [row["id"] for row in connection.execute(query, (key, NEEDS, limit))]
+    query = f"SELECT id FROM jobs WHERE {MINE} AND key = ? ORDER BY {ORDER} LIMIT ?"
+    return [row["id"] for row in connection.execute(query, (key, limit))]
 
 
 def _is_paused(connection: SqlConnection) -> bool:

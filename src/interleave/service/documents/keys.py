@@ -25,6 +25,7 @@ from interleave import ConfigurationError
 from interleave.plugin import Value, folder_lock, write_atomic
 from interleave.service.documents.own_secrets import stored_secret
 from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.sessions import COOKIE, Sessions
 from interleave.service.http.auth import OPEN_PATHS, refuse_foreign_names, refuse_foreign_pages, secret_of
 
 log = logging.getLogger(__name__)
@@ -38,8 +39,6 @@ SCOPES = {
 PREFIX = "ilk-"
 GOOGLE_KEY = "x-goog-api-key"
 """Header with the key of Google's clients."""
-COOKIE = "interleave-key"
-"""Cookie with the key of the studio page: its images and downloads send no header."""
 GUEST_COOKIE = "interleave-guest"
 GUEST_SECRET = "guests.secret"
 GUEST_SECONDS = 400 * 86400
@@ -152,8 +151,9 @@ def revoke_key(path: Path, name: str) -> ApiKey:
 
 
 def _write(path: Path, keys: list[ApiKey]) -> None:
-    write_atomic(path, json.dumps([key.model_dump() for key in keys], indent=1).encode() + b"\n")
-    os.chmod(path, 0o600)
+    write_atomic(
+        path, json.dumps([key.model_dump() for key in keys], indent=1).encode() + b"\n", private=True
+    )
 
 
 def digest_of(secret: str) -> str:
@@ -224,10 +224,12 @@ class KeyAccess:
         """`guests` identifies visitors without a key; `None` refuses them."""
         self.path = path
         self.guests = guests
+        self.sessions = Sessions(path.parent)
         self.is_open: Callable[[str], bool] = OPEN_PATHS.__contains__
         """Returns whether a path needs no key; set by the application, which has the routes."""
         self._stamp: tuple[int, ...] | None = None
         self._by_digest: dict[str, ApiKey] = {}
+        self._by_id: dict[str, ApiKey] = {}
         self.has_keys = False
         self._refresh()
 
@@ -238,9 +240,9 @@ class KeyAccess:
         if not self.has_keys and self.guests is None:
             refuse_foreign_names(headers)
             return LOCAL_CALLER
-        given = secret_of(headers.get("authorization", "")) or headers.get(GOOGLE_KEY)
-        secret = given or cookie_in(headers, COOKIE)
-        if secret and (caller := self.caller_with(secret)) is not None:
+        secret = secret_of(headers.get("authorization", "")) or headers.get(GOOGLE_KEY)
+        caller = self.caller_with(secret) if secret else self._caller_of_session(headers)
+        if caller is not None:
             return caller
         if self.guests is not None and (guest := self.guests.caller_in(headers)) is not None:
             return guest
@@ -254,10 +256,21 @@ class KeyAccess:
 
     def caller_with(self, secret: str) -> Caller | None:
         """Return the sender with this key; `None` if it is unknown or revoked."""
+        return _caller(self._by_digest.get(digest_of(secret)))
+
+    def session_for(self, secret: str) -> str | None:
+        """Return a session token for this key; `None` if it is unknown or revoked."""
         key = self._by_digest.get(digest_of(secret))
-        if key is None:
-            return None
-        return Caller(key.id, frozenset(key.scopes), key.max_jobs, key.per_hour, name=key.name)
+        return self.sessions.token(key.id, key.digest) if key is not None else None
+
+    def _caller_of_session(self, headers: Mapping[str, str]) -> Caller | None:
+        token = cookie_in(headers, COOKIE)
+        key = self.sessions.key_in(token, self._digest_of_key) if token else None
+        return _caller(self._by_id[key]) if key else None
+
+    def _digest_of_key(self, id_: str) -> str | None:
+        key = self._by_id.get(id_)
+        return key.digest if key is not None else None
 
     def _refresh(self) -> None:
         stamp = _stamp(self.path)
@@ -275,7 +288,14 @@ class KeyAccess:
             log.error("%s is gone: all requests are refused until it is restored", self.path)
         self._stamp = stamp
         self._by_digest = {key.digest: key for key in keys if key.revoked is None}
+        self._by_id = {key.id: key for key in self._by_digest.values()}
         self.has_keys = self.has_keys or bool(keys)  # a missing file must not open the service
+
+
+def _caller(key: ApiKey | None) -> Caller | None:
+    if key is None:
+        return None
+    return Caller(key.id, frozenset(key.scopes), key.max_jobs, key.per_hour, name=key.name)
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -69,6 +69,8 @@ def _decision(summary: str, body: type[BaseModel]) -> Route:
 ROUTES: dict[Key, Route] = {
     ("GET", "/openapi.json"): Route("OpenAPI description", "application/json", is_open=True),
     ("GET", "/health"): Route("Health check", wire.Health, is_open=True),
+    ("GET", "/health/live"): Route("Whether the process works", wire.Liveness, is_open=True),
+    ("GET", "/health/ready"): Route("Whether it takes new work", wire.Readiness, is_open=True),
     ("GET", "/metrics"): Route("Prometheus metrics", "text/plain"),
     ("GET", "/v1/models"): Route("OpenAI's and Google's APIs: list the models", _OPENAI),
     ("GET", "/v1/models/{name}"): Route("OpenAI's and Google's APIs: get a model", _OPENAI),

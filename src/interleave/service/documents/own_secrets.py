@@ -23,8 +23,7 @@ def stored_secret(path: Path) -> bytes:
 def _made_secret(path: Path) -> bytes:
     """Create a secret; return that of another service if it creates one in this folder concurrently."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    files.write_new(str(temporary), secrets.token_bytes(SECRET_BYTES))
-    os.chmod(temporary, 0o600)
+    files.write_new(str(temporary), secrets.token_bytes(SECRET_BYTES), private=True)
     try:
         os.link(temporary, path)
     except FileExistsError:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,6 +38,7 @@ REQUEST_SECONDS = 1.5
 """The same for the work of a request."""
 CONNECT_SECONDS = 2
 """The shortest time that libpq keeps to."""
+NOTICE_SECONDS = 0.5
 STALLED_SECONDS = 15
 """Time after which Postgres ends a transaction whose process hangs, and frees its locks."""
 MAX_CONFLICTS = 20
@@ -122,16 +123,11 @@ class PostgresDatabase:
             time.sleep(delay)
         raise AssertionError("the delays have no end")
 
-    def follow(
-        self,
-        channel: str,
-        notify: Callable[[str], object],
-        connected: Callable[[], object],
-        stopped: threading.Event,
-    ) -> None:
-        """Call `notify` with every notice of a channel until `stopped` is set; run it in a thread.
+    def notices(self, channel: str, stopped: threading.Event) -> Iterator[str | None]:
+        """Yield the notices of a channel until `stopped` is set; in a thread, since it waits for them.
 
-        `connected` is called after each connect, since notices may have been lost before it.
+        An empty notice comes after each connect, since others may have been lost before it, and `None` while
+        there are none.
         """
         import psycopg
 
@@ -141,10 +137,11 @@ class PostgresDatabase:
                 with self.connect() as connection:
                     connection.execute(f"LISTEN {channel}")
                     delays = runs.backoff_delays(FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS)
-                    connected()
+                    yield ""
                     while not stopped.is_set():
-                        for notice in connection.notifies(timeout=0.5):
-                            notify(notice.payload)
+                        yield None
+                        for notice in connection.notifies(timeout=NOTICE_SECONDS):
+                            yield notice.payload
             except psycopg.Error as error:
                 log.warning("notices of the job table %s are interrupted: %s", self.label, error)
                 stopped.wait(next(delays))

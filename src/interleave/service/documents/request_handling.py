@@ -13,6 +13,7 @@ from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.routes import caller_of
 from interleave.service.documents.service import RECEIVE_SECONDS, Documents
+from interleave.service.documents.stream_limits import take_place
 from interleave.service.documents.streams import disconnected
 from interleave.service.documents.submissions import Submission
 from interleave.service.http.decoding import finish_despite_cancel
@@ -37,6 +38,8 @@ class JobHandling:
     async def submit(self, request: Request, parse: Parse[Asked]) -> tuple[Asked, Job]:
         """Read a request and store its job; raise `ClientDisconnect` or a `Refusal`."""
         asked = await self._read(request, parse)
+        if asked.stream or not asked.background:
+            take_place(request.scope)
         job = await self.documents.submit(
             caller_of(request),
             asked,
@@ -95,7 +98,7 @@ class JobHandling:
         return await self.documents.in_thread(self.documents.response, job)
 
     def store(self, job: Job) -> ImageStore:
-        return ImageStore(self.documents.folders.run(job.id))
+        return self.documents.folders.images(job.id)
 
 
 def keeps(request: Request, asked: Submission) -> bool:

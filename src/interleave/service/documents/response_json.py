@@ -7,6 +7,7 @@ from typing import Any
 
 from interleave import RunRecord
 from interleave.plugin import journal, render, runs
+from interleave.service.documents import input_roles
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.submissions import OWN_FIELD
 
@@ -24,6 +25,7 @@ def response_object(
 ) -> dict[str, Any]:
     """Return the Response of a job; `items` is its output so far."""
     settings = {"instructions": None, "parallel_tool_calls": True, **job.settings}
+    settings.pop(input_roles.SETTING, None)
     tool = {"type": "image_generation", "partial_images": job.partial_images}
     return {
         "id": job.id,

@@ -11,6 +11,8 @@ from starlette.responses import Response
 
 from interleave import StorageError
 from interleave.plugin import journal
+from interleave.service.documents.health import status_of as health_status
+from interleave.service.documents.input_roles import role_in
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.request_handling import JobHandling
@@ -84,6 +86,14 @@ class ResponseRoutes:
         }
         return plain_json(body, 200 if state in ("ready", "loading") else 503)
 
+    async def live(self, request: Request) -> Response:
+        found = self.documents.health.live()
+        return plain_json(found, health_status(found))
+
+    async def ready(self, request: Request) -> Response:
+        found = await self.documents.health.ready()
+        return plain_json(found, health_status(found))
+
     async def models(self, request: Request) -> Response:
         return plain_json(openai.models_list(self.documents.settings.models, self.created))
 
@@ -134,14 +144,15 @@ def input_items(job: Job, parts: tuple[journal.RequestPart, ...], request: Reque
 
 
 def _item(job: Job, number: int, part: journal.RequestPart) -> dict[str, Any]:
+    role, id_ = role_in(job, number), f"{job.id.removeprefix('resp_')}_input_{number}"
+    if role == "assistant" and part.image:
+        call = {"type": "image_generation_call", "result": StoredImage(part.image)}
+        return {"id": f"ig_{id_}", "status": "completed", **call}
     content: dict[str, Any] = {"type": "input_text", "text": part.text or ""}
-    if part.image:
+    if role == "assistant":
+        content = {"type": "output_text", "text": part.text or "", "annotations": []}
+    elif part.image:
         url = StoredImage(part.image, prefix="data:image/png;base64,")
         content = {"type": "input_image", "detail": "auto", "image_url": url, "file_id": None}
-    return {
-        "id": f"msg_{job.id.removeprefix('resp_')}_input_{number}",
-        "type": "message",
-        "role": "user",
-        "status": "completed",
-        "content": [content],
-    }
+    message = {"type": "message", "role": role, "content": [content]}
+    return {"id": f"msg_{id_}", "status": "completed", **message}

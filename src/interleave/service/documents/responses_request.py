@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from interleave.service.documents.input_roles import parts_with_roles
 from interleave.service.documents.jobs import is_job_id
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.submissions import (
@@ -18,7 +19,6 @@ from interleave.service.documents.submissions import (
     model_in,
     own_options,
     parameters_of,
-    parts_in,
     text_of,
 )
 from interleave.service.generator.parameters import Parameters
@@ -35,6 +35,14 @@ KNOWN = (
 ROLES = ("user", "system", "developer", "assistant")
 TEXT_PARTS = ("input_text", "output_text", "text")
 MAX_PARTIAL_IMAGES = 3
+NO_REASONING: tuple[dict[str, Any], ...] = (
+    {},
+    {"effort": None},
+    {"effort": "none"},
+    {"summary": None},
+    {"effort": None, "summary": None},
+)
+"""Values of `reasoning` that ask for none."""
 
 
 def parse_submission(
@@ -44,9 +52,11 @@ def parse_submission(
     parameters = parameters_of(body, KNOWN, ignored)
     own = own_options(parameters.take(OWN_FIELD))
     instructions = parameters.text("instructions")
-    parts = (*((instructions,) if instructions else ()), *_input(parameters.take("input")))
+    said, roles = _input(parameters.take("input"))
+    above = [instructions] if instructions else []
     submission = Submission(
-        parts=parts,
+        parts=(*above, *said),
+        roles=(*["system" for _ in above], *roles),
         model=model_in(parameters.text("model", most=256), models),
         digest=digest_of(body),
         background=flag(parameters, "background"),
@@ -73,10 +83,10 @@ def _settings(parameters: Parameters) -> dict[str, Any]:
     parameters.only("truncation", "auto", "disabled", because=because)
     parameters.only("service_tier", "auto", "default", because=because)
     parameters.only("store", True, because="documents are always stored until they are deleted")
-    _only_mapping(parameters, "reasoning")
+    parameters.only("reasoning", *NO_REASONING, because=because)
+    parameters.only("include", [], because=because)
     _only_mapping(parameters, "text")
     _only_mapping(parameters, "stream_options")
-    parameters.take("include")
     parallel = parameters.take("parallel_tool_calls")
     texts = {name: parameters.text(name, most=256) for name in NOT_USED}
     return {
@@ -89,6 +99,8 @@ def _only_mapping(parameters: Parameters, name: str) -> None:
     value = parameters.take(name)
     if value is not None and not isinstance(value, dict):
         raise ApiRefusal(f"{name} must be an object", parameter=name)
+    if name == "text" and value and value.get("verbosity") not in (None, "medium"):
+        raise ApiRefusal("text.verbosity has no effect on documents: omit it", parameter="text")
     if name == "text" and value and (value.get("format") or {"type": "text"}) != {"type": "text"}:
         raise ApiRefusal("text.format: documents are text and images, not JSON; omit it", parameter="text")
 
@@ -127,13 +139,13 @@ def _tools(parameters: Parameters) -> int:
     return 0
 
 
-def _input(value: Any) -> list[InputPart]:
-    """Return the parts of `input` in order: a string, or messages with texts and images."""
+def _input(value: Any) -> tuple[list[InputPart], list[str]]:
+    """Return the parts of `input` in order, a string or messages with texts and images, and their roles."""
     if isinstance(value, str):
-        return [text_of(value, "input")]
+        return [text_of(value, "input")], ["user"]
     if not isinstance(value, list) or not value:
         raise ApiRefusal("input must be a string or a list of messages", parameter="input")
-    return parts_in(value, "input", _item)
+    return parts_with_roles(value, "input", _item)
 
 
 def _item(item: Any, name: str) -> list[InputPart]:

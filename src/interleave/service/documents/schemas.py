@@ -326,3 +326,26 @@ class Health(Value):
     models: Literal["loading", "ready", "failed"]
     queued: int
     in_progress: int
+
+
+class Readiness(Value):
+    """`GET /health/ready`; the status is 503 if there are reasons."""
+
+    status: Literal["ready", "not ready"]
+    reasons: list[str]
+
+
+class LoopState(Value):
+    """A background loop."""
+
+    seconds: float
+    """Time since it was last alive."""
+    max_seconds: float
+
+
+class Liveness(Value):
+    """`GET /health/live`; the status is 503 if there are reasons."""
+
+    status: Literal["live", "failing"]
+    reasons: list[str]
+    loops: dict[str, LoopState]

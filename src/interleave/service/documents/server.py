@@ -28,6 +28,7 @@ from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.model_cache import ModelCache, NoModels, Offer
 from interleave.service.documents.postgres import PostgresDatabase
+from interleave.service.documents.private_files import close_to_others, private_files
 from interleave.service.documents.routes import RouteSet
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
@@ -85,7 +86,13 @@ def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) ->
     form = JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"
     if not config.json_logs:  # a line per model call is only useful to log search
         logging.getLogger(observed.__module__).setLevel(logging.WARNING)
-    with listening, redaction.redacted_logging(form), opened_jobs(config.jobs, config.folder) as jobs:
+    close_to_others(config.folder)
+    with (
+        listening,
+        private_files(),
+        redaction.redacted_logging(form),
+        opened_jobs(config.jobs, config.folder) as jobs,
+    ):
         asyncio.run(_serve(config, jobs, access, listening, announce))
 
 
@@ -163,12 +170,11 @@ async def _serve(
     server = Server(uvicorn_config(build_app(documents, access, metrics, config.routes)))
     gc.collect()
     gc.freeze()  # these objects are permanent; collecting them would delay every request
+    died = documents.supervision.died()
     opened = await documents.start()
     if opened:
         log.info("resuming %s", count(opened, "job"))
     loading = documents.model_cache.start()
-    died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    documents.worker.on_death.append(lambda error: None if died.done() else died.set_exception(error))
     try:
         with drain_on_signals(server, lambda: _drain(server, documents, config.drain_seconds)):
             serving = asyncio.create_task(server.serve(sockets=[listening]))

@@ -28,7 +28,6 @@ from interleave import (
     UnknownWords,
 )
 from interleave.plugin import (
-    ImageStore,
     Limits,
     Part,
     RoleConfig,
@@ -39,10 +38,12 @@ from interleave.plugin import (
     journal,
     runs,
 )
+from interleave.service.documents import input_roles
 from interleave.service.documents.admission import Admission
 from interleave.service.documents.broadcaster import Broadcaster
 from interleave.service.documents.events import Event, Fold, ResponseFold, folded
 from interleave.service.documents.folders import Folders
+from interleave.service.documents.health import Health
 from interleave.service.documents.job_table import IdempotencyConflict, JobTable, Load
 from interleave.service.documents.jobs import OPEN, Job, end_of, is_job_id, new_job_id
 from interleave.service.documents.keys import Caller
@@ -51,7 +52,9 @@ from interleave.service.documents.old_queue import adopt_queue
 from interleave.service.documents.refusals import ApiRefusal, for_clients, unknown
 from interleave.service.documents.response_json import response_object
 from interleave.service.documents.shared_images import ImageAddresses, SharedImage
+from interleave.service.documents.stream_limits import STREAMS_PER_KEY, StreamLimits
 from interleave.service.documents.submissions import FileReference, InputImage, Submission
+from interleave.service.documents.supervision import Supervision
 from interleave.service.documents.tracing import span, traceparent
 from interleave.service.documents.uploads import StoredFile, Uploads
 from interleave.service.documents.webhooks import Webhooks, deliveries_of
@@ -74,6 +77,8 @@ STORAGE_RETRY_SECONDS = 30.0
 DAY = 86_400.0
 REMOVE_SECONDS = 600.0
 """Interval between removals of expired jobs and uploads."""
+REMOVING_SECONDS = 6 * 3600.0
+"""Time that one removal may take, of many jobs on a slow disk."""
 REMOVAL_BATCH = 100
 LOAD_SECONDS = 1.0
 """Time for which a count of the open jobs stays valid."""
@@ -93,6 +98,8 @@ class ServiceSettings:
     """Maximum waiting jobs."""
     per_key: int | None = None
     """Maximum concurrent jobs per key."""
+    streams_per_key: int = STREAMS_PER_KEY
+    """Maximum open streams and waiting calls per key."""
     limits: Limits = field(default_factory=Limits)
     """Limits of each job: calls, seconds, cost."""
     max_attempts: int | None = None
@@ -129,6 +136,12 @@ class Documents:
         self.webhooks = webhooks
         self.memory = MemoryBudget(self.settings.memory_bytes)
         self.decoder = Decoder()
+        self.streams = StreamLimits(self.settings.streams_per_key)
+        self.supervision = Supervision()
+        """The background loops of this process."""
+        self.health = Health(
+            self.supervision, model_cache, jobs, folders.root, is_draining=lambda: self.draining
+        )
         self.uploads = Uploads(jobs.database)
         self.worker = Worker(
             jobs,
@@ -140,13 +153,14 @@ class Documents:
                 self.settings.limits,
                 self.settings.lease_seconds,
             ),
+            supervision=self.supervision,
             deliveries=deliveries_of if webhooks else lambda job: [],
             clock=clock,
         )
         self.last_load = Load()
         """Numbers of open jobs at the last count."""
         self._counted = -math.inf
-        self.broadcaster = Broadcaster(folders)
+        self.broadcaster = Broadcaster(folders, self.supervision)
         self.addresses = ImageAddresses(folders.root)
         self._threads = ThreadPoolExecutor(REQUEST_THREADS, thread_name_prefix="requests")
         self.draining = False
@@ -193,7 +207,7 @@ class Documents:
         self.addresses.prepare()
         self.model_cache.start()
         if self.webhooks is not None:
-            self.webhooks.start().add_done_callback(self._webhooks_ended)
+            self.webhooks.start(self.supervision)
         await adopt_queue(self.folders.root, self.jobs)
         if not self.jobs.database.shared:  # else another service may be storing them now
             await self.in_thread(self.folders.remove_unknown_inputs, await self.jobs.open_ids())
@@ -201,10 +215,6 @@ class Documents:
         if self.settings.keep_days is not None:
             self._removing = asyncio.create_task(self._remove_regularly(self.settings.keep_days))
         return opened
-
-    def _webhooks_ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.worker.died("webhooks", error)
 
     async def load(self) -> Load:
         """Return the numbers of open jobs, counted at most once a second."""
@@ -368,13 +378,15 @@ class Documents:
 
     async def _remove_regularly(self, days: float) -> None:
         """Remove old jobs regularly; after a disk error, retry later."""
-        while True:
-            try:
-                if removed := await self.remove_older(days):
-                    log.info("removed %s that ended more than %g days ago", count(removed, "job"), days)
-            except (StorageError, OSError) as error:
-                log.error("old jobs cannot be removed: %s", error)
-            await asyncio.sleep(REMOVE_SECONDS)
+        with self.supervision.loop("remove old jobs", max_age=REMOVING_SECONDS) as loop:
+            while True:
+                loop.beat()
+                try:
+                    if removed := await self.remove_older(days):
+                        log.info("removed %s that ended more than %g days ago", count(removed, "job"), days)
+                except (StorageError, OSError) as error:
+                    log.error("old jobs cannot be removed: %s", error)
+                await asyncio.sleep(REMOVE_SECONDS)
 
     async def remove_older(self, days: float) -> int:
         """Remove ended and held jobs, and uploads, older than `days`; return the number of jobs."""
@@ -416,7 +428,7 @@ class Documents:
                 background=asked.background,
                 previous=asked.previous,
                 metadata=asked.metadata,
-                settings=asked.settings,
+                settings=asked.settings | await self._roles(caller, asked, len(parts)),
                 partial_images=asked.partial_images,
                 webhook=asked.webhook,
                 traceparent=traceparent(),
@@ -501,8 +513,7 @@ class Documents:
         if not self.addresses.allows(part):
             raise gone
         try:
-            store = ImageStore(self.folders.run(part.job))
-            return await self.in_thread(store.get, part.name)
+            return await self.in_thread(self.folders.images(part.job).get, part.name)
         except RunError:
             raise gone from None
 
@@ -528,6 +539,16 @@ class Documents:
             raise ApiRefusal(
                 f"the previous response cannot be read: {error}", parameter="previous_response_id"
             ) from None
+
+    async def _roles(self, caller: Caller, asked: Submission, parts: int) -> dict[str, Any]:
+        """Return the setting with who said each of the `parts` of a request."""
+        roles = list(asked.roles or ["user"] * len(asked.parts))
+        if asked.previous is not None:
+            earlier = await self.find(caller, asked.previous, "previous response")
+            record = await self.in_thread(self.record, earlier)
+            own = len(record.request) if record else 0
+            roles = [*input_roles.continued(earlier, own, parts - len(roles)), *roles]
+        return input_roles.setting_of(roles)
 
     def _config(self, asked: Submission) -> RunConfig:
         """Return the configuration with the client's options, within the limits of the service."""

@@ -31,11 +31,11 @@ class StoredImage:
 
     def value(self, store: ImageStore) -> Any:
         """Read the file and return its JSON value."""
-        return self.prefix + base64.b64encode(store.path(self.name).read_bytes()).decode()
+        return self.prefix + base64.b64encode(store.read(self.name)).decode()
 
     def sending_bytes(self, store: ImageStore) -> int:
         """Return the memory needed to send it."""
-        return ENCODED_COPIES * store.path(self.name).stat().st_size
+        return ENCODED_COPIES * store.bytes_of(self.name)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class FittedImage(StoredImage):
 
     def media(self, store: ImageStore) -> tuple[str, str]:
         """Return the media type and the base64 text."""
-        data = store.path(self.name).read_bytes()
+        data = store.read(self.name)
         if self.most_bytes is None or len(data) <= self.most_bytes:
             return "image/png", base64.b64encode(data).decode()
         return "image/jpeg", base64.b64encode(as_jpeg(store.get(self.name), self.most_bytes)).decode()
@@ -54,10 +54,10 @@ class FittedImage(StoredImage):
     def sending_bytes(self, store: ImageStore) -> int:
         from PIL import Image
 
-        size = store.path(self.name).stat().st_size
+        size = store.bytes_of(self.name)
         if self.most_bytes is None or size <= self.most_bytes:
             return super().sending_bytes(store)
-        with Image.open(store.path(self.name)) as image:  # reads only the header
+        with store.open(self.name) as file, Image.open(file) as image:  # reads only the header
             return size + REENCODING_BYTES * image.width * image.height
 
 

@@ -16,6 +16,7 @@ from interleave.plugin import ImageStore
 from interleave.service.documents.events import Event
 from interleave.service.documents.refusals import error_body
 from interleave.service.documents.stored_images import StoredImage
+from interleave.service.documents.stream_limits import take_place
 from interleave.service.generator.app import PiecewiseResponse, sent_in_time
 from interleave.service.http.memory import MemoryLease
 from interleave.service.http.refusals import Refusal
@@ -56,7 +57,7 @@ def encoded_bytes(value: Any, store: ImageStore) -> int:
     for image in images_in(value):
         try:
             sizes += image.sending_bytes(store)
-        except OSError:
+        except (OSError, RunError):
             continue
     return sizes
 
@@ -100,6 +101,7 @@ class EventStream(Response):
         """Called if the client disconnects before the end."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        take_place(scope)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sending = asyncio.ensure_future(self._send_all(scope, send))
         gone = asyncio.ensure_future(disconnected(receive))

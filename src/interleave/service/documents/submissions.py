@@ -78,6 +78,8 @@ class Submission:
     webhook: str | None = None
     hold_plan: bool = False
     assets: tuple[InputAsset, ...] = ()
+    roles: tuple[str, ...] = ()
+    """Who said each part: user, assistant, system or developer. Empty if the user said all of them."""
 
 
 def parameters_of(values: dict[str, Any], known: Iterable[str], ignored: Iterable[str] = ()) -> Parameters:

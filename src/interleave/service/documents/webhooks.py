@@ -29,6 +29,7 @@ from interleave.service.documents.deliveries import Deliveries, Delivery
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.response_json import response_status
+from interleave.service.documents.supervision import Supervision
 
 log = logging.getLogger(__name__)
 SECRET_VARIABLE = "INTERLEAVE_WEBHOOK_SECRET"
@@ -39,6 +40,7 @@ TIMEOUT_SECONDS = 10.0
 GRACE_SECONDS = 15.0
 """Time after which a sender that has begun an attempt and not reported its end counts as dead."""
 MAX_CONCURRENT_CALLS = 8
+STUCK_SECONDS = 120.0
 POLL_SECONDS = 2.0
 """Interval for looking for calls that are due."""
 PORTS = {"http": 80, "https": 443}
@@ -212,10 +214,9 @@ class Webhooks:
         self._wake = asyncio.Event()
         self._sending: asyncio.Task[None] | None = None
 
-    def start(self) -> asyncio.Task[None]:
-        """Start making the calls that are due; the task never ends by itself."""
-        self._sending = asyncio.create_task(self._send_regularly())
-        return self._sending
+    def start(self, supervision: Supervision) -> None:
+        """Start making the calls that are due."""
+        self._sending = asyncio.create_task(self._send_regularly(supervision))
 
     def wake(self) -> None:
         """Look for calls that are due: a job has ended."""
@@ -226,17 +227,20 @@ class Webhooks:
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
 
-    async def _send_regularly(self) -> None:
-        while True:
-            self._wake.clear()
-            try:
-                while due := await self.deliveries.due(limit=MAX_CONCURRENT_CALLS):
-                    await asyncio.gather(*map(self.send, due))
-            except StorageError as error:
-                log.error("cannot look for webhook calls: %s", error)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
-                    await self._wake.wait()
+    async def _send_regularly(self, supervision: Supervision) -> None:
+        with supervision.loop("webhooks", max_age=STUCK_SECONDS) as loop:
+            while True:
+                loop.beat()
+                self._wake.clear()
+                try:
+                    while due := await self.deliveries.due(limit=MAX_CONCURRENT_CALLS):
+                        loop.beat()
+                        await asyncio.gather(*map(self.send, due))
+                except StorageError as error:
+                    log.error("cannot look for webhook calls: %s", error)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await self._wake.wait()
 
     async def send(self, delivery: Delivery) -> None:
         """Make one attempt at a call, unless another service makes it."""

@@ -18,7 +18,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,6 +34,7 @@ from interleave.service.documents.logs import job_context
 from interleave.service.documents.model_cache import ModelCache
 from interleave.service.documents.postgres import PostgresDatabase
 from interleave.service.documents.schema import CHANNEL
+from interleave.service.documents.supervision import Supervision
 from interleave.service.documents.tracing import span
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ GATHER_SECONDS = 0.02
 """Delay before a claim in a shared table, so that one claim fills several slots freed together."""
 CANCEL_SECONDS = 0.1
 """Interval for checking whether the worker that holds a cancelled job has ended it."""
+STUCK_SECONDS = 120.0
+"""Time without a sign of life after which a loop counts as stuck; longer than work waits for the database."""
 MAX_STALLS = 5
 """Consecutive dead or hung workers after which the job counts as the cause."""
 RENEWALS = 3
@@ -78,10 +81,6 @@ class WorkerSettings:
     name: str = field(default_factory=worker_name)
 
 
-class LoopDied(InterleaveError):
-    """A loop ended without which the process cannot do its work; it must end and be started again."""
-
-
 class ModelsMissing(Exception):
     """The models of the service cannot be loaded, which is not a failure of the job."""
 
@@ -96,6 +95,7 @@ class Worker:
         model_cache: ModelCache,
         settings: WorkerSettings,
         *,
+        supervision: Supervision | None = None,
         deliveries: Callable[[Job], list[Delivery]] = lambda job: [],
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -103,6 +103,7 @@ class Worker:
         self.folders = folders
         self.model_cache = model_cache
         self.settings = settings
+        self.supervision = supervision or Supervision()
         self.deliveries = deliveries
         self.clock = clock
         self.outage_retry = runs.OutageRetry(settings.limits.max_seconds)
@@ -112,8 +113,6 @@ class Worker:
         """Called with the status and the id of every job that another process changes."""
         self.on_reconnect: list[Callable[[], object]] = []
         """Called when notices of other processes may have been lost."""
-        self.on_death: list[Callable[[LoopDied], object]] = []
-        """Called when a loop ended with an error."""
         self.storage_problem: str | None = None
         """Current disk error, if any."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -139,12 +138,14 @@ class Worker:
             waiting = await self.jobs.free_all()
         else:
             waiting = (await self.jobs.load()).waiting
-            self._start_thread("leases", self._renew_regularly, self.postgres)
-            self._start_thread("notices", self._follow, self.postgres)
+            for work in (self._renew_regularly, self._follow):
+                thread = threading.Thread(target=work, args=(self.postgres,), daemon=True)
+                thread.start()
+                self._threads.append(thread)
         for id_ in await self.jobs.removals():
             await self.remove(id_)
         if self.settings.concurrency:
-            self._claiming = asyncio.create_task(self._watched("claims", self._claim_regularly()))
+            self._claiming = asyncio.create_task(self._claim_regularly())
         return waiting
 
     def wake(self) -> None:
@@ -195,44 +196,21 @@ class Worker:
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
 
-    async def _watched(self, name: str, loop: Coroutine[Any, Any, None]) -> None:
-        try:
-            await loop
-        except Exception as error:
-            self.died(name, error)
-
-    def _start_thread(
-        self, name: str, work: Callable[[PostgresDatabase], None], database: PostgresDatabase
-    ) -> None:
-        def watched() -> None:
-            try:
-                work(database)
-            except BaseException as error:
-                self._in_loop(self.died, name, error)
-
-        thread = threading.Thread(target=watched, name=name, daemon=True)
-        thread.start()
-        self._threads.append(thread)
-
-    def died(self, name: str, error: BaseException) -> None:
-        """Report that a loop of this process ended."""
-        log.critical("the loop %r ended", name, exc_info=error)
-        for listener in self.on_death:
-            listener(LoopDied(f"the loop {name!r} ended ({type(error).__name__}: {error}): start it again"))
-
     async def _claim_regularly(self) -> None:
-        while not self._stopping:
-            self._wake.clear()
-            try:
-                while await self._claim():
-                    pass
-            except StorageError as error:
-                log.error("cannot claim jobs: %s", error)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
-                    await self._wake.wait()
-            if self.postgres is not None:
-                await asyncio.sleep(GATHER_SECONDS)
+        with self.supervision.loop("claims", max_age=STUCK_SECONDS) as loop:
+            while not self._stopping:
+                loop.beat()
+                self._wake.clear()
+                try:
+                    while await self._claim():
+                        loop.beat()
+                except StorageError as error:
+                    log.error("cannot claim jobs: %s", error)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await self._wake.wait()
+                if self.postgres is not None:
+                    await asyncio.sleep(GATHER_SECONDS)
 
     async def _claim(self) -> bool:
         """Claim jobs for the free slots; return whether there may be more for the slots that are left."""
@@ -287,9 +265,8 @@ class Worker:
             del self._tasks[id_]
         if lease is not None and self._leases.get(id_) is lease:
             del self._leases[id_]
-            if lease.held:
-                with suppress(StorageError):
-                    await self.jobs.release(id_, claimed.token)
+            with suppress(StorageError):
+                await self.jobs.release(id_, claimed.token)
 
     async def _until_stored(self, claimed: Claimed, lease: runs.Lease | None) -> None:
         """Run a job; while the disk is full, wait and retry."""
@@ -404,26 +381,31 @@ class Worker:
 
     def _renew_regularly(self, database: PostgresDatabase) -> None:
         """Renew the leases until the worker stops; runs in a thread."""
+        every = self.settings.lease_seconds / RENEWALS
+        with self.supervision.loop("leases", max_age=every + STUCK_SECONDS) as loop:
+            while not self._stopped.wait(every):
+                loop.beat()
+                held = {id_: lease for id_, lease in list(self._leases.items()) if lease.held}
+                if held:
+                    self._renew(database, held)
+
+    def _renew(self, database: PostgresDatabase, held: dict[str, runs.Lease]) -> None:
         seconds = self.settings.lease_seconds
-        while not self._stopped.wait(seconds / RENEWALS):
-            held = {id_: lease for id_, lease in list(self._leases.items()) if lease.held}
-            if not held:
-                continue
-            tokens = {id_: lease.token for id_, lease in held.items()}
-            asked_at = runs.clock_that_never_stops()
-            try:
-                renew = partial(self.jobs.renew, tokens=tokens, seconds=seconds)
-                kept = database.transaction(renew, seconds / RENEWALS)
-            except StorageError as error:  # retried until they expire
-                log.warning("cannot renew leases: %s", error)
-                self._in_loop(self._interrupt, set())
-                continue
-            for id_, lease in held.items():
-                if id_ in kept:
-                    lease.renew(asked_at + seconds)
-                else:
-                    lease.lose()
-            self._in_loop(self._interrupt, {id_ for id_, cancelling in kept.items() if cancelling})
+        tokens = {id_: lease.token for id_, lease in held.items()}
+        asked_at = runs.clock_that_never_stops()
+        try:
+            renew = partial(self.jobs.renew, tokens=tokens, seconds=seconds)
+            kept = database.transaction(renew, seconds / RENEWALS)
+        except StorageError as error:  # retried until they expire
+            log.warning("cannot renew leases: %s", error)
+            self._in_loop(self._interrupt, set())
+            return
+        for id_, lease in held.items():
+            if id_ in kept:
+                lease.renew(asked_at + seconds)
+            else:
+                lease.lose()
+        self._in_loop(self._interrupt, {id_ for id_, cancelling in kept.items() if cancelling})
 
     def _interrupt(self, cancelled: set[str]) -> None:
         """Interrupt cancelled jobs, and those whose lease this process has lost."""
@@ -437,31 +419,30 @@ class Worker:
 
     def _follow(self, database: PostgresDatabase) -> None:
         """Follow the changes that other processes make; runs in a thread."""
-        database.follow(
-            CHANNEL,
-            lambda payload: self._in_loop(self._on_notice, payload),
-            lambda: self._in_loop(self._reconnected),
-            self._stopped,
-        )
+        with self.supervision.loop("notices", max_age=STUCK_SECONDS) as loop:
+            for payload in database.notices(CHANNEL, self._stopped):
+                loop.beat()
+                if payload is not None:
+                    self._in_loop(self._on_notice, payload)
 
     def _in_loop(self, work: Callable[..., object], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed because the process ends
             self._loop.call_soon_threadsafe(work, *arguments)
 
-    def _reconnected(self) -> None:
-        self.wake()
-        for listener in self.on_reconnect:
-            listener()
-
     def _on_notice(self, payload: str) -> None:
+        if not payload:
+            self.wake()
+            for listener in self.on_reconnect:
+                listener()
+            return
         status, cancelling, id_ = payload.split(" ", 2)
         if status == "queued":
             self.wake()
         if cancelling == "1" and status in OPEN:
             self._interrupt({id_})
         if id_ not in self._tasks:
-            for listener in self.on_notice:
-                listener(status, id_)
+            for notified in self.on_notice:
+                notified(status, id_)
 
 
 def _server_error(message: str) -> JobError:

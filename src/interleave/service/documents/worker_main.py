@@ -11,20 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import start_http_server
-
-from interleave import ConfigurationError
 from interleave.plugin import count, redaction, resolve, runs
 from interleave.service.documents.call_observer import observed
 from interleave.service.documents.folders import Folders
+from interleave.service.documents.health import Health
 from interleave.service.documents.job_table import JobTable
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.model_cache import ModelCache
 from interleave.service.documents.postgres import PostgresDatabase
+from interleave.service.documents.private_files import close_to_others, private_files
 from interleave.service.documents.server import DISK_THREADS
+from interleave.service.documents.supervision import Supervision
 from interleave.service.documents.webhooks import deliveries_of
 from interleave.service.documents.worker import Worker, WorkerSettings
+from interleave.service.documents.worker_health import serve_health
 
 log = logging.getLogger("interleave.service")
 
@@ -49,7 +50,9 @@ def work(config: WorkConfig, announce: Callable[[str], None]) -> None:
     redaction.keep_environment_secret()
     if not config.json_logs:
         logging.getLogger(observed.__module__).setLevel(logging.WARNING)
-    with redaction.redacted_logging(JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"):
+    close_to_others(config.folder)
+    form = JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"
+    with private_files(), redaction.redacted_logging(form):
         jobs = JobTable(PostgresDatabase(config.jobs))
         try:
             asyncio.run(_work(config, jobs, announce))
@@ -61,14 +64,19 @@ async def _work(config: WorkConfig, jobs: JobTable, announce: Callable[[str], No
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk"))
     metrics = DocumentMetrics()
-    _publish(metrics, config.metrics_port)
     run_config, pack = resolve(config.chosen)
     model_cache = ModelCache(run_config, pack, config.chosen, lambda models: observed(models, metrics))
     folders = Folders(config.folder)
     folders.make()
-    worker = Worker(jobs, folders, model_cache, config.worker, deliveries=deliveries_of)
+    supervision = Supervision()
+    worker = Worker(
+        jobs, folders, model_cache, config.worker, supervision=supervision, deliveries=deliveries_of
+    )
     worker.listeners.append(lambda job: metrics.job_ended(job, folders))
     ending = asyncio.Event()
+    health = Health(supervision, model_cache, jobs, folders.root, is_draining=ending.is_set)
+    if config.metrics_port is not None:
+        serve_health(config.metrics_port, metrics.registry, health, loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ending.set)
     loading, ended = model_cache.start(), asyncio.ensure_future(ending.wait())
@@ -77,8 +85,7 @@ async def _work(config: WorkConfig, jobs: JobTable, announce: Callable[[str], No
         return
     loading.result()  # a worker without models claims nothing
     announce(config.worker.name)
-    died: asyncio.Future[None] = loop.create_future()
-    worker.on_death.append(lambda error: None if died.done() else died.set_exception(error))
+    died = supervision.died()
     waiting = await worker.start()
     if waiting:
         log.info("%s waiting", count(waiting, "job"))
@@ -90,12 +97,3 @@ async def _work(config: WorkConfig, jobs: JobTable, announce: Callable[[str], No
     finally:
         log.info("shutting down: %s in progress", count(len(worker.running()), "job"))
         await worker.stop(config.drain_seconds)
-
-
-def _publish(metrics: DocumentMetrics, port: int | None) -> None:
-    if port is None:
-        return
-    try:
-        start_http_server(port, registry=metrics.registry)
-    except OSError as error:
-        raise ConfigurationError(f"--metrics-port {port}: {error.strerror or error}") from None

@@ -12,22 +12,20 @@ from typing import Any
 import uvicorn
 
 from interleave import ConfigurationError
-from interleave.plugin import count, files, redaction
+from interleave.plugin import count, redaction
 from interleave.service.generator.app import Service, build_app
 from interleave.service.generator.config import ServerConfig
 from interleave.service.generator.metrics import Metrics
 from interleave.service.generator.pool import Pool
 from interleave.service.generator.registration import Registration, own_address
 from interleave.service.http.auth import TOKEN_VARIABLE, Access, check_public
-from interleave.service.http.connection_limits import MAX_CONNECTIONS, ConnectionLimiter
+from interleave.service.http.connection_limits import ConnectionLimiter, max_connections
 from interleave.service.http.connections import KEEP_ALIVE_SECONDS, BoundedConnection
 from interleave.service.http.memory import trim_freed_memory
 from interleave.service.http.refusals import Refusal
 from interleave.service.http.signals import drain_on_signals
 
 log = logging.getLogger("interleave.service")
-WANTED_FILES = 4096
-SPARE_FILES = 64
 HEADER_BYTES = 32_768
 GRACE_SECONDS = 5.0
 ACCEPT_BATCH = 8
@@ -120,9 +118,7 @@ async def _drain(server: uvicorn.Server, pool: Pool, registration: Registration 
 
 
 def uvicorn_config(app: Any) -> uvicorn.Config:
-    limiter = ConnectionLimiter(
-        min(MAX_CONNECTIONS, files.allow_open_files(WANTED_FILES) - SPARE_FILES - ACCEPT_BATCH)
-    )
+    limiter = ConnectionLimiter(max_connections())
     return uvicorn.Config(
         app,
         http=type("Connection", (BoundedConnection,), {"limiter": limiter}),

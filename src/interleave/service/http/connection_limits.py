@@ -1,24 +1,28 @@
 """Connection limits: the choice of which connection to evict when there are too many.
 
-Authenticated connections take precedence; on a server without a token, those that have sent a request. All
-others together get only a fraction of the slots. A new connection is accepted as long as another can be
-evicted. The order is: the oldest unauthenticated one, the longest idle one, the one with the slowest body. A
-connection whose request is being answered is never evicted.
+Nothing is evicted while slots are free. Then authenticated connections take precedence; on a server without
+a token, those that have sent a request. All others keep only a fraction of the slots, and the address with
+the most of them loses its oldest. A new connection is accepted as long as another can be evicted. The order
+is: the oldest unauthenticated one, the longest idle one, the one with the slowest body. A connection whose
+request is being answered is never evicted. One that has sent no request yet is answered with 503.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Protocol
 
-MAX_CONNECTIONS = 1000
+from interleave.plugin import files
+
+MAX_CONNECTIONS = 2048
+WANTED_FILES = 4096
+SPARE_FILES = 64
+MAX_LEAVING = 128
+"""Evicted connections that may still read their answer at the same time."""
 UNAUTHENTICATED_FRACTION = 4
-"""Unauthenticated connections get at most a fourth of all slots."""
-UNAUTHENTICATED_PER_ADDRESS = 64
-"""Maximum unauthenticated connections per address, except loopback, which may be a proxy."""
+"""When all slots are taken, unauthenticated connections keep at most a fourth of them."""
 NEW_SECONDS = 1.0
 GRACE_SECONDS = 5.0
 """Time before the rate of an arriving body counts."""
@@ -52,6 +56,14 @@ class LimitedConnection(Protocol):
         ...
 
     def abort(self) -> None: ...
+    def turn_away(self) -> None:
+        """Answer 503 if no request has arrived yet, and close."""
+        ...
+
+
+def max_connections() -> int:
+    """Return how many connections a server may hold, by the limit of open files, which it raises."""
+    return min(MAX_CONNECTIONS, files.allow_open_files(WANTED_FILES) - SPARE_FILES - MAX_LEAVING)
 
 
 class ConnectionLimiter:
@@ -63,6 +75,7 @@ class ConnectionLimiter:
         # dictionaries preserve the order of arrival
         self._unauthenticated: dict[LimitedConnection, None] = {}
         self._unauthenticated_by_address: defaultdict[str, dict[LimitedConnection, None]] = defaultdict(dict)
+        self._leaving: set[LimitedConnection] = set()
 
     def __len__(self) -> int:
         return len(self._authenticated) + len(self._unauthenticated)
@@ -71,11 +84,8 @@ class ConnectionLimiter:
         """Add a new connection, evicting another if there are too many."""
         self._unauthenticated[connection] = None
         self._unauthenticated_by_address[connection.address][connection] = None
-        same_address = self._unauthenticated_by_address[connection.address]
-        if len(same_address) > UNAUTHENTICATED_PER_ADDRESS and not _is_this_machine(connection.address):
-            self._evict(_first(same_address, _is_evictable))
-        if len(self._unauthenticated) > self.limit // UNAUTHENTICATED_FRACTION:
-            self._evict(_first(self._unauthenticated, _is_evictable))
+        if len(self) > self.limit and len(self._unauthenticated) > self.limit // UNAUTHENTICATED_FRACTION:
+            self._evict(_first(self._most_of_one_address(), _is_evictable))
         if len(self) > self.limit:
             self._evict(self._to_evict(connection, now))
 
@@ -86,6 +96,7 @@ class ConnectionLimiter:
             self._authenticated.add(connection)
 
     def leave(self, connection: LimitedConnection) -> None:
+        self._leaving.discard(connection)
         self._authenticated.discard(connection)
         if connection in self._unauthenticated:
             self._forget(connection)
@@ -98,9 +109,17 @@ class ConnectionLimiter:
             del self._unauthenticated_by_address[connection.address]
 
     def _evict(self, connection: LimitedConnection | None) -> None:
-        if connection is not None:
-            self.leave(connection)  # free the slot before the socket is closed
+        if connection is None:
+            return
+        self.leave(connection)  # free the slot before the socket is closed
+        if len(self._leaving) < MAX_LEAVING:
+            self._leaving.add(connection)
+            connection.turn_away()
+        else:
             connection.abort()
+
+    def _most_of_one_address(self) -> Iterable[LimitedConnection]:
+        return max(self._unauthenticated_by_address.values(), key=len)
 
     def _to_evict(self, new: LimitedConnection, now: float) -> LimitedConnection:
         """Return the connection to evict: the new one only if all others are being answered."""
@@ -135,15 +154,6 @@ def _is_evictable(connection: LimitedConnection) -> bool:
         connection.state is not ConnectionState.RESPONDING
         and connection.state is not ConnectionState.RECEIVING
     )
-
-
-def _is_this_machine(address: str) -> bool:
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return not address  # a Unix socket has no address
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return (mapped or found).is_loopback
 
 
 class ThroughputMeter:

@@ -24,6 +24,22 @@ FREE_CHUNKS = 256
 LEAST_CHUNK_BYTES = 256
 """Minimum average chunk size of a body, after the first few: parsing a chunk costs as much as 1 kB."""
 READ_BYTES = 65_536
+TURNED_AWAY_SECONDS = 2.0
+"""Time for an evicted connection to send its request and read the answer."""
+BUSY = (
+    b'{"error": {"message": "too many connections: try again", "type": "overloaded", "code": "overloaded"}}'
+)
+TURNED_AWAY = b"\r\n".join(
+    [
+        b"HTTP/1.1 503 Service Unavailable",
+        b"Content-Type: application/json",
+        b"Content-Length: %d" % len(BUSY),
+        b"Retry-After: 1",
+        b"Connection: close",
+        b"",
+        BUSY,
+    ]
+)
 
 
 class BoundedConnection(H11Protocol):
@@ -39,6 +55,7 @@ class BoundedConnection(H11Protocol):
         self._awaiting: asyncio.TimerHandle | None = None
         self._sending: asyncio.TimerHandle | None = None
         self._closing: asyncio.TimerHandle | None = None
+        self._is_turned_away = False
 
     @property
     def address(self) -> str:
@@ -63,6 +80,19 @@ class BoundedConnection(H11Protocol):
     def abort(self) -> None:
         self.transport.abort()
 
+    def turn_away(self) -> None:
+        """Answer 503 if no request has arrived yet, and close."""
+        if self.state is not ConnectionState.AWAITING_FIRST_REQUEST:
+            self.abort()
+            return
+        # Closing before the request arrives would reset the connection before the client reads the answer.
+        self._is_turned_away = True
+        self._awaiting = _cancelled(self._awaiting)
+        self._unset_keepalive_if_required()
+        self.transport.write(TURNED_AWAY)
+        self.transport.write_eof()
+        self._closing = self.loop.call_later(TURNED_AWAY_SECONDS, self.transport.abort)
+
     def admit(self) -> None:
         """Mark it as authenticated."""
         self.limiter.admit(self)
@@ -74,6 +104,8 @@ class BoundedConnection(H11Protocol):
         self.limiter.enter(self, self.loop.time())
 
     def data_received(self, data: bytes) -> None:
+        if self._is_turned_away:
+            return
         self._meter.count(len(data), self.loop.time())
         super().data_received(data)
         if self._has_request:

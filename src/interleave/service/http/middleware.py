@@ -45,7 +45,7 @@ LEASE = "interleave.memory_lease"
 """The scope key of the request's `MemoryLease`."""
 CALLER = "interleave.caller"
 """The scope key of the result of `Access.check`: the sender of the request."""
-POLLED = frozenset({"/health", "/metrics", "/v1/studio/queue"})
+POLLED = frozenset({"/health", "/health/live", "/health/ready", "/metrics", "/v1/studio/queue"})
 """Paths that monitoring and pages poll every few seconds; logged only on failure."""
 
 
