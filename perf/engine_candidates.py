@@ -73,6 +73,10 @@ class FakeRun:
         self.append(token, "done")
 
 
+def say_ready(folder: Path, name: str) -> None:
+    (folder / f"{name}.ready").touch()
+
+
 def note(log: Path, line: str) -> None:
     with log.open("a") as file:
         file.write(f"{line}\n")
@@ -136,6 +140,7 @@ class Ours:
                 name=name, concurrency=SLOTS, per_key=self.settings.per_key, lease_seconds=LEASE
             )
             await FakeWorker(self.jobs, Folders(folder), models, settings).start()
+            say_ready(folder, name)
             await asyncio.Event().wait()
 
         asyncio.run(main())
@@ -233,6 +238,7 @@ class Dbos:
 
         self.close()
         self.launch(folder, name, listen=True)
+        say_ready(folder, name)
         while True:
             with suppress(sqlalchemy.exc.SQLAlchemyError):
                 if self.settings.reaper:
@@ -294,6 +300,7 @@ class Procrastinate:
 
         async def main() -> None:
             await self.app.open_async()
+            say_ready(folder, name)
             reaping = asyncio.create_task(reap())
             beats = {"update_heartbeat_interval": LEASE / 3, "stalled_worker_timeout": LEASE}
             await self.app.run_worker_async(concurrency=SLOTS, **beats)

@@ -66,11 +66,12 @@ class Trial:
 
     def start(self, number: int) -> None:
         """Start so many more workers, and wait until they can claim jobs."""
-        for name in (f"w{len(self.workers) + each + 1}" for each in range(number)):
+        for name in (f"w{len(self.workers) + 1}" for _ in range(number)):
             command = [sys.executable, engine_candidates.__file__, self.name, self.url, str(self.folder)]
             with (self.folder / f"{name}.err").open("ab") as errors:
                 self.workers[name] = subprocess.Popen([*command, name], stdout=errors, stderr=errors)
-        time.sleep(6)
+        self.until(lambda: len(list(self.folder.glob("*.ready"))) == len(self.workers), 120)
+        time.sleep(2)  # until they have polled
 
     def submit(self, count: int, key: str | None = None) -> list[str]:
         ids = [f"resp_{len(self.jobs) + number:048x}" for number in range(count)]

@@ -29,8 +29,7 @@ from document_cluster import Cluster, Part
 from interleave.batches.batch import run_folder
 from interleave.runs.folder import comparable
 
-SERVICES, WORKERS, PLACES = 2, 4, 4
-LEASE = 6.0
+SERVICES, WORKERS, PLACES, LEASE = 2, 4, 4, 6.0
 SECONDS_BETWEEN_DOCUMENTS = 2.0
 SECONDS_BETWEEN_KILLS = (3.0, 9.0)
 PATIENCE = 600.0  # seconds in which all documents must end after the last kill
