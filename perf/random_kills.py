@@ -1,9 +1,8 @@
 """Kills the parts of a document cluster at random, and counts what was lost, failed or done twice.
 
-Two services, four workers and Postgres are processes; one server plays all models. A client submits equal
-documents at a steady rate and retries, with the same Idempotency-Key, until a service acknowledges them.
-Meanwhile workers are killed, paused for longer than a lease or ended, services are killed, and Postgres is
-restarted, made read-only or loses its connections. Everything comes back after a moment.
+A client submits equal documents at a steady rate and retries, with the same Idempotency-Key, until one of
+two services acknowledges them. Meanwhile workers are killed, paused for longer than a lease or ended,
+services are killed, and Postgres is restarted, made read-only or loses its connections, all for a moment.
 
 Run with: python perf/random_kills.py [SECONDS] [--seed N] [--results FILE.json]   (needs Postgres)
 """
