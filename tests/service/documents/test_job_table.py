@@ -15,6 +15,7 @@ import pytest
 
 from interleave.errors import ConfigurationError, RunError, StorageError
 from interleave.runs.journal import RequestPart
+from interleave.runs.journal_files import clock_that_never_stops
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.documents.admission import HOUR, Admission
 from interleave.service.documents.database import SqlConnection
@@ -476,6 +477,32 @@ def test_a_shared_table_of_the_first_format_is_migrated_below_its_workers(databa
         again.close()
 
     run(work())
+
+
+@pytest.mark.slow
+def test_J18_a_read_only_table_can_be_opened_and_a_late_claim_is_a_whole_lease(
+    postgres: Any, database: str
+) -> None:
+    """A claim that waits through an outage counts its lease from when it succeeds."""
+    first = JobTable(PostgresDatabase(database))
+    run(first.insert(job()))
+    first.close()
+    postgres.read_only(True)
+    table = JobTable(PostgresDatabase(database)).patient
+
+    async def work() -> None:
+        before = clock_that_never_stops()
+        claiming = asyncio.create_task(claim(table))
+        while not claiming.done() and clock_that_never_stops() < before + 1:
+            await asyncio.sleep(0.01)
+        assert not claiming.done()
+        written_at = clock_that_never_stops()
+        await asyncio.to_thread(postgres.read_only, False)
+        (claimed,) = await claiming
+        assert claimed.leased_until is not None and claimed.leased_until > written_at + LEASE
+
+    run(work())
+    table.close()
 
 
 def test_a_database_that_is_not_there_is_reported_before_anything_starts() -> None:

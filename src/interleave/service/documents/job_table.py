@@ -23,7 +23,7 @@ from zlib import crc32
 from pydantic import ValidationError
 
 from interleave import RunError
-from interleave.plugin import first_problem
+from interleave.plugin import first_problem, runs
 from interleave.service.documents.admission import Admission
 from interleave.service.documents.database import Database, SqlConnection, SqlDatabase
 from interleave.service.documents.deliveries import Delivery, store_deliveries
@@ -72,6 +72,8 @@ class Claimed:
     """The worker whose lease on it expired; empty for a job that was not claimed before."""
     stalls: int
     """Number of consecutive expired leases."""
+    leased_until: float | None
+    """End of the lease on this machine's clock; `None` if it has none."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,7 @@ class JobTable:
         """Claim the next jobs for a worker, each until its lease expires; `None` seconds for ever."""
 
         def work(connection: SqlConnection) -> list[Claimed]:
+            until = None if seconds is None else runs.clock_that_never_stops() + seconds
             self._one_at_a_time(connection, CLAIMS)
             self._free_expired(connection)
             if _is_paused(connection):
@@ -178,7 +181,7 @@ class JobTable:
             rows = list(connection.execute(TURNS))
             shares = fair_shares({row["key"]: (row["running"], row["first"]) for row in rows}, most, per_key)
             ids = [id_ for key, share in shares.items() for id_ in _first_of(connection, key, share)]
-            taken = [self._take(connection, id_, worker, seconds) for id_ in ids]
+            taken = [self._take(connection, id_, worker, seconds, until) for id_ in ids]
             return [each for each in taken if each is not None]
 
         return await self.run(work)
@@ -191,7 +194,12 @@ class JobTable:
         )
 
     def _take(
-        self, connection: SqlConnection, id_: str, worker: str, seconds: float | None
+        self,
+        connection: SqlConnection,
+        id_: str,
+        worker: str,
+        seconds: float | None,
+        leased_until: float | None,
     ) -> Claimed | None:
         until, values = ("NULL", ()) if seconds is None else (self.database.dialect.later, (seconds,))
         row = connection.execute(
@@ -207,7 +215,7 @@ class JobTable:
             self._set_aside(connection, id_)
             return None
         connection.execute("UPDATE jobs SET stalled = '' WHERE id = ? AND stalled <> ''", (id_,))
-        return Claimed(job, row["token"], row["stalled"], row["stalls"])
+        return Claimed(job, row["token"], row["stalled"], row["stalls"], leased_until)
 
     def _set_aside(self, connection: SqlConnection, id_: str) -> None:
         """Keep a job that cannot be parsed from being claimed again and again."""

@@ -101,12 +101,15 @@ class NoModels(ModelCache):
     def state(self) -> Literal["loading", "ready", "failed"]:
         return "ready"
 
+    _never: asyncio.Task[Models] | None = None
+
     def start(self) -> asyncio.Task[Models]:
         async def never() -> Models:
             models: Models = await asyncio.get_running_loop().create_future()
             return models
 
-        return asyncio.create_task(never())
+        self._never = self._never or asyncio.create_task(never())
+        return self._never
 
     def refuse_unavailable(self, config: RunConfig) -> None:
         """Refuse nothing: the workers have the models."""

@@ -208,23 +208,33 @@ class PostgresDatabase:
 
 
 def _make_tables(connection: psycopg.Connection[Any], label: str) -> None:
-    """Apply the steps of the schema that this database lacks."""
+    """Apply the steps of the schema that this database lacks. If it lacks none, it may be read-only."""
     connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (NAMESPACE,))
+    found = _largest(connection, "format", "version")
+    if found > FORMAT:
+        raise RunError(newer_format(label, found, FORMAT))
+    applied = _largest(connection, "steps", "number") or found
+    if applied >= len(POSTGRES_STEPS):
+        return
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {NAMESPACE}")
     connection.execute("CREATE TABLE IF NOT EXISTS format (version INTEGER NOT NULL)")
     connection.execute("CREATE TABLE IF NOT EXISTS steps (number INTEGER PRIMARY KEY)")
-    row = connection.execute("SELECT version FROM format").fetchone()
-    found = row["version"] if row else 0
-    if found > FORMAT:
-        raise RunError(newer_format(label, found, FORMAT))
     if not found:
         connection.execute("INSERT INTO format VALUES (%s)", (FORMAT,))
-    last = connection.execute("SELECT max(number) AS last FROM steps").fetchone()
-    applied = (last["last"] if last else None) or found
     for number, step in enumerate(POSTGRES_STEPS[applied:], applied + 1):
         statements: Any = step
         connection.execute(statements)
         connection.execute("INSERT INTO steps VALUES (%s)", (number,))
+
+
+def _largest(connection: psycopg.Connection[Any], table: str, column: str) -> int:
+    """Return the largest number in a column; 0 if there is none, or no such table."""
+    exists = connection.execute("SELECT to_regclass(%s) IS NOT NULL AS found", (table,)).fetchone()
+    if not exists or not exists["found"]:
+        return 0
+    statement: Any = f"SELECT coalesce(max({column}), 0) AS largest FROM {table}"
+    row = connection.execute(statement).fetchone()
+    return int(row["largest"]) if row else 0
 
 
 def _is_permanent(error: psycopg.Error) -> bool:

@@ -217,13 +217,13 @@ class Worker:
         free = self.settings.concurrency - len(self._tasks)
         if free <= 0 or self._stopping:
             return False
-        asked_at = runs.clock_that_never_stops()
         seconds = self.settings.lease_seconds if self.postgres is not None else None
         claimed = await self.jobs.claim(
             self.settings.name, most=free, seconds=seconds, per_key=self.settings.per_key
         )
         for each in claimed:
-            lease = None if seconds is None else runs.Lease(each.token, asked_at + seconds)
+            until = each.leased_until
+            lease = None if until is None else runs.Lease(each.token, until)
             work = self._work(each, lease, earlier=self._tasks.get(each.job.id))
             self._tasks[each.job.id] = asyncio.create_task(work, name=each.job.id)
         return 0 < len(claimed) < free
