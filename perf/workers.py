@@ -9,7 +9,6 @@ Run with: python perf/workers.py [ROUNDS]   (needs Postgres)
 
 from __future__ import annotations
 
-import asyncio
 import os
 import statistics
 import subprocess
@@ -76,7 +75,7 @@ def one_round(workers: int, database: str, folder: Path) -> tuple[float, float]:
             ready(each)
         before = sum(map(cpu_seconds, started))
         jobs, began = JOBS_PER_WORKER * workers, time.perf_counter()
-        asyncio.run(submit(url, jobs))
+        submit(url, jobs)
         while ended(url) < jobs:
             time.sleep(0.1)
         seconds = time.perf_counter() - began
