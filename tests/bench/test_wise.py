@@ -249,7 +249,7 @@ def test_layout_and_judgements_round(
     outcome = Outcome.model_validate(json.loads(capsys.readouterr().out)["outcome"])
     assert outcome.statuses == {"ok": 6, "unparsed": 1}
     assert outcome.numbers[0].value == pytest.approx(0.8)
-    assert "@Qwen3.5-35B-A3B@imported-" in outcome.numbers[0].id  # not asked in our words
+    assert "@Results-qwen35@imported-" in outcome.numbers[0].id  # not asked in our words, nor by us
     records = list(verified.import_judgements(verified.read(data), results))
     assert records[1].reply == "Score: 1"
     (results / "b.jsonl").write_text('{"prompt_id": 999, "score": 1}')

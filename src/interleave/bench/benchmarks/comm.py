@@ -223,7 +223,7 @@ class CoMM(Benchmark):
 
     def numbers(self) -> Sequence[Number]:
         names = ("Sty", "Enti", "Tren", "Comp", "ImgQ", "IRS", "overall_consistency")
-        return [item_mean(name, name) for name in names]
+        return [item_mean(name, name, most=self.full_marks) for name in names]
 
     # the official layout
 
