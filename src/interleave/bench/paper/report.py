@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from interleave import ConfigurationError
@@ -95,9 +95,16 @@ def _measured(table: PaperTable, row: Row, folders: Mapping[str, Path]) -> Measu
         "folder": str(folder),
         "judge": scored.judge,
         "prompts": scored.prompts,
-        "differences": tuple(differences_from_published(find_benchmark(table.benchmark), scored)),
+        "differences": tuple(_differences(table, scored)),
     }
     return base.model_copy(update=found)
+
+
+def _differences(table: PaperTable, scored: Scored) -> Iterator[str]:
+    yield from differences_from_published(find_benchmark(table.benchmark), scored)
+    size = paper().benchmarks[table.benchmark]
+    if size.is_stated and scored.outcome.items != size.items:
+        yield f"{scored.outcome.items:,} items, not the benchmark's {size.items:,}"
 
 
 def _scored_of(folder: Path, table: PaperTable, row: Row) -> Scored | None:

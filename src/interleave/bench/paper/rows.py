@@ -28,6 +28,8 @@ class Size(Value):
     gpu_hours: float
     repository: str
     """The repository with the judge's own prompts."""
+    is_stated: bool = True
+    """Whether the benchmark states its number of items."""
 
     @property
     def checkout(self) -> str:
