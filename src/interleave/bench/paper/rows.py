@@ -28,6 +28,8 @@ class Size(Value):
     gpu_hours: float
     repository: str
     """The repository with the judge's own prompts."""
+    data: str = ""
+    """The folder of its data, if it is not read from the Hub."""
     is_stated: bool = True
     """Whether the benchmark states its number of items."""
 
@@ -65,8 +67,9 @@ class PaperTable(Value):
 
     def commands(self, row: Row) -> tuple[str, ...]:
         """Return the commands that measure a row, judged in the benchmark's own words."""
-        prompts = f"--judge-prompts {paper().benchmarks[self.benchmark].checkout}"
-        out = f"{prompts} --out {WORK}/{row.of or row.id}"
+        size = paper().benchmarks[self.benchmark]
+        data = f"--data {size.data} " if size.data else ""
+        out = f"{data}--judge-prompts {size.checkout} --out {WORK}/{row.of or row.id}"
         if row.attempts is not None:
             return tuple(
                 f"interleave bench {stage} {self.benchmark} --attempts {row.attempts} {out}"
