@@ -322,6 +322,45 @@ def test_an_import_takes_the_words_and_makes_the_slots_ours() -> None:
     assert pack.texts["reask"] == load_pack().texts["reask"]
 
 
+VIE_PROMPTS_PY = '''
+_context_no_delimit = "Give a list."
+_prompts_0shot_two_image_edit_rule_ours = """Two images.
+"""
+_prompts_0shot_tie_rule_SC_ours = """
+Was <instruction> done?
+"""
+_prompts_0shot_rule_PQ_ours = "Is it clean?"
+'''
+
+
+def checkout_with_scorer(vie_prompts_py: str = VIE_PROMPTS_PY) -> Path:
+    folder = checkout()
+    (folder / "train/EasyR1/viescore").mkdir(parents=True)
+    (folder / "train/EasyR1/viescore/vie_prompts.py").write_text(vie_prompts_py)
+    return folder
+
+
+def test_an_import_takes_the_words_of_the_scorer_with_the_images_behind_them() -> None:
+    pack, _ = import_pack(checkout_with_scorer(), "reference")
+    assert pack.texts["scorer_semantics"] == (
+        "Give a list.\nTwo images.\n\n\nWas {{planned_prompt}} done?\n{{before}}{{after}}"
+    )
+    assert pack.texts["scorer_quality"] == "Give a list.\nIs it clean?{{after}}"
+    before, after = images(2)
+    (message,) = pack.messages(
+        "scorer_semantics", {"before": (before,), "after": (after,), "planned_prompt": "a red hat"}
+    )
+    assert message.text.endswith("Was a red hat done?\n") and message.parts[-2:] == (before, after)
+
+
+def test_a_checkout_without_a_scorer_keeps_ours_and_a_changed_one_is_refused() -> None:
+    pack, _ = import_pack(checkout(), "reference")
+    assert pack.texts["scorer_quality"] == load_pack().texts["scorer_quality"]
+    shutil.rmtree("checkout")
+    with pytest.raises(InterleaveError, match="no slot <instruction>"):
+        import_pack(checkout_with_scorer(VIE_PROMPTS_PY.replace("<instruction>", "it")), "other")
+
+
 def test_an_imported_pack_can_be_loaded_by_its_name() -> None:
     pack, _ = import_pack(checkout(), "reference")
     assert load_pack("reference") == pack

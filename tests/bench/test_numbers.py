@@ -31,16 +31,19 @@ def test_an_interval_holds_the_truth_about_as_often_as_it_says() -> None:
     held = 0
     for _ in range(60):
         table = Table(["a"] * 80, {"x": [float(draw.random() < 0.3) for _ in range(80)]})
-        low, high = interval(table, item_mean("m", "x").aggregate)
+        low, high = interval(table, item_mean("m", "x"))
         held += low <= 0.3 <= high
     assert 50 <= held <= 60
 
 
 def test_equal_values_are_not_certain() -> None:
-    low, high = interval(Table(["a"] * 10, {"x": [1.0] * 10}), item_mean("m", "x").aggregate)
+    low, high = interval(Table(["a"] * 10, {"x": [1.0] * 10}), item_mean("m", "x"))
     assert (low, high) == (0.7, 1.0)
-    marks = interval(Table(["a"] * 10, {"x": [4.0] * 10}), item_mean("m", "x").aggregate)
+    marks = interval(Table(["a"] * 10, {"x": [4.0] * 10}), item_mean("m", "x"))
     assert all(math.isnan(bound) for bound in marks)
+    zeros = Table(["a"] * 10, {"x": [0.0] * 10})
+    assert interval(zeros, item_mean("m", "x")) == (0.0, 0.3)
+    assert all(math.isnan(bound) for bound in interval(zeros, item_mean("m", "x", most=10)))  # marks
     same = {str(number): {"x": 1.0} for number in range(10)}
     none = {str(number): {"x": 0.0} for number in range(10)}
     gap = paired(item_mean("m", "x"), dict.fromkeys(same, "a"), same, none)

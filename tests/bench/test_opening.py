@@ -381,7 +381,8 @@ def test_prompts_and_published_rows(tmp_path: Path) -> None:
     for benchmark in (OpenING(), OpenINGPairs()):
         for place in benchmark.official_prompts.values():
             (tmp_path / place.file).parent.mkdir(exist_ok=True)
-            (tmp_path / place.file).write_text("Judge!")
+            python = 'def get_gpt4answer():\n    return {"text": "Only JSON!"}\n'
+            (tmp_path / place.file).write_text(python if place.name else "Judge!")
         official = official_prompts(tmp_path, benchmark.official_prompts)
         assert set(official.templates) == set(reworded_prompts(benchmark.name).templates)
         rows = published_rows(benchmark.name)
@@ -396,10 +397,15 @@ def test_imported_verdicts_on_the_command_line(
     arena(folder, [pair("1", "x", "y", "A"), pair("2", "y", "z", "B"), pair("3", "z", "x", "Tie(A)")])
     path = arena(folder, [pair("1", "x", "y", "A"), pair("2", "y", "z", "A")], "gpt.json")
     given = ["--data", str(folder), "--out", "out", "--import-judge", str(path), "--missing", "official"]
-    assert run(["bench", "opening-pairs", *given, "--json"]) == 1  # nobody was asked in the other order
-    outcome = json.loads(capsys.readouterr().out)["outcome"]
+    assert run(["bench", "opening-pairs", *given, "--json"]) == 1  # the third pair has no verdict
+    scored = json.loads(capsys.readouterr().out)
+    outcome = scored["outcome"]
+    assert scored["judge"] == "gpt" and outcome["coverage"] == 0.6667
     found = {number["name"]: number["value"] for number in outcome["numbers"]}
     assert found["agreement_fdt_forward"] == 50.0 and found["order_consistency"] is None
+    run(["bench", "opening-pairs", *given[:-2], "--json"])  # the third counts as wrong, the other order not
+    zero = {each["name"]: each["value"] for each in json.loads(capsys.readouterr().out)["outcome"]["numbers"]}
+    assert zero["agreement_fdt_forward"] == zero["agreement_fdt"] == pytest.approx(100 / 3, abs=1e-4)
 
 
 # upstream's own files, where they are at hand

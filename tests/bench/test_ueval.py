@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 from judge_server import judge_server
+from PIL import Image
 
+from interleave.bench.base import Context, Item
+from interleave.bench.benchmarks.ueval import UEval
+from interleave.bench.outputs import Output, OutputPart
+from interleave.bench.prompts import reworded_prompts
 from interleave.cli.main import run
+from interleave.types import ImagePart, Text
 
 DOUBLES = ["--planner", "scripted", "--critic", "scripted", "--generator", "solid?size=64"]
 TASKS = ("space", "textbook", "diagram", "paper", "art", "life", "tech", "exercise")
@@ -62,3 +68,45 @@ def test_the_whole_chain(
     assert numbers["macro_avg"]["id"].startswith("macro_avg@1@judge@reworded-")
     assert scored["outcome"]["coverage"] == 1.0
     assert list(Path("out").glob("report-*.html"))
+
+
+CHECKOUT = '''
+SYSTEM_INSTRUCTION = """
+Grade it.
+""".strip()
+TEXT_TEMPLATE = """Q: <<question>> A: <<text_answer>>""".strip()
+TEXT_RUBRIC_TEMPLATE = "# Item <<rubric_item>>"
+IMAGE_TEMPLATE_OPEN = "open <<question>> <<text_answer>>"
+IMAGE_TEMPLATE_CLOSED = "closed <<question>>"
+IMAGE_RUBRIC_TEMPLATE = "# Seen <<rubric_item>>"
+'''
+
+
+def test_the_words_of_a_checkout_are_asked_images_first(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ueval_eval.py").write_text(CHECKOUT)
+    with judge_server(says) as judge:
+        common = ["--data", str(data), "--out", "out", *DOUBLES, "--judge", judge.spec]
+        assert bench(*common, "--judge-prompts", str(tmp_path), "--json") == 0
+    scored = json.loads(capsys.readouterr().out)
+    assert scored["prompts"].startswith("official-")
+    text = [asked for asked in judge.questions if "# Item" in asked]
+    seen = [asked for asked in judge.questions if "# Seen" in asked]
+    assert len(text) == 8 and len(seen) == 16
+    assert all(asked.startswith("Grade it.\nQ: How does a ") for asked in text)
+    assert all(asked.endswith("\n\n# Item It names a thing") for asked in text)
+    assert sum("closed How" in asked for asked in seen) == sum("open How" in asked for asked in seen) == 8
+    assert all("both visually" in asked for asked in judge.questions)  # the judge sees the whole question
+
+
+def test_images_stand_before_the_question(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    item = Item("1", "art", (), {"question": "Q", "text": (), "image": ("a cat",)})
+    output = Output(item="1", parts=(OutputPart(image="a.png"),))
+    question = UEval().question("image/0", item, output, Context(reworded_prompts("ueval"), tmp_path))
+    image, text = question.messages[1].parts
+    assert isinstance(image, ImagePart)
+    assert isinstance(text, Text) and text.text.strip().endswith("a cat")

@@ -33,6 +33,7 @@ FAMILIES = (
     "configuration",
     "data",
     "rows",
+    "benchmarks",
 )
 for family in FAMILIES:
     __import__(f"fuzzing.{family}")

@@ -247,7 +247,7 @@ def test_an_unknown_form_of_the_critics_prompt_is_refused(imported: None) -> Non
     assert list(CRITICS) == ["demo", "ueval", "rl"]
 
 
-PROFILES = ("klein", "klein-quick", "klein-4b", "qwen-edit", "vllm")
+PROFILES = ("klein", "klein-quick", "klein-4b", "qwen-edit", "nano-banana-pro", "vllm")
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -296,3 +296,9 @@ def test_a_pack_says_which_models_it_is_for_and_a_broken_one_is_passed_over(impo
     assert resolve(Choices(profile="dry-run", planner="openai:somebody/My-Planner"))[1].name == "own"
     assert load_pack("own").answers == load_pack("reference").answers == "python"
     assert load_pack().answers == "json"
+
+
+def test_nano_banana_pro_sees_all_earlier_images() -> None:
+    config, _ = resolve(Choices(profile="nano-banana-pro"))
+    assert config.sources == "history" and config.generator.spec.startswith("gemini:gemini-3-pro-image")
+    assert resolve(Choices(profile="nano-banana"))[0].sources == "previous"

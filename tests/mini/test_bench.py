@@ -337,6 +337,20 @@ def test_tasks_that_failed_are_tried_again_and_said(
     assert run([*command, str(tmp_path)]) == 0
 
 
+def test_a_request_that_the_planner_refuses_is_a_wrong_answer_and_no_failed_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replies = tmp_path / "planner.jsonl"
+    replies.write_text((json.dumps({"text": "I would rather not."}) + "\n") * 9)
+    command = ["bench", "mini", "--profile", "oracle", "--suite", "know", "--items", "2", "--json"]
+    given = ["--planner", f"scripted:{replies}", "--out", str(tmp_path / "out")]
+    assert run([*command, *given]) == 0
+    printed = capsys.readouterr()
+    result = json.loads(printed.out)
+    assert result["scores"]["text"]["mean"] == 0 and result["coverage"] == 0
+    assert "2 of 2 tasks have no plan and count as wrong" in printed.err.replace("\n", " ")
+
+
 def test_a_folder_of_another_suite_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["bench", "mini", "--profile", "oracle", "--items", "1", "--out", str(tmp_path)]
     assert run([*command, "--suite", "know"]) == 0

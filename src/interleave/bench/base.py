@@ -288,3 +288,11 @@ class Benchmark(ABC):
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
         """Read the judgements that upstream's script wrote."""
         raise ConfigurationError(f"benchmark {self.name!r} has no judgements to import")
+
+    def judge_of_import(self, path: Path) -> str:
+        """Return who made the judgements of a file. Its name, unless upstream's names tell."""
+        return path.stem
+
+    def imported_keys(self, item: Item) -> Sequence[str]:
+        """Return the keys of the questions that upstream's script asks about an item."""
+        return self.keys(item, None)

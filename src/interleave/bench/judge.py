@@ -37,7 +37,7 @@ from interleave.bench.base import (
     Unparsed,
 )
 from interleave.bench.outputs import Output
-from interleave.bench.prompts import JudgePrompts
+from interleave.bench.prompts import IMPORTED, JudgePrompts
 from interleave.bench.records import FOLDER, read_records, record_file, spent
 from interleave.plugin import Limits, RetriedVlm, runs
 
@@ -100,6 +100,8 @@ class Judged:
         return output.digest if output is not None and output.parts else NO_OUTPUT
 
     def keys(self, item: Item) -> tuple[str, ...]:
+        if self.prompts.label == IMPORTED:
+            return tuple(self.benchmark.imported_keys(item))
         return tuple(self.benchmark.keys(item, self.output(item)))
 
     def records(self) -> dict[str, dict[str, JudgeRecord]]:

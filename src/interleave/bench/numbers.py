@@ -89,6 +89,8 @@ class Number:
     """The measures it is aggregated from."""
     within: Aggregate | None = None
     """The aggregate for a single group, if `aggregate` needs all groups."""
+    most: float = 1.0
+    """The greatest value of a measure: 10 for marks from 0 to 10."""
 
     @property
     def of_a_group(self) -> Number:
@@ -99,9 +101,9 @@ class Number:
         return None if value != value else round(value * self.scale, 6)
 
 
-def item_mean(name: str, measure: str, *, scale: float = 1.0, digits: int = 2) -> Number:
+def item_mean(name: str, measure: str, *, scale: float = 1.0, digits: int = 2, most: float = 1.0) -> Number:
     """Define the mean over items."""
-    return Number(name, lambda table: table.mean(measure), scale, digits, (measure,))
+    return Number(name, lambda table: table.mean(measure), scale, digits, (measure,), most=most)
 
 
 def group_mean(
@@ -111,6 +113,7 @@ def group_mean(
     weights: Mapping[str, float] | None = None,
     scale: float = 1.0,
     digits: int = 2,
+    most: float = 1.0,
 ) -> Number:
     """Define the mean of group means, plain or weighted; NaN if a weighted group is missing."""
 
@@ -121,7 +124,7 @@ def group_mean(
             return sum(there) / len(there) if there else float("nan")
         return sum(weight * means.get(group, float("nan")) for group, weight in weights.items())
 
-    return Number(name, aggregate, scale, digits, (measure,), lambda table: table.mean(measure))
+    return Number(name, aggregate, scale, digits, (measure,), lambda table: table.mean(measure), most)
 
 
 def mean_of(name: str, *parts: Number, scale: float | None = None, digits: int | None = None) -> Number:
@@ -135,12 +138,13 @@ def mean_of(name: str, *parts: Number, scale: float | None = None, digits: int |
     )
 
 
-def interval(table: Table, aggregate: Aggregate) -> tuple[float, float]:
+def interval(table: Table, number: Number) -> tuple[float, float]:
     """Return the 95 % bootstrap interval over items, resampled within groups."""
     if len(table) < 2:
         return float("nan"), float("nan")
-    values = [aggregate(table.taking(rows)) for rows in resamples(table.groups)]
-    return middle_or_rule_of_three(values, len(table), least=0.0 if table.has_fractions else None)
+    values = [number.aggregate(table.taking(rows)) for rows in resamples(table.groups)]
+    fractions = number.most == 1 and table.has_fractions  # marks of 0 are no fractions
+    return middle_or_rule_of_three(values, len(table), least=0.0 if fractions else None)
 
 
 class Gap(Value):
@@ -180,7 +184,7 @@ def paired(
         number.aggregate(tables[0].taking(rows)) - number.aggregate(tables[1].taking(rows))
         for rows in resamples(tables[0].groups)
     ]
-    fractions = all(table.has_fractions for table in tables)
+    fractions = number.most == 1 and all(table.has_fractions for table in tables)
     low, high = middle_or_rule_of_three(gaps, len(shared), least=-1.0 if fractions else None)
     there_in = [[None not in pair for pair in pairs[name]] for name in number.measures]
     value = number.aggregate(tables[0]) - number.aggregate(tables[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from interleave import InputError
@@ -81,16 +81,20 @@ class Scorable:
     def _measures(self, item: Item) -> Mapping[str, float | None]:
         records = self.records.get(item.id, {})
         if self.missing != "official":
-            return self.benchmark.measures(item, Answers(records, self._without_a_value))
+            return self.benchmark.measures(item, Answers(records, partial(self._without_a_value, item)))
         # upstream's scripts may treat a failure differently in each measure
-        names = self.benchmark.measures(item, Answers(records, self._without_a_value))
+        names = self.benchmark.measures(item, Answers(records, partial(self._without_a_value, item)))
         return {name: self._official(name, item, records) for name in names}
 
-    def _without_a_value(self, key: str, status: Status) -> Any | None:
-        return self.benchmark.worst(key) if self.missing == "zero" else None
+    def _without_a_value(self, item: Item, key: str, status: Status) -> Any | None:
+        """Return the worst value. A question that nobody was to ask, as in an import, has none."""
+        worst = self.missing == "zero" and key in self.keys[item.id]
+        return self.benchmark.worst(key) if worst else None
 
     def _official(self, measure: str, item: Item, records: Mapping[str, JudgeRecord]) -> float | None:
         def missing(key: str, status: Status) -> Any | None:
+            if key not in self.keys[item.id]:
+                return None
             match self.benchmark.official(measure, key, status):
                 case "zero":
                     return self.benchmark.worst(key)
@@ -163,7 +167,7 @@ def measured(number: Number, scorable: Scorable, items: Sequence[Item], label: L
     """Compute a number over some of the items."""
     table = scorable.table(items)
     value = number.aggregate(table)
-    low, high = interval(table, number.aggregate)
+    low, high = interval(table, number)
     contributing = sum(
         any(scorable.item_measures[item.id][name] is not None for name in number.measures) for item in items
     )

@@ -29,6 +29,8 @@ from interleave.plugin import Value, make_folder, runs, slug, write_atomic
 BENCH_NAME = "bench.json"
 SCORES = "scores"
 IMPORTED = "imported"
+VERDICTS = "verdicts"
+"""The system and outputs of a folder with imported judgements alone."""
 
 
 class Description(Value):
@@ -39,7 +41,7 @@ class Description(Value):
     data: str
     revision: str
     system: str
-    """`base`, `plan`, `full`, `imported`, or `critic` for benchmarks of critics."""
+    """`base`, `plan`, `full`, `imported`, `verdicts`, or `critic` for benchmarks of critics."""
     models: dict[str, str] = Field(default_factory=dict)
 
 
@@ -89,7 +91,7 @@ class Workspace:
 
     def outputs(self, name: str) -> dict[str, Output]:
         """Return the outputs of a name such as `attempts-5`."""
-        if self.benchmark.tests == "critics":
+        if self.benchmark.tests == "critics" or name == VERDICTS:
             return {}
         return read_outputs(self.folder / OUTPUTS / f"{name}.jsonl")
 

@@ -55,7 +55,7 @@ def import_checkout(
         ),
     ] = "demo",
 ) -> int:
-    """Import the prompts of the released checkpoints from a checkout of the reference repository.
+    """Import the prompts of the released checkpoints and of their scorer from a checkout of the reference.
 
     Its files are parsed, never executed. Do not share the pack: those prompts have no licence.
     """

@@ -228,6 +228,13 @@ def test_I05_I06_odd_texts_come_back_as_they_were(folder: Path) -> None:
     assert [item.load().text for item in read_requests(Path("r.jsonl"))[0]] == ODD_TEXTS
 
 
+def test_the_references_hint_about_how_to_answer_is_removed_from_its_requests_alone(folder: Path) -> None:
+    hint = "How do I fold a boat both visually and textually?"
+    path = write(folder, json.dumps({"user_input": hint}), json.dumps({"request": hint}))
+    corpus, _ = read_corpora([path], threshold=None)
+    assert [row.request for row in corpus.rows] == ["How do I fold a boat?", hint]
+
+
 def test_images_are_copied_and_stand_where_the_text_says(folder: Path) -> None:
     path = write(
         folder,

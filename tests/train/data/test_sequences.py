@@ -56,9 +56,9 @@ def test_the_easy_sequence_has_what_was_accepted(tmp_path: Path) -> None:
     write_run(tmp_path / "col", "run", [[REFUSED, Try()], [Try()]])
     [row] = told(tmp_path / "col")
     assert row["messages"][1]["content"] == (
-        "<gthink>A flower.</gthink>"
-        "<plan>Draw 1.</plan><image><img_token></image><info>This is 1.</info>"
-        "<plan>Draw 2.</plan><image><img_token></image><info>This is 2.</info>"
+        "<gthink>\nA flower.\n</gthink>\n"
+        "<plan>\nDraw 1.\n</plan>\n<image><img_token></image>.\n<info>\nThis is 1.\n</info>\n"
+        "<plan>\nDraw 2.\n</plan>\n<image><img_token></image>.\n<info>\nThis is 2.\n</info>\n"
     )
     assert len(row["images"]) == 2
 
@@ -67,11 +67,12 @@ def test_the_sequence_with_reflection_has_every_attempt_in_order(tmp_path: Path)
     write_run(tmp_path / "col", "run", [[REFUSED, Try()]])
     [row] = told(tmp_path / "col", reflection=True)
     assert row["messages"][1]["content"] == (
-        "<gthink>A flower.</gthink><plan>Draw 1.</plan><image><img_token></image>"
-        '<critic><think>Looked at it.</think>{"success": false, "refine_prompt": "better"}</critic>'
-        "<image><img_token></image>"
-        '<critic><think>Looked at it.</think>{"success": true, "refine_prompt": ""}</critic>'
-        "<info>This is 1.</info>"
+        "<gthink>\nA flower.\n</gthink>\n<plan>\nDraw 1.\n</plan>\n<image><img_token></image>.\n"
+        "<critic>\n<think>\nLooked at it.\n</think>\n"
+        '{"success": false, "refine_prompt": "better"}\n</critic>\n'
+        "<image><img_token></image>.\n"
+        '<critic>\n<think>\nLooked at it.\n</think>\n{"success": true, "refine_prompt": ""}\n</critic>\n'
+        "<info>\nThis is 1.\n</info>\n"
     )
 
 
@@ -84,7 +85,9 @@ def test_trajectories_without_captions_are_kept(tmp_path: Path) -> None:
 def test_a_step_of_text_only_is_told_as_text(tmp_path: Path) -> None:
     write_run(tmp_path / "col", "run", [[Try()], []])
     [row] = told(tmp_path / "col")
-    assert row["messages"][1]["content"].endswith("<info>This is 1.</info><info>This is 2.</info>")
+    assert row["messages"][1]["content"].endswith(
+        "<info>\nThis is 1.\n</info>\n<info>\nThis is 2.\n</info>\n"
+    )
 
 
 def test_images_of_the_user_come_first(tmp_path: Path) -> None:

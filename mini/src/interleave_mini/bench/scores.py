@@ -54,7 +54,7 @@ class ItemScore(Value):
     forced: int = 0
     """Steps of which no attempt was accepted."""
     unreadable_plan: bool = False
-    """Whether it failed because the planner's reply was unreadable: that counts as a wrong answer."""
+    """Whether the planner refused it, or gave an unreadable reply: that counts as a wrong answer."""
 
     @property
     def has_images(self) -> bool:
@@ -138,6 +138,7 @@ def _answered(
     drawn = record.calls.generator if record else 0
     forced = len(record.forced_steps) if record else 0
     unreadable = record is not None and record.plan is None and bool(record.planner_bad_replies)
+    unreadable = unreadable or (ended is not None and ended.bad_request)
     if ended is None or ended.status == "failed":
         record = None
     score = ItemScore(

@@ -166,7 +166,15 @@ def mini(
     else:
         _print_table(result, console)
         typer.echo(str(page))
-    failed = [each.score for each in answered if each.score.status == "failed"]
+    without_plan = [each.score for each in answered if each.score.unreadable_plan]
+    if without_plan:  # an answer, and a wrong one
+        console.print(
+            f"{len(without_plan)} of {result.items} tasks have no plan and count as wrong, "
+            f"the first with: {without_plan[0].reason}"
+        )
+    failed = [
+        each.score for each in answered if each.score.status == "failed" and not each.score.unreadable_plan
+    ]
     if failed:
         console.print(
             f"{len(failed)} of {result.items} tasks failed, the first with: {failed[0].reason} "

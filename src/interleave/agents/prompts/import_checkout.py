@@ -44,12 +44,18 @@ class Constant:
     """Location of one prompt in the checkout, and the names of its slots there."""
 
     prompt: str
-    name: str
+    name: str | tuple[str, ...]
+    """Several are joined with line breaks."""
     files: tuple[str, ...]
-    slots: tuple[tuple[str, str], ...]
+    slots: tuple[tuple[str, str], ...] = ()
     prefix: str = ""
+    suffix: str = ""
     stripped: bool = False
     """Whether the reference strips the text before use."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,) if isinstance(self.name, str) else self.name
 
 
 CRITIC_SLOTS = (("{original_instruction}", "{{planned_prompt}}"), ("{rewritten_prompt}", "{{prompt}}"))
@@ -84,6 +90,27 @@ PLANNERS = (
         (("{text_input}", "{{request}}"),),
     ),
 )
+SCORER_FILES = ("train/EasyR1/viescore/vie_prompts.py",)
+SCORERS = (
+    Constant(
+        "scorer_semantics",
+        (
+            "_context_no_delimit",
+            "_prompts_0shot_two_image_edit_rule_ours",
+            "_prompts_0shot_tie_rule_SC_ours",
+        ),
+        SCORER_FILES,
+        (("<instruction>", "{{planned_prompt}}"),),
+        suffix="{{before}}{{after}}",  # the images follow the text
+    ),
+    Constant(
+        "scorer_quality",
+        ("_context_no_delimit", "_prompts_0shot_rule_PQ_ours"),
+        SCORER_FILES,
+        suffix="{{after}}",
+    ),
+)
+"""The refined VIEScore prompts of the reference's scorer. Checkouts without its training lack them."""
 
 
 def import_pack(
@@ -102,7 +129,8 @@ def import_pack(
         raise ConfigurationError(
             f"a prompt pack {name!r} exists in {folder}: choose another --name, or add --replace"
         )
-    constants = (*PLANNERS, CRITICS[critic])
+    scorers = SCORERS if (checkout / SCORER_FILES[0]).is_file() else ()
+    constants = (*PLANNERS, CRITICS[critic], *scorers)
     texts = {constant.prompt: _read_constant(checkout, constant) for constant in constants}
     try:
         packs.mkdir(parents=True, exist_ok=True)
@@ -133,12 +161,14 @@ def _read_constant(checkout: Path, constant: Constant) -> str:
     if not checkout.is_dir():
         raise InputError(f"{checkout} is not a folder: give the folder of your checkout")
     for relative in constant.files:
-        text = _string_constant(checkout / relative, constant.name)
-        if text is not None:
+        found = [_string_constant(checkout / relative, name) for name in constant.names]
+        texts = [text for text in found if text is not None]
+        if len(texts) == len(found):
+            text = "\n".join(texts)
             text = _with_our_slots(text.strip() if constant.stripped else text, constant, relative)
-            return constant.prefix + text
+            return constant.prefix + text + constant.suffix
     raise InputError(
-        f"{checkout} has no {constant.name} in {' or '.join(constant.files)}: "
+        f"{checkout} has no {' and '.join(constant.names)} in {' or '.join(constant.files)}: "
         "is it a checkout of the InterleaveThinker repository?"
     )
 
@@ -167,11 +197,11 @@ def _string_constant(path: Path, name: str) -> str | None:
 
 def _with_our_slots(text: str, constant: Constant, where: str) -> str:
     if problem := unusable(text):
-        raise InputError(f"{constant.name} in {where} cannot be used: {problem}")
+        raise InputError(f"{constant.names[-1]} in {where} cannot be used: {problem}")
     for theirs, ours in constant.slots:
         if theirs not in text:
             raise InputError(
-                f"{constant.name} in {where} has no slot {theirs}: this version cannot be imported"
+                f"{constant.names[-1]} in {where} has no slot {theirs}: this version cannot be imported"
             )
         text = text.replace(theirs, ours)
     return text

@@ -3,7 +3,7 @@
 
 Three calls per item: marks for the whole document; the expected content of the hidden images; whether the
 images show it. If one call fails, the sample has no result file upstream and drops out of all means; `zero`
-keeps it in the denominator. The data on the Hub is pickled and is not opened: give JSON, or results folders.
+keeps it in the denominator. `bench convert-comm` makes JSON of the Hub's pickled data (`comm_data.py`).
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class CoMM(Benchmark):
 
     def numbers(self) -> Sequence[Number]:
         names = ("Sty", "Enti", "Tren", "Comp", "ImgQ", "IRS", "overall_consistency")
-        return [item_mean(name, name) for name in names]
+        return [item_mean(name, name, most=self.full_marks) for name in names]
 
     # the official layout
 
@@ -334,8 +334,8 @@ def _json_files(folder: Path) -> list[Path]:
 def _refuse(folder: Path, task: str) -> None:
     pickled = folder.suffix in (".pth", ".pt", ".pkl") or any(folder.glob("*.pth"))
     reason = (
-        "has only pickled data (.pth), which is not opened because it can run code: save its items as JSON "
-        "(data_id, title, step_info) next to the images"
+        "has only pickled data (.pth), which is not opened here because it can run code: convert it with "
+        "'interleave bench convert-comm FILE.pth --out DIR --images' and give DIR"
         if pickled
         else f"has neither a .json or .jsonl file of items nor folders *_{task} with a {RESULTS}"
     )

@@ -117,7 +117,7 @@ class GEdit(Benchmark):
 
     def numbers(self) -> Sequence[Number]:
         return [
-            group_mean(f"{name}_{language}{part}", f"{name}_{language}{part}", digits=3)
+            group_mean(f"{name}_{language}{part}", f"{name}_{language}{part}", digits=3, most=self.full_marks)
             for language in LANGUAGES
             for part in ("", "_intersection")
             for name in ("O", "SC", "PQ")

@@ -77,8 +77,8 @@ class ImgEdit(Benchmark):
     full_marks = 5.0
     official_prompts = PLACES
     about = (
-        "overall is the mean of nine edit types, 1 to 5, item_avg the mean over items; the paper's judge is "
-        "GPT-4.1, the script's GPT-4o, and they differ"
+        "overall is the mean of nine edit types, 1 to 5, item_avg the mean over items: upstream's script "
+        "prints no total, published ones are either; the paper's judge is GPT-4.1, the script's GPT-4o"
     )
 
     def read(self, folder: Path) -> Dataset:
@@ -127,9 +127,9 @@ class ImgEdit(Benchmark):
 
     def numbers(self) -> Sequence[Number]:
         return [
-            group_mean("overall", "score"),
-            item_mean("item_avg", "score"),
-            group_mean("overall_capped", "capped"),
+            group_mean("overall", "score", most=self.full_marks),
+            item_mean("item_avg", "score", most=self.full_marks),
+            group_mean("overall_capped", "capped", most=self.full_marks),
             item_mean("rule_kept", "rule_kept", scale=100, digits=1),
         ]
 

@@ -65,6 +65,16 @@ LEVELS = {
     "conceptual": tuple(COUNTS)[8:16],
     "procedural": tuple(COUNTS)[16:],
 }
+DIMENSIONS = {
+    "attribute_perception": tuple(COUNTS)[:5],
+    "spatial_perception": tuple(COUNTS)[5:7],
+    "temporal_perception": tuple(COUNTS)[7:8],
+    "social_science": tuple(COUNTS)[8:10],
+    "natural_science": tuple(COUNTS)[10:16],
+    "logical_reasoning": tuple(COUNTS)[16:18],
+    "instruction_decomposition": tuple(COUNTS)[18:],
+}
+"""The paper's seven dimensions of reasoning, by categories."""
 KNOWLEDGE = tuple(COUNTS)[8:18]
 """Categories with KP: social and natural science, and logic."""
 TEMPORAL, COMPOSED, VIEW = "temporal_prediction", "multi-element_composition", "viewpoint_change"
@@ -72,6 +82,7 @@ MEASURES = {"VC": "consistency", "VQ": "quality", "IF": "instruction", "KP": "kn
 """The scores, by the prefix of upstream's fields."""
 ENDINGS = (".jpg", ".jpeg", ".png")
 FRAMES = 4
+FULL_MARKS = 100.0
 SAMPLING = Sampling(max_tokens=1000)
 
 
@@ -99,7 +110,7 @@ class KRIS(Benchmark):
     title = "KRIS-Bench"
     licence = "Apache-2.0"
     judge = Judge("gpt-4o", "openai:gpt-4o")
-    full_marks = 100.0
+    full_marks = FULL_MARKS
     hub = HubData("Liang0223/KRIS_Bench")
     official_prompts = PLACES
     about = (
@@ -160,12 +171,9 @@ class KRIS(Benchmark):
 
     def numbers(self) -> Sequence[Number]:
         return [
-            Number("overall", _flat(MEASURES), 1.0, 2, tuple(MEASURES)),
-            *(
-                Number(level, _flat(MEASURES, groups), 1.0, 2, tuple(MEASURES))
-                for level, groups in LEVELS.items()
-            ),
-            *(Number(measure, _flat([measure]), 1.0, 2, (measure,)) for measure in MEASURES),
+            _number("overall", MEASURES),
+            *(_number(name, MEASURES, groups) for name, groups in {**LEVELS, **DIMENSIONS}.items()),
+            *(_number(measure, [measure]) for measure in MEASURES),
         ]
 
     def export(self, dataset: Dataset, outputs: Mapping[str, Output], base: Path, folder: Path) -> None:
@@ -298,6 +306,11 @@ def _imported(item: Item, key: str, row: Mapping[str, Any]) -> JudgeRecord:
         reason="" if status == "ok" else "upstream has no score",
         judge="imported",
     )
+
+
+def _number(name: str, measures: Iterable[str], groups: Sequence[str] | None = None) -> Number:
+    used = tuple(measures)
+    return Number(name, _flat(used, groups), digits=2, measures=used, most=FULL_MARKS)
 
 
 def _flat(measures: Iterable[str], groups: Sequence[str] | None = None) -> Callable[[Table], float]:

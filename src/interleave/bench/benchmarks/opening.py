@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from interleave import ImagePart, InputError, Message, Text, read_image
+from interleave import ImagePart, InputError, Message, Sampling, Text, read_image
 from interleave.bench.base import (
     Answers,
     Benchmark,
@@ -29,7 +29,7 @@ from interleave.bench.datasets import digest_of, field, read_object, read_rows
 from interleave.bench.numbers import Number, Table
 from interleave.bench.outputs import Output, OutputPart
 from interleave.bench.parsing import field_of, json_object, number_of, without_thoughts
-from interleave.bench.prompts import Constant, on_lines
+from interleave.bench.prompts import OFFICIAL, Constant, on_lines
 from interleave.plugin import Part, make_folder, write_atomic
 
 CRITERIA = {
@@ -42,7 +42,23 @@ CRITERIA = {
     "content_richness": "Content Richness",
 }
 """Our names of the criteria, and those in the judge's replies."""
-SCORES = "scores"
+SCORES, CLOSING = "scores", "closing"
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        name: {
+            "type": "object",
+            "properties": {"Score": {"type": "integer"}, "Justification": {"type": "string"}},
+            "required": ["Score", "Justification"],
+            "additionalProperties": False,
+        }
+        for name in CRITERIA.values()
+    },
+    "required": list(CRITERIA.values()),
+    "additionalProperties": False,
+}
+"""The form of a reply that upstream's script demands of its judge."""
+MOST = 10.0
 SIZE = (512, 512)
 """Upstream resizes every image to a square, whatever its shape."""
 ITEMS = 2160
@@ -73,9 +89,10 @@ class OpenING(Benchmark):
     title = "OpenING"
     licence = NO_LICENCE
     judge = Judge("gpt-4o", "openai:gpt-4o")
-    full_marks = 10.0
+    full_marks = MOST
     official_prompts: ClassVar[Mapping[str, Constant]] = {
-        SCORES: Constant("prompts/detailed_score_system.txt")
+        SCORES: Constant("prompts/detailed_score_system.txt"),
+        CLOSING: Constant("GPT_score_A.py", "get_gpt4answer", text=0),
     }
     about = "criteria are rounded to .01 before they are averaged, as in upstream"
 
@@ -105,11 +122,13 @@ class OpenING(Benchmark):
         shown = [
             *shown_parts(asked, "INPUT:", 0),
             *shown_parts(_of_output(output, context.folder), "OUTPUT:", len(asked.images)),
-            Text("Reply with the JSON object alone."),
+            Text(context.prompts.templates[CLOSING]),
         ]
+        sampling = Sampling(schema=SCHEMA) if context.prompts.label == OFFICIAL else Sampling()
         return Question(
             (Message("system", (Text(context.prompts.templates[SCORES]),)), Message("user", on_lines(shown))),
             _scores,
+            sampling,
         )
 
     def worst(self, key: str) -> Any:
@@ -121,8 +140,8 @@ class OpenING(Benchmark):
 
     def numbers(self) -> Sequence[Number]:
         return [
-            Number("overall", _overall, measures=tuple(CRITERIA)),
-            *(Number(name, _rounded(name), measures=(name,)) for name in CRITERIA),
+            Number("overall", _overall, measures=tuple(CRITERIA), most=MOST),
+            *(Number(name, _rounded(name), measures=(name,), most=MOST) for name in CRITERIA),
         ]
 
     def export(self, dataset: Dataset, outputs: Mapping[str, Output], base: Path, folder: Path) -> None:
@@ -152,6 +171,9 @@ class OpenING(Benchmark):
             if path.stem not in known:
                 raise InputError(f"{path} answers an unknown item {path.stem!r}")
             yield Output(item=known[path.stem], parts=tuple(_output_parts(read_document(path))))
+
+    def judge_of_import(self, path: Path) -> str:
+        return self.judge.name if path.name.startswith("gpt-score") else path.name.split(".")[0]
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
         """Read the file of scores; FILE#MODEL selects one model of several."""

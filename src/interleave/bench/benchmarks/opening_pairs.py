@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 PAIRS = 4302
 PAIRS_FILE = "judge_modelAB_results.json"
+JUDGES = {"gpt-": "gpt-4o", "intjudge": "IntJudge", PAIRS_FILE: "people"}
+"""The judges of upstream's files, by the start of their names."""
 HUMAN = "Human"
 UNSEEN = ("anole", "GPT-4+DALL-E3", "SEED-LLaMA", "NExT-GPT")
 """Upstream's list of models that its own judge was not trained on. The second is not in the data."""
@@ -171,6 +173,12 @@ class OpenINGPairs(Benchmark):
                 reason = f"{row.get('winner')!r:.40} is not a verdict"
                 record = record.model_copy(update={"status": "unparsed", "value": None, "reason": reason})
             yield record
+
+    def judge_of_import(self, path: Path) -> str:
+        return next((judge for start, judge in JUDGES.items() if path.name.startswith(start)), path.stem)
+
+    def imported_keys(self, item: Item) -> Sequence[str]:
+        return (FORWARD,)
 
 
 # verdicts

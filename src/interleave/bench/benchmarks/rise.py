@@ -195,9 +195,9 @@ class Rise(Benchmark):
         return [
             item_mean("risebench_acc_v2", "acc_v2", scale=100, digits=1),
             item_mean("risebench_acc_v1", "acc_v1", scale=100, digits=1),
-            item_mean("rise_score", "score", digits=1),
-            item_mean("rise_score_compat", "score_compat", digits=1),
-            *(item_mean(kind, kind, digits=1) for kind in COLUMNS),
+            item_mean("rise_score", "score", digits=1, most=100),
+            item_mean("rise_score_compat", "score_compat", digits=1, most=100),
+            *(item_mean(kind, kind, digits=1, most=100) for kind in COLUMNS),
         ]
 
     # the official layout

@@ -20,21 +20,36 @@ from interleave.bench.base import (
     Dataset,
     Item,
     Judge,
+    JudgeRecord,
     MissingOutput,
     Policy,
     Question,
     Status,
+    Unparsed,
 )
-from interleave.bench.datasets import HubData, digest_of, field, read_rows, rows_of
+from interleave.bench.datasets import HubData, digest_of, field, read_object, read_rows, rows_of
 from interleave.bench.numbers import Number, Table, item_mean, mean_of
 from interleave.bench.outputs import Output, OutputPart
 from interleave.bench.parsing import field_of, json_object, truth_of
+from interleave.bench.prompts import Constant
 from interleave.plugin import write_atomic
 
 CLOSED = ("space", "textbook", "diagram", "paper")
 OPEN = ("art", "life", "tech", "exercise")
 ANSWER_HINT = " both visually and textually"
 """A phrase in many prompts about how to answer, not what; the paper leaves it out."""
+GAPS = {"<<question>>": "question", "<<text_answer>>": "answer", "<<rubric_item>>": "criterion"}
+PLACES = {
+    ours: Constant("ueval_eval.py", theirs, GAPS)
+    for ours, theirs in (
+        ("system", "SYSTEM_INSTRUCTION"),
+        ("text", "TEXT_TEMPLATE"),
+        ("text_criterion", "TEXT_RUBRIC_TEMPLATE"),
+        ("image_open", "IMAGE_TEMPLATE_OPEN"),
+        ("image_closed", "IMAGE_TEMPLATE_CLOSED"),
+        ("image_criterion", "IMAGE_RUBRIC_TEMPLATE"),
+    )
+}
 
 
 class UEval(Benchmark):
@@ -44,6 +59,7 @@ class UEval(Benchmark):
     title = "UEval"
     licence = "MIT"
     judge = Judge("gemini-2.5-pro", "gemini:gemini-2.5-pro")
+    official_prompts = PLACES
     hub = HubData("zlab-princeton/UEval", files=("*.parquet", "data/*.parquet", "*.json*"))
     about = "macro_avg is the leaderboard's mean of eight tasks; item_avg is what the official script prints"
 
@@ -69,17 +85,17 @@ class UEval(Benchmark):
             raise MissingOutput("no output")
         kind, number = key.split("/")
         template = "text" if kind == "text" else "image_closed" if item.group in CLOSED else "image_open"
-        asked = context.prompts.fill(
-            template,
-            question=item.facts["question"],
-            answer="\n".join(output.texts),
-            criterion=item.facts[kind][int(number)],
-        )
+        gaps = {
+            "question": item.facts["question"],
+            "answer": "\n".join(output.texts),
+            "criterion": item.facts[kind][int(number)],
+        }
+        asked = "\n\n".join(context.prompts.fill(name, **gaps) for name in (template, f"{kind}_criterion"))
         images = output.load_images(context.folder) if kind == "image" else []
         return Question(
             (
                 Message("system", (Text(context.prompts.templates["system"]),)),
-                Message("user", (Text(asked), *map(ImagePart, images))),
+                Message("user", (*map(ImagePart, images), Text(asked))),  # images first, as upstream
             ),
             lambda reply: truth_of(field_of(json_object(reply), "criteria_met")),
         )
@@ -128,6 +144,29 @@ class UEval(Benchmark):
             parts = [OutputPart(text=text)] if text else []
             parts += [OutputPart(image=str((path.parent / str(name)).resolve())) for name in images]
             yield Output(item=identity, parts=tuple(parts))
+
+    def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
+        """Read the result file of upstream's script."""
+        known = {item.id: item for item in dataset.items}
+        for row in field(read_object(path), "items", list, str(path)):
+            item = known.get(str(row.get("id"))) if isinstance(row, dict) else None
+            if item is None:
+                raise InputError(f"{path} has judgements of an unknown item {row!r:.60}")
+            for kind in ("text", "image"):
+                results = field(row, f"{kind}_results", list, f"{path}: item {item.id}")
+                if len(results) > len(item.facts[kind]):
+                    raise InputError(f"{path}: item {item.id} has more {kind} results than criteria")
+                for number, result in enumerate(results):
+                    yield _judgement(item.id, f"{kind}/{number}", result)
+
+
+def _judgement(item: str, key: str, result: Any) -> JudgeRecord:
+    found = result if isinstance(result, dict) else {}
+    record = JudgeRecord(item=item, key=key, output="", status="ok", reply=json.dumps(found))
+    try:
+        return record.model_copy(update={"value": truth_of(field_of(found, "criteria_met"))})
+    except Unparsed as error:
+        return record.model_copy(update={"status": "unparsed", "reason": str(error)})
 
 
 def _item(row: Mapping[str, Any], number: int) -> Item:

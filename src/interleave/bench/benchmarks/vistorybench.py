@@ -159,7 +159,7 @@ class ViStoryBench(Benchmark):
         return {"align": align, **found, "same": _mean(same)}
 
     def numbers(self) -> Sequence[Number]:
-        return [item_mean(name, name, digits=2) for name in ("align", *JUDGED, "same")]
+        return [item_mean(name, name, digits=2, most=BEST) for name in ("align", *JUDGED, "same")]
 
     def export(self, dataset: Dataset, outputs: Mapping[str, Output], base: Path, folder: Path) -> None:
         """Write STORY/TIME/shot_01.png and so on, as upstream reads outputs."""

@@ -237,7 +237,7 @@ class WiseLegacy(_Wise):
             group_mean("wise_legacy", "wiscore", weights=self.weights, digits=4),
             item_mean("item_mean", "wiscore", digits=4),
             group_mean("unweighted_compat", "wiscore", digits=4),
-            *(item_mean(name, name, digits=3) for name in MARKS),
+            *(item_mean(name, name, digits=3, most=2) for name in MARKS),
         ]
 
 

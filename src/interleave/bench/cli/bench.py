@@ -71,8 +71,13 @@ COMMANDS = {
     "generate": _stage("run", "Only generate the outputs of a benchmark."),
     "judge": _stage("judge", "Only ask the judge about outputs."),
     "score": _stage("score", "Compute the scores from judgements, and write the report."),
-    "report": _stage("report", "Write the report again, and print its numbers."),
+    "report": lazy_command(
+        "interleave.bench.cli.report:report", "Write the report again, or the paper's tables with ours."
+    ),
     "export": _stage("export", "Write outputs in the layout of the official scripts."),
+    "convert-comm": lazy_command(
+        "interleave.bench.cli.convert:convert_comm", "Convert CoMM's pickled files, and load their images."
+    ),
     "compare": lazy_command("interleave.bench.cli.bench:compare", "Compare two systems on the same items."),
     "calibrate": lazy_command(
         "interleave.bench.cli.calibrate:calibrate", "Compare a critic's confidence with labels."

@@ -76,7 +76,8 @@ class BenchOptions:
         options.input_(
             "--import-judge",
             metavar="PATH",
-            help="Judgements that the official script wrote. Name them again to score them later.",
+            help="Judgements that the official script wrote, alone or of imported outputs; --judge names "
+            "who made them. Nothing is generated or asked. Name them again to score them later.",
         ),
     ] = None
     choose: options.Choose = None

@@ -22,11 +22,13 @@ from interleave.bench.report import published_views, write_report
 from interleave.bench.run import SYSTEMS, Cluster, System, run_system
 from interleave.bench.stages import (
     IMPORTED,
+    VERDICTS,
     Scored,
     Workspace,
     judge_name,
     judge_prompts,
     open_workspace,
+    read_description,
 )
 from interleave.bench.views import bounds_of, in_digits
 from interleave.plugin import (
@@ -52,6 +54,12 @@ if TYPE_CHECKING:
 def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
     """Carry out one stage, or all of them. Return the exit code."""
     console = make_console()
+    if unused := [
+        option
+        for option, value in (("--judge-prompts", given.judge_prompts), ("--import-judge", given.judgements))
+        if value is not None and stage in ("run", "export")
+    ]:
+        raise ConfigurationError(f"{unused[0]} goes with bench run, judge, score and report")
     if given.shard is not None and stage != "run":
         raise ConfigurationError(
             "--shard goes with bench generate: judge and score when all shards have ended"
@@ -63,16 +71,18 @@ def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
     # before anything is drawn: a benchmark without judge prompts must not cost a run
     prompts = None if stage in ("run", "export") else _prompts(benchmark, given)
     if given.dry_run:
-        return _dry_run(workspace, given, console)
+        return _dry_run(workspace, given, prompts, console)
     if stage in ("all", "run"):
         _run(workspace, given, console)
+    elif given.judgements is not None and not workspace.output_names():
+        workspace.describe(*_system(workspace, given))
     if stage == "run":
         typer.echo(str(folder))
         return 0
     name = _outputs_name(workspace, given)
     if prompts is None:
         return _export(workspace, name)
-    judged = workspace.judged(name, given.judge or benchmark.judge.spec, prompts)
+    judged = workspace.judged(name, _judge_spec(benchmark, given), prompts)
     if stage in ("all", "judge"):
         if given.judgements is not None:
             _import_judgements(workspace, judged, given.judgements)
@@ -101,7 +111,9 @@ def _prompts(benchmark: Benchmark, given: BenchOptions) -> JudgePrompts:
 def default_folder(benchmark: Benchmark, given: BenchOptions) -> Path:
     """Return a separate folder for every benchmark, system and choice of models."""
     if benchmark.tests == "critics":
-        return Path("runs") / "bench" / f"{benchmark.name}-{slug(given.judge or benchmark.judge.spec, 40)}"
+        return Path("runs") / "bench" / f"{benchmark.name}-{slug(_judge_spec(benchmark, given), 40)}"
+    if given.judgements is not None and given.outputs is None:
+        return Path("runs") / "bench" / f"{benchmark.name}-{VERDICTS}-{slug(given.judgements.stem, 40)}"
     chosen = "-".join(slug(str(value), 24) for value in given.choices.values() if isinstance(value, str))
     return Path("runs") / "bench" / "-".join(filter(None, [benchmark.name, given.system, chosen]))
 
@@ -112,8 +124,8 @@ def _system(workspace: Workspace, given: BenchOptions) -> tuple[str, dict[str, s
         return "critic", {}
     if given.outputs is not None:
         return IMPORTED, {}
-    from interleave.plugin import cli
-
+    if given.judgements is not None:
+        return VERDICTS, {}
     chosen = {**given.choices, "profile": cli.choose_profile(given.choices["profile"], False)}
     config, _ = resolve(split_choices(System(given.system, chosen).choices)[0])
     left_out = {"base": ("planner", "critic"), "plan": ("critic",)}.get(given.system, ())
@@ -121,10 +133,19 @@ def _system(workspace: Workspace, given: BenchOptions) -> tuple[str, dict[str, s
     return given.system, {role: getattr(config, role).spec for role in roles}
 
 
+def _judge_spec(benchmark: Benchmark, given: BenchOptions) -> str:
+    """Return who judges, or who made the imported judgements."""
+    if given.judge is None and given.judgements is not None:
+        return benchmark.judge_of_import(given.judgements)
+    return given.judge or benchmark.judge.spec
+
+
 def _run(workspace: Workspace, given: BenchOptions, console: Console) -> None:
+    if given.judgements is not None and given.outputs is None and workspace.output_names():
+        return  # judgements of the outputs that are there
     system, models = _system(workspace, given)
     workspace.describe(system, models)
-    if system == "critic":
+    if system in ("critic", VERDICTS):
         return
     if given.outputs is not None:
         taken = workspace.keep_imported(given.outputs)
@@ -165,6 +186,8 @@ def _outputs_name(workspace: Workspace, given: BenchOptions) -> str:
     if workspace.benchmark.tests == "critics":
         return "critic"
     names = workspace.output_names()
+    if not names and (there := read_description(workspace.folder)) and there.system == VERDICTS:
+        return VERDICTS
     if not names:
         raise ConfigurationError(f"{workspace.folder} has no outputs: run the benchmark first")
     wanted = names[0] if given.attempts is None else f"attempts-{given.attempts}"
@@ -223,17 +246,25 @@ def _spoken(questions: int, already: int, cost: float | None) -> str:
     return f"{count(questions, 'question')} to the judge ({already:,} answered before), {price}"
 
 
-def _dry_run(workspace: Workspace, given: BenchOptions, console: Console) -> int:
+def _dry_run(
+    workspace: Workspace, given: BenchOptions, prompts: JudgePrompts | None, console: Console
+) -> int:
     benchmark, items = workspace.benchmark, workspace.dataset.items
     system, models = _system(workspace, given)
     console.print(f"{benchmark.title} with {count(len(items), 'item')} from {workspace.dataset.source}")
     if benchmark.tests == "systems":
-        console.print(f"system {system}: {SYSTEMS.get(system, 'outputs made elsewhere')}")
+        console.print(f"system {system}: {SYSTEMS.get(system, 'nothing is generated')}")
         for role, spec in models.items():
             console.print(f"  {role}: {spec}")
+    console.print(f"folder: {workspace.folder}", soft_wrap=True)
+    if prompts is None:
+        return 0
+    judge = _judge_spec(benchmark, given)
+    if given.judgements is not None:
+        console.print(f"judgements of {judge} from {given.judgements}: nothing is asked", soft_wrap=True)
+        return 0
     questions = sum(len(benchmark.keys(item, None)) for item in items)
-    judge = given.judge or benchmark.judge.spec
-    console.print(f"judge: {judge}, about {count(questions, 'question')}")
+    console.print(f"judge: {judge}, about {count(questions, 'question')}, prompts {prompts.identity}")
     try:
         price = load_vlm(judge, "judge").capabilities.typical_price
     except Exception as error:  # print the rest even if a key or a package is missing
@@ -244,7 +275,6 @@ def _dry_run(workspace: Workspace, given: BenchOptions, console: Console) -> int
             if price is None
             else f"  about {price * questions:,.2f} US dollars",
         )
-    console.print(f"folder: {workspace.folder}", soft_wrap=True)
     return 0
 
 

@@ -2,7 +2,8 @@
 
 `<gthink>` contains the plan's reasoning. Each step has `<plan>` with its prompt, `<image>` with an image and,
 if it has a caption, `<info>`. With reflection every attempt is included in order, each with `<critic>`, its
-reasoning and the next prompt. Every tag is closed. Only trajectories whose steps were all accepted are used.
+reasoning and the next prompt. Every tag is closed; line breaks are the reference's. Only trajectories whose
+steps were all accepted are used.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from interleave.train.data.trajectories import Trajectory, digest_line, read_tra
 
 STAGE = "sequences"
 IMAGE = "<image><img_token></image>"
+"""Of a request. In answers a full stop and a line break follow, and texts stand on lines of their own."""
 SHORT = "ended short"
 NOT_ACCEPTED = "a step was not accepted"
 NOTHING_DRAWN = "no images"
@@ -167,7 +169,7 @@ def sequence(trajectory: Trajectory, *, reflection: bool, folder: Path) -> dict[
     record = trajectory.record
     names = [part.image for part in record.request if part.image]
     asked = "".join(_request_text(part) for part in record.request)
-    total = [f"<gthink>{_escape_tags(record.plan.reasoning if record.plan else '')}</gthink>"]
+    total = [f"<gthink>\n{_escape_tags(record.plan.reasoning if record.plan else '')}\n</gthink>\n"]
     for step in record.steps:
         attempts = step.line if reflection else tuple(filter(None, [step.attempt]))
         total += _step_text(step, attempts, reflection=reflection)
@@ -189,17 +191,18 @@ def _step_text(
     step: runs.StepRecord, attempts: Sequence[runs.AttemptRecord], *, reflection: bool
 ) -> Iterator[str]:
     if step.plan.prompt is not None:
-        yield f"<plan>{_escape_tags(step.plan.prompt)}</plan>"
+        yield f"<plan>\n{_escape_tags(step.plan.prompt)}\n</plan>\n"
     for attempt in attempts:
-        yield IMAGE
+        yield f"{IMAGE}.\n"
         if reflection and attempt.verdict is not None:
             refined = attempt.verdict.refined_prompt or ""
             answer = {"success": attempt.verdict.accepted, "refine_prompt": _escape_tags(refined)}
             thought = _escape_tags(attempt.verdict.reasoning)
-            yield f"<critic><think>{thought}</think>{json.dumps(answer, ensure_ascii=False)}</critic>"
+            verdict = json.dumps(answer, ensure_ascii=False)
+            yield f"<critic>\n<think>\n{thought}\n</think>\n{verdict}\n</critic>\n"
     text = step.plan.caption if step.plan.prompt is not None else step.plan.text
     if text:
-        yield f"<info>{_escape_tags(text)}</info>"
+        yield f"<info>\n{_escape_tags(text)}\n</info>\n"
 
 
 def _is_readable(attempt: runs.AttemptRecord) -> bool:

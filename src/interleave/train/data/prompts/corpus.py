@@ -201,6 +201,8 @@ def _read(file: Path, number: int, fields: dict[str, Any] | InputError, corpus: 
 
 
 _THEIRS = ("user_input", "user_input_image")
+ANSWER_HINT = " both visually and textually"
+"""A phrase in the reference's requests about how to answer, which it removes before planning."""
 
 
 def _extra(fields: dict[str, Any]) -> dict[str, Any]:
@@ -223,6 +225,7 @@ def _request_of(fields: dict[str, Any]) -> Any:
     text, images = fields["user_input"], _image_names(fields.get("user_input_image"))
     if not isinstance(text, str):
         raise InputError(f'"user_input" must be a string, not {type(text).__name__}')
+    text = text.replace(ANSWER_HINT, "")
     if not text.strip() and not images:
         raise InputError('"user_input" is empty')
     if not images:
