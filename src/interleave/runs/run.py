@@ -32,6 +32,7 @@ from interleave.errors import (
 from interleave.pipeline import interleave
 from interleave.runs import journal as lines
 from interleave.runs.calls import CallRunner, refuse_undrawable_steps
+from interleave.runs.document_layer import StepAsShown, as_shown
 from interleave.runs.folder import (
     DOCUMENT_NAME,
     ImageStore,
@@ -63,7 +64,6 @@ from interleave.runs.plan_file import write_plan_file
 from interleave.runs.record import (
     CallCounts,
     RunRecord,
-    StepRecord,
     fold,
     image_names,
     lost_lines,
@@ -94,6 +94,10 @@ class ShownStep:
     image: Path | None
     forced: bool
     """Whether no attempt was accepted."""
+    name: str = ""
+    """Heading; empty if there is none."""
+    alt: str = ""
+    """Alternative text of the image."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,11 @@ class RunResult:
     def reason(self) -> str | None:
         """Why the run ended short or failed. `None` if it is done."""
         return self.record.reason or None
+
+    @property
+    def title(self) -> str:
+        """Title of the document: a person's, else the first line of the request."""
+        return self.record.title
 
     @property
     def question(self) -> Question | None:
@@ -136,13 +145,13 @@ class RunResult:
 
     @cached_property
     def steps(self) -> tuple[ShownStep, ...]:
-        """The document as a reader sees it."""
-        return tuple(self._shown(step) for step in self.record.steps)
+        """The document as a reader sees it: without hidden steps, with a person's words, in order."""
+        return tuple(map(self._shown, as_shown(self.record).steps))
 
-    def _shown(self, step: StepRecord) -> ShownStep:
-        attempt = step.attempt
-        image = self.folder / IMAGES / attempt.image if attempt else None
-        return ShownStep(step.plan.number, step.plan.text, image, step.forced)
+    def _shown(self, step: StepAsShown) -> ShownStep:
+        record = step.record
+        image = self.folder / IMAGES / record.attempt.image if record.attempt else None
+        return ShownStep(record.plan.number, step.text, image, record.forced, step.name, step.alt)
 
     @property
     def document(self) -> Path:
