@@ -516,7 +516,7 @@ class RunEditor:
         `{"title": …, "order": […], "steps": [{"number": 1, "text": …}], "keep": […]}`.
         """
         of_step = {"name": name, "text": text, "alt": alt, "hidden": hidden}
-        given = words_given(step, of_step, title=title, order=order, keep=keep, document=document)
+        given = words_given(document, step, of_step, title=title, order=[*order], keep=[*keep])
         return self._apply(lambda run: words_line(run, given, by=self.by))
 
     def undo(self) -> RunResult:

@@ -137,7 +137,7 @@ def words(
 
     of_step = {"name": name, "text": text, "alt": alt, "hidden": hidden}
     document = read_words_file(file) if file is not None else None
-    given = words_given(step, of_step, title=title, order=_numbers(order), keep=keep or [], document=document)
+    given = words_given(document, step, of_step, title=title, order=_numbers(order), keep=keep)
     shown = Continuation(open_document=open_document, json_output=json_output, json_events=json_events)
     return continue_run(context.obj, shown, lambda run: words_line(run, given, by=by))
 

@@ -221,7 +221,7 @@ def _print_lines(result: RunResult) -> None:
 
 def say_outdated_texts(record: RunRecord, folder: Path) -> None:
     """Name the steps whose text was written for an earlier image, and the command that changes it."""
-    from interleave.runs.document_layer import as_shown
+    from interleave.runs.shown_document import as_shown
 
     outdated = [step for step in as_shown(record).steps if step.note]
     for step in outdated:

@@ -15,9 +15,9 @@ from interleave.batches.batch import Ended
 from interleave.errors import RunError
 from interleave.files import write_atomic
 from interleave.render.html import EmbeddedImages, merged_notes, page_template, write_document
-from interleave.runs.document_layer import StepAsShown, as_shown
 from interleave.runs.folder import DOCUMENT_NAME, ImageStore
 from interleave.runs.record import RunRecord, read_record
+from interleave.runs.shown_document import StepAsShown, as_shown
 from interleave.text import count, one_line
 
 log = logging.getLogger(__name__)

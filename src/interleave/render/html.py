@@ -21,9 +21,9 @@ from PIL import Image
 from interleave.errors import RunError
 from interleave.files import write_atomic
 from interleave.render.word_diff import prompt_changes
-from interleave.runs.document_layer import as_shown
 from interleave.runs.folder import DOCUMENT_NAME, IMAGES_FOLDER, ImageStore
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
+from interleave.runs.shown_document import as_shown
 from interleave.text import count, one_line, visible
 
 if TYPE_CHECKING:

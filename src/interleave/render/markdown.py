@@ -7,9 +7,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from interleave.files import write_atomic
-from interleave.runs.document_layer import StepAsShown, as_shown
 from interleave.runs.folder import IMAGES_FOLDER
 from interleave.runs.record import RunRecord
+from interleave.runs.shown_document import StepAsShown, as_shown
 from interleave.text import one_line, visible
 
 FILE_NAME = "document.md"

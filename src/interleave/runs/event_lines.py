@@ -39,13 +39,14 @@ from interleave.errors import (
 )
 from interleave.redaction import redacted
 from interleave.runs import journal
-from interleave.runs.document_layer import DocumentLayer, as_shown, step_as_shown
+from interleave.runs.document_layer import DocumentLayer
 from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.folder import IMAGES_FOLDER as IMAGES
 from interleave.runs.journal import Entry, Role, Status
 from interleave.runs.permissions import resume_command
 from interleave.runs.plan_file import plan_of_record
 from interleave.runs.record import PLAN_NAME, ByHand, CallCounts, RunRecord, StepRecord
+from interleave.runs.shown_document import as_shown, step_as_shown
 from interleave.types import Asked, Outcome, PlanStep, Value
 
 
@@ -334,9 +335,11 @@ class DecidedLine(_JournalLine):
     """A decision of a person; the steps that it changes are finished again after it."""
 
     event: Literal["decided"] = "decided"
-    decision: Literal["redraw_decided", "attempt_chosen", "generator_changed", "undone", "branched"]
+    decision: Literal[
+        "redraw_decided", "attempt_chosen", "generator_changed", "document_edited", "undone", "branched"
+    ]
     step: int | None = None
-    """`None` for an undo."""
+    """`None` for an undo and for an edit of words, which `ended` has."""
     attempt: int | None = None
     """The chosen attempt."""
     prompt: str | None = None
@@ -345,16 +348,6 @@ class DecidedLine(_JournalLine):
     """New generator of the step, or of all remaining steps, if given."""
     by: str
     """Who decided; empty if not given."""
-
-
-class DocumentEditedLine(_JournalLine, journal.Words):
-    """A person edited what the document shows; omitted fields stay unchanged."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    event: Literal["document_edited"] = "document_edited"
-    by: str
-    """Who edited; empty if not given."""
 
 
 class _CallLine(_JournalLine):
@@ -436,7 +429,6 @@ EventLine = (
     | JudgedLine
     | StepFinishedLine
     | DecidedLine
-    | DocumentEditedLine
     | CallFailedLine
     | RetryLine
     | EndedLine
@@ -504,6 +496,7 @@ class EventLines:
                 journal.RedrawDecided()
                 | journal.AttemptChosen()
                 | journal.GeneratorChanged()
+                | journal.DocumentEdited()
                 | journal.Undone()
                 | journal.Branched()
             ):
@@ -511,8 +504,6 @@ class EventLines:
                 generator = getattr(entry, "generator", None)
                 shown = generator.shown if generator else None
                 yield DecidedLine(**place, decision=entry.event, generator=shown, **said)
-            case journal.DocumentEdited():
-                yield DocumentEditedLine(**place, **entry.model_dump(exclude={"event", "time", "cause"}))
             case journal.Called() | journal.CallFailed():
                 yield from self._call(entry, place)
 

@@ -32,7 +32,6 @@ from interleave.errors import (
 from interleave.pipeline import interleave
 from interleave.runs import journal as lines
 from interleave.runs.calls import CallRunner, refuse_undrawable_steps
-from interleave.runs.document_layer import StepAsShown, as_shown
 from interleave.runs.folder import (
     DOCUMENT_NAME,
     ImageStore,
@@ -71,6 +70,7 @@ from interleave.runs.record import (
     write_stored,
 )
 from interleave.runs.replay import EventLog, Replay, Takes
+from interleave.runs.shown_document import StepAsShown, as_shown
 from interleave.runs.steering import Steering, steering_after
 from interleave.scheduler import roots_of
 from interleave.types import Asked, Question, Request

@@ -6,7 +6,7 @@ document into one line of the journal. No model is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -41,31 +41,16 @@ def _words_of_step(planned: PlanStep, layer: DocumentLayer) -> dict[str, Any]:
 
 
 def words_given(
-    step: int | None,
-    of_step: Mapping[str, Any],
-    *,
-    title: str | None,
-    order: Iterable[int],
-    keep: Iterable[int],
-    document: Mapping[str, Any] | None,
+    document: Mapping[str, Any] | None, step: int | None, of_step: Mapping[str, Any], **others: Any
 ) -> dict[str, Any]:
-    """Return the parts of an edit as JSON, without those that were not given."""
-    others = {"title": title, "order": list(order) or None, "keep": list(keep) or None}
-    given: dict[str, Any] = {key: value for key, value in others.items() if value is not None}
+    """Return an edit as JSON: a whole document, if given, with the changes of one step and of `others`."""
+    given = {**(document or {}), **{key: value for key, value in others.items() if value not in (None, [])}}
     changes = {key: value for key, value in of_step.items() if value is not None}
-    if bool(changes) != (step is not None):
-        raise InputError("a name, text, alternative text or visibility goes with the number of its step")
-    if changes:
-        given["steps"] = [{"number": step, **changes}]
-    if document is None and not given:
-        raise InputError("nothing to change: give a title, an order, words of a step, or steps to keep")
-    if document is None:
-        return given
-    if given:
-        raise InputError("the words of a whole document cannot be combined with single changes")
-    if not isinstance(document, Mapping):
-        raise InputError("the words of a document are an object with a title, an order and steps")
-    return dict(document)
+    if changes and step is None:
+        raise InputError("a name, text, alternative text or visibility needs the number of its step")
+    if changes and isinstance(steps := given.get("steps", []), list):
+        given["steps"] = [*steps, {"number": step, **changes}]
+    return given
 
 
 def words_line(run: DecidedRun, given: Mapping[str, Any], *, by: str = "") -> DocumentEdited:

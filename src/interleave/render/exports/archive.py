@@ -10,9 +10,9 @@ from interleave.render.exports.formats import Exported, ExportOptions
 from interleave.render.html import render_document
 from interleave.render.markdown import FILE_NAME as MARKDOWN_NAME
 from interleave.render.markdown import render_markdown
-from interleave.runs.document_layer import as_shown
 from interleave.runs.folder import DOCUMENT_NAME, IMAGES_FOLDER, ImageStore
 from interleave.runs.record import RunRecord, image_names
+from interleave.runs.shown_document import as_shown
 
 
 def render_page(folder: Path, record: RunRecord, options: ExportOptions) -> Exported:

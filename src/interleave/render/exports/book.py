@@ -12,9 +12,9 @@ from PIL import Image
 
 from interleave.errors import RunError
 from interleave.render.html import forced_note, merged_notes
-from interleave.runs.document_layer import ALT_CHARACTERS, DocumentAsShown, StepAsShown, as_shown
 from interleave.runs.folder import ImageStore
 from interleave.runs.record import RunRecord
+from interleave.runs.shown_document import ALT_CHARACTERS, DocumentAsShown, StepAsShown, as_shown
 from interleave.text import one_line, visible
 
 MAX_PNG_BYTES = 1_500_000
