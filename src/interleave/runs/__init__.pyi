@@ -11,7 +11,6 @@ from interleave.runs.decisions import (
     redraw_line as redraw_line,
     release_line as release_line,
     undo_line as undo_line,
-    write_decision as write_decision,
 )
 from interleave.runs.models import Disk as Disk
 from interleave.runs.folder import (
@@ -62,5 +61,3 @@ from interleave.runs.folder import IMAGES_FOLDER as IMAGES_FOLDER, image_name as
 from interleave.sources import SourceImages as SourceImages, Start as Start
 from interleave.runs.resolve import strictness as strictness
 from interleave.runs.run import Run as Run
-from interleave.runs.shown_document import as_shown as as_shown
-from interleave.runs.words import words_line as words_line, words_of as words_of
