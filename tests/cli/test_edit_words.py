@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interleave import read_event_line, read_record
+from interleave import read_event_line, read_record, undo_decision
 from interleave.cli.main import run
 from snapshots import snapshot
 
@@ -68,6 +68,16 @@ def test_after_a_redraw_every_command_names_the_text_and_the_way_to_keep_it(
     assert run(["edit", "run", "words", "--keep", "2"]) == 0
     assert run(["show", "run"]) == 0
     assert note not in capsys.readouterr().err
+
+
+def test_a_page_that_was_not_written_after_an_edit_is_written_when_it_is_shown(
+    done: None, capsys: Captured
+) -> None:
+    assert run(["edit", "run", "words", "--title", "Der Frosch"]) == 0
+    undo_decision("run")  # a line of the journal and nothing else, as after a kill in between
+    assert "Der Frosch" in Path("run/document.html").read_text("utf-8")
+    assert run(["show", "run"]) == 0
+    assert "Der Frosch" not in Path("run/document.html").read_text("utf-8")
 
 
 def test_events_tell_of_edited_words_and_end_with_the_document(done: None, capsys: Captured) -> None:
