@@ -36,7 +36,8 @@ HeldPlan = Annotated[
 ]
 Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="The title of the document.")]
 WordsStep = Annotated[
-    int | None, typer.Option("--step", metavar="N", help="The step that the next five options are about.")
+    int | None,
+    typer.Option("--step", metavar="N", help="The step of --name, --text, --alt, --hide and --show."),
 ]
 Name = Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Its heading. '' for none.")]
 StepText = Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Its text.")]

@@ -56,8 +56,9 @@ class DocumentLayer(Value):
         steps, planned = dict(self.steps), {step.number: step for step in plan}
         for each in words.steps:
             steps[each.number] = self.of(each.number).edited(each)
-        rewritten = {n for n, layer in steps.items() if layer.text_of(planned[n]) != self.text_of(planned[n])}
-        for number in rewritten | set(words.keep):
+        named = [planned[each.number] for each in words.steps]
+        rewritten = {step.number for step in named if steps[step.number].text_of(step) != self.text_of(step)}
+        for number in rewritten.union(words.keep):
             layer = steps.get(number, StepLayer())
             steps[number] = layer.model_copy(update={"prompt": planned[number].prompt})
         return DocumentLayer(

@@ -6,6 +6,7 @@ document into one line of the journal. No model is called.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -104,8 +105,9 @@ def _problems(words: Words, run: DecidedRun) -> Iterator[str]:
         if number not in steps:
             yield f"no step {number}: the plan has steps {min(steps)} to {max(steps)}"
     for numbers in (words.order, words.keep, [each.number for each in words.steps]):
-        if twice := [number for number in numbers if list(numbers).count(number) > 1]:
-            yield f"step {twice[0]} is named twice: name it once"
+        for number, times in Counter(numbers).items():
+            if times > 1:
+                yield f"step {number} is named twice: name it once"
     if words.title is not None and not words.title.strip():
         yield "the title is blank: write one"
     if variable := secret_in(words.model_dump_json()):
