@@ -52,7 +52,6 @@ from interleave.runs.resolve import (
     unchanged_pack,
 )
 from interleave.runs.run import Event, Run, RunResult, refuse_unusable_models
-from interleave.runs.words import words_given, words_line
 from interleave.text import slug
 from interleave.types import Asked, Part, Plan, Request
 
@@ -515,6 +514,8 @@ class RunEditor:
         whose text fits their redrawn image. `document` has the same as JSON, for many steps at once:
         `{"title": …, "order": […], "steps": [{"number": 1, "text": …}], "keep": […]}`.
         """
+        from interleave.runs.words import words_given, words_line
+
         of_step = {"name": name, "text": text, "alt": alt, "hidden": hidden}
         given = words_given(document, step, of_step, title=title, order=[*order], keep=[*keep])
         return self._apply(lambda run: words_line(run, given, by=self.by))
