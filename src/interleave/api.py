@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -31,15 +31,15 @@ from interleave.runs.decisions import (
     change_line,
     check_decision,
     choice_line,
-    record_decision,
     redraw_line,
     release_line,
     undo_line,
+    write_decision,
 )
 from interleave.runs.folder import stored_request
 from interleave.runs.models import Models, refuse_unpriced
 from interleave.runs.permissions import permissions_of, refuse_unallowed, required_permissions, way_back
-from interleave.runs.record import RunRecord, read_record
+from interleave.runs.record import RunRecord, read_record, write_stored
 from interleave.runs.resolve import (
     Choices,
     adapted_request,
@@ -451,7 +451,8 @@ class RunEditor:
     """Changes to a finished, stopped or held run. `edit` returns one.
 
     Each method checks its change, records it in the run folder, generates the images that follow from it and
-    returns the run. A change that is refused raises and leaves the folder unchanged.
+    returns the run. A change that is refused raises and leaves the folder unchanged. `words`, and undoing it,
+    call no model.
     """
 
     folder: Path
@@ -493,8 +494,34 @@ class RunEditor:
         """Draw the plan of a held run, or `plan` instead."""
         return self._apply(lambda run: release_line(run, plan, by=self.by))
 
+    def words(
+        self,
+        step: int | None = None,
+        *,
+        title: str | None = None,
+        name: str | None = None,
+        text: str | None = None,
+        alt: str | None = None,
+        hidden: bool | None = None,
+        order: Iterable[int] = (),
+        keep: Iterable[int] = (),
+        document: Mapping[str, Any] | None = None,
+    ) -> RunResult:
+        """Change what the document shows and exports, but not its plan or images.
+
+        `name` (the heading), `text`, `alt` (the alternative text of the image) and `hidden` are about `step`.
+        An empty `alt` is the text of the step. `order` lists the first steps to show, and `keep` the steps
+        whose text fits their redrawn image. `document` has the same as JSON, for many steps at once:
+        `{"title": …, "order": […], "steps": [{"number": 1, "text": …}], "keep": […]}`.
+        """
+        from interleave.runs.words import words_given, words_line
+
+        of_step = {"name": name, "text": text, "alt": alt, "hidden": hidden}
+        given = words_given(document, step, of_step, title=title, order=[*order], keep=[*keep])
+        return self._apply(lambda run: words_line(run, given, by=self.by))
+
     def undo(self) -> RunResult:
-        """Undo the last change of steps that is still in effect. Repeated calls undo earlier ones."""
+        """Undo the last edit that is still in effect. Repeated calls undo earlier ones."""
         return self._apply(lambda run: undo_line(run, by=self.by))
 
     def branch(
@@ -516,14 +543,29 @@ class RunEditor:
         return read_run(out)
 
     def _apply(self, decide: Decide, generator: str | None = None) -> RunResult:
-        if not self.draw:
-            return RunResult(record_decision(self.folder, decide), self.folder)
         decision, allow = check_decision(self.folder, decide), self._allowed(generator)
+        if decision.is_about_words:
+            return write_words(decision)
+        if not self.draw:
+            return RunResult(write_decision(decision), self.folder)
         return _run(lambda: reopen_run(self.folder, self.limits, allow=allow, decision=decision))
 
     def _allowed(self, generator: str | None) -> tuple[str, ...]:
         """Return the permissions, with those of a generator that the caller named."""
         return (*self.allow, *(permissions_of(generator) if generator else ()))
+
+
+def write_words(decision: CheckedDecision) -> RunResult:
+    """Record an edit of words and write the files that follow from it, without a model."""
+
+    def write_pages(folder: Path, record: RunRecord) -> None:
+        if record.status == "running":  # its process died: this one holds the lock
+            record = record.model_copy(update={"status": "interrupted"})
+        write_stored(folder, record)
+        write_document(folder, record)
+
+    write_decision(decision, write_pages)
+    return read_run(decision.run.folder)
 
 
 def _folder_of(run: RunFolder) -> Path:

@@ -156,21 +156,33 @@ def _errors_naming(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: {error}") from None
 
 
+def read_words_file(path: Path) -> dict[str, Any]:
+    """Return the words of a document in a file, such as one that `interleave show RUN --words` printed."""
+    value = _json(path, _read_text(path))
+    if not isinstance(value, dict):
+        raise InputError(f"{path} has no words of a document. Make one with: interleave show RUN --words")
+    return value
+
+
 def _plan_object(path: Path, text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text, object_pairs_hook=without_repeats)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg.lower()})") from None
-    except ValueError as error:  # a repeated key, or a number with thousands of digits
-        raise InputError(f"{path}: not JSON ({error})") from None
-    except RecursionError:
-        raise InputError(f"{path}: nested too deeply") from None
+    value = _json(path, text)
     plan: dict[str, Any] = value if isinstance(value, dict) else {}
     steps = plan.get("steps")
     if not isinstance(steps, list) or not steps:
         problem = 'its list of "steps" is empty' if steps == [] else 'it has no list of "steps"'
         raise InputError(f"{path} is not a plan: {problem}. Make one with: interleave plan … --json")
     return plan
+
+
+def _json(path: Path, text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=without_repeats)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg.lower()})") from None
+    except ValueError as error:  # a repeated key, or a number with thousands of digits
+        raise InputError(f"{path}: not JSON ({error})") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply") from None
 
 
 def _numbered(steps: list[Any], *, keep_first: bool) -> list[Any]:

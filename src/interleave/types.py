@@ -65,6 +65,10 @@ def _storable(text: str) -> str:
 
 Prose = Annotated[str, StringConstraints(max_length=MAX_FIELD_CHARACTERS), AfterValidator(_storable)]
 """Text written by a person or a model, of bounded length and valid Unicode."""
+Title = Annotated[str, StringConstraints(max_length=120), AfterValidator(_storable)]
+Heading = Annotated[str, StringConstraints(max_length=200), AfterValidator(_storable)]
+AltText = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_storable)]
+"""Title of a document, heading of a step, and alternative text of an image, as a person writes them."""
 
 
 @dataclass(frozen=True)

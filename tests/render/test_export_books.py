@@ -40,7 +40,7 @@ def test_a_book_has_the_steps_with_images_and_descriptions(made: Path, record: R
     assert (book.title, book.given, len(book.pages)) == (ASKED, (), 2)
     for page, step in zip(book.pages, record.steps, strict=True):
         assert page.text == step.plan.text
-        assert page.image and step.attempt and page.image.alt == step.attempt.prompt
+        assert page.image and page.image.alt == step.plan.text
     assert any("fake" in remark for remark in book.remarks)
 
 
@@ -73,7 +73,7 @@ def test_an_epub_is_well_formed_and_complete(made: Path, record: RunRecord) -> N
             page = ElementTree.fromstring(archive.read(f"book/step-{number:04}.xhtml"))
             assert step.plan.text in "".join(page.itertext())
             (image,) = page.iterfind(".//x:img", EPUB)
-            assert step.attempt and image.get("alt") == step.attempt.prompt
+            assert image.get("alt") == step.plan.text
         title = ElementTree.fromstring(archive.read("book/title.xhtml"))
         assert [each.text for each in title.iterfind(".//x:h1", EPUB)] == [ASKED]  # text, never markup
     assert export_run(made, record, "epub").data == data
@@ -88,8 +88,7 @@ def test_slides_have_text_images_and_descriptions(made: Path, record: RunRecord)
         texts = [shape.text_frame.text for shape in slide.shapes if shape.has_text_frame]
         assert any(step.plan.text in text for text in texts)
         (image,) = [shape for shape in slide.shapes if shape.shape_type == 13]
-        assert step.attempt
-        assert image._element.nvPicPr.cNvPr.get("descr") == step.attempt.prompt
+        assert image._element.nvPicPr.cNvPr.get("descr") == step.plan.text
         assert Image.open(io.BytesIO(image.image.blob)).size == (64, 64)
 
 

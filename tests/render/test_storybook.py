@@ -70,7 +70,7 @@ def test_what_holds_for_two_models_is_said_once() -> None:
 
 def test_every_image_says_in_words_what_it_shows() -> None:
     made, html = page("A boat in 3 pictures")
-    assert Unfolded(html).alts == [step.attempt.prompt for step in made.record.steps if step.attempt]
+    assert Unfolded(html).alts == [step.plan.text for step in made.record.steps if step.attempt]
 
 
 def test_a_forced_step_is_marked_below_its_image_and_counted_once_above() -> None:

@@ -10,6 +10,7 @@ import typer
 from interleave.cli import options
 from interleave.cli.lazy_group import taking
 from interleave.cli.resume import Continuation, continue_run, refuse_batch
+from interleave.errors import ConfigurationError
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -33,13 +34,41 @@ HeldPlan = Annotated[
         help="Draw this plan instead of the held one. '-' reads standard input.",
     ),
 ]
+Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="The title of the document.")]
+WordsStep = Annotated[
+    int | None,
+    typer.Option("--step", metavar="N", help="The step of --name, --text, --alt, --hide and --show."),
+]
+Name = Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Its heading. '' for none.")]
+StepText = Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Its text.")]
+Alt = Annotated[
+    str | None,
+    typer.Option("--alt", metavar="TEXT", help="The alternative text of its image. '' for its text."),
+]
+Hidden = Annotated[bool | None, typer.Option("--hide/--show", help="Leave it out, or show it again.")]
+Order = Annotated[
+    str, typer.Option("--order", metavar="1,3,2", help="The steps to show first; the others follow.")
+]
+Keep = Annotated[
+    list[int] | None,
+    typer.Option("--keep", metavar="N", help="A step whose text fits its redrawn image. Repeatable."),
+]
+WordsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        callback=options.or_stdin,
+        help="The JSON of `show RUN --words`, edited. '-' reads standard input.",
+    ),
+]
 NewFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the new run.")]
 DEFAULTS = Continuation()
 
 
 @app.callback()
 def edit(context: typer.Context, run: options.RunFolder) -> None:
-    """Redraw, choose, undo, branch or approve. Decisions are recorded; only new images are paid for."""
+    """Redraw, choose, undo, branch, approve or change words. Edits are recorded; only new images cost."""
     context.obj = run
 
 
@@ -87,9 +116,44 @@ def choose(
 
 
 @app.command()
+def words(
+    context: typer.Context,
+    title: Title = None,
+    step: WordsStep = None,
+    name: Name = None,
+    text: StepText = None,
+    alt: Alt = None,
+    hidden: Hidden = None,
+    order: Order = "",
+    keep: Keep = None,
+    file: WordsFile = None,
+    by: options.By = "",
+    open_document: options.Open = False,
+    json_output: options.Json = False,
+    json_events: options.JsonEvents = False,
+) -> int:
+    """Change what the document shows: title, names, texts, order. No model is called."""
+    from interleave.request_files import read_words_file
+    from interleave.runs.words import words_given, words_line
+
+    of_step = {"name": name, "text": text, "alt": alt, "hidden": hidden}
+    document = read_words_file(file) if file is not None else None
+    given = words_given(document, step, of_step, title=title, order=_numbers(order), keep=keep)
+    shown = Continuation(open_document=open_document, json_output=json_output, json_events=json_events)
+    return continue_run(context.obj, shown, lambda run: words_line(run, given, by=by))
+
+
+def _numbers(order: str) -> list[int]:
+    try:
+        return [int(number) for number in order.split(",")] if order else []
+    except ValueError:
+        raise ConfigurationError(f"--order {order}: write numbers of steps, such as 1,3,2") from None
+
+
+@app.command()
 @taking(Continuation)
 def undo(context: typer.Context, by: options.By = "", given: Continuation = DEFAULTS) -> int:
-    """Undo the last decision about steps."""
+    """Undo the last edit, of steps or words."""
     from interleave.runs.decisions import undo_line
 
     return continue_run(context.obj, given, lambda run: undo_line(run, by=by))

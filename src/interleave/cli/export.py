@@ -33,13 +33,15 @@ def export(
     open_document: options.Open = False,
 ) -> int:
     """Write the document of a run as a file to keep, print or send. Prints its path."""
-    from interleave.cli.run_command import open_in_browser
+    from interleave.cli.run_command import open_in_browser, say_outdated_texts
     from interleave.render.exports import ExportOptions, write_export
     from interleave.render.exports.pdf import missing_note
+    from interleave.runs.record import read_record
 
     path, made = write_export(run, to, out, ExportOptions(paper, layout))  # type: ignore[arg-type]
     if made.missing_characters:
         print(f"interleave: {missing_note(frozenset(made.missing_characters))}", file=sys.stderr)
+    say_outdated_texts(read_record(run), run)
     print(path)
     if open_document:
         open_in_browser(path)

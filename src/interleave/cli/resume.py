@@ -90,10 +90,13 @@ def continue_run(
 ) -> int:
     """Check a decision, if there is one, then record it and continue the run. Return the exit code."""
     from interleave.api import reopen_run
+    from interleave.cli.run_command import Output, record_words
     from interleave.runs.decisions import check_decision
 
     refuse_batch(run)
     decision = check_decision(run, decide) if decide is not None else None
+    if decision is not None and decision.is_about_words:
+        return record_words(decision, Output(given.json_output, given.json_events), given.open_document)
     return given.run(
         lambda **chosen: reopen_run(run, redraw=given.redraw, decision=decision, **chosen), generator
     )

@@ -25,6 +25,8 @@ from interleave.errors import ConfigurationError, LimitReached
 from interleave.text import count
 
 if TYPE_CHECKING:
+    from interleave.runs.decisions import CheckedDecision
+    from interleave.runs.record import RunRecord
     from interleave.runs.run import Event, Run, RunResult
     from interleave.types import Question
 
@@ -155,6 +157,7 @@ def _report(result: RunResult, output: Output, open_document: bool, fail_on_forc
         say(f"interleave: {record.reason}", error=True)
     for note in record.plan_notes if record.status == "done" else ():
         say(note)
+    say_outdated_texts(record, result.folder)
     if record.status in ("failed", "short"):
         say(f"Continue with: {resume_command(result.folder, record.config, record.step_generators)}")
         if record.can_be_undone:
@@ -180,6 +183,53 @@ def _report(result: RunResult, output: Output, open_document: bool, fail_on_forc
     if isinstance(result.error, LimitReached) or record.status == "short":
         return 1
     return 1 if fail_on_forced and record.forced_steps else 0
+
+
+def record_words(decision: CheckedDecision, output: Output, open_document: bool) -> int:
+    """Record an edit of words, or its undo, and print the result. Return the exit code."""
+    from interleave.api import write_words
+    from interleave.runs.event_lines import summarize
+
+    result = write_words(decision)
+    say("words changed" if decision.line is not None else "nothing to change: these are the words already")
+    say_outdated_texts(result.record, result.folder)
+    if output.json:
+        print(as_json(summarize(result.record, result.folder)))
+    elif output.events:
+        _print_lines(result)
+    else:
+        print(result.document)
+    if open_document:
+        open_in_browser(result.document)
+    return 0
+
+
+def _print_lines(result: RunResult) -> None:
+    """Print the event lines of a run that this process has not continued."""
+    from interleave.runs.event_lines import EventLines, summarize
+    from interleave.runs.journal import Started, read_journal
+
+    lines_of, printer = EventLines(result.folder), EventPrinter(sys.stdout)
+    start, *others = read_journal(result.folder)
+    if isinstance(start, Started):
+        printer(lines_of.started(start, continued=True))
+    for entry in others:
+        for line in lines_of.of(entry, replayed=entry is not others[-1]):
+            printer(line)
+    printer(lines_of.ended(summarize(result.record, result.folder)))
+
+
+def say_outdated_texts(record: RunRecord, folder: Path) -> None:
+    """Name the steps whose text was written for an earlier image, and the command that changes it."""
+    from interleave.runs.shown_document import as_shown
+
+    outdated = [step for step in as_shown(record).steps if step.note]
+    for step in outdated:
+        say(f"step {step.record.plan.number}: {step.note}")
+    if outdated:
+        number = outdated[0].record.plan.number
+        change = shlex.join(["interleave", "edit", str(folder), "words"])
+        say(f"Change a text: {change} --step {number} --text TEXT. Or keep it: {change} --keep {number}")
 
 
 def open_in_browser(page: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.run_command import open_in_browser
+from interleave.cli.run_command import open_in_browser, say_outdated_texts
 from interleave.cli.streams import as_json
 
 if TYPE_CHECKING:
@@ -22,12 +23,17 @@ FOLLOW_SECONDS = 0.2
 
 Follow = Annotated[bool, typer.Option("--follow", help="Print the events of a running run until it ends.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Write document.md beside the images.")]
+WordsOption = Annotated[
+    bool,
+    typer.Option("--words", help="Print the words of the document as JSON, for `edit RUN words --from`."),
+]
 
 
 def show(
     run: options.RunFolder,
     json_output: options.Json = False,
     markdown: Markdown = False,
+    words: WordsOption = False,
     follow: Follow = False,
     open_document: options.Open = False,
 ) -> int:
@@ -40,12 +46,14 @@ def show(
     from interleave.errors import ConfigurationError
     from interleave.runs.event_lines import summarize
     from interleave.runs.record import lost_lines, read_record
+    from interleave.runs.words import words_of
+    from interleave.text import storable
 
-    if json_output and markdown:
-        raise ConfigurationError("--json and --markdown cannot be combined: use one")
+    if (json_output, markdown, words).count(True) > 1:
+        raise ConfigurationError("--json, --markdown and --words cannot be combined: use one")
     if (run / CONFIG_NAME).exists():
-        if markdown or follow:
-            option = "--markdown" if markdown else "--follow"
+        if markdown or words or follow:
+            option = "--markdown" if markdown else "--words" if words else "--follow"
             raise ConfigurationError(f"{run} holds many runs: {option} goes with one of those in {run}/runs")
         return _show_batch(run, json_output, open_document)
     record = _follow(run) if follow else read_record(run)
@@ -54,8 +62,11 @@ def show(
     if json_output:
         print(as_json(summarize(record, run)))
         return 0
+    if words:
+        print(storable(json.dumps(words_of(record), ensure_ascii=False, indent=2)))
+        return 0
     if not follow:
-        _print_steps(record)
+        _print_steps(record, run)
     path = _document(run, record, markdown)
     if path is not None:
         _print_path(path, open_document)
@@ -153,7 +164,11 @@ def describe_entry(entry: Entry) -> Iterator[str]:
         case journal.GeneratorChanged():
             yield f"decided: from step {entry.step} on {entry.generator.shown} draws"
         case journal.Undone():
-            yield "decided: the last decision is undone"
+            yield "decided: the last edit is undone"
+        case journal.DocumentEdited():
+            named = sorted(set(entry.named_steps))
+            of = f" of step {', '.join(map(str, named))}" if named else ""
+            yield f"edited: the words{of}"
         case journal.Branched():
             yield f"branched off from {one_line(entry.parent, 80)} at step {entry.step}"
         case journal.Ended():
@@ -206,21 +221,24 @@ def _not_written(run: Path, record: RunRecord, markdown: bool, error: Exception)
     return path if there else None
 
 
-def _print_steps(record: RunRecord) -> None:
+def _print_steps(record: RunRecord, run: Path) -> None:
     from interleave.render.html import by_hand_of, state_of
+    from interleave.runs.document_layer import DocumentLayer
     from interleave.text import one_line
 
     print(f"{one_line(record.title)}  ({record.status})", file=sys.stderr)
     if record.parent is not None:
         parent = one_line(record.parent.parent or "", 80)
         print(f"branched off from {parent} at step {record.parent.step}", file=sys.stderr)
-    for step in record.steps:
+    layer = record.words or DocumentLayer()
+    steps = {step.plan.number: step for step in record.steps}
+    for number in layer.in_order(steps):
+        step, hidden = steps[number], "hidden" if layer.of(number).hidden else ""
         state = {"text": "text only", "forced": "not accepted", "unfinished": "not finished"}
         attempts = f"{len(step.attempts)} attempts" if len(step.attempts) > 1 else ""
-        notes = ", ".join(filter(None, [attempts, by_hand_of(step), state.get(state_of(step))]))
-        print(
-            f"  {step.plan.number}  {one_line(step.plan.text, 80)}{f'  [{notes}]' if notes else ''}",
-            file=sys.stderr,
-        )
+        notes = ", ".join(filter(None, [attempts, by_hand_of(step), state.get(state_of(step)), hidden]))
+        text = one_line(layer.text_of(step.plan), 80)
+        print(f"  {number}  {text}{f'  [{notes}]' if notes else ''}", file=sys.stderr)
+    say_outdated_texts(record, run)
     if record.reason:
         print(one_line(record.reason, 300), file=sys.stderr)

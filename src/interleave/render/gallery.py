@@ -16,7 +16,8 @@ from interleave.errors import RunError
 from interleave.files import write_atomic
 from interleave.render.html import EmbeddedImages, merged_notes, page_template, write_document
 from interleave.runs.folder import DOCUMENT_NAME, ImageStore
-from interleave.runs.record import RunRecord, StepRecord, read_record
+from interleave.runs.record import RunRecord, read_record
+from interleave.runs.shown_document import StepAsShown, as_shown
 from interleave.text import count, one_line
 
 log = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ def _record(run: Path) -> RunRecord | None:
 
 
 def _strip(run: Path, link: str, record: RunRecord, advice: str) -> Strip:
-    drawn = [step for step in record.steps if step.attempt is not None]
+    drawn = [step for step in as_shown(record).steps if step.record.attempt is not None]
     return Strip(
         one_line(record.title, TITLE_CHARACTERS),
         _facts(record),
@@ -104,14 +105,15 @@ def _facts(record: RunRecord) -> str:
     return " · ".join(facts)
 
 
-def _thumbnails(images: EmbeddedImages, drawn: list[StepRecord]) -> Iterator[Thumbnail]:
+def _thumbnails(images: EmbeddedImages, drawn: list[StepAsShown]) -> Iterator[Thumbnail]:
     """Yield the first and the last images; the first after a gap has the number left out."""
     half, left_out = IMAGES_IN_A_STRIP // 2, max(0, len(drawn) - IMAGES_IN_A_STRIP)
     kept = drawn[:half] + drawn[-half:] if left_out else drawn
     for place, step in enumerate(kept):
-        image = images.thumbnail(step.attempt.image) if step.attempt else None
+        attempt = step.record.attempt
+        image = images.thumbnail(attempt.image) if attempt else None
         if image is not None:
-            yield Thumbnail(image, step.plan.text, left_out if place == half else 0)
+            yield Thumbnail(image, step.alt, left_out if place == half else 0)
 
 
 def _advice(ended: Ended) -> str:

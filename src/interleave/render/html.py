@@ -23,6 +23,7 @@ from interleave.files import write_atomic
 from interleave.render.word_diff import prompt_changes
 from interleave.runs.folder import DOCUMENT_NAME, IMAGES_FOLDER, ImageStore
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
+from interleave.runs.shown_document import as_shown
 from interleave.text import count, one_line, visible
 
 if TYPE_CHECKING:
@@ -30,43 +31,50 @@ if TYPE_CHECKING:
 
 
 EMBED_AS_IS_BYTES = 400_000
+TITLE_CHARACTERS = 120
 THUMBNAIL_SIDE = 320
 
 
 def write_document(folder: Path, record: RunRecord) -> Path:
     """Write the page of a run into its folder."""
     path = folder / DOCUMENT_NAME
-    write_atomic(path, render_document(folder, record).encode())
+    write_atomic(path, render_document(folder, record, for_editor=True).encode())
     return path
 
 
-def render_document(folder: Path, record: RunRecord) -> str:
-    """Render the page of a run."""
+def render_document(folder: Path, record: RunRecord, *, for_editor: bool = False) -> str:
+    """Render the page of a run; with `for_editor`, it marks texts that were written for an earlier image."""
     images = EmbeddedImages(ImageStore(folder))
-    title = one_line(record.title, 120)
+    document = as_shown(record)
+    made = sorted(document.steps, key=lambda step: step.record.plan.number)
+    steps = [step.record for step in made]
     return page_template("document.html.j2").render(
         record=record,
-        title=title,
+        document=document,
+        title=one_line(document.title, TITLE_CHARACTERS),
         notes=merged_notes(record.model_notes),
-        forced=forced_note(len(record.forced_steps)),
+        forced=forced_note(document.forced),
         images=images,
         request=record.request,
-        request_is_title=[part.text for part in record.request] == [title],
-        steps=record.steps,
-        layout=layout_of(images.sizes(_shown(record)), len(record.steps)),
-        attempts=sum(len(step.attempts) for step in record.steps),
-        drawn=sum(bool(step.attempts) for step in record.steps),
+        request_is_title=[part.text for part in record.request]
+        == [one_line(record.request_title, TITLE_CHARACTERS)],
+        steps=steps,
+        made=made,
+        layout=layout_of(images.sizes(_shown(steps)), len(steps)),
+        attempts=sum(len(step.attempts) for step in steps),
+        drawn=sum(bool(step.attempts) for step in steps),
         assets=record.plan.assets if record.plan else (),
-        worst_drift=max((step.drift.outside for step in record.steps if step.drift), default=0.0),
+        worst_drift=max((step.drift.outside for step in steps if step.drift), default=0.0),
         rollbacks=[each for each in record.decisions if each.cause == "rollback"],
         redrawn_from_scene=[each for each in record.decisions if each.cause == "drift"],
         prompt_changes=prompt_changes,
+        for_editor=for_editor,
         folder=IMAGES_FOLDER,
     )
 
 
-def _shown(record: RunRecord) -> list[str]:
-    return [step.attempt.image for step in record.steps if step.attempt is not None]
+def _shown(steps: Iterable[StepRecord]) -> list[str]:
+    return [step.attempt.image for step in steps if step.attempt is not None]
 
 
 class EmbeddedImages:

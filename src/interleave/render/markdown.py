@@ -7,9 +7,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from interleave.files import write_atomic
-from interleave.render.html import by_hand_of
 from interleave.runs.folder import IMAGES_FOLDER
-from interleave.runs.record import RunRecord, StepRecord
+from interleave.runs.record import RunRecord
+from interleave.runs.shown_document import StepAsShown, as_shown
 from interleave.text import one_line, visible
 
 FILE_NAME = "document.md"
@@ -28,7 +28,8 @@ def write_markdown(folder: Path, record: RunRecord) -> Path:
 
 def render_markdown(record: RunRecord) -> str:
     """Render a run as Markdown; images are links into its `images` folder."""
-    blocks = [f"# {_plain(one_line(record.title, 200))}"]
+    document = as_shown(record)
+    blocks = [f"# {_plain(one_line(document.title, 200))}"]
     blocks += [f"> {_plain(one_line(note, 1000))}" for note in record.model_notes]
     if record.status != "done":
         reason = _plain(one_line(record.reason, 300))
@@ -37,23 +38,19 @@ def render_markdown(record: RunRecord) -> str:
         for part in record.request:
             blocks.append(_image(part.image, "given") if part.image else _plain(part.text or ""))
         blocks.append("---")
-    for step in record.steps:
+    for step in document.steps:
         blocks += _step(step)
     blocks += [f"*{_plain(one_line(note, 1000))}*" for note in record.plan_notes]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def _step(step: StepRecord) -> list[str]:
-    name = step.plan.name if step.plan.name and step.plan.name != step.plan.text else ""
-    heading = f"## {step.plan.number}. {_plain(one_line(name, 200))}".rstrip()
-    blocks = [heading]
-    if step.attempt:
-        blocks.append(_image(step.attempt.image, one_line(step.plan.text, 120)))
-    if step.by_hand:
-        blocks.append(f"*{by_hand_of(step).capitalize()}.*")
-    if step.forced:
+def _step(step: StepAsShown) -> list[str]:
+    blocks = [f"## {step.number}. {_plain(one_line(step.name, 200))}".rstrip()]
+    if step.record.attempt:
+        blocks.append(_image(step.record.attempt.image, step.alt))
+    if step.record.forced:
         blocks.append("*Not accepted by the critic; the best attempt is shown.*")
-    blocks.append(_plain(step.plan.text))
+    blocks.append(_plain(step.text))
     return blocks
 
 

@@ -23,6 +23,7 @@ from interleave.runs.folder import ImageStore, open_journal
 from interleave.runs.journal import (
     AttemptChosen,
     DecisionLine,
+    DocumentEdited,
     Entry,
     GeneratorChanged,
     Journal,
@@ -55,7 +56,7 @@ class DecidedRun:
         return cls(folder, entries, fold(entries, where=folder), steering_after(entries))
 
 
-MadeDecision = PlanReleased | RedrawDecided | AttemptChosen | GeneratorChanged | Undone
+MadeDecision = PlanReleased | RedrawDecided | AttemptChosen | GeneratorChanged | DocumentEdited | Undone
 Decide = Callable[[DecidedRun], MadeDecision]
 """Function that checks a decision against a run and returns its journal line."""
 
@@ -65,11 +66,13 @@ class CheckedDecision:
     """A decision that passed its checks and is not on disk yet."""
 
     line: MadeDecision | None
-    """`None` if the same decision is in the journal and not carried out yet."""
+    """`None` if the same decision is in the journal and not carried out yet, or if it changes nothing."""
     run: DecidedRun
     """The run including the decision."""
     after: int
     """Number of journal lines when the decision was checked."""
+    is_about_words: bool = False
+    """Whether it changes the document layer alone, so that nothing is left to carry out."""
 
     def append_to(self, journal: Journal, entries: list[Entry]) -> None:
         """Append the decision to the journal; raise `FolderInUse` if `entries` has grown since the check."""
@@ -87,9 +90,10 @@ def check_decision(folder: str | Path, decide: Decide) -> CheckedDecision:
         raise still_written(folder)
     run = DecidedRun.of(folder, entries)
     line = decide(run)
+    about_words = run.steering.is_about_words(line)
     if is_under_way(run, line):
-        return CheckedDecision(None, run, len(entries))
-    return CheckedDecision(line, DecidedRun.of(folder, [*entries, line]), len(entries))
+        return CheckedDecision(None, run, len(entries), about_words)
+    return CheckedDecision(line, DecidedRun.of(folder, [*entries, line]), len(entries), about_words)
 
 
 def release_plan(folder: str | Path, plan: Plan | None = None, *, by: str = "") -> RunRecord:
@@ -138,7 +142,7 @@ def change_generator(folder: str | Path, generator: str, *, by: str = "") -> Run
 
 
 def undo_decision(folder: str | Path, *, by: str = "") -> RunRecord:
-    """Undo the last decision about steps that is still in effect; repeated calls undo earlier ones."""
+    """Undo the last edit that is still in effect; repeated calls undo earlier ones."""
     return record_decision(Path(folder), lambda run: undo_line(run, by=by))
 
 
@@ -192,7 +196,7 @@ def choice_line(
 
 def change_line(run: DecidedRun, generator: str, *, by: str = "") -> GeneratorChanged:
     """Check and return the decision to draw the remaining steps with another generator."""
-    _refuse_undecidable(run)
+    refuse_undecidable(run)
     refuse_unloadable(generator, "generator")
     other = _other_generator(run, generator)
     steering, last = run.steering, run.steering.decisions[-1] if run.steering.decisions else None
@@ -228,10 +232,8 @@ def _other_generator(run: DecidedRun, spec: str) -> RoleConfig:
 
 def undo_line(run: DecidedRun, *, by: str = "") -> Undone:
     """Check and return the decision to undo the last one in effect."""
-    if not run.steering.decisions:
-        raise InputError(
-            f"nothing to undo in {run.folder}: no redraw, choice or change of generator is in effect"
-        )
+    if not run.steering.in_effect:
+        raise InputError(f"nothing to undo in {run.folder}: no redraw, choice or other edit is in effect")
     return Undone(by=by)
 
 
@@ -276,7 +278,7 @@ def redraw_line(
 def drawn_step(run: DecidedRun, number: int, *, wants_prompt: bool = False) -> StepRecord:
     """Return the record of a step that can be redrawn or chosen; raise with the reason if it cannot."""
     steps = {step.plan.number: step for step in run.record.steps}
-    _refuse_undecidable(run)
+    refuse_undecidable(run)
     if number not in steps:
         raise InputError(f"no step {number}: the plan has steps {min(steps)} to {max(steps)}")
     if steps[number].plan.prompt is None:
@@ -285,8 +287,8 @@ def drawn_step(run: DecidedRun, number: int, *, wants_prompt: bool = False) -> S
     return steps[number]
 
 
-def _refuse_undecidable(run: DecidedRun) -> None:
-    """Refuse decisions about steps if there is no plan yet or it is not approved."""
+def refuse_undecidable(run: DecidedRun) -> None:
+    """Refuse decisions about steps and words if there is no plan yet or it is not approved."""
     if not run.record.steps:
         raise RunError(f"{run.folder} has no plan yet: continue it with 'interleave resume {run.folder}'")
     if run.steering.holds_plan:
@@ -295,13 +297,23 @@ def _refuse_undecidable(run: DecidedRun) -> None:
 
 def record_decision(folder: Path, decide: Decide) -> RunRecord:
     """Check a decision and append it to the journal."""
-    decision = check_decision(folder, decide)
+    return write_decision(check_decision(folder, decide))
+
+
+def write_decision(
+    decision: CheckedDecision, write_pages: Callable[[Path, RunRecord], object] | None = None
+) -> RunRecord:
+    """Append a decision to the journal; `write_pages` then writes the files that follow from it."""
+    folder = decision.run.folder
     if decision.line is None:
         return decision.run.record
     with _open_for_decision(folder) as (journal, entries):
         decision.append_to(journal, entries)
         journal.sync()
-        return fold(entries, where=folder, position=journal.position)
+        record = fold(entries, where=folder, position=journal.position)
+        if write_pages is not None:
+            write_pages(folder, record)
+        return record
 
 
 @contextmanager
@@ -325,8 +337,10 @@ def still_written(folder: Path) -> FolderInUse:
 
 
 def is_under_way(run: DecidedRun, line: DecisionLine) -> bool:
-    """Return whether `line` repeats the last decision, which is not carried out yet (a repeated command)."""
+    """Return whether nothing is left to record: a repeated command, or an edit that changes no word."""
     last = run.steering.decisions[-1] if run.steering.decisions else None
+    if isinstance(line, DocumentEdited):
+        return line.is_empty
     if run.record.status == "done" or last is None or isinstance(line, Undone):
         return False
     ignored = {"time", "by", "keep"}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -39,12 +39,14 @@ from interleave.errors import (
 )
 from interleave.redaction import redacted
 from interleave.runs import journal
+from interleave.runs.document_layer import DocumentLayer
 from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.folder import IMAGES_FOLDER as IMAGES
 from interleave.runs.journal import Entry, Role, Status
 from interleave.runs.permissions import resume_command
 from interleave.runs.plan_file import plan_of_record
 from interleave.runs.record import PLAN_NAME, ByHand, CallCounts, RunRecord, StepRecord
+from interleave.runs.shown_document import as_shown, step_as_shown
 from interleave.types import Asked, Outcome, PlanStep, Value
 
 
@@ -53,6 +55,7 @@ class StepSummary(Value):
 
     number: int
     text: str
+    """Text shown to readers: a person's, else the plan's."""
     image: str | None
     """Path of its image, relative to the run folder; `None` if it has no image, as in a text-only step."""
     attempts: int
@@ -61,6 +64,14 @@ class StepSummary(Value):
     """Whether its image is shown although no attempt was accepted."""
     by_hand: ByHand | None = None
     """Decision of a person about it: `redrawn`, `chosen` or `kept`."""
+    name: str = ""
+    """Heading shown to readers; empty if it has none or if it equals the text."""
+    alt: str | None = None
+    """Alternative text of its image; `None` if it has no image."""
+    place: int | None = None
+    """Place in the document, from 1; `None` if the step is hidden."""
+    words_for: str | None = None
+    """Prompt for which its text was written, if its image was redrawn with another one; else `None`."""
 
 
 class BranchSummary(Value):
@@ -98,16 +109,20 @@ class RunSummary(Value):
     """File of the plan of a held run, relative to the run folder; the plan itself, with its request, of an
     asked run; `None` for other runs."""
     branched_from: BranchSummary | None = None
+    title: str = ""
+    """Title of the document."""
 
 
 def summarize(record: RunRecord, folder: Path) -> RunSummary:
     document, parent, question = folder / DOCUMENT_NAME, record.parent, record.question
+    shown = [step.record.plan.number for step in as_shown(record).steps]
+    places = {number: place for place, number in enumerate(shown, start=1)}
     return RunSummary(
         run=str(folder),
         status=record.status,
         reason=record.reason or None,
         document=str(document) if document.exists() else None,
-        steps=tuple(map(_summarize_step, record.steps)),
+        steps=tuple(_summarize_step(step, record, places) for step in record.steps),
         calls=record.calls,
         cost=record.cost,
         seconds=record.seconds,
@@ -117,6 +132,7 @@ def summarize(record: RunRecord, folder: Path) -> RunSummary:
         missing=question.missing if question else None,
         plan=plan_of_record(record) if question else PLAN_NAME if record.status == "held" else None,
         branched_from=BranchSummary(run=parent.parent or "", step=parent.step or 0) if parent else None,
+        title=record.title,
     )
 
 
@@ -127,15 +143,21 @@ def _resume_command(record: RunRecord, folder: Path) -> str | None:
         return None
 
 
-def _summarize_step(step: StepRecord) -> StepSummary:
+def _summarize_step(step: StepRecord, record: RunRecord, places: Mapping[int, int]) -> StepSummary:
+    number = step.plan.number
+    shown = step_as_shown(step, record.words or DocumentLayer(), places.get(number, number))
     return StepSummary(
-        number=step.plan.number,
-        text=step.plan.text,
+        number=number,
+        text=shown.text,
         image=image_path(step.attempt.image) if step.attempt else None,
         attempts=len(step.attempts),
         accepted=step.plan.prompt is None or step.accepted,
         forced=step.forced,
         by_hand=step.by_hand,
+        name=shown.name,
+        alt=shown.alt if step.attempt else None,
+        place=places.get(number),
+        words_for=step.words_for,
     )
 
 
@@ -313,9 +335,11 @@ class DecidedLine(_JournalLine):
     """A decision of a person; the steps that it changes are finished again after it."""
 
     event: Literal["decided"] = "decided"
-    decision: Literal["redraw_decided", "attempt_chosen", "generator_changed", "undone", "branched"]
+    decision: Literal[
+        "redraw_decided", "attempt_chosen", "generator_changed", "document_edited", "undone", "branched"
+    ]
     step: int | None = None
-    """`None` for an undo."""
+    """`None` for an undo and for an edit of words, which `ended` has."""
     attempt: int | None = None
     """The chosen attempt."""
     prompt: str | None = None
@@ -472,6 +496,7 @@ class EventLines:
                 journal.RedrawDecided()
                 | journal.AttemptChosen()
                 | journal.GeneratorChanged()
+                | journal.DocumentEdited()
                 | journal.Undone()
                 | journal.Branched()
             ):

@@ -44,14 +44,17 @@ from interleave.runs.journal_files import (
 )
 from interleave.types import (
     WRITTEN_IF_GIVEN,
+    AltText,
     Asset,
     AssetKind,
     Chapter,
     Finding,
+    Heading,
     Plan,
     PlanStep,
     Prose,
     Question,
+    Title,
     Value,
     Verdict,
 )
@@ -287,8 +290,49 @@ class GeneratorChanged(DecisionLine):
         return step >= self.step and step not in self.done
 
 
+class StepWords(Value):
+    """Words of one step of a document. Fields that are `None` stay unchanged."""
+
+    number: int
+    name: Heading | None = WRITTEN_IF_GIVEN
+    """Heading; empty for none."""
+    text: Prose | None = WRITTEN_IF_GIVEN
+    """Caption, or the whole text of a text-only step."""
+    alt: AltText | None = WRITTEN_IF_GIVEN
+    """Alternative text of the image; empty to use the text of the step."""
+    hidden: bool | None = WRITTEN_IF_GIVEN
+    """Whether the document leaves the step out."""
+
+
+class Words(Value):
+    """Changes of what a document shows. Fields that are omitted stay unchanged."""
+
+    title: Title | None = WRITTEN_IF_GIVEN
+    order: tuple[int, ...] = Field(default=(), exclude_if=operator.not_)
+    """Numbers of the first steps to show, in order; the other steps follow in the order of the plan."""
+    steps: tuple[StepWords, ...] = Field(default=(), exclude_if=operator.not_)
+    keep: tuple[int, ...] = Field(default=(), exclude_if=operator.not_)
+    """Steps whose text fits their redrawn image."""
+
+    @property
+    def named_steps(self) -> list[int]:
+        """Numbers of the steps that it names."""
+        return [*self.order, *(each.number for each in self.steps), *self.keep]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it changes nothing."""
+        return self.title is None and not self.named_steps
+
+
+class DocumentEdited(Words, DecisionLine):
+    """A person changed what the document shows, not how it was made. The status of the run stays."""
+
+    event: Literal["document_edited"] = "document_edited"
+
+
 class Undone(DecisionLine):
-    """The last decision about steps in effect is undone."""
+    """The last edit in effect is undone: a person's of any kind, or the run's own decision about steps."""
 
     event: Literal["undone"] = "undone"
 
@@ -337,6 +381,7 @@ Entry = Annotated[
     | RedrawDecided
     | AttemptChosen
     | GeneratorChanged
+    | DocumentEdited
     | Undone
     | Branched
     | Ended,

@@ -21,6 +21,7 @@ from interleave.config.run_config import RoleConfig, RunConfig
 from interleave.drift.measures import StepDrift
 from interleave.errors import RunError
 from interleave.files import read_from, write_atomic
+from interleave.runs.document_layer import DocumentLayer
 from interleave.runs.journal import (
     VERSION,
     AttemptChosen,
@@ -148,6 +149,8 @@ class StepRecord(Value):
     """Drift of its image from the one that it was to change."""
     anew: bool = False
     """Whether it was redrawn from its scene description because its image had drifted too far."""
+    words_for: str | None = WRITTEN_IF_GIVEN
+    """Prompt for which its text was written, if a person has had its image drawn with another one since."""
 
     @property
     def attempt(self) -> AttemptRecord | None:
@@ -221,9 +224,16 @@ class RunRecord(Value):
     """All decisions in order, including undone ones."""
     journal: JournalPosition = JournalPosition()
     """End of the journal from which this record was folded; older versions did not record it."""
+    words: DocumentLayer | None = WRITTEN_IF_GIVEN
+    """What a person changed of the document shown; `as_shown` applies it."""
 
     @property
     def title(self) -> str:
+        """The title of the document: a person's, else the first line of the request."""
+        return self.words.title if self.words and self.words.title else self.request_title
+
+    @property
+    def request_title(self) -> str:
         """The first line of the request."""
         lines = (line.strip() for part in self.request for line in (part.text or "").splitlines())
         return next((line.lstrip("# ") for line in lines if line.lstrip("# ")), "Untitled")
@@ -363,8 +373,7 @@ class _Folding:
             return
         if isinstance(entry, Drawn):
             self._note_take(entry, self.steering)
-        if isinstance(entry, Undone):
-            self._note_undone()
+        is_about_words = self.steering.is_about_words(entry)
         changed_from = self.steering.add(entry)
         if changed_from is not None:
             self.finished = {
@@ -372,8 +381,10 @@ class _Folding:
                 for step, line in self.finished.items()
                 if step < changed_from or line.attempt is None
             }
-        if isinstance(entry, DecisionLine):
+        if isinstance(entry, DecisionLine) and not is_about_words:
             self.status, self.reason, self.question = "running", "", None
+            if isinstance(entry, Undone):
+                self._note_undone()
             self.decisions += records_of(entry)
 
     def _note_take(self, drawn: Drawn, steering: Steering) -> None:
@@ -465,7 +476,12 @@ class _Folding:
             audits=tuple(self.audits),
             decisions=tuple(self.decisions),
             journal=position,
+            words=self._words(),
         )
+
+    def _words(self) -> DocumentLayer | None:
+        layer = self.steering.layer if self.steering else DocumentLayer()
+        return None if layer == DocumentLayer() else layer
 
     def _planner_bad_replies(self) -> Iterator[str]:
         """Yield the planner replies that led to no plan or chapter."""
@@ -494,6 +510,7 @@ class _Folding:
         if (finished := self.finished.get(step.number)) is not None:
             return record.model_copy(
                 update={
+                    "words_for": self._words_for(planned),
                     "shown": finished.attempt,
                     "accepted": finished.accepted,
                     "forced": finished.forced,
@@ -506,6 +523,16 @@ class _Folding:
             shown = reduce(self.start.config.rules.better_of, current)
             return record.model_copy(update={"shown": shown.number, "forced": True})
         return record
+
+    def _words_for(self, planned: PlanStep) -> str | None:
+        """Return the prompt that the text of a drawn step was written for, unless it is the one in effect."""
+        if self.steering is None or not self.steering.layer.text_of(planned):
+            return None
+        redraw = self.steering.redraws.get(planned.number)
+        if redraw is not None and redraw.cause is not None:  # the run's own prompt aims at the same text
+            return None
+        written_for = self.steering.layer.of(planned.number).prompt or planned.prompt
+        return None if written_for == self.steering.revised(planned).prompt else written_for
 
     def _by_hand(self, step: int) -> ByHand | None:
         steering = self.steering

@@ -63,7 +63,6 @@ from interleave.runs.plan_file import write_plan_file
 from interleave.runs.record import (
     CallCounts,
     RunRecord,
-    StepRecord,
     fold,
     image_names,
     lost_lines,
@@ -71,6 +70,7 @@ from interleave.runs.record import (
     write_stored,
 )
 from interleave.runs.replay import EventLog, Replay, Takes
+from interleave.runs.shown_document import StepAsShown, as_shown
 from interleave.runs.steering import Steering, steering_after
 from interleave.scheduler import roots_of
 from interleave.types import Asked, Question, Request
@@ -94,6 +94,10 @@ class ShownStep:
     image: Path | None
     forced: bool
     """Whether no attempt was accepted."""
+    name: str = ""
+    """Heading; empty if there is none."""
+    alt: str = ""
+    """Alternative text of the image."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,11 @@ class RunResult:
     def reason(self) -> str | None:
         """Why the run ended short or failed. `None` if it is done."""
         return self.record.reason or None
+
+    @property
+    def title(self) -> str:
+        """Title of the document: a person's, else the first line of the request."""
+        return self.record.title
 
     @property
     def question(self) -> Question | None:
@@ -136,13 +145,13 @@ class RunResult:
 
     @cached_property
     def steps(self) -> tuple[ShownStep, ...]:
-        """The document as a reader sees it."""
-        return tuple(self._shown(step) for step in self.record.steps)
+        """The document as a reader sees it: without hidden steps, with a person's words, in order."""
+        return tuple(map(self._shown, as_shown(self.record).steps))
 
-    def _shown(self, step: StepRecord) -> ShownStep:
-        attempt = step.attempt
-        image = self.folder / IMAGES / attempt.image if attempt else None
-        return ShownStep(step.plan.number, step.plan.text, image, step.forced)
+    def _shown(self, step: StepAsShown) -> ShownStep:
+        record = step.record
+        image = self.folder / IMAGES / record.attempt.image if record.attempt else None
+        return ShownStep(record.plan.number, step.text, image, record.forced, step.name, step.alt)
 
     @property
     def document(self) -> Path:

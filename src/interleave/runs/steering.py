@@ -3,6 +3,9 @@
 A decision is about one step: redraw it, or show another of its attempts. Later steps whose images follow from
 it are redrawn unless the decision keeps them. Decisions apply in the order in which they were made; an undo
 removes the last one in effect. Attempts are never removed, so repeating an undone decision draws nothing new.
+
+Edits of the document are kept in the same order, so that a person's undo removes the last edit of any kind.
+They change the document layer only; an undo by the run itself passes them over.
 """
 
 from __future__ import annotations
@@ -14,10 +17,12 @@ from dataclasses import dataclass
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.config.run_config import RoleConfig
 from interleave.errors import RunError
+from interleave.runs.document_layer import DocumentLayer
 from interleave.runs.journal import (
     AttemptChosen,
     Branched,
     ChapterPlanned,
+    DocumentEdited,
     Drawn,
     Ended,
     Entry,
@@ -76,8 +81,10 @@ class Steering:
         self.plan: Plan | None = None
         self.released: Plan | None = None
         """Plan released by a person."""
-        self.decisions: list[Decision] = []
-        """Decisions in effect, in order."""
+        self.in_effect: list[Decision | DocumentEdited] = []
+        """Decisions and edits of the document in effect, in order."""
+        self._layers: list[DocumentLayer] = []
+        """The document layer after each edit in effect."""
         self.first_decided: int | None = None
         """First step with a decision, in effect or not; earlier steps follow the plan."""
         self.redraws: dict[int, RedrawDecided] = {}
@@ -92,6 +99,26 @@ class Steering:
         self._drawn_under: dict[tuple[int, int], RedrawDecided | None] = {}
         self._images: dict[tuple[int, int], str] = {}
         self._shown: dict[int, str] = {}
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """Decisions about steps in effect, in order."""
+        return [each for each in self.in_effect if not isinstance(each, DocumentEdited)]
+
+    @property
+    def layer(self) -> DocumentLayer:
+        """The document layer in effect."""
+        return self._layers[-1] if self._layers else DocumentLayer()
+
+    def undone_by(self, undo: Undone) -> Decision | DocumentEdited | None:
+        """Return what an undo removes, if there is anything."""
+        undoable = self.in_effect if undo.cause is None else self.decisions
+        return undoable[-1] if undoable else None
+
+    def is_about_words(self, entry: Entry) -> bool:
+        """Return whether an entry changes the document layer, or undoes such a change."""
+        changed = self.undone_by(entry) if isinstance(entry, Undone) else entry
+        return isinstance(changed, DocumentEdited)
 
     def add(self, entry: Entry) -> int | None:
         """Apply a line; return the first step whose image it may change, if any."""
@@ -109,16 +136,29 @@ class Steering:
             case PlanReleased():
                 self.plan = self.released = entry.plan
                 self.holds_plan = False
+                self.in_effect, self._layers = [*self.decisions], []  # its steps may be others
             case Ended(status="asked"):
                 self.holds_plan = True
             case RedrawDecided() | AttemptChosen() | GeneratorChanged():
                 self.finished -= self._changed_by(entry)
-                self.decisions.append(entry)
+                self.in_effect.append(entry)
                 return self._settle(entry.step)
-            case Undone() if self.decisions:
-                self.finished -= self._changed_by(self.decisions[-1])
-                return self._settle(self.decisions.pop().step)
+            case DocumentEdited() if self.plan is not None:
+                self._layers.append(self.layer.edited(entry, map(self.revised, self.plan.steps)))
+                self.in_effect.append(entry)
+            case Undone():
+                return self._undo(self.undone_by(entry))
         return None
+
+    def _undo(self, last: Decision | DocumentEdited | None) -> int | None:
+        if last is None:
+            return None
+        self.in_effect = [each for each in self.in_effect if each is not last]
+        if isinstance(last, DocumentEdited):
+            self._layers.pop()
+            return None
+        self.finished -= self._changed_by(last)
+        return self._settle(last.step)
 
     def problem_with(self, entry: Entry) -> str | None:
         """Return why a decision cannot follow the lines before it, or `None` if it can."""
@@ -133,7 +173,9 @@ class Steering:
                 return f"attempt {entry.attempt} of step {entry.step} was never drawn"
             case RedrawDecided() | AttemptChosen() if not entry.keep.items() <= self._images.keys():
                 return "it keeps an attempt that was never drawn"
-            case Undone() if not self.decisions:
+            case DocumentEdited() if not self._numbers().issuperset(entry.named_steps):
+                return "it names a step that the plan does not have"
+            case Undone() if self.undone_by(entry) is None:
                 return "there is no decision to undo"
         return None
 
@@ -208,6 +250,9 @@ class Steering:
             steps = {step for step in self.drawable() if decision.covers(step)}
             return steps.union(*map(self.followers_of, steps))
         return {decision.step, *(self.followers_of(decision.step) - decision.keep.keys())}
+
+    def _numbers(self) -> set[int]:
+        return {step.number for step in self.plan.steps} if self.plan else set()
 
     def drawable(self) -> set[int]:
         """Return the steps with an image."""

@@ -18,9 +18,11 @@ from interleave.batches.status import read_batch_status
 from interleave.errors import RunError
 from interleave.render.html import render_document
 from interleave.render.markdown import render_markdown
+from interleave.request_files import read_words_file
+from interleave.runs.decisions import DecidedRun
 from interleave.runs.event_lines import summarize
 from interleave.runs.folder import ImageStore, comparable, open_journal, stored_request
-from interleave.runs.journal import first_entry, read_journal
+from interleave.runs.journal import DocumentEdited, first_entry, read_journal
 from interleave.runs.journal_files import JOURNAL_NAME
 from interleave.runs.record import (
     RECORD_NAME,
@@ -31,6 +33,8 @@ from interleave.runs.record import (
     write_stored,
 )
 from interleave.runs.replay import Replay
+from interleave.runs.shown_document import as_shown
+from interleave.runs.words import words_line, words_of
 from interleave.train.data.trajectories import DAMAGED, Trajectory, read_trajectory
 
 WORDS = (
@@ -180,6 +184,37 @@ def look_through(trajectory: Trajectory) -> None:
         seen = attempt(lambda step=step, each=each: trajectory.critic_input(step, each))
         if seen is not REFUSED:
             attempt(seen.after.load)  # type: ignore[union-attr]
+
+
+def words_seeds() -> list[bytes]:
+    words = words_of(read_record(finished()))
+    changed = {
+        "title": "Frösche",
+        "order": [2, 1],
+        "steps": [{"number": 1, "alt": "", "hidden": True}],
+        "keep": [2],
+    }
+    return [json.dumps(words).encode(), json.dumps(changed).encode()]
+
+
+@target(words_seeds, words=(b'"number": 1', b'"text": ""', b'"hidden": true', b'"order": [2]', b"null"))
+def words_file(data: bytes) -> bool:
+    """Edited words are refused, or make a line after which the run can be read and shown."""
+    with scratch() as folder:
+        (folder / "words.json").write_bytes(data)
+        given = attempt(lambda: read_words_file(folder / "words.json"))
+        if not isinstance(given, dict):
+            return False
+        run = DecidedRun.of(finished(), read_journal(finished()))
+        line = attempt(lambda: words_line(run, given))
+        if not isinstance(line, DocumentEdited):
+            return False
+        assert DocumentEdited.model_validate_json(line.model_dump_json()) == line
+        record = fold([*run.entries, line])
+        assert (record.status, record.plan) == (run.record.status, run.record.plan)
+        assert as_shown(record).steps
+        use(finished(), record)
+        return True
 
 
 @cache

@@ -11,16 +11,16 @@ from pathlib import Path
 from PIL import Image
 
 from interleave.errors import RunError
-from interleave.render.html import by_hand_of, forced_note, merged_notes
+from interleave.render.html import forced_note, merged_notes
 from interleave.runs.folder import ImageStore
-from interleave.runs.record import RunRecord, StepRecord
+from interleave.runs.record import RunRecord
+from interleave.runs.shown_document import ALT_CHARACTERS, DocumentAsShown, StepAsShown, as_shown
 from interleave.text import one_line, visible
 
 MAX_PNG_BYTES = 1_500_000
 """Largest PNG to embed; larger images become JPEG, so that a book of fifty photographs can be sent."""
 JPEG_QUALITY = 92
 TITLE_CHARACTERS = 200
-ALT_CHARACTERS = 1000
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 MISSING_IMAGE = "The image of this step is missing or was altered."
 
@@ -89,14 +89,14 @@ class Book:
 
 def book_of(folder: Path, record: RunRecord) -> Book:
     """Return the book of a run, with its images."""
-    store, title = ImageStore(folder), clean(one_line(record.title, TITLE_CHARACTERS))
-    is_title = [part.text for part in record.request] == [record.title]
+    store, document = ImageStore(folder), as_shown(record)
+    is_title = [part.text for part in record.request] == [record.request_title]
     given = () if is_title else tuple(_given(store, part.text, part.image) for part in record.request)
     return Book(
-        title=title,
-        remarks=tuple(clean(remark) for remark in _remarks(record) if remark),
+        title=clean(one_line(document.title, TITLE_CHARACTERS)),
+        remarks=tuple(clean(remark) for remark in _remarks(record, document) if remark),
         given=tuple(part for part in given if part),
-        pages=_pages(store, record),
+        pages=_pages(store, record, document),
         software=record.software,
         started=record.started,
     )
@@ -107,10 +107,10 @@ def clean(text: str) -> str:
     return _NOT_XML.sub("\ufffd", visible(text).replace("\r\n", "\n").strip())
 
 
-def _remarks(record: RunRecord) -> list[str]:
+def _remarks(record: RunRecord, document: DocumentAsShown) -> list[str]:
     incomplete = "" if record.status == "done" else f"This document is incomplete ({record.status})."
     reason = one_line(record.reason, 300) if incomplete else ""
-    forced = forced_note(len(record.forced_steps))
+    forced = forced_note(document.forced)
     return [f"{incomplete} {reason}".strip(), merged_notes(record.model_notes), forced]
 
 
@@ -120,30 +120,28 @@ def _given(store: ImageStore, text: str | None, image: str | None) -> str | Book
     return clean(text or "")
 
 
-def _pages(store: ImageStore, record: RunRecord) -> tuple[BookPage, ...]:
+def _pages(store: ImageStore, record: RunRecord, document: DocumentAsShown) -> tuple[BookPage, ...]:
     """Return the pages; the last one ends with the notes about the request."""
-    pages = [_page(store, step) for step in record.steps]
+    pages = [_page(store, step) for step in document.steps]
     if pages:
         pages[-1] = replace(pages[-1], remarks=(*pages[-1].remarks, *map(clean, record.plan_notes)))
     return tuple(pages)
 
 
-def _page(store: ImageStore, step: StepRecord) -> BookPage:
-    plan, shown = step.plan, step.attempt
-    remarks = [f"{by_hand_of(step).capitalize()}." if step.by_hand else ""]
-    if step.forced:
-        remarks.append("Not accepted by the critic; the best attempt is shown.")
-    image = embedded(store, shown.image, shown.prompt) if shown else None
+def _page(store: ImageStore, step: StepAsShown) -> BookPage:
+    record, shown = step.record, step.record.attempt
+    remarks = ["Not accepted by the critic; the best attempt is shown."] if record.forced else []
+    image = embedded(store, shown.image, step.alt) if shown else None
     if shown and image is None:
         remarks.append(MISSING_IMAGE)
-    elif plan.prompt is not None and shown is None:
+    elif record.plan.prompt is not None and shown is None:
         remarks.append("No image yet.")
     return BookPage(
-        number=plan.number,
-        heading=clean(one_line(plan.name, TITLE_CHARACTERS)) if plan.name and plan.name != plan.text else "",
-        text=clean(plan.text),
+        number=step.number,
+        heading=clean(one_line(step.name, TITLE_CHARACTERS)),
+        text=clean(step.text),
         image=image,
-        remarks=tuple(remark for remark in remarks if remark),
+        remarks=tuple(remarks),
     )
 
 
