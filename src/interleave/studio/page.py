@@ -8,16 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Annotated
 
-from starlette.requests import Request
-from starlette.responses import Response
+from fastapi import Depends, Request
+from starlette.responses import HTMLResponse, Response
 
-from interleave.service.documents.keys import COOKIE, Caller, KeyAccess
+from interleave.service.documents.keys import COOKIE, Caller
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.routes import value_json
-from interleave.service.documents.service import Documents
+from interleave.service.documents.routes import OPEN, Router, Service, per_service, value_json
 from interleave.service.http.auth import secret_of
 from interleave.service.http.middleware import CALLER
+from interleave.studio.schemas import Start
 from interleave.studio.start import StartFacts
 
 SESSION_SECONDS = 90 * 86400
@@ -66,18 +67,31 @@ class PageFile:
         return Page(body, policy, f'"{hashlib.sha256(body + policy.encode()).hexdigest()[:32]}"')
 
 
-class PageRoutes:
-    """The page, its initial data, and signing in."""
+def page_router(page: PageFile) -> Router:
+    """Return the routes of the page, its initial data, and signing in."""
+    routes = _PageRoutes(page)
+    router = Router()
+    router.get("/", summary="The studio's page", response_class=HTMLResponse, openapi_extra=OPEN)(routes.show)
+    router.get(
+        "/v1/studio/start",
+        summary="Features and settings of the studio",
+        response_model=Start,
+        openapi_extra=OPEN,
+    )(start)
+    router.post("/v1/studio/session", summary="Store the key of this request in a cookie", status_code=204)(
+        sign_in
+    )
+    router.delete("/v1/studio/session", summary="Remove the key", status_code=204)(sign_out)
+    return router
 
-    def __init__(self, documents: Documents, access: KeyAccess, page: PageFile) -> None:
-        self.documents = documents
-        self.access = access
+
+class _PageRoutes:
+    def __init__(self, page: PageFile) -> None:
         self.page = page
-        self.facts = StartFacts(documents)
 
-    async def show(self, request: Request) -> Response:
-        """`GET /`."""
-        page = await self.documents.in_thread(self.page.read)
+    async def show(self, request: Request, documents: Service) -> Response:
+        """Return the page; a visitor without a key becomes a guest, if guests are allowed."""
+        page = await documents.in_thread(self.page.read)
         headers = {
             "content-security-policy": page.policy,
             "etag": page.etag,
@@ -85,43 +99,47 @@ class PageRoutes:
             "referrer-policy": "no-referrer",
             "cross-origin-opener-policy": "same-origin",
         }
-        guests = self.access.guests
+        guests = request.app.state.access.guests
         if guests is not None and not isinstance(request.scope[CALLER], Caller):
-            embedded = (self.documents.settings.public_url or "").startswith("https:")
+            embedded = (documents.settings.public_url or "").startswith("https:")
             headers["set-cookie"] = guests.new_cookie(embedded=embedded)
         if request.headers.get("if-none-match") == page.etag:
             return Response(status_code=304, headers=headers)
-        return Response(page.body, headers=headers, media_type="text/html; charset=utf-8")
+        return HTMLResponse(page.body, headers=headers)
 
-    async def start(self, request: Request) -> Response:
-        caller = request.scope[CALLER]
-        if not isinstance(caller, Caller):
-            return value_json(self.facts.signed_out())
-        return value_json(await self.documents.in_thread(self.facts.of, caller, self.access.has_keys))
 
-    async def sign_in(self, request: Request) -> Response:
-        """Store the request's key in a cookie that scripts cannot read."""
-        secret = secret_of(request.headers.get("authorization", ""))
-        if secret is None or self.access.caller_with(secret) is None:
-            raise ApiRefusal("send the key as Authorization: Bearer KEY", status=401, code="invalid_api_key")
-        response = Response(status_code=204)
-        self._set(request, response, secret, SESSION_SECONDS)
-        return response
+async def start(
+    request: Request, documents: Service, facts: Annotated[StartFacts, Depends(per_service(StartFacts))]
+) -> Response:
+    caller = request.scope[CALLER]
+    if not isinstance(caller, Caller):
+        return value_json(facts.signed_out())
+    return value_json(await documents.in_thread(facts.of, caller, request.app.state.access.has_keys))
 
-    async def sign_out(self, request: Request) -> Response:
-        response = Response(status_code=204)
-        self._set(request, response, "", 0)
-        return response
 
-    def _set(self, request: Request, response: Response, secret: str, seconds: int) -> None:
-        response.set_cookie(
-            COOKIE,
-            secret,
-            max_age=seconds,
-            httponly=True,
-            samesite="strict",
-            secure=request.url.scheme == "https",
-        )
+async def sign_in(request: Request) -> Response:
+    """Store the request's key in a cookie that scripts cannot read."""
+    secret = secret_of(request.headers.get("authorization", ""))
+    if secret is None or request.app.state.access.caller_with(secret) is None:
+        raise ApiRefusal("send the key as Authorization: Bearer KEY", status=401, code="invalid_api_key")
+    return _with_cookie(request, secret, SESSION_SECONDS)
+
+
+async def sign_out(request: Request) -> Response:
+    return _with_cookie(request, "", 0)
+
+
+def _with_cookie(request: Request, secret: str, seconds: int) -> Response:
+    response = Response(status_code=204)
+    response.set_cookie(
+        COOKIE,
+        secret,
+        max_age=seconds,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return response
 
 
 def page_policy(page: str, frame_ancestors: tuple[str, ...] = ()) -> str:

@@ -3,70 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Annotated
 
+from fastapi import Depends
 from starlette.responses import Response
 
 from interleave import InterleaveError, RunRecord
 from interleave.plugin import one_line
+from interleave.service.documents.bodies import json_body
 from interleave.service.documents.job_decisions import DecisionRequest, Decisions
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.response_json import thumbnail_url
-from interleave.service.documents.routes import caller_of, read_value, value_json
+from interleave.service.documents.routes import (
+    Reader,
+    RequestId,
+    Router,
+    Sender,
+    Service,
+    Submitter,
+    value_json,
+)
 from interleave.service.documents.service import Documents
-from interleave.service.http.middleware import REQUEST_ID
 from interleave.studio.catalogue import Search
-from interleave.studio.indexing import Indexing
+from interleave.studio.indexing import Indexing, OwnIndexing
 from interleave.studio.schemas import Move, Queue, QueueItem, Retried
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 MAX_RUNNING, MAX_WAITING, MAX_FAILED = 64, 200, 20
 MAX_RETRIED = 100
+router = Router(prefix="/v1/studio/queue")
 
 
-class QueueRoutes:
-    """The handlers of the queue."""
+class QueueView:
+    """The queue as one caller sees it."""
 
-    def __init__(self, documents: Documents, indexing: Indexing) -> None:
+    def __init__(self, documents: Documents, indexing: Indexing, caller: Caller) -> None:
         self.documents = documents
         self.indexing = indexing
-        self.decisions = Decisions(documents)
+        self.caller = caller
 
-    async def show(self, request: Request) -> Response:
-        caller = caller_of(request, "read")
-        return value_json(await self._queue(caller))
-
-    async def pause(self, request: Request) -> Response:
-        await self.documents.pause(caller_of(request), True)
-        return value_json(await self._queue(caller_of(request)))
-
-    async def resume(self, request: Request) -> Response:
-        await self.documents.pause(caller_of(request), False)
-        return value_json(await self._queue(caller_of(request)))
-
-    async def move(self, request: Request) -> Response:
-        move = await read_value(request, Move, "place")
-        await self.documents.move(caller_of(request), request.path_params["id"], move.place)
-        return value_json(await self._queue(caller_of(request)))
-
-    async def retry_failed(self, request: Request) -> Response:
-        """Resume every failed document."""
-        caller = caller_of(request, "submit")
-        continued, left = [], 0
-        for entry in await self._failed(caller, MAX_RETRIED):
-            asked = DecisionRequest(caller, entry.id, digest="", request_id=request.scope[REQUEST_ID])
-            try:
-                continued.append((await self.decisions.resume(asked)).id)
-            except ApiRefusal:  # it is running already, or the queue is full
-                left += 1
-        return value_json(Retried(continued=continued, left=left))
-
-    async def _queue(self, caller: Caller) -> Queue:
-        queue, sees = self.documents.queue, caller.sees
+    async def whole(self) -> Queue:
+        queue, sees = self.documents.queue, self.caller.sees
         waiting = queue.waiting(sees)
         running = self.documents.worker.running()
         jobs = await asyncio.gather(
@@ -78,12 +56,12 @@ class QueueRoutes:
             running=[await self._running(mine[id_]) for id_ in running if id_ in mine],
             waiting=[self._item(mine[id_]) for id_ in waiting if id_ in mine],
             waiting_total=len(waiting),
-            failed=await self._failed(caller, MAX_FAILED),
+            failed=await self.failed(MAX_FAILED),
         )
 
-    async def _failed(self, caller: Caller, most: int) -> list[QueueItem]:
+    async def failed(self, most: int) -> list[QueueItem]:
         catalogue = await self.indexing.catalogue()
-        found = await catalogue.search(caller.sees, Search(outcome="failed"), limit=most)
+        found = await catalogue.search(self.caller.sees, Search(outcome="failed"), limit=most)
         return [
             QueueItem(
                 id=entry.id,
@@ -119,3 +97,46 @@ class QueueRoutes:
             steps=len(steps) or None,
             cover=thumbnail_url(job.id, shown[-1]) if shown else None,
         )
+
+
+async def _view(documents: Service, indexing: OwnIndexing, caller: Sender) -> QueueView:
+    return QueueView(documents, indexing, caller)
+
+
+View = Annotated[QueueView, Depends(_view)]
+
+
+@router.get("", summary="The queue", response_model=Queue)
+async def show(view: View, caller: Reader) -> Response:
+    return value_json(await view.whole())
+
+
+@router.post("/pause", summary="Pause the queue", response_model=Queue)
+async def pause(view: View) -> Response:
+    await view.documents.pause(view.caller, True)
+    return value_json(await view.whole())
+
+
+@router.post("/resume", summary="Resume the queue", response_model=Queue)
+async def resume(view: View) -> Response:
+    await view.documents.pause(view.caller, False)
+    return value_json(await view.whole())
+
+
+@router.post("/{id}/move", summary="Move a document in the queue", response_model=Queue)
+async def move(view: View, id: str, body: Annotated[Move, json_body(Move)]) -> Response:
+    await view.documents.move(view.caller, id, body.place)
+    return value_json(await view.whole())
+
+
+@router.post("/retry-failed", summary="Retry all failed documents", response_model=Retried)
+async def retry_failed(view: View, caller: Submitter, request_id: RequestId) -> Response:
+    """Resume every failed document."""
+    continued, left, decisions = [], 0, Decisions(view.documents)
+    for entry in await view.failed(MAX_RETRIED):
+        asked = DecisionRequest(caller, entry.id, digest="", request_id=request_id)
+        try:
+            continued.append((await decisions.resume(asked)).id)
+        except ApiRefusal:  # it is running already, or the queue is full
+            left += 1
+    return value_json(Retried(continued=continued, left=left))

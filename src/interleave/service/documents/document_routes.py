@@ -2,202 +2,206 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import Annotated, Any
 
+from fastapi import Depends, Query
 from starlette.responses import Response
 
-from interleave import RunRecord
-from interleave.plugin import ImageStore, config, journal, render, runs, slug
-from interleave.service.documents.calls import calls_in
+from interleave import Plan, RunRecord
+from interleave.plugin import ImageStore, config, journal, render, runs
+from interleave.service.documents import schemas as wire
+from interleave.service.documents.calls import ModelCalls, calls_in
+from interleave.service.documents.event_types import JournalEvent
 from interleave.service.documents.events import JournalFold
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.response_json import DOCUMENTS, image_url, job_details
-from interleave.service.documents.routes import caller_of, event_number, number_in, plain_json, value_json
+from interleave.service.documents.routes import (
+    OPEN,
+    AfterEvent,
+    Lease,
+    Router,
+    Sender,
+    Service,
+    plain_json,
+    value_json,
+)
 from interleave.service.documents.service import Documents, suggestions_for
 from interleave.service.documents.shared_images import PREFIX as SIGNED_PATHS
+from interleave.service.documents.shared_images import ROUTE as SHARED
 from interleave.service.documents.shared_images import shared_image
 from interleave.service.documents.streams import EventStream
-from interleave.service.http.middleware import LEASE
+from interleave.service.http.memory import MemoryLease
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-PAGE_POLICY = "default-src 'none'; img-src data: 'self'; style-src 'unsafe-inline'; sandbox allow-popups"
+IMAGE_POLICY = "default-src 'none'; sandbox"
 IMMUTABLE = "private, max-age=31536000, immutable"
 """Cache policy of images: an address contains the content hash, so its image never changes."""
-MAX_CONCURRENT_RENDERS = 2
 MAX_LISTED = 100
-RENDER_COPIES = 4
-"""Memory for rendering a page or an archive, as a multiple of the size of its images."""
+router = Router()
 
 
-class DocumentRoutes:
-    """Handlers of `/v1/documents`."""
+class ImageResponse(Response):
+    media_type = "image/png"
 
-    def __init__(self, documents: Documents) -> None:
-        self.documents = documents
-        self._rendering = asyncio.Semaphore(MAX_CONCURRENT_RENDERS)
 
-    async def listing(self, request: Request) -> Response:
-        """List the newest jobs; `after` is the id of the client's last one."""
-        limit = number_in(request, "limit", 20, MAX_LISTED)
-        jobs = await self.documents.newest(
-            caller_of(request), limit=limit + 1, before=request.query_params.get("after")
-        )
-        shown = [_summary(job) for job in jobs[:limit]]
-        return plain_json({"object": "list", "data": shown, "has_more": len(jobs) > limit})
+class MarkdownResponse(Response):
+    media_type = "text/markdown"
 
-    async def document(self, request: Request) -> Response:
-        job, record = await self._job(request)
-        details = job_details(job, record)
-        given = [
-            {"text": part.text} if part.image is None else {"picture": _given(job, record, part.image)}
-            for part in (record.request if record else job.parts)
-        ]
-        links = {name: f"{DOCUMENTS}/{job.id}/{name}" for name in _parts()} if record else {}
-        more = {
-            "profile": self.documents.profile_of(job),
-            "command": command_line(job, record, self._named_profile(job)),
-            "request": given,
-            "links": links,
-        }
-        return plain_json({**_summary(job), **details, **more, "error": await self._error(job)})
 
-    def _named_profile(self, job: Job) -> str | None:
-        """Return the profile of a job if it selects the same models again; `None` otherwise."""
-        offer = self.documents.model_cache.offer_of(job.config)
-        return offer.chosen.profile if offer and offer.is_whole_profile else None
+async def _seen_job(documents: Service, caller: Sender, id: str) -> Job:
+    return await documents.get(caller, id)
 
-    async def _error(self, job: Job) -> dict[str, Any] | None:
-        """Return why a job failed; for an invalid request, with the nearest valid ones."""
-        if job.error is None or job.error.code != "invalid_prompt":
-            return job.error.model_dump() if job.error else None
-        said = "\n".join(part.text for part in job.parts if part.text)
-        nearest = await self.documents.in_thread(suggestions_for, said, job.config.planner)
-        return {**job.error.model_dump(), "nearest": nearest}
 
-    async def calls(self, request: Request) -> Response:
-        """Return every model call with its reply, in order."""
-        job, record = await self._job(request)
-        folder = self.documents.folders.run(job.id)
-        entries = await self.documents.in_thread(journal.read_journal, folder) if record else []
-        return value_json(calls_in(entries, lambda name: image_url(job.id, name)))
+SeenJob = Annotated[Job, Depends(_seen_job)]
+"""The job in the path, if the caller may see it."""
 
-    async def plan(self, request: Request) -> Response:
-        job, record = await self._job(request)
-        if record is None or record.plan is None:
-            raise ApiRefusal(f"the job {job.id} has no plan yet", status=404, code="not_ready")
-        return plain_json(record.plan.model_dump(mode="json"))
 
-    async def steps(self, request: Request) -> Response:
-        job, record = await self._job(request)
-        return plain_json({"object": "list", "data": job_details(job, record).get("steps", [])})
+async def _record(documents: Service, job: SeenJob) -> RunRecord | None:
+    return await documents.in_thread(documents.record, job)
 
-    async def events(self, request: Request) -> Response:
-        """Stream the lines of the journal as server-sent events."""
-        job = await self.documents.get(caller_of(request), request.path_params["id"])
-        return EventStream(
-            self.documents.events(job, kind=JournalFold, after=event_number(request)),
-            ImageStore(self.documents.folders.run(job.id)),
-            request.scope[LEASE],
-        )
 
-    def export(self, name: str) -> Callable[[Request], Awaitable[Response]]:
-        """Return the handler that sends a document in this format."""
+Record = Annotated[RunRecord | None, Depends(_record)]
+"""The run of the job in the path, if it has started."""
 
-        async def handler(request: Request) -> Response:
-            return await self._export(request, render.known_formats()[name])
 
-        return handler
+async def _started(job: SeenJob, record: Record) -> RunRecord:
+    if record is None:
+        raise ApiRefusal(f"the job {job.id} has not started yet", status=404, code="not_ready")
+    return record
 
-    async def _export(self, request: Request, wanted: render.Format) -> Response:
-        job, record = await self._started(request)
-        if wanted.missing is not None:
-            message = f"{wanted.title} files need a package that is not installed: {wanted.missing}"
-            raise ApiRefusal(message, status=501, code="not_installed")
-        options, folder = _export_options(request), self.documents.folders.run(job.id)
-        made = await self._render(
-            request, job, record, lambda: render.export_run(folder, record, wanted.name, options)
-        )
-        headers = {}
-        if made.missing_characters:
-            headers["x-interleave-missing-characters"] = str(len(made.missing_characters))
-        if wanted.name == "html":
-            headers |= {"content-security-policy": PAGE_POLICY, "referrer-policy": "no-referrer"}
-        if wanted.name != "html" or "download" in request.query_params:
-            file = f"{slug(record.title) or job.id}.{wanted.name}"
-            headers["content-disposition"] = f'attachment; filename="{file}"'
-        kind = f"{wanted.media_type}; charset=utf-8" if wanted.name == "html" else wanted.media_type
-        return Response(made.data, headers=headers, media_type=kind)
 
-    async def markdown(self, request: Request) -> Response:
-        """Return the Markdown, with links to its images on this service."""
-        job, record = await self._started(request)
-        text = render.render_markdown(record).replace(
-            f"]({runs.IMAGES_FOLDER}/", f"]({image_url(job.id, '')}"
-        )
-        return Response(text.encode(), media_type="text/markdown; charset=utf-8")
+StartedRecord = Annotated[RunRecord, Depends(_started)]
 
-    async def image(self, request: Request) -> Response:
-        """Return an image of a job by its content hash."""
-        job, record = await self._job(request)
-        name = request.path_params["name"]
-        if record is None or name not in runs.image_names(record):
-            raise unknown("image", name)
-        return await self._image(request, job.id, name)
 
-    async def shared(self, request: Request) -> Response:
-        """Return an image by its signed address, without a key."""
-        id_, signature, name = (request.path_params[field] for field in ("id", "signature", "name"))
-        image = shared_image(f"{SIGNED_PATHS}{id_}/{signature}/{name}")
-        if image is None or not self.documents.addresses.allows(image):
-            raise unknown("image", name)
-        if await self.documents.jobs.get(image.job) is None:  # deleted
-            raise unknown("image", name)
-        return await self._image(request, image.job, image.name)
+@router.get("/v1/documents", summary="List the newest jobs", response_model=wire.Documents)
+async def listing(
+    documents: Service,
+    caller: Sender,
+    limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 20,
+    after: Annotated[str | None, Query(description="Id of the client's last job")] = None,
+) -> Response:
+    jobs = await documents.newest(caller, limit=limit + 1, before=after)
+    shown = [_summary(job) for job in jobs[:limit]]
+    return plain_json({"object": "list", "data": shown, "has_more": len(jobs) > limit})
 
-    async def _image(self, request: Request, job: str, name: str) -> Response:
-        path = ImageStore(self.documents.folders.run(job)).path(name)
-        try:
-            data = await self.documents.in_thread(path.read_bytes)
-        except OSError:
-            raise unknown("image", name) from None
-        request.scope[LEASE].keep(len(data))
-        headers = {
-            "cache-control": IMMUTABLE,
-            "etag": f'"{name.removesuffix(".png")}"',
-            "content-security-policy": "default-src 'none'; sandbox",
-        }
-        return Response(data, headers=headers, media_type="image/png")
 
-    async def _job(self, request: Request) -> tuple[Job, RunRecord | None]:
-        job = await self.documents.get(caller_of(request), request.path_params["id"])
-        return job, await self.documents.in_thread(self.documents.record, job)
+@router.get("/v1/documents/{id}", summary="Get a document with all its details", response_model=wire.Document)
+async def document(documents: Service, job: SeenJob, record: Record) -> Response:
+    details = job_details(job, record)
+    given = [
+        {"text": part.text} if part.image is None else {"picture": _given(job, record, part.image)}
+        for part in (record.request if record else job.parts)
+    ]
+    links = {name: f"{DOCUMENTS}/{job.id}/{name}" for name in _parts()} if record else {}
+    more = {
+        "profile": documents.profile_of(job),
+        "command": command_line(job, record, _named_profile(documents, job)),
+        "request": given,
+        "links": links,
+    }
+    return plain_json({**_summary(job), **details, **more, "error": await _error(documents, job)})
 
-    async def _started(self, request: Request) -> tuple[Job, RunRecord]:
-        job, record = await self._job(request)
-        if record is None:
-            raise ApiRefusal(f"the job {job.id} has not started yet", status=404, code="not_ready")
-        return job, record
 
-    async def _render(
-        self, request: Request, job: Job, record: RunRecord, work: Callable[[], render.Exported]
-    ) -> render.Exported:
-        """Render a file, within the memory budget and with limited concurrency."""
-        store = ImageStore(self.documents.folders.run(job.id))
-        sizes = [
-            path.stat().st_size for name in runs.image_names(record) if (path := store.path(name)).exists()
-        ]
-        lease, loop = request.scope[LEASE], asyncio.get_running_loop()
-        await lease.reserve(RENDER_COPIES * sum(sizes), loop.time() + 60)
-        async with self._rendering:
-            made = await self.documents.in_thread(work)
-        lease.keep(len(made.data))
-        return made
+def _named_profile(documents: Documents, job: Job) -> str | None:
+    """Return the profile of a job if it selects the same models again; `None` otherwise."""
+    offer = documents.model_cache.offer_of(job.config)
+    return offer.chosen.profile if offer and offer.is_whole_profile else None
+
+
+async def _error(documents: Documents, job: Job) -> dict[str, Any] | None:
+    """Return why a job failed; for an invalid request, with the nearest valid ones."""
+    if job.error is None or job.error.code != "invalid_prompt":
+        return job.error.model_dump() if job.error else None
+    said = "\n".join(part.text for part in job.parts if part.text)
+    nearest = await documents.in_thread(suggestions_for, said, job.config.planner)
+    return {**job.error.model_dump(), "nearest": nearest}
+
+
+@router.get("/v1/documents/{id}/plan", summary="Get the plan", response_model=Plan)
+async def plan(job: SeenJob, record: Record) -> Response:
+    if record is None or record.plan is None:
+        raise ApiRefusal(f"the job {job.id} has no plan yet", status=404, code="not_ready")
+    return plain_json(record.plan.model_dump(mode="json"))
+
+
+@router.get("/v1/documents/{id}/steps", summary="Get the steps", response_model=wire.Steps)
+async def steps(job: SeenJob, record: Record) -> Response:
+    return plain_json({"object": "list", "data": job_details(job, record).get("steps", [])})
+
+
+@router.get(
+    "/v1/documents/{id}/calls",
+    summary="Get the model calls with their raw replies",
+    response_model=ModelCalls,
+)
+async def calls(documents: Service, job: SeenJob, record: Record) -> Response:
+    folder = documents.folders.run(job.id)
+    entries = await documents.in_thread(journal.read_journal, folder) if record else []
+    return value_json(calls_in(entries, lambda name: image_url(job.id, name)))
+
+
+@router.get(
+    "/v1/documents/{id}/events",
+    summary="Stream the journal as server-sent events, each a JournalEvent",
+    status_code=200,
+    response_class=EventStream,
+    responses={200: {"model": JournalEvent}},
+)
+async def events(documents: Service, job: SeenJob, lease: Lease, after: AfterEvent) -> Response:
+    return EventStream(
+        documents.events(job, kind=JournalFold, after=after),
+        ImageStore(documents.folders.run(job.id)),
+        lease,
+    )
+
+
+@router.get(
+    "/v1/documents/{id}/document.md",
+    summary="Get the document as Markdown",
+    response_class=MarkdownResponse,
+)
+async def markdown(job: SeenJob, record: StartedRecord) -> Response:
+    """Return the Markdown, with links to its images on this service."""
+    text = render.render_markdown(record).replace(f"]({runs.IMAGES_FOLDER}/", f"]({image_url(job.id, '')}")
+    return MarkdownResponse(text)
+
+
+@router.get("/v1/documents/{id}/pictures/{name}", summary="Get an image", response_class=ImageResponse)
+async def image(documents: Service, lease: Lease, job: SeenJob, record: Record, name: str) -> Response:
+    if record is None or name not in runs.image_names(record):
+        raise unknown("image", name)
+    return await _image(documents, lease, job.id, name)
+
+
+@router.get(
+    SHARED,
+    summary="Get an image by its signed address",
+    response_class=ImageResponse,
+    openapi_extra=OPEN,
+)
+async def shared(documents: Service, lease: Lease, id: str, signature: str, name: str) -> Response:
+    image = shared_image(f"{SIGNED_PATHS}{id}/{signature}/{name}")
+    if image is None or not documents.addresses.allows(image):
+        raise unknown("image", name)
+    if await documents.jobs.get(image.job) is None:  # deleted
+        raise unknown("image", name)
+    return await _image(documents, lease, image.job, image.name)
+
+
+async def _image(documents: Documents, lease: MemoryLease, job: str, name: str) -> Response:
+    path = ImageStore(documents.folders.run(job)).path(name)
+    try:
+        data = await documents.in_thread(path.read_bytes)
+    except OSError:
+        raise unknown("image", name) from None
+    lease.keep(len(data))
+    headers = {
+        "cache-control": IMMUTABLE,
+        "etag": f'"{name.removesuffix(".png")}"',
+        "content-security-policy": IMAGE_POLICY,
+    }
+    return ImageResponse(data, headers=headers)
 
 
 def _parts() -> list[str]:
@@ -222,18 +226,6 @@ def _summary(job: Job) -> dict[str, Any]:
 
 def _given(job: Job, record: RunRecord | None, name: str) -> str | None:
     return image_url(job.id, name) if record else None
-
-
-def _export_options(request: Request) -> render.ExportOptions:
-    given = request.query_params
-    paper, layout = given.get("paper", "a4"), given.get("layout", "print")
-    if paper not in get_args(render.Paper):
-        raise ApiRefusal(f"paper must be one of {', '.join(get_args(render.Paper))}", parameter="paper")
-    if layout not in get_args(render.PageLayout):
-        raise ApiRefusal(
-            f"layout must be one of {', '.join(get_args(render.PageLayout))}", parameter="layout"
-        )
-    return render.ExportOptions(paper=cast(render.Paper, paper), layout=cast(render.PageLayout, layout))
 
 
 def command_line(job: Job, record: RunRecord | None, profile: str | None) -> str:

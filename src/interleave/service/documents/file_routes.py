@@ -6,94 +6,100 @@ An image is decoded on arrival and stored as PNG. The client's file name is not 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
+from fastapi import Request
 from starlette.responses import Response
 
 from interleave import StorageError
 from interleave.plugin import ImageStore
+from interleave.service.documents import schemas as wire
+from interleave.service.documents.bodies import described_body
 from interleave.service.documents.jobs import StoredFile, is_file_id, new_file_id
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.routes import caller_of, plain_json
+from interleave.service.documents.routes import Lease, Reader, Router, Service, Submitter, plain_json
 from interleave.service.documents.service import RECEIVE_SECONDS, STORAGE_RETRY_SECONDS, Documents, image_of
 from interleave.service.http.decoding import EncodedImage
-from interleave.service.http.middleware import LEASE
 from interleave.service.http.request_bodies import read_form
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
+router = Router(prefix="/v1/files")
 PURPOSES = ("vision", "user_data", "assistants")
 FILE_FIELDS = {"purpose", "expires_after[anchor]", "expires_after[seconds]"}
 MAX_FILES_LISTED = 1000
 
 
-class FileRoutes:
-    """Handlers of `/v1/files`."""
+class ImageResponse(Response):
+    media_type = "image/png"
 
-    def __init__(self, documents: Documents) -> None:
-        self.documents = documents
 
-    async def create(self, request: Request) -> Response:
-        caller = caller_of(request, "submit")
-        if caller.is_guest:  # their quota counts documents only; uploads could fill the disk
-            raise ApiRefusal("guests cannot upload files", status=403, code="not_for_guests")
-        fields, files = (await read_form(request)).parse()
-        data, purpose = _upload(fields, files)
-        ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
-        encoded = EncodedImage(data, "file")
-        (raw,) = await self.documents.decoder.decode([encoded], request.scope[LEASE], ends_at)
-        try:
-            image = await asyncio.to_thread(self.documents.folders.files.put, image_of(raw))
-            file = StoredFile(
-                id=new_file_id(),
-                key=caller.key,
-                image=image,
-                filename="image.png",
-                purpose=purpose,
-                bytes=len(data),
-                created=round(self.documents.clock(), 3),
-            )
-            await self.documents.jobs.add_file(file)
-        except StorageError as error:
-            raise ApiRefusal(
-                "the service cannot store the image: its disk is full or failing",
-                status=503,
-                code="storage_failed",
-                retry_after=STORAGE_RETRY_SECONDS,
-            ) from error
-        return plain_json(_file_object(file))
-
-    async def listing(self, request: Request) -> Response:
-        caller = caller_of(request, "read")
-        files = await self.documents.jobs.files(caller.sees, limit=MAX_FILES_LISTED)
-        return plain_json(
-            {"object": "list", "data": [_file_object(file) for file in files], "has_more": False}
+@router.post("", summary="Upload an image", response_model=wire.File)
+async def create(
+    request: Request,
+    documents: Service,
+    caller: Submitter,
+    lease: Lease,
+    body: Annotated[None, described_body(wire.Upload, media_type="multipart/form-data")],
+) -> Response:
+    if caller.is_guest:  # their quota counts documents only; uploads could fill the disk
+        raise ApiRefusal("guests cannot upload files", status=403, code="not_for_guests")
+    fields, files = (await read_form(request)).parse()
+    data, purpose = _upload(fields, files)
+    ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
+    (raw,) = await documents.decoder.decode([EncodedImage(data, "file")], lease, ends_at)
+    try:
+        image = await asyncio.to_thread(documents.folders.files.put, image_of(raw))
+        file = StoredFile(
+            id=new_file_id(),
+            key=caller.key,
+            image=image,
+            filename="image.png",
+            purpose=purpose,
+            bytes=len(data),
+            created=round(documents.clock(), 3),
         )
+        await documents.jobs.add_file(file)
+    except StorageError as error:
+        raise ApiRefusal(
+            "the service cannot store the image: its disk is full or failing",
+            status=503,
+            code="storage_failed",
+            retry_after=STORAGE_RETRY_SECONDS,
+        ) from error
+    return plain_json(_file_object(file))
 
-    async def retrieve(self, request: Request) -> Response:
-        caller_of(request, "read")
-        return plain_json(_file_object(await self._find(caller_of(request), request.path_params["id"])))
 
-    async def content(self, request: Request) -> Response:
-        caller_of(request, "read")
-        file = await self._find(caller_of(request), request.path_params["id"])
-        path = ImageStore.path(self.documents.folders.files, file.image)
-        headers = {"content-security-policy": "default-src 'none'; sandbox"}
-        return Response(await asyncio.to_thread(path.read_bytes), headers=headers, media_type="image/png")
+@router.get("", summary="List the uploads", response_model=wire.Files)
+async def listing(documents: Service, caller: Reader) -> Response:
+    files = await documents.jobs.files(caller.sees, limit=MAX_FILES_LISTED)
+    return plain_json({"object": "list", "data": [_file_object(file) for file in files], "has_more": False})
 
-    async def delete(self, request: Request) -> Response:
-        caller_of(request, "submit")
-        file = await self._find(caller_of(request), request.path_params["id"])
-        await self.documents.remove_file(file)
-        return plain_json({"id": file.id, "object": "file", "deleted": True})
 
-    async def _find(self, caller: Caller, id_: str) -> StoredFile:
-        file = await self.documents.jobs.file(id_) if is_file_id(id_) else None
-        if file is None or (caller.sees is not None and file.key != caller.sees):
-            raise unknown("file", id_)
-        return file
+@router.get("/{id}", summary="Get an upload", response_model=wire.File)
+async def retrieve(documents: Service, caller: Reader, id: str) -> Response:
+    return plain_json(_file_object(await _find(documents, caller, id)))
+
+
+@router.get("/{id}/content", summary="Get the image of an upload", response_class=ImageResponse)
+async def content(documents: Service, caller: Reader, id: str) -> Response:
+    file = await _find(documents, caller, id)
+    path = ImageStore.path(documents.folders.files, file.image)
+    headers = {"content-security-policy": "default-src 'none'; sandbox"}
+    return ImageResponse(await asyncio.to_thread(path.read_bytes), headers=headers)
+
+
+@router.delete("/{id}", summary="Delete an upload", response_model=wire.Deleted)
+async def delete(documents: Service, caller: Submitter, id: str) -> Response:
+    file = await _find(documents, caller, id)
+    await documents.remove_file(file)
+    return plain_json({"id": file.id, "object": "file", "deleted": True})
+
+
+async def _find(documents: Documents, caller: Caller, id_: str) -> StoredFile:
+    file = await documents.jobs.file(id_) if is_file_id(id_) else None
+    if file is None or (caller.sees is not None and file.key != caller.sees):
+        raise unknown("file", id_)
+    return file
 
 
 def _upload(fields: dict[str, Any], files: dict[str, list[bytes]]) -> tuple[bytes, str]:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+from fastapi import Depends, Request
 from starlette.requests import ClientDisconnect
 
 from interleave.plugin import ImageStore
+from interleave.service.documents.bodies import described_body
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.routes import caller_of
+from interleave.service.documents.routes import caller_of, per_service
 from interleave.service.documents.service import RECEIVE_SECONDS, Documents
 from interleave.service.documents.streams import disconnected
 from interleave.service.documents.submissions import Submission
 from interleave.service.http.decoding import finish_despite_cancel
 from interleave.service.http.middleware import LEASE, REQUEST_ID
 from interleave.service.http.request_bodies import read_json
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 Asked = TypeVar("Asked", bound=Submission)
 SMALL_BYTES = 16_000
@@ -34,9 +33,8 @@ class JobHandling:
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
 
-    async def submit(self, request: Request, parse: Parse[Asked]) -> tuple[Asked, Job]:
-        """Read a request and store its job; raise `ClientDisconnect` or a `Refusal`."""
-        asked = await self._read(request, parse)
+    async def submit(self, request: Request, asked: Submission) -> Job:
+        """Store a job; raise a `Refusal`."""
         job = await self.documents.submit(
             caller_of(request),
             asked,
@@ -46,9 +44,10 @@ class JobHandling:
             trace=request.headers.get("traceparent"),
         )
         request.scope[LEASE].drop_body()
-        return asked, job
+        return job
 
-    async def _read(self, request: Request, parse: Parse[Asked]) -> Asked:
+    async def read(self, request: Request, parse: Parse[Asked]) -> Asked:
+        """Read and parse the body of a request; raise `ClientDisconnect` or a `Refusal`."""
         settings = self.documents.settings
         body = await read_json(request)
 
@@ -101,3 +100,16 @@ class JobHandling:
 def keeps(request: Request, asked: Submission) -> bool:
     """Return whether a job continues without its client, because the client can return for it."""
     return asked.background or "idempotency-key" in request.headers
+
+
+_handling = per_service(JobHandling)
+Handling = Annotated[JobHandling, Depends(_handling)]
+
+
+def submission_body(kind: Any, parse: Parse[Asked]) -> Any:
+    """Return the dependency on a body that `parse` turns into a submission."""
+
+    async def read(request: Request) -> Asked:
+        return await (await _handling(request)).read(request, parse)
+
+    return described_body(kind, read)

@@ -1,123 +1,133 @@
-"""`/v1/responses`, OpenAI's API for documents, and the routes for health and models."""
+"""`/v1/responses`, OpenAI's API for documents."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from starlette.requests import Request
+from fastapi import Depends, Query, Request
+from pydantic import BeforeValidator
 from starlette.responses import Response
 
 from interleave.plugin import journal
+from interleave.service.documents import schemas as wire
 from interleave.service.documents.jobs import Job
-from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.request_handling import JobHandling
+from interleave.service.documents.refusals import unknown
+from interleave.service.documents.request_handling import Handling, submission_body
 from interleave.service.documents.response_json import waiting_response
 from interleave.service.documents.responses_request import parse_submission
-from interleave.service.documents.routes import caller_of, event_number, number_in, plain_json
-from interleave.service.documents.service import Documents
+from interleave.service.documents.routes import (
+    AfterEvent,
+    IdempotencyKey,
+    Lease,
+    Router,
+    Sender,
+    Service,
+    plain_json,
+)
 from interleave.service.documents.stored_images import StoredImage
 from interleave.service.documents.streams import EventStream, json_response
-from interleave.service.generator import openai_images_api as openai
-from interleave.service.http.middleware import LEASE
+from interleave.service.documents.submissions import Submission
 
 MAX_ITEMS = 100
+Flag = Annotated[bool, BeforeValidator(lambda text: str(text).lower() in ("true", "1"))]
+router = Router(prefix="/v1/responses")
 
 
-class ResponseRoutes:
-    """Handlers of `/v1/responses`, `/health` and `/v1/models`."""
+class Answer:
+    """Writer of a job as a Response, whole or as a stream."""
 
-    def __init__(self, documents: Documents) -> None:
-        self.documents = documents
-        self.handling = JobHandling(documents)
-        self.created = int(time.time())
+    def __init__(self, handling: Handling, lease: Lease) -> None:
+        self.handling = handling
+        self.lease = lease
 
-    async def create(self, request: Request) -> Response:
-        asked, job = await self.handling.submit(request, parse_submission)
-        if asked.stream:
-            leaving = self.handling.on_leaving(request, asked, job)
-            return self._stream(request, job, after=-1, leaving=leaving)
-        if not asked.background:
-            job = await self.handling.wait(request, asked, job)
-        return await self.answer(request, job)
-
-    async def retrieve(self, request: Request) -> Response:
-        job = await self.documents.get(caller_of(request), request.path_params["id"])
-        if request.query_params.get("stream", "").lower() in ("true", "1"):
-            return self._stream(request, job, after=event_number(request))
-        return await self.answer(request, job)
-
-    async def cancel(self, request: Request) -> Response:
-        job = await self.documents.cancel(caller_of(request), request.path_params["id"])
-        return await self.answer(request, job)
-
-    async def input_items(self, request: Request) -> Response:
-        job = await self.documents.get(caller_of(request), request.path_params["id"])
-        record = await self.documents.in_thread(self.documents.record, job)
-        folders = self.documents.folders
-        store = self.handling.store(job) if record else folders.inputs(job.id)
-        page = input_items(job, record.request if record else job.parts, request)
-        return await json_response(page, store, request.scope[LEASE])
-
-    async def delete(self, request: Request) -> Response:
-        id_ = request.path_params["id"]
-        await self.documents.delete(caller_of(request), id_)
-        return plain_json({"id": id_, "object": "response", "deleted": True})
-
-    async def health(self, request: Request) -> Response:
-        documents, state = self.documents, str(self.documents.model_cache.state)
-        if documents.draining:
-            state = "stopping"
-        elif documents.worker.storage_problem:
-            state = "disk failing"
-        body = {
-            "status": state,
-            "models": documents.model_cache.state,
-            "queued": documents.queue.depth,
-            "in_progress": documents.queue.in_flight,
-        }
-        return plain_json(body, 200 if state in ("ready", "loading") else 503)
-
-    async def models(self, request: Request) -> Response:
-        return plain_json(openai.models_list(self.documents.settings.models, self.created))
-
-    async def model(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in self.documents.settings.models:
-            raise ApiRefusal(f"no model {name[:80]!r}; see /v1/models", status=404, code="model_not_found")
-        return plain_json(openai.model_card(name, self.created))
-
-    async def answer(self, request: Request, job: Job) -> Response:
+    async def whole(self, job: Job) -> Response:
         value = waiting_response(job) if job.is_new else await self.handling.response(job)
-        return await json_response(value, self.handling.store(job), request.scope[LEASE])
+        return await json_response(value, self.handling.store(job), self.lease)
 
-    def _stream(
-        self, request: Request, job: Job, *, after: int, leaving: Callable[[], object] | None = None
-    ) -> Response:
+    def stream(self, job: Job, *, after: int, leaving: Callable[[], object] | None = None) -> Response:
         return EventStream(
-            self.documents.events(job, after=after),
+            self.handling.documents.events(job, after=after),
             self.handling.store(job),
-            request.scope[LEASE],
+            self.lease,
             client_gone=leaving,
         )
 
 
-def input_items(job: Job, parts: tuple[journal.RequestPart, ...], request: Request) -> dict[str, Any]:
-    """Return a page of the items, with images as data: URLs."""
-    asked = request.query_params
+async def _answer(handling: Handling, lease: Lease) -> Answer:
+    return Answer(handling, lease)
+
+
+Answers = Annotated[Answer, Depends(_answer)]
+
+
+@router.post("", summary="Create a document", response_model=wire.ResponseObject)
+async def create(
+    request: Request,
+    handling: Handling,
+    answer: Answers,
+    asked: Annotated[Submission, submission_body(wire.Submission, parse_submission)],
+    key: IdempotencyKey = None,
+) -> Response:
+    job = await handling.submit(request, asked)
+    if asked.stream:
+        return answer.stream(job, after=-1, leaving=handling.on_leaving(request, asked, job))
+    if not asked.background:
+        job = await handling.wait(request, asked, job)
+    return await answer.whole(job)
+
+
+@router.get(
+    "/{id}",
+    summary="Get a job as a Response, or its events with stream=true",
+    response_model=wire.ResponseObject,
+)
+async def retrieve(
+    documents: Service, caller: Sender, answer: Answers, id: str, after: AfterEvent, stream: Flag = False
+) -> Response:
+    job = await documents.get(caller, id)
+    return answer.stream(job, after=after) if stream else await answer.whole(job)
+
+
+@router.delete("/{id}", summary="Delete a document with all its files", response_model=wire.Deleted)
+async def delete(documents: Service, caller: Sender, id: str) -> Response:
+    await documents.delete(caller, id)
+    return plain_json({"id": id, "object": "response", "deleted": True})
+
+
+@router.post("/{id}/cancel", summary="Cancel a job", response_model=wire.ResponseObject)
+async def cancel(documents: Service, caller: Sender, answer: Answers, id: str) -> Response:
+    return await answer.whole(await documents.cancel(caller, id))
+
+
+@router.get("/{id}/input_items", summary="Get the request of a job", response_model=dict[str, Any])
+async def input_items(
+    handling: Handling,
+    caller: Sender,
+    lease: Lease,
+    id: str,
+    after: str | None = None,
+    order: Literal["asc", "desc"] = "desc",
+    limit: Annotated[int, Query(ge=1, le=MAX_ITEMS)] = 20,
+) -> Response:
+    documents = handling.documents
+    job = await documents.get(caller, id)
+    record = await documents.in_thread(documents.record, job)
+    parts, store = record.request if record else job.parts, handling.store(job)
     items = [_item(job, number, part) for number, part in enumerate(parts)]
-    order = asked.get("order", "desc")
-    if order not in ("asc", "desc"):
-        raise ApiRefusal("order must be asc or desc", parameter="order")
     if order == "desc":
         items.reverse()
-    if (after := asked.get("after")) is not None:
+    page = _page(items, after, limit)
+    return await json_response(page, store if record else documents.folders.inputs(job.id), lease)
+
+
+def _page(items: list[dict[str, Any]], after: str | None, limit: int) -> dict[str, Any]:
+    """Return a page of the items, with images as data: URLs."""
+    if after is not None:
         place = next((place for place, item in enumerate(items) if item["id"] == after), None)
         if place is None:
             raise unknown("item", after)
         items = items[place + 1 :]
-    limit = number_in(request, "limit", 20, MAX_ITEMS)
     page = items[:limit]
     return {
         "object": "list",
