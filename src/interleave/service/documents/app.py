@@ -49,7 +49,7 @@ def build_app(
     app.state.documents, app.state.access, app.state.metrics = documents, access, metrics
     app.state.objects = {}
     route_of = route_finder(app.served)
-    access.is_open = lambda path: route_of(path) in app.open_paths
+    access.is_open = lambda path: route_of(path) not in app.closed_paths
     return ServiceMiddleware(ChangesGuard(app), documents, access, metrics, route_of, refusal_at)
 
 
@@ -70,8 +70,8 @@ class DocumentApp(FastAPI):
         )
         self.served: dict[str, set[str]] = {}
         """Methods by path."""
-        self.open_paths = set[str]()
-        """Paths that need no API key."""
+        self.closed_paths = {"other"}
+        """Paths that need an API key."""
         for module in (operation_routes, responses, chat, gemini, document_routes, decision_routes):
             self._add("the service", module.router)
         self._add("the service", export_routes.router())
@@ -81,12 +81,13 @@ class DocumentApp(FastAPI):
 
     def _add(self, owner: str, router: Router) -> None:
         for route in iter_route_contexts(router.routes):
-            known = self.served.setdefault(route.path, set())
-            if taken := known & route.methods:
-                raise ConfigurationError(f"{owner} has {min(taken)} {route.path}, which already exists")
-            known |= route.methods
-            if route.openapi_extra == OPEN:
-                self.open_paths.add(route.path)
+            path, methods = route.path or "", route.methods or set()
+            known = self.served.setdefault(path, set())
+            if taken := known & methods:
+                raise ConfigurationError(f"{owner} has {min(taken)} {path}, which already exists")
+            known |= methods
+            if (route.openapi_extra or {}).get("security") != OPEN["security"]:
+                self.closed_paths.add(path)
         # `include_router` would match each request through a wrapper of each route, which takes 0.1 ms.
         self.router.routes.extend(router.routes)
 

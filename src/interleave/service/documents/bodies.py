@@ -63,7 +63,7 @@ def described_body(
     described = Annotated[kind, WrapValidator(lambda value, _: value), Body(media_type=media_type)]
     default = PydanticUndefined if required else None
 
-    async def read_body(request: Request, body: described = default) -> Any:  # type: ignore[valid-type]
+    async def read_body(request: Request, body: described = default) -> Any:
         return await read(request)
 
     return Depends(read_body)

@@ -19,7 +19,7 @@ from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import error_body, refusal_response
 from interleave.service.documents.request_handling import Handling, submission_body
 from interleave.service.documents.response_json import DOCUMENTS
-from interleave.service.documents.routes import Lease, Router
+from interleave.service.documents.routes import Lease, Router, Submitter
 from interleave.service.documents.service import Documents
 from interleave.service.documents.shared_images import origin_of
 from interleave.service.documents.stored_images import DataUrl, StoredImage
@@ -54,6 +54,7 @@ async def _chosen_images(
 async def create(
     request: Request,
     handling: Handling,
+    caller: Submitter,
     lease: Lease,
     chosen: Annotated[Images | None, Depends(_chosen_images)],
     asked: Annotated[ChatSubmission, submission_body(dict[str, Any], parse_chat)],

@@ -34,9 +34,10 @@ def _line_event(line: type[journal.Line]) -> type[Event]:
 
 
 def _job_event(state: str) -> type[Event]:
-    error = {} if state == "queued" else {"error": DocumentError | None}
-    kind = Literal[f"job.{state}"]  # type: ignore[valid-type]
-    return create_model(f"Job{state.capitalize()}Event", __base__=Event, type=kind, **error)
+    fields: dict[str, Any] = {"type": Literal[f"job.{state}"]}  # type: ignore[valid-type]
+    if state != "queued":
+        fields["error"] = DocumentError | None
+    return create_model(f"Job{state.capitalize()}Event", __base__=Event, **fields)
 
 
 EVENTS = [*map(_line_event, LINES), *map(_job_event, ("queued", *STATES))]

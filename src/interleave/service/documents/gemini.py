@@ -19,7 +19,7 @@ from interleave.service.documents.jobs import Job
 from interleave.service.documents.keys import GOOGLE_KEY
 from interleave.service.documents.refusals import ApiRefusal, status_of
 from interleave.service.documents.request_handling import Handling
-from interleave.service.documents.routes import Lease, Router, Service, plain_json
+from interleave.service.documents.routes import Lease, Router, Service, Submitter, plain_json
 from interleave.service.documents.stored_images import InlineData
 from interleave.service.documents.streams import ChunkStream, json_response
 from interleave.service.documents.submissions import OWN_FIELD
@@ -127,6 +127,7 @@ def _is_openai(request: Request) -> bool:
 async def generate(
     request: Request,
     handling: Handling,
+    caller: Submitter,
     lease: Lease,
     name: str,
     body: Annotated[None, described_body(dict[str, Any])],

@@ -23,6 +23,7 @@ from interleave.service.documents.routes import (
     Router,
     Sender,
     Service,
+    Submitter,
     plain_json,
 )
 from interleave.service.documents.stored_images import StoredImage
@@ -65,6 +66,7 @@ Answers = Annotated[Answer, Depends(_answer)]
 async def create(
     request: Request,
     handling: Handling,
+    caller: Submitter,
     answer: Answers,
     asked: Annotated[Submission, submission_body(wire.Submission, parse_submission)],
     key: IdempotencyKey = None,

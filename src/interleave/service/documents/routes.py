@@ -34,8 +34,8 @@ _PARAMETER = re.compile(r"\\{\w+(:path)?\\}")
 
 
 def _operation_id(route: APIRoute) -> str:
-    (method,) = route.methods
-    return "_".join([method.lower(), *re.findall(r"[^\W_]+", route.path_format)])
+    methods = sorted(route.methods or ())
+    return "_".join([*map(str.lower, methods), *re.findall(r"[^\W_]+", route.path_format)])
 
 
 class Router(APIRouter):
