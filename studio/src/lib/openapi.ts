@@ -11,7 +11,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The studio's page */
+        /**
+         * The studio's page
+         * @description Return the page; a visitor without a key becomes a guest, if guests are allowed.
+         */
         get: operations["get"];
         put?: never;
         post?: never;
@@ -215,7 +218,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get the document as Markdown */
+        /**
+         * Get the document as Markdown
+         * @description Return the Markdown, with links to its images on this service.
+         */
         get: operations["get_v1_documents_id_document_md"];
         put?: never;
         post?: never;
@@ -336,7 +342,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Release the held plan */
+        /**
+         * Release the held plan
+         * @description Draw the held plan: unchanged with `{}`, edited with `{"plan": {"steps": […]}}`.
+         */
         post: operations["post_v1_documents_id_plan_release"];
         delete?: never;
         options?: never;
@@ -612,7 +621,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Whether a robot has done a sub-task */
+        /**
+         * Whether a robot has done a sub-task
+         * @description Check `{"instruction", "before", "after"}` with images as data URLs; `model` is optional.
+         */
         post: operations["post_v1_robot_check"];
         delete?: never;
         options?: never;
@@ -627,7 +639,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Agreement of raters */
+        /**
+         * Agreement of raters
+         * @description Return the agreement of all raters whose labels the caller may see.
+         */
         get: operations["get_v1_studio_agreement"];
         put?: never;
         post?: never;
@@ -661,7 +676,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Documents to compare this one with */
+        /**
+         * Documents to compare this one with
+         * @description Return its parent, its branches, and others of the same request.
+         */
         get: operations["get_v1_studio_documents_id_related"];
         put?: never;
         post?: never;
@@ -678,7 +696,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Items that a rater has not judged */
+        /**
+         * Items that a rater has not judged
+         * @description Return the next items, or the one named by `unit`.
+         */
         get: operations["get_v1_studio_judging_task"];
         put?: never;
         post?: never;
@@ -713,7 +734,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Export labels */
+        /**
+         * Export labels
+         * @description Return a file of labels, of all keys if the caller may see them.
+         */
         get: operations["get_v1_studio_labels_export"];
         put?: never;
         post?: never;
@@ -732,7 +756,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Import labels */
+        /**
+         * Import labels
+         * @description Store all labels of a file, or none.
+         */
         post: operations["post_v1_studio_labels_import"];
         delete?: never;
         options?: never;
@@ -749,7 +776,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Record that a rater knows the systems behind these documents */
+        /**
+         * Record that a rater knows the systems behind these documents
+         * @description Mark later labels by this rater as not blind.
+         */
         post: operations["post_v1_studio_labels_reveal"];
         delete?: never;
         options?: never;
@@ -834,7 +864,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Retry all failed documents */
+        /**
+         * Retry all failed documents
+         * @description Resume every failed document.
+         */
         post: operations["post_v1_studio_queue_retry_failed"];
         delete?: never;
         options?: never;
@@ -883,7 +916,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A file of a report folder */
+        /**
+         * A file of a report folder
+         * @description Send a file of a folder. It needs no key, because its ticket is signed.
+         */
         get: operations["get_v1_studio_reports_ticket_path"];
         put?: never;
         post?: never;
@@ -902,7 +938,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Store the key of this request in a cookie */
+        /**
+         * Store the key of this request in a cookie
+         * @description Store the request's key in a cookie that scripts cannot read.
+         */
         post: operations["post_v1_studio_session"];
         /** Remove the key */
         delete: operations["delete_v1_studio_session"];
@@ -993,10 +1032,7 @@ export interface components {
             kind: "character" | "prop" | "place" | "style";
             /** Name */
             name: string;
-            /**
-             * Step
-             * @default null
-             */
+            /** Step */
             step: number | null;
         };
         /**
@@ -1030,6 +1066,7 @@ export interface components {
             take: number;
             verdict: components["schemas"]["Verdict"] | null;
         };
+        /** AttemptChosenEvent */
         AttemptChosenEvent: {
             /** Attempt */
             attempt: number;
@@ -1046,12 +1083,16 @@ export interface components {
             };
             /** Refused */
             refused?: number | null;
+            /** Sequence Number */
             sequence_number: number;
             /** Step */
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "attempt_chosen";
         };
         /**
@@ -1067,6 +1108,7 @@ export interface components {
             /** Round */
             round: number;
         };
+        /** AuditedEvent */
         AuditedEvent: {
             /**
              * Findings
@@ -1075,27 +1117,26 @@ export interface components {
             findings: components["schemas"]["Finding"][];
             /** Round */
             round: number;
+            /** Sequence Number */
             sequence_number: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "audited";
         };
         /** BranchOff */
         BranchOff: {
-            /**
-             * Prompt
-             * @default null
-             */
-            prompt: string | null;
-            /**
-             * Seed
-             * @default null
-             */
-            seed: number | null;
+            /** Prompt */
+            prompt?: string | null;
+            /** Seed */
+            seed?: number | null;
             /** Step */
             step: number;
         };
+        /** BranchedEvent */
         BranchedEvent: {
             /**
              * By
@@ -1107,12 +1148,16 @@ export interface components {
             /** Parent */
             parent: string;
             parent_journal: components["schemas"]["JournalPosition"];
+            /** Sequence Number */
             sequence_number: number;
             /** Step */
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "branched";
         };
         /**
@@ -1141,6 +1186,7 @@ export interface components {
              */
             repeated: number;
         };
+        /** CallFailedEvent */
         CallFailedEvent: {
             /**
              * Attempt
@@ -1156,6 +1202,7 @@ export interface components {
              * @enum {string}
              */
             role: "planner" | "critic" | "generator";
+            /** Sequence Number */
             sequence_number: number;
             /**
              * Step
@@ -1166,9 +1213,13 @@ export interface components {
             time: number;
             /** Transient */
             transient: boolean;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "call_failed";
         };
+        /** CalledEvent */
         CalledEvent: {
             /**
              * Attempt
@@ -1182,6 +1233,7 @@ export interface components {
              * @enum {string}
              */
             role: "planner" | "critic" | "generator";
+            /** Sequence Number */
             sequence_number: number;
             /**
              * Step
@@ -1190,7 +1242,10 @@ export interface components {
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "called";
         };
         /**
@@ -1216,10 +1271,15 @@ export interface components {
              */
             summary: string;
         };
+        /** ChapterPlannedEvent */
         ChapterPlannedEvent: {
-            /** Assets */
+            /**
+             * Assets
+             * @default []
+             */
             assets?: components["schemas"]["Asset"][];
-            chapter?: components["schemas"]["Chapter"];
+            chapter: components["schemas"]["Chapter"];
+            /** Sequence Number */
             sequence_number: number;
             /**
              * Steps
@@ -1228,26 +1288,31 @@ export interface components {
             steps: components["schemas"]["PlanStep"][];
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "chapter_planned";
         };
         /** Choose */
         Choose: {
             /** Attempt */
             attempt: number;
-            /**
-             * Only Step
-             * @default null
-             */
-            only_step: boolean | null;
+            /** Only Step */
+            only_step?: boolean | null;
         };
+        /** ContinuedEvent */
         ContinuedEvent: {
+            /** Sequence Number */
             sequence_number: number;
             /** Software */
             software: string;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "continued";
         };
         /**
@@ -1260,7 +1325,7 @@ export interface components {
             /** By */
             by: string;
             /** Cause */
-            cause?: ("rollback" | "drift" | "audit") | null;
+            cause: ("rollback" | "drift" | "audit") | null;
             /** Kept */
             kept: {
                 [key: string]: number;
@@ -1299,17 +1364,13 @@ export interface components {
             assets?: components["schemas"]["GivenAsset"][];
             /** Audits */
             audits?: components["schemas"]["AuditRecord"][];
-            /** @default null */
-            calls: components["schemas"]["CallCounts"] | null;
+            calls?: components["schemas"]["CallCounts"] | null;
             /** Cancelling */
             cancelling: boolean;
             /** Command */
             command: string;
-            /**
-             * Cost
-             * @default null
-             */
-            cost: number | null;
+            /** Cost */
+            cost?: number | null;
             /** Created At */
             created_at: number;
             /** Decisions */
@@ -1329,20 +1390,14 @@ export interface components {
             links: {
                 [key: string]: string;
             };
-            /**
-             * Max Attempts
-             * @default null
-             */
-            max_attempts: number | null;
+            /** Max Attempts */
+            max_attempts?: number | null;
             /** Metadata */
             metadata: {
                 [key: string]: string;
             };
-            /**
-             * Missing
-             * @default null
-             */
-            missing: string[] | null;
+            /** Missing */
+            missing?: string[] | null;
             /** Models */
             models?: {
                 [key: string]: string;
@@ -1356,29 +1411,19 @@ export interface components {
             object: "document";
             /** Parent */
             parent: string | null;
-            /** @default null */
-            plan: components["schemas"]["Plan"] | null;
+            plan?: components["schemas"]["Plan"] | null;
             /** Previous Response Id */
             previous_response_id: string | null;
             /** Profile */
             profile: string;
-            /**
-             * Reason
-             * @default null
-             */
-            reason: string | null;
+            /** Reason */
+            reason?: string | null;
             /** Request */
             request: components["schemas"]["DocumentPart"][];
-            /**
-             * Seconds
-             * @default null
-             */
-            seconds: number | null;
-            /**
-             * Seed
-             * @default null
-             */
-            seed: number | null;
+            /** Seconds */
+            seconds?: number | null;
+            /** Seed */
+            seed?: number | null;
             /**
              * Status
              * @enum {string}
@@ -1388,11 +1433,8 @@ export interface components {
             steps?: components["schemas"]["Step"][];
             /** Title */
             title: string;
-            /**
-             * Understood
-             * @default null
-             */
-            understood: string[] | null;
+            /** Understood */
+            understood?: string[] | null;
         };
         /**
          * DocumentError
@@ -1403,27 +1445,18 @@ export interface components {
             code: string;
             /** Message */
             message: string;
-            /**
-             * Nearest
-             * @default null
-             */
-            nearest: string[] | null;
+            /** Nearest */
+            nearest?: string[] | null;
         };
         /**
          * DocumentPart
          * @description A part of the request: a text, or the address of an image (null before the job starts).
          */
         DocumentPart: {
-            /**
-             * Picture
-             * @default null
-             */
-            picture: string | null;
-            /**
-             * Text
-             * @default null
-             */
-            text: string | null;
+            /** Picture */
+            picture?: string | null;
+            /** Text */
+            text?: string | null;
         };
         /**
          * Documents
@@ -1440,6 +1473,7 @@ export interface components {
              */
             object: "list";
         };
+        /** DrawnEvent */
         DrawnEvent: {
             /**
              * Attempt
@@ -1448,13 +1482,11 @@ export interface components {
             attempt: number;
             /** Call */
             call: number;
-            /**
-             * Cost
-             * @default null
-             */
+            /** Cost */
             cost: number | null;
             /** Image */
             image: string;
+            /** Picture */
             picture: string;
             /** Prompt */
             prompt: string;
@@ -1467,6 +1499,7 @@ export interface components {
             seconds: number;
             /** Seed */
             seed: number;
+            /** Sequence Number */
             sequence_number: number;
             /**
              * Step
@@ -1475,16 +1508,67 @@ export interface components {
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "drawn";
+        };
+        /**
+         * DriftControl
+         * @description Measures against drift and contradictions. All are off by default, as in the paper.
+         */
+        DriftControl: {
+            /**
+             * Align
+             * @default false
+             */
+            align: boolean;
+            /** Anchor Every */
+            anchor_every: number | null;
+            /**
+             * Audits
+             * @default 0
+             */
+            audits: number;
+            /** Drift Limit */
+            drift_limit: number | null;
+            /**
+             * Keep
+             * @default false
+             */
+            keep: boolean;
+            /**
+             * Rollbacks
+             * @default 0
+             */
+            rollbacks: number;
+        };
+        /**
+         * EditedAsset
+         * @description An asset of an edited plan.
+         */
+        EditedAsset: {
+            /**
+             * Description
+             * @default
+             */
+            description?: string;
+            /**
+             * Kind
+             * @default character
+             * @enum {string}
+             */
+            kind?: "character" | "prop" | "place" | "style";
+            /** Name */
+            name: string;
+            /** Step */
+            step?: number | null;
         };
         /** EditedPlan */
         EditedPlan: {
-            /**
-             * Assets
-             * @default null
-             */
-            assets: components["schemas"]["Asset"][] | null;
+            /** Assets */
+            assets?: components["schemas"]["EditedAsset"][] | null;
             /** Steps */
             steps: components["schemas"]["EditedStep"][];
         };
@@ -1493,52 +1577,29 @@ export interface components {
          * @description A step of an edited plan, numbered by its position.
          */
         EditedStep: {
-            /**
-             * Assets
-             * @default null
-             */
-            assets: string[] | null;
-            /**
-             * Caption
-             * @default null
-             */
-            caption: string | null;
-            /**
-             * Instruction
-             * @default null
-             */
-            instruction: string | null;
-            /**
-             * Name
-             * @default null
-             */
-            name: string | null;
-            /**
-             * Needs
-             * @default null
-             */
-            needs: number[] | null;
+            /** Assets */
+            assets?: string[] | null;
+            /** Caption */
+            caption?: string | null;
+            /** Instruction */
+            instruction?: string | null;
+            /** Name */
+            name?: string | null;
+            /** Needs */
+            needs?: number[] | null;
             /**
              * Number
              * @default 1
              */
-            number: number;
-            /**
-             * Prompt
-             * @default null
-             */
-            prompt: string | null;
-            /**
-             * Scene
-             * @default null
-             */
-            scene: string | null;
-            /**
-             * Sources
-             * @default null
-             */
-            sources: number[] | null;
+            number?: number;
+            /** Prompt */
+            prompt?: string | null;
+            /** Scene */
+            scene?: string | null;
+            /** Sources */
+            sources?: number[] | null;
         };
+        /** EndedEvent */
         EndedEvent: {
             question?: components["schemas"]["Question"] | null;
             /**
@@ -1551,6 +1612,7 @@ export interface components {
              * @default 0
              */
             seconds: number;
+            /** Sequence Number */
             sequence_number: number;
             /**
              * Status
@@ -1559,7 +1621,10 @@ export interface components {
             status: "running" | "held" | "asked" | "done" | "short" | "failed" | "interrupted";
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "ended";
             /**
              * Unreadable Plan
@@ -1625,15 +1690,11 @@ export interface components {
             assets?: components["schemas"]["GivenAsset"][];
             /** Audits */
             audits?: components["schemas"]["AuditRecord"][];
-            /** @default null */
-            calls: components["schemas"]["CallCounts"] | null;
+            calls?: components["schemas"]["CallCounts"] | null;
             /** Cancelling */
             cancelling: boolean;
-            /**
-             * Cost
-             * @default null
-             */
-            cost: number | null;
+            /** Cost */
+            cost?: number | null;
             /** Decisions */
             decisions?: components["schemas"]["Decision"][];
             /** Document */
@@ -1642,16 +1703,10 @@ export interface components {
             forced?: number[];
             /** Held */
             held: boolean;
-            /**
-             * Max Attempts
-             * @default null
-             */
-            max_attempts: number | null;
-            /**
-             * Missing
-             * @default null
-             */
-            missing: string[] | null;
+            /** Max Attempts */
+            max_attempts?: number | null;
+            /** Missing */
+            missing?: string[] | null;
             /** Models */
             models?: {
                 [key: string]: string;
@@ -1660,30 +1715,17 @@ export interface components {
             notes?: string[];
             /** Parent */
             parent: string | null;
-            /** @default null */
-            plan: components["schemas"]["Plan"] | null;
-            /**
-             * Reason
-             * @default null
-             */
-            reason: string | null;
-            /**
-             * Seconds
-             * @default null
-             */
-            seconds: number | null;
-            /**
-             * Seed
-             * @default null
-             */
-            seed: number | null;
+            plan?: components["schemas"]["Plan"] | null;
+            /** Reason */
+            reason?: string | null;
+            /** Seconds */
+            seconds?: number | null;
+            /** Seed */
+            seed?: number | null;
             /** Steps */
             steps?: components["schemas"]["Step"][];
-            /**
-             * Understood
-             * @default null
-             */
-            understood: string[] | null;
+            /** Understood */
+            understood?: string[] | null;
         };
         /**
          * File
@@ -1728,12 +1770,12 @@ export interface components {
          * @description An image of a finished document that contradicts the others.
          */
         Finding: {
-            /** Assets */
-            assets?: string[];
             /**
-             * Prompt
-             * @default null
+             * Assets
+             * @default []
              */
+            assets: string[];
+            /** Prompt */
             prompt: string | null;
             /**
              * Reasoning
@@ -1760,17 +1802,11 @@ export interface components {
              * @constant
              */
             object: "list";
-            /**
-             * Outcomes
-             * @default null
-             */
+            /** Outcomes */
             outcomes: {
                 [key: string]: number;
             } | null;
-            /**
-             * Profiles
-             * @default null
-             */
+            /** Profiles */
             profiles: string[] | null;
             /** Total */
             total: number;
@@ -1816,6 +1852,7 @@ export interface components {
             /** Title */
             title: string;
         };
+        /** GeneratorChangedEvent */
         GeneratorChangedEvent: {
             /**
              * By
@@ -1830,12 +1867,16 @@ export interface components {
              */
             done: number[];
             generator: components["schemas"]["RoleConfig"];
+            /** Sequence Number */
             sequence_number: number;
             /** Step */
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "generator_changed";
         };
         /**
@@ -1881,23 +1922,17 @@ export interface components {
              * Description
              * @default
              */
-            description: string;
-            /**
-             * File Id
-             * @default null
-             */
-            file_id: string | null;
-            /**
-             * Image Url
-             * @default null
-             */
-            image_url: string | null;
+            description?: string;
+            /** File Id */
+            file_id?: string | null;
+            /** Image Url */
+            image_url?: string | null;
             /**
              * Kind
              * @default character
              * @enum {string}
              */
-            kind: "character" | "prop" | "place" | "style";
+            kind?: "character" | "prop" | "place" | "style";
             /** Name */
             name: string;
         };
@@ -1906,16 +1941,10 @@ export interface components {
          * @description An image as a `data:` URL, or the id of an upload.
          */
         InputImage: {
-            /**
-             * File Id
-             * @default null
-             */
-            file_id: string | null;
-            /**
-             * Image Url
-             * @default null
-             */
-            image_url: string | null;
+            /** File Id */
+            file_id?: string | null;
+            /** Image Url */
+            image_url?: string | null;
             /**
              * Type
              * @constant
@@ -1954,47 +1983,86 @@ export interface components {
              */
             type: "input_text";
         };
+        /** JobAskedEvent */
         JobAskedEvent: {
             error: components["schemas"]["DocumentError"] | null;
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.asked";
         };
+        /** JobCancelledEvent */
         JobCancelledEvent: {
             error: components["schemas"]["DocumentError"] | null;
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.cancelled";
         };
+        /** JobCompletedEvent */
         JobCompletedEvent: {
             error: components["schemas"]["DocumentError"] | null;
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.completed";
         };
+        /** JobFailedEvent */
         JobFailedEvent: {
             error: components["schemas"]["DocumentError"] | null;
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.failed";
         };
+        /** JobHeldEvent */
         JobHeldEvent: {
             error: components["schemas"]["DocumentError"] | null;
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.held";
         };
+        /** JobIncompleteEvent */
         JobIncompleteEvent: {
             error: components["schemas"]["DocumentError"] | null;
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.incomplete";
         };
+        /** JobQueuedEvent */
         JobQueuedEvent: {
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.queued";
         };
+        /**
+         * JournalEvent
+         * @description A line of a run's journal, or a state change of its job.
+         */
         JournalEvent: components["schemas"]["StartedEvent"] | components["schemas"]["ContinuedEvent"] | components["schemas"]["CalledEvent"] | components["schemas"]["CallFailedEvent"] | components["schemas"]["RepliedEvent"] | components["schemas"]["DrawnEvent"] | components["schemas"]["PlannedEvent"] | components["schemas"]["ChapterPlannedEvent"] | components["schemas"]["JudgedEvent"] | components["schemas"]["StepFinishedEvent"] | components["schemas"]["AuditedEvent"] | components["schemas"]["PlanReleasedEvent"] | components["schemas"]["RedrawDecidedEvent"] | components["schemas"]["AttemptChosenEvent"] | components["schemas"]["GeneratorChangedEvent"] | components["schemas"]["UndoneEvent"] | components["schemas"]["BranchedEvent"] | components["schemas"]["EndedEvent"] | components["schemas"]["JobQueuedEvent"] | components["schemas"]["JobHeldEvent"] | components["schemas"]["JobAskedEvent"] | components["schemas"]["JobCompletedEvent"] | components["schemas"]["JobIncompleteEvent"] | components["schemas"]["JobFailedEvent"] | components["schemas"]["JobCancelledEvent"];
         /**
          * JournalPosition
@@ -2050,15 +2118,20 @@ export interface components {
             /** Total */
             total: number | null;
         };
+        /** JudgedEvent */
         JudgedEvent: {
             /** Attempt */
             attempt: number;
+            /** Sequence Number */
             sequence_number: number;
             /** Step */
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "judged";
             verdict: components["schemas"]["Verdict"];
         };
@@ -2133,42 +2206,24 @@ export interface components {
             attempt: number;
             /** Call */
             call: number;
-            /**
-             * Cost
-             * @default null
-             */
+            /** Cost */
             cost: number | null;
             /** Errors */
             errors: string[];
-            /**
-             * Finish Reason
-             * @default null
-             */
+            /** Finish Reason */
             finish_reason: string | null;
-            /**
-             * Picture
-             * @default null
-             */
+            /** Picture */
             picture: string | null;
-            /**
-             * Prompt
-             * @default null
-             */
+            /** Prompt */
             prompt: string | null;
             /**
              * Role
              * @enum {string}
              */
             role: "planner" | "critic" | "generator";
-            /**
-             * Seconds
-             * @default null
-             */
+            /** Seconds */
             seconds: number | null;
-            /**
-             * Seed
-             * @default null
-             */
+            /** Seed */
             seed: number | null;
             /** Started At */
             started_at: number;
@@ -2179,10 +2234,7 @@ export interface components {
             status: "running" | "done" | "failed";
             /** Step */
             step: number;
-            /**
-             * Text
-             * @default null
-             */
+            /** Text */
             text: string | null;
             /** Usage */
             usage: {
@@ -2216,26 +2268,19 @@ export interface components {
          * @description A rater's label. The rest of the stored label comes from the run.
          */
         NewLabel: {
-            /**
-             * Attempt
-             * @default null
-             */
-            attempt: number | null;
+            /** Attempt */
+            attempt?: number | null;
             /**
              * Blind
              * @default false
              */
-            blind: boolean;
+            blind?: boolean;
             kind: components["schemas"]["Kind"];
-            /** @default null */
-            other: components["schemas"]["Subject"] | null;
+            other?: components["schemas"]["Subject"] | null;
             /** Run */
             run: string;
-            /**
-             * Step
-             * @default null
-             */
-            step: number | null;
+            /** Step */
+            step?: number | null;
             /** Value */
             value: boolean | number | string;
         };
@@ -2265,53 +2310,52 @@ export interface components {
          * @description Options in the field `interleave` of a request.
          */
         OwnOptions: {
-            /**
-             * Assets
-             * @default null
-             */
-            assets: components["schemas"]["InputAsset"][] | null;
+            /** Assets */
+            assets?: components["schemas"]["InputAsset"][] | null;
             /**
              * Hold Plan
              * @default false
              */
-            hold_plan: boolean;
-            /**
-             * Max Attempts
-             * @default null
-             */
-            max_attempts: number | null;
-            /**
-             * Nearest
-             * @default null
-             */
-            nearest: boolean | null;
-            /**
-             * Seed
-             * @default null
-             */
-            seed: number | null;
-            /**
-             * Sheets
-             * @default null
-             */
-            sheets: boolean | null;
-            /** @default null */
-            sources: components["schemas"]["SourceRule"] | null;
-            /**
-             * Webhook
-             * @default null
-             */
-            webhook: string | null;
+            hold_plan?: boolean;
+            /** Max Attempts */
+            max_attempts?: number | null;
+            /** Nearest */
+            nearest?: boolean | null;
+            /** Seed */
+            seed?: number | null;
+            /** Sheets */
+            sheets?: boolean | null;
+            sources?: components["schemas"]["SourceRule"] | null;
+            /** Webhook */
+            webhook?: string | null;
+        };
+        /**
+         * PackConfig
+         * @description Prompt pack of a run.
+         */
+        PackConfig: {
+            /** Digest */
+            digest: string;
+            /** Name */
+            name: string;
+            /** Version */
+            version: string;
         };
         /**
          * Plan
          * @description Plan of the whole answer, or of its chapters so far.
          */
         Plan: {
-            /** Assets */
+            /**
+             * Assets
+             * @default []
+             */
             assets?: components["schemas"]["Asset"][];
             chapter?: components["schemas"]["Chapter"] | null;
-            /** Notes */
+            /**
+             * Notes
+             * @default []
+             */
             notes?: string[];
             /**
              * Reasoning
@@ -2321,6 +2365,7 @@ export interface components {
             /** Steps */
             steps: components["schemas"]["PlanStep"][];
         };
+        /** PlanReleasedEvent */
         PlanReleasedEvent: {
             /**
              * By
@@ -2330,10 +2375,14 @@ export interface components {
             /** Cause */
             cause?: ("rollback" | "drift" | "audit") | null;
             plan: components["schemas"]["Plan"];
+            /** Sequence Number */
             sequence_number: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "plan_released";
         };
         /**
@@ -2343,44 +2392,34 @@ export interface components {
         PlanStep: {
             /** Assets */
             assets?: string[] | null;
-            /**
-             * Caption
-             * @default null
-             */
+            /** Caption */
             caption: string | null;
-            /**
-             * Instruction
-             * @default null
-             */
+            /** Instruction */
             instruction: string | null;
-            /**
-             * Name
-             * @default null
-             */
+            /** Name */
             name: string | null;
             /** Needs */
             needs?: number[] | null;
             /** Number */
             number: number;
-            /**
-             * Prompt
-             * @default null
-             */
+            /** Prompt */
             prompt: string | null;
             /** Scene */
             scene?: string | null;
-            /**
-             * Sources
-             * @default null
-             */
+            /** Sources */
             sources: number[] | null;
         };
+        /** PlannedEvent */
         PlannedEvent: {
             plan: components["schemas"]["Plan"];
+            /** Sequence Number */
             sequence_number: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "planned";
         };
         /**
@@ -2400,7 +2439,7 @@ export interface components {
             /** Name */
             name: string;
             /** Notes */
-            notes?: string[];
+            notes: string[];
             /** Strictness */
             strictness: components["schemas"]["Strictness"][];
         };
@@ -2443,17 +2482,11 @@ export interface components {
          * @description A running, waiting or failed document.
          */
         QueueItem: {
-            /**
-             * Cover
-             * @default null
-             */
+            /** Cover */
             cover: string | null;
             /** Created At */
             created_at: number;
-            /**
-             * Error
-             * @default null
-             */
+            /** Error */
             error: string | null;
             /** Id */
             id: string;
@@ -2464,15 +2497,9 @@ export interface components {
              * @enum {string}
              */
             status: "queued" | "in_progress" | "held" | "asked" | "completed" | "incomplete" | "failed" | "cancelled";
-            /**
-             * Step
-             * @default null
-             */
+            /** Step */
             step: number | null;
-            /**
-             * Steps
-             * @default null
-             */
+            /** Steps */
             steps: number | null;
             /** Title */
             title: string;
@@ -2486,22 +2513,14 @@ export interface components {
         };
         /** Redraw */
         Redraw: {
-            /**
-             * Only Step
-             * @default null
-             */
-            only_step: boolean | null;
-            /**
-             * Prompt
-             * @default null
-             */
-            prompt: string | null;
-            /**
-             * Seed
-             * @default null
-             */
-            seed: number | null;
+            /** Only Step */
+            only_step?: boolean | null;
+            /** Prompt */
+            prompt?: string | null;
+            /** Seed */
+            seed?: number | null;
         };
+        /** RedrawDecidedEvent */
         RedrawDecidedEvent: {
             /** Anew */
             anew?: boolean | null;
@@ -2512,27 +2531,27 @@ export interface components {
             by: string;
             /** Cause */
             cause?: ("rollback" | "drift" | "audit") | null;
-            /** @default null */
             generator: components["schemas"]["RoleConfig"] | null;
             /** Keep */
             keep: {
                 [key: string]: number;
             };
-            /**
-             * Prompt
-             * @default null
-             */
+            /** Prompt */
             prompt: string | null;
             /** Refused */
             refused?: number | null;
             /** Seed */
             seed: number;
+            /** Sequence Number */
             sequence_number: number;
             /** Step */
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "redraw_decided";
         };
         /**
@@ -2557,9 +2576,9 @@ export interface components {
          * @description The plan to draw; the default is the held plan.
          */
         Release: {
-            /** @default null */
-            plan: components["schemas"]["EditedPlan"] | null;
+            plan?: components["schemas"]["EditedPlan"] | null;
         };
+        /** RepliedEvent */
         RepliedEvent: {
             /**
              * Attempt
@@ -2568,10 +2587,7 @@ export interface components {
             attempt: number;
             /** Call */
             call: number;
-            /**
-             * Cost
-             * @default null
-             */
+            /** Cost */
             cost: number | null;
             /** Finish Reason */
             finish_reason: string;
@@ -2582,6 +2598,7 @@ export interface components {
             role: "planner" | "critic" | "generator";
             /** Seconds */
             seconds: number;
+            /** Sequence Number */
             sequence_number: number;
             /**
              * Step
@@ -2592,7 +2609,10 @@ export interface components {
             text: string;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "replied";
             /** Usage */
             usage: {
@@ -2647,15 +2667,9 @@ export interface components {
          * @description A part of the request: text, or the name of a stored image.
          */
         RequestPart: {
-            /**
-             * Image
-             * @default null
-             */
+            /** Image */
             image: string | null;
-            /**
-             * Text
-             * @default null
-             */
+            /** Text */
             text: string | null;
         };
         /**
@@ -2724,10 +2738,7 @@ export interface components {
          * @description The model of one role.
          */
         RoleConfig: {
-            /**
-             * Note
-             * @default null
-             */
+            /** Note */
             note: string | null;
             /** Spec */
             spec: string;
@@ -2743,6 +2754,62 @@ export interface components {
             generator: string;
             /** Planner */
             planner: string;
+        };
+        /**
+         * RunConfig
+         * @description Everything that determines the result of a run. A folder is continued only with an equal one.
+         */
+        RunConfig: {
+            /** Chapter Steps */
+            chapter_steps?: number | null;
+            /**
+             * Choose
+             * @default best
+             */
+            choose: string;
+            critic: components["schemas"]["RoleConfig"];
+            generator: components["schemas"]["RoleConfig"];
+            /** Identity */
+            identity?: string | null;
+            /**
+             * Max Attempts
+             * @default 5
+             */
+            max_attempts: number;
+            /**
+             * Max Steps
+             * @default 50
+             */
+            max_steps: number;
+            /**
+             * Nearest
+             * @default false
+             */
+            nearest?: boolean;
+            plan: components["schemas"]["Plan"] | null;
+            planner: components["schemas"]["RoleConfig"];
+            prompts: components["schemas"]["PackConfig"];
+            /**
+             * @default {
+             *       "align": false,
+             *       "audits": 0,
+             *       "keep": false,
+             *       "rollbacks": 0
+             *     }
+             */
+            remedies?: components["schemas"]["DriftControl"];
+            /**
+             * Seed
+             * @default 0
+             */
+            seed: number;
+            /**
+             * Sheets
+             * @default false
+             */
+            sheets?: boolean;
+            /** @default previous */
+            sources: components["schemas"]["SourceRule"];
         };
         /**
          * RunLabel
@@ -2816,7 +2883,6 @@ export interface components {
              * @default false
              */
             guest: boolean;
-            /** @default null */
             limits: components["schemas"]["InputLimits"] | null;
             /**
              * Models State
@@ -2838,17 +2904,37 @@ export interface components {
             /** Version */
             version: string;
         };
+        /** StartedEvent */
         StartedEvent: {
-            assets?: Record<string, never>[];
-            config: Record<string, never>;
+            /**
+             * Assets
+             * @default []
+             */
+            assets?: components["schemas"]["StoredAsset"][];
+            config: components["schemas"]["RunConfig"];
+            /**
+             * Hold Plan
+             * @default false
+             */
             hold_plan?: boolean;
-            reading?: Record<string, never>;
+            reading?: components["schemas"]["StoredReading"] | null;
+            /** Request */
             request: components["schemas"]["RequestPart"][];
+            /** Sequence Number */
             sequence_number: number;
+            /** Software */
             software: string;
+            /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "started";
+            /**
+             * Version
+             * @default 1
+             */
             version: number;
         };
         /**
@@ -2864,7 +2950,7 @@ export interface components {
             before: string | null;
             /** By Hand */
             by_hand: ("redrawn" | "chosen" | "kept") | null;
-            drift?: components["schemas"]["StepDrift"] | null;
+            drift: components["schemas"]["StepDrift"] | null;
             /** Finished */
             finished: boolean;
             /** Forced */
@@ -2892,10 +2978,7 @@ export interface components {
         StepDrift: {
             /** Changed */
             changed: number;
-            /**
-             * From Start
-             * @default null
-             */
+            /** From Start */
             from_start: number | null;
             /** Identity */
             identity: {
@@ -2908,6 +2991,7 @@ export interface components {
             /** Outside */
             outside: number;
         };
+        /** StepFinishedEvent */
         StepFinishedEvent: {
             /** Accepted */
             accepted: boolean;
@@ -2916,12 +3000,16 @@ export interface components {
             drift?: components["schemas"]["StepDrift"] | null;
             /** Forced */
             forced: boolean;
+            /** Sequence Number */
             sequence_number: number;
             /** Step */
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "step_finished";
         };
         /**
@@ -2938,6 +3026,27 @@ export interface components {
             object: "list";
         };
         /**
+         * StoredAsset
+         * @description A named asset given by the user: an image, a description, or both.
+         */
+        StoredAsset: {
+            /**
+             * Description
+             * @default
+             */
+            description?: string;
+            /** Image */
+            image?: string | null;
+            /**
+             * Kind
+             * @default character
+             * @enum {string}
+             */
+            kind?: "character" | "prop" | "place" | "style";
+            /** Name */
+            name: string;
+        };
+        /**
          * StoredLabels
          * @description The numbers of new and of known labels.
          */
@@ -2946,6 +3055,24 @@ export interface components {
             known: number;
             /** Stored */
             stored: number;
+        };
+        /**
+         * StoredReading
+         * @description The request as the planner reads it, if that differs from what the user wrote.
+         */
+        StoredReading: {
+            /**
+             * Captions
+             * @default []
+             */
+            captions: string[];
+            /**
+             * Notes
+             * @default []
+             */
+            notes: string[];
+            /** Parts */
+            parts: components["schemas"]["RequestPart"][];
         };
         /**
          * Strictness
@@ -2971,11 +3098,8 @@ export interface components {
             before: string;
             /** Instruction */
             instruction: string;
-            /**
-             * Model
-             * @default null
-             */
-            model: string | null;
+            /** Model */
+            model?: string | null;
         };
         /**
          * SubTaskVerdict
@@ -2999,18 +3123,12 @@ export interface components {
          * @description An attempt, a step (without `attempt`) or a run (without `step`).
          */
         Subject: {
-            /**
-             * Attempt
-             * @default null
-             */
-            attempt: number | null;
+            /** Attempt */
+            attempt?: number | null;
             /** Run */
             run: string;
-            /**
-             * Step
-             * @default null
-             */
-            step: number | null;
+            /** Step */
+            step?: number | null;
         };
         /**
          * Submission
@@ -3021,38 +3139,25 @@ export interface components {
              * Background
              * @default false
              */
-            background: boolean;
+            background?: boolean;
             /** Input */
             input: string | components["schemas"]["InputMessage"][];
-            /**
-             * Instructions
-             * @default null
-             */
-            instructions: string | null;
-            /** @default null */
-            interleave: components["schemas"]["OwnOptions"] | null;
-            /**
-             * Metadata
-             * @default null
-             */
-            metadata: {
+            /** Instructions */
+            instructions?: string | null;
+            interleave?: components["schemas"]["OwnOptions"] | null;
+            /** Metadata */
+            metadata?: {
                 [key: string]: string;
             } | null;
-            /**
-             * Model
-             * @default null
-             */
-            model: string | null;
-            /**
-             * Previous Response Id
-             * @default null
-             */
-            previous_response_id: string | null;
+            /** Model */
+            model?: string | null;
+            /** Previous Response Id */
+            previous_response_id?: string | null;
             /**
              * Stream
              * @default false
              */
-            stream: boolean;
+            stream?: boolean;
         };
         /**
          * Summary
@@ -3090,11 +3195,11 @@ export interface components {
          * @description The body of `POST /v1/studio/labels/undo`.
          */
         Undo: {
-            /** @default null */
-            kind: components["schemas"]["Kind"] | null;
+            kind?: components["schemas"]["Kind"] | null;
             /** Rater */
             rater: string;
         };
+        /** UndoneEvent */
         UndoneEvent: {
             /**
              * By
@@ -3103,10 +3208,14 @@ export interface components {
             by: string;
             /** Cause */
             cause?: ("rollback" | "drift" | "audit") | null;
+            /** Sequence Number */
             sequence_number: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "undone";
         };
         /**
@@ -3118,14 +3227,28 @@ export interface components {
             units: string[];
         };
         /**
+         * Upload
+         * @description A form with one image.
+         */
+        Upload: {
+            /**
+             * File
+             * Format: binary
+             */
+            file: string;
+            /**
+             * Purpose
+             * @default vision
+             * @enum {string}
+             */
+            purpose?: "vision" | "user_data" | "assistants";
+        };
+        /**
          * Verdict
          * @description The critic's judgement of one attempt.
          */
         Verdict: {
-            /**
-             * Confidence
-             * @default null
-             */
+            /** Confidence */
             confidence: number | null;
             outcome: components["schemas"]["Outcome"];
             /**
@@ -3133,10 +3256,7 @@ export interface components {
              * @default
              */
             reasoning: string;
-            /**
-             * Refined Prompt
-             * @default null
-             */
+            /** Refined Prompt */
             refined_prompt: string | null;
         };
     };
@@ -3157,7 +3277,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3186,7 +3306,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3215,7 +3335,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3244,13 +3364,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -3266,8 +3388,11 @@ export interface operations {
     };
     post_v1_chat_completions: {
         parameters: {
-            query?: never;
+            query?: {
+                pictures?: string | null;
+            };
             header?: {
+                "x-interleave-pictures"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path?: never;
@@ -3275,17 +3400,21 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": {
+                    [key: string]: unknown;
+                };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -3303,7 +3432,8 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                after?: string;
+                /** @description Id of the client's last job */
+                after?: string | null;
             };
             header?: never;
             path?: never;
@@ -3311,7 +3441,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3342,7 +3472,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3366,7 +3496,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path: {
@@ -3380,7 +3510,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3411,7 +3541,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3435,7 +3565,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path: {
@@ -3449,7 +3579,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3472,7 +3602,7 @@ export interface operations {
     get_v1_documents_id_document_epub: {
         parameters: {
             query?: {
-                download?: string;
+                download?: string | null;
                 paper?: "a4" | "letter";
                 layout?: "print" | "slides";
             };
@@ -3484,7 +3614,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3507,7 +3637,7 @@ export interface operations {
     get_v1_documents_id_document_html: {
         parameters: {
             query?: {
-                download?: string;
+                download?: string | null;
                 paper?: "a4" | "letter";
                 layout?: "print" | "slides";
             };
@@ -3519,7 +3649,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3550,7 +3680,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3573,7 +3703,7 @@ export interface operations {
     get_v1_documents_id_document_pdf: {
         parameters: {
             query?: {
-                download?: string;
+                download?: string | null;
                 paper?: "a4" | "letter";
                 layout?: "print" | "slides";
             };
@@ -3585,7 +3715,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3608,7 +3738,7 @@ export interface operations {
     get_v1_documents_id_document_pptx: {
         parameters: {
             query?: {
-                download?: string;
+                download?: string | null;
                 paper?: "a4" | "letter";
                 layout?: "print" | "slides";
             };
@@ -3620,7 +3750,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3643,7 +3773,7 @@ export interface operations {
     get_v1_documents_id_document_zip: {
         parameters: {
             query?: {
-                download?: string;
+                download?: string | null;
                 paper?: "a4" | "letter";
                 layout?: "print" | "slides";
             };
@@ -3655,7 +3785,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3688,7 +3818,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3713,14 +3843,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                id: string;
                 name: string;
+                id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3751,7 +3881,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3775,7 +3905,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path: {
@@ -3783,13 +3913,13 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Release"];
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3820,7 +3950,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3844,12 +3974,12 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path: {
+                step: number;
                 id: string;
-                step: string;
             };
             cookie?: never;
         };
@@ -3859,7 +3989,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3883,22 +4013,22 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path: {
+                step: number;
                 id: string;
-                step: string;
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Redraw"];
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3925,14 +4055,14 @@ export interface operations {
             };
             header?: never;
             path: {
-                id: string;
                 name: string;
+                id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3956,7 +4086,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path: {
@@ -3970,7 +4100,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3992,16 +4122,14 @@ export interface operations {
     };
     get_v1_files: {
         parameters: {
-            query?: {
-                limit?: number;
-            };
+            query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4032,11 +4160,11 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "multipart/form-data": string;
+                "multipart/form-data": components["schemas"]["Upload"];
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4067,7 +4195,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4100,7 +4228,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4131,7 +4259,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4160,13 +4288,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -4191,13 +4321,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -4213,7 +4345,9 @@ export interface operations {
     };
     post_v1_models_name: {
         parameters: {
-            query?: never;
+            query?: {
+                alt?: "sse" | "json";
+            };
             header?: {
                 "x-interleave-studio"?: string;
             };
@@ -4224,17 +4358,21 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": {
+                    [key: string]: unknown;
+                };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -4261,7 +4399,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4285,7 +4423,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path?: never;
@@ -4297,7 +4435,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4331,7 +4469,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4364,7 +4502,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4395,13 +4533,9 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["Nothing"];
-            };
-        };
+        requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4423,7 +4557,11 @@ export interface operations {
     };
     get_v1_responses_id_input_items: {
         parameters: {
-            query?: never;
+            query?: {
+                after?: string | null;
+                order?: "asc" | "desc";
+                limit?: number;
+            };
             header?: never;
             path: {
                 id: string;
@@ -4432,13 +4570,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -4467,7 +4607,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4496,7 +4636,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4519,14 +4659,14 @@ export interface operations {
     get_v1_studio_documents: {
         parameters: {
             query?: {
-                q?: string;
-                profile?: string;
-                outcome?: "completed" | "forced" | "failed" | "incomplete" | "cancelled" | "held" | "asked" | "open";
-                since?: string;
-                until?: string;
-                order?: "newest" | "oldest";
                 limit?: number;
-                cursor?: string;
+                cursor?: number | null;
+                q?: string;
+                profile?: string | null;
+                outcome?: ("completed" | "forced" | "failed" | "incomplete" | "cancelled" | "held" | "asked" | "open") | null;
+                since?: string | null;
+                until?: string | null;
+                order?: "newest" | "oldest";
             };
             header?: never;
             path?: never;
@@ -4534,7 +4674,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4565,7 +4705,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4588,11 +4728,11 @@ export interface operations {
     get_v1_studio_judging_task: {
         parameters: {
             query?: {
-                rater?: string;
                 runs?: string;
-                unit?: string;
+                unit?: string | null;
                 limit?: number;
-                cursor?: string;
+                cursor?: number | null;
+                rater?: string | null;
             };
             header?: never;
             path: {
@@ -4602,7 +4742,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4625,11 +4765,11 @@ export interface operations {
     get_v1_studio_labels: {
         parameters: {
             query?: {
-                rater?: string;
-                kind?: "accept" | "better" | "score" | "wrong_step";
+                kind?: components["schemas"]["Kind"] | null;
                 runs?: string;
                 limit?: number;
-                cursor?: string;
+                cursor?: number | null;
+                rater?: string | null;
             };
             header?: never;
             path?: never;
@@ -4637,7 +4777,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4672,7 +4812,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4695,8 +4835,8 @@ export interface operations {
     get_v1_studio_labels_export: {
         parameters: {
             query?: {
-                rater?: string;
-                kind?: "accept" | "better" | "score" | "wrong_step";
+                rater?: string | null;
+                kind?: components["schemas"]["Kind"] | null;
             };
             header?: never;
             path?: never;
@@ -4704,7 +4844,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4739,7 +4879,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4774,7 +4914,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -4807,7 +4947,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4836,7 +4976,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4865,13 +5005,9 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["Nothing"];
-            };
-        };
+        requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4900,13 +5036,9 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["Nothing"];
-            };
-        };
+        requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4935,13 +5067,9 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["Nothing"];
-            };
-        };
+        requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4978,7 +5106,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5007,7 +5135,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5039,7 +5167,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5070,7 +5198,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -5099,7 +5227,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -5126,7 +5254,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5155,13 +5283,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -5186,13 +5316,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -5208,7 +5340,9 @@ export interface operations {
     };
     post_v1beta_models_name: {
         parameters: {
-            query?: never;
+            query?: {
+                alt?: "sse" | "json";
+            };
             header?: {
                 "x-interleave-studio"?: string;
             };
@@ -5219,17 +5353,21 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": {
+                    [key: string]: unknown;
+                };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */

@@ -62,6 +62,7 @@ class DocumentApp(FastAPI):
             version=__version__,
             openapi_url=None,
             redirect_slashes=False,
+            telemetry={"tracing": False, "metrics": False, "logs": False},  # tracing.py has its own
             exception_handlers={
                 **exception_handlers(refusal_at),
                 StorageError: _not_stored,

@@ -19,9 +19,10 @@ from interleave.service.documents.bodies import json_body, json_object
 from interleave.service.documents.job_decisions import Branch, DecisionRequest, Decisions
 from interleave.service.documents.jobs import Decision
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.responses import Answer, Answers
-from interleave.service.documents.routes import IdempotencyKey, RequestId, Router, Sender, per_service
+from interleave.service.documents.responses import Answer, answer_to
+from interleave.service.documents.routes import IdempotencyKey, Router, caller_of, per_service
 from interleave.service.documents.submissions import parameters_of
+from interleave.service.http.middleware import REQUEST_ID
 
 router = Router(prefix="/v1/documents/{id}")
 StepNumber = Annotated[int, Path(ge=0, le=999_999)]
@@ -54,17 +55,15 @@ class Deciding:
 _decisions = per_service(Decisions)
 
 
-async def _deciding(
-    request: Request,
-    decisions: Annotated[Decisions, Depends(_decisions)],
-    answer: Answers,
-    caller: Sender,
-    request_id: RequestId,
-    id: str,
-    key: IdempotencyKey = None,
-) -> Deciding:
-    asked = DecisionRequest(caller, id, digest="", idempotency_key=key, request_id=request_id)
-    return Deciding(decisions, answer, request.url.path, asked)
+async def _deciding(request: Request, id: str, key: IdempotencyKey = None) -> Deciding:
+    asked = DecisionRequest(
+        caller=caller_of(request),
+        job=id,
+        digest="",
+        idempotency_key=key,
+        request_id=request.scope[REQUEST_ID],
+    )
+    return Deciding(await _decisions(request), await answer_to(request), request.url.path, asked)
 
 
 OwnDeciding = Annotated[Deciding, Depends(_deciding)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
 from interleave import Plan, RunRecord
@@ -24,6 +24,8 @@ from interleave.service.documents.routes import (
     Router,
     Sender,
     Service,
+    caller_of,
+    documents_of,
     plain_json,
     value_json,
 )
@@ -49,29 +51,33 @@ class MarkdownResponse(Response):
     media_type = "text/markdown"
 
 
-async def _seen_job(documents: Service, caller: Sender, id: str) -> Job:
-    return await documents.get(caller, id)
+async def _seen_job(request: Request, id: str) -> Job:
+    return await documents_of(request).get(caller_of(request), id)
 
 
 SeenJob = Annotated[Job, Depends(_seen_job)]
 """The job in the path, if the caller may see it."""
 
 
-async def _record(documents: Service, job: SeenJob) -> RunRecord | None:
-    return await documents.in_thread(documents.record, job)
+class Run(NamedTuple):
+    """A job with its record; `None` if it has not started."""
+
+    job: Job
+    record: RunRecord | None
+
+    @property
+    def started(self) -> RunRecord:
+        if self.record is None:
+            raise ApiRefusal(f"the job {self.job.id} has not started yet", status=404, code="not_ready")
+        return self.record
 
 
-Record = Annotated[RunRecord | None, Depends(_record)]
-"""The run of the job in the path, if it has started."""
+async def _seen_run(request: Request, id: str) -> Run:
+    documents, job = documents_of(request), await _seen_job(request, id)
+    return Run(job, await documents.in_thread(documents.record, job))
 
 
-async def _started(job: SeenJob, record: Record) -> RunRecord:
-    if record is None:
-        raise ApiRefusal(f"the job {job.id} has not started yet", status=404, code="not_ready")
-    return record
-
-
-StartedRecord = Annotated[RunRecord, Depends(_started)]
+SeenRun = Annotated[Run, Depends(_seen_run)]
 
 
 @router.get("/v1/documents", summary="List the newest jobs", response_model=wire.Documents)
@@ -87,7 +93,8 @@ async def listing(
 
 
 @router.get("/v1/documents/{id}", summary="Get a document with all its details", response_model=wire.Document)
-async def document(documents: Service, job: SeenJob, record: Record) -> Response:
+async def document(documents: Service, run: SeenRun) -> Response:
+    job, record = run
     details = job_details(job, record)
     given = [
         {"text": part.text} if part.image is None else {"picture": _given(job, record, part.image)}
@@ -119,14 +126,16 @@ async def _error(documents: Documents, job: Job) -> dict[str, Any] | None:
 
 
 @router.get("/v1/documents/{id}/plan", summary="Get the plan", response_model=Plan)
-async def plan(job: SeenJob, record: Record) -> Response:
+async def plan(run: SeenRun) -> Response:
+    job, record = run
     if record is None or record.plan is None:
         raise ApiRefusal(f"the job {job.id} has no plan yet", status=404, code="not_ready")
     return plain_json(record.plan.model_dump(mode="json"))
 
 
 @router.get("/v1/documents/{id}/steps", summary="Get the steps", response_model=wire.Steps)
-async def steps(job: SeenJob, record: Record) -> Response:
+async def steps(run: SeenRun) -> Response:
+    job, record = run
     return plain_json({"object": "list", "data": job_details(job, record).get("steps", [])})
 
 
@@ -135,7 +144,8 @@ async def steps(job: SeenJob, record: Record) -> Response:
     summary="Get the model calls with their raw replies",
     response_model=ModelCalls,
 )
-async def calls(documents: Service, job: SeenJob, record: Record) -> Response:
+async def calls(documents: Service, run: SeenRun) -> Response:
+    job, record = run
     folder = documents.folders.run(job.id)
     entries = await documents.in_thread(journal.read_journal, folder) if record else []
     return value_json(calls_in(entries, lambda name: image_url(job.id, name)))
@@ -161,14 +171,16 @@ async def events(documents: Service, job: SeenJob, lease: Lease, after: AfterEve
     summary="Get the document as Markdown",
     response_class=MarkdownResponse,
 )
-async def markdown(job: SeenJob, record: StartedRecord) -> Response:
+async def markdown(run: SeenRun) -> Response:
     """Return the Markdown, with links to its images on this service."""
-    text = render.render_markdown(record).replace(f"]({runs.IMAGES_FOLDER}/", f"]({image_url(job.id, '')}")
+    images = f"]({image_url(run.job.id, '')}"
+    text = render.render_markdown(run.started).replace(f"]({runs.IMAGES_FOLDER}/", images)
     return MarkdownResponse(text)
 
 
 @router.get("/v1/documents/{id}/pictures/{name}", summary="Get an image", response_class=ImageResponse)
-async def image(documents: Service, lease: Lease, job: SeenJob, record: Record, name: str) -> Response:
+async def image(documents: Service, lease: Lease, run: SeenRun, name: str) -> Response:
+    job, record = run
     if record is None or name not in runs.image_names(record):
         raise unknown("image", name)
     return await _image(documents, lease, job.id, name)

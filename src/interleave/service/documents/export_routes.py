@@ -9,10 +9,8 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.responses import Response
 
-from interleave import RunRecord
 from interleave.plugin import ImageStore, render, runs, slug
-from interleave.service.documents.document_routes import SeenJob, StartedRecord
-from interleave.service.documents.jobs import Job
+from interleave.service.documents.document_routes import Run, SeenRun
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.routes import Lease, Router, per_service
 from interleave.service.documents.service import Documents
@@ -32,9 +30,9 @@ class Renderer:
         self._rendering = asyncio.Semaphore(MAX_CONCURRENT_RENDERS)
 
     async def exported(
-        self, lease: MemoryLease, job: Job, record: RunRecord, name: str, options: render.ExportOptions
+        self, lease: MemoryLease, run: Run, name: str, options: render.ExportOptions
     ) -> render.Exported:
-        folder = self.documents.folders.run(job.id)
+        folder, record = self.documents.folders.run(run.job.id), run.started
         paths = [ImageStore(folder).path(name) for name in runs.image_names(record)]
         sizes = [path.stat().st_size for path in paths if path.exists()]
         await lease.reserve(RENDER_COPIES * sum(sizes), asyncio.get_running_loop().time() + 60)
@@ -65,8 +63,7 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
     async def export(
         renderer: OwnRenderer,
         lease: Lease,
-        job: SeenJob,
-        record: StartedRecord,
+        run: SeenRun,
         download: str | None = None,
         paper: render.Paper = "a4",
         layout: render.PageLayout = "print",
@@ -75,14 +72,14 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
             message = f"{wanted.title} files need a package that is not installed: {wanted.missing}"
             raise ApiRefusal(message, status=501, code="not_installed")
         options = render.ExportOptions(paper=paper, layout=layout)
-        made = await renderer.exported(lease, job, record, wanted.name, options)
+        made = await renderer.exported(lease, run, wanted.name, options)
         headers = {}
         if made.missing_characters:
             headers["x-interleave-missing-characters"] = str(len(made.missing_characters))
         if wanted.name == "html":
             headers |= {"content-security-policy": PAGE_POLICY, "referrer-policy": "no-referrer"}
         if wanted.name != "html" or download is not None:
-            file = f"{slug(record.title) or job.id}.{wanted.name}"
+            file = f"{slug(run.started.title) or run.job.id}.{wanted.name}"
             headers["content-disposition"] = f'attachment; filename="{file}"'
         kind = f"{wanted.media_type}; charset=utf-8" if wanted.name == "html" else wanted.media_type
         return Response(made.data, headers=headers, media_type=kind)

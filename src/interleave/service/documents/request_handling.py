@@ -102,14 +102,14 @@ def keeps(request: Request, asked: Submission) -> bool:
     return asked.background or "idempotency-key" in request.headers
 
 
-_handling = per_service(JobHandling)
-Handling = Annotated[JobHandling, Depends(_handling)]
+handling_of = per_service(JobHandling)
+Handling = Annotated[JobHandling, Depends(handling_of)]
 
 
 def submission_body(kind: Any, parse: Parse[Asked]) -> Any:
     """Return the dependency on a body that `parse` turns into a submission."""
 
     async def read(request: Request) -> Asked:
-        return await (await _handling(request)).read(request, parse)
+        return await (await handling_of(request)).read(request, parse)
 
     return described_body(kind, read)

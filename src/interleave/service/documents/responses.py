@@ -13,7 +13,7 @@ from interleave.plugin import journal
 from interleave.service.documents import schemas as wire
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import unknown
-from interleave.service.documents.request_handling import Handling, submission_body
+from interleave.service.documents.request_handling import Handling, JobHandling, handling_of, submission_body
 from interleave.service.documents.response_json import waiting_response
 from interleave.service.documents.responses_request import parse_submission
 from interleave.service.documents.routes import (
@@ -29,6 +29,8 @@ from interleave.service.documents.routes import (
 from interleave.service.documents.stored_images import StoredImage
 from interleave.service.documents.streams import EventStream, json_response
 from interleave.service.documents.submissions import Submission
+from interleave.service.http.memory import MemoryLease
+from interleave.service.http.middleware import LEASE
 
 MAX_ITEMS = 100
 Flag = Annotated[bool, BeforeValidator(lambda text: str(text).lower() in ("true", "1"))]
@@ -38,7 +40,7 @@ router = Router(prefix="/v1/responses")
 class Answer:
     """Writer of a job as a Response, whole or as a stream."""
 
-    def __init__(self, handling: Handling, lease: Lease) -> None:
+    def __init__(self, handling: JobHandling, lease: MemoryLease) -> None:
         self.handling = handling
         self.lease = lease
 
@@ -55,11 +57,11 @@ class Answer:
         )
 
 
-async def _answer(handling: Handling, lease: Lease) -> Answer:
-    return Answer(handling, lease)
+async def answer_to(request: Request) -> Answer:
+    return Answer(await handling_of(request), request.scope[LEASE])
 
 
-Answers = Annotated[Answer, Depends(_answer)]
+Answers = Annotated[Answer, Depends(answer_to)]
 
 
 @router.post("", summary="Create a document", response_model=wire.ResponseObject)

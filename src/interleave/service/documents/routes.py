@@ -87,6 +87,14 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
+def documents_of(request: Request) -> Documents:
+    documents: Documents = request.app.state.documents
+    return documents
+
+
+# Dependencies of a handler have no further ones where possible: FastAPI resolves each anew, cached or not.
+
+
 def _sender(scope: str | None = None) -> Callable[[Request], Awaitable[Caller]]:
     async def sender(request: Request) -> Caller:
         caller = caller_of(request)
@@ -98,8 +106,7 @@ def _sender(scope: str | None = None) -> Callable[[Request], Awaitable[Caller]]:
 
 
 async def _documents(request: Request) -> Documents:
-    documents: Documents = request.app.state.documents
-    return documents
+    return documents_of(request)
 
 
 async def _lease(request: Request) -> MemoryLease:
@@ -117,7 +124,7 @@ def per_service(make: Callable[[Documents], T]) -> Callable[[Request], Awaitable
     async def kept(request: Request) -> T:
         objects: dict[object, T] = request.app.state.objects
         if make not in objects:
-            objects[make] = make(request.app.state.documents)
+            objects[make] = make(documents_of(request))
         return objects[make]
 
     return kept
