@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import cache
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Query, Request
@@ -218,8 +219,14 @@ async def _image(documents: Documents, lease: MemoryLease, job: str, name: str) 
 
 def _parts() -> list[str]:
     """Return the views of a document, with the export formats whose packages are installed."""
-    formats = (f"document.{each.name}" for each in render.known_formats().values() if each.missing is None)
+    formats = (f"document.{each.name}" for each in render.known_formats().values() if _is_installed(each))
     return ["plan", "steps", "calls", "events", "document.md", *formats]
+
+
+@cache
+def _is_installed(wanted: render.Format) -> bool:
+    """Return whether a format has its packages; looking for them takes longer than the rest of a response."""
+    return wanted.missing is None
 
 
 def _summary(job: Job) -> dict[str, Any]:
