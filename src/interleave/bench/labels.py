@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import AwareDatetime, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
 from interleave import InputError
 from interleave.plugin import Prose, Value, files, first_problem
@@ -47,8 +47,6 @@ class Preferred(StrEnum):
 
 class Subject(Value):
     """An attempt, a step (without `attempt`) or a run (without `step`)."""
-
-    model_config = ConfigDict(json_schema_serialization_defaults_required=False)
 
     run: str = Field(min_length=1)
     """The id of a run, or the path of its folder."""

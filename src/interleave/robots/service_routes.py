@@ -99,14 +99,14 @@ class Checks:
         )
 
 
-@ROUTES.post(CHECK, summary="Whether a robot has done a sub-task", response_model=SubTaskVerdict)
+@ROUTES.post(CHECK, response_model=SubTaskVerdict)
 async def check(
     checks: Annotated[Checks, Depends(per_service(Checks))],
     caller: Submitter,
     lease: Lease,
     body: Annotated[dict[str, Any], json_object(SubTaskQuestion)],
 ) -> Response:
-    """Check `{"instruction", "before", "after"}` with images as data URLs; `model` is optional."""
+    """Check whether a robot has done a sub-task."""
     given = Parameters(body, GeneratorInfo(GeneratorCapabilities()), known=SubTaskQuestion.model_fields)
     instruction = given.text("instruction", most=text.MAX_FIELD_CHARACTERS)
     images = [_needed(given.take(name), name) for name in ("before", "after")]

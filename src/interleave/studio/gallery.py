@@ -89,7 +89,7 @@ async def _search(
     )
 
 
-@router.get("/v1/studio/documents", summary="Search the gallery", response_model=Gallery)
+@router.get("/v1/studio/documents", response_model=Gallery)
 async def listing(
     indexing: OwnIndexing,
     caller: Reader,
@@ -97,6 +97,7 @@ async def listing(
     limit: Annotated[int, Query(ge=1, le=MOST)] = PAGE,
     cursor: Annotated[int | None, BLANK, Query(ge=0, lt=10**18)] = None,
 ) -> Response:
+    """Search the gallery."""
     catalogue = await indexing.catalogue()
     if cursor is None:
         await indexing.refresh_newest()
@@ -113,13 +114,9 @@ async def listing(
     return value_json(page)
 
 
-@router.get(
-    "/v1/studio/documents/{id}/related",
-    summary="Documents to compare this one with",
-    response_model=Related,
-)
+@router.get("/v1/studio/documents/{id}/related", response_model=Related)
 async def related(indexing: OwnIndexing, caller: Sender, job: SeenJob) -> Response:
-    """Return its parent, its branches, and others of the same request."""
+    """Documents to compare this one with: its parent, its branches, and others of the same request."""
     catalogue = await indexing.catalogue()
     await indexing.refresh_newest()
     found = await catalogue.subjects.related(caller.sees, job.id, MAX_RELATED)
@@ -138,11 +135,7 @@ def _known_side(side: int) -> int:
     return side
 
 
-@router.get(
-    "/v1/documents/{id}/thumbnails/{name}",
-    summary="A thumbnail of an image",
-    response_class=ThumbnailResponse,
-)
+@router.get("/v1/documents/{id}/thumbnails/{name}", response_class=ThumbnailResponse)
 async def thumbnail(
     documents: Service,
     maker: Annotated[ThumbnailMaker, Depends(per_service(ThumbnailMaker))],
@@ -153,6 +146,7 @@ async def thumbnail(
         1
     ],
 ) -> Response:
+    """A thumbnail of an image."""
     image = image_name(name)
     if image is None:
         raise unknown("picture", name)

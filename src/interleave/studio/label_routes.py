@@ -137,7 +137,7 @@ async def _rater(caller: Reader, rater: str | None = None) -> Rater:
 OwnRater = Annotated[Rater, Depends(_rater)]
 
 
-@router.get("/judging/{task}", summary="Items that a rater has not judged", response_model=wire.JudgeItems)
+@router.get("/judging/{task}", response_model=wire.JudgeItems)
 async def items(
     documents: Service,
     indexing: OwnIndexing,
@@ -150,7 +150,7 @@ async def items(
     limit: Annotated[int, Query(ge=1, le=MOST)] = PAGE,
     cursor: Cursor = None,
 ) -> Response:
-    """Return the next items, or the one named by `unit`."""
+    """Items that a rater has not judged, or the one named by `unit`."""
     judged, named = _task(task), _ids(runs)
     for run in named:  # refuse those that the caller may not see
         await documents.get(caller, run)
@@ -176,10 +176,11 @@ async def items(
     return value_json(answer)
 
 
-@router.post("/labels", summary="Store labels", response_model=wire.StoredLabels)
+@router.post("/labels", response_model=wire.StoredLabels)
 async def add(
     labels: OwnLabels, caller: Submitter, body: Annotated[wire.NewLabels, json_body(wire.NewLabels)]
 ) -> Response:
+    """Store labels."""
     rater, store = Rater(caller.key, body.rater), await labels.store_for(caller)
     named = {each.run for new in body.labels for each in (new, new.other) if each is not None}
     revealed = await store.revealed(rater, sorted(named))
@@ -188,33 +189,30 @@ async def add(
     return value_json(wire.StoredLabels(stored=stored, known=len(new) - stored))
 
 
-@router.post("/labels/undo", summary="Undo a rater's last labels", response_model=wire.UndoneLabels)
+@router.post("/labels/undo", response_model=wire.UndoneLabels)
 async def undo(
     labels: OwnLabels, caller: Submitter, body: Annotated[wire.Undo, json_body(wire.Undo)]
 ) -> Response:
+    """Undo a rater's last labels."""
     undone = await (await labels.store()).undo(Rater(caller.key, body.rater), body.kind)
     return value_json(wire.UndoneLabels(units=[unit_of(each.subject, each.other) for each in undone]))
 
 
-@router.post(
-    "/labels/reveal",
-    summary="Record that a rater knows the systems behind these documents",
-    status_code=204,
-)
+@router.post("/labels/reveal", status_code=204)
 async def reveal(
     documents: Service,
     labels: OwnLabels,
     caller: Submitter,
     body: Annotated[wire.Reveal, json_body(wire.Reveal)],
 ) -> Response:
-    """Mark later labels by this rater as not blind."""
+    """Record that a rater knows the systems behind these documents: later labels are not blind."""
     for run in body.runs:
         await documents.get(caller, run)
     await (await labels.store_for(caller)).reveal(Rater(caller.key, body.rater), body.runs)
     return Response(status_code=204)
 
 
-@router.get("/labels", summary="Labels of a rater, newest first", response_model=wire.RunLabels)
+@router.get("/labels", response_model=wire.RunLabels)
 async def listing(
     labels: OwnLabels,
     rater: OwnRater,
@@ -223,6 +221,7 @@ async def listing(
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
     cursor: Cursor = None,
 ) -> Response:
+    """Labels of a rater, newest first."""
     choice = Choice(rater.key, rater.name, kind, _ids(runs))
     rows, total = await (await labels.store()).newest(choice, limit=limit, before=cursor)
     data = [_run_label(number, label) for number, label in rows]
@@ -230,9 +229,9 @@ async def listing(
     return value_json(wire.RunLabels(data=data, total=total, cursor=following))
 
 
-@router.get("/agreement", summary="Agreement of raters", response_model=wire.AgreementFacts)
+@router.get("/agreement", response_model=wire.AgreementFacts)
 async def agreement(documents: Service, labels: OwnLabels, caller: Reader) -> Response:
-    """Return the agreement of all raters whose labels the caller may see."""
+    """Agreement of all raters whose labels the caller may see."""
     store, choice = await labels.store(), Choice(caller.sees)
     found, counts = await store.labels(choice), await store.raters(choice)
     data = await documents.in_thread(lambda: [_agreement(kind, found, counts) for kind in Kind])
@@ -243,17 +242,17 @@ class LinesResponse(Response):
     media_type = "application/jsonl"
 
 
-@router.get("/labels/export", summary="Export labels", response_class=LinesResponse)
+@router.get("/labels/export", response_class=LinesResponse)
 async def export(
     labels: OwnLabels, caller: Reader, lease: Lease, rater: str | None = None, kind: KindFilter = None
 ) -> Response:
-    """Return a file of labels, of all keys if the caller may see them."""
+    """Export labels, of all keys if the caller may see them."""
     data = await (await labels.store()).lines(Choice(caller.sees, rater or None, kind))
     lease.keep(len(data))
     return LinesResponse(data, headers={"content-disposition": 'attachment; filename="labels.jsonl"'})
 
 
-@router.post("/labels/import", summary="Import labels", response_model=wire.StoredLabels)
+@router.post("/labels/import", response_model=wire.StoredLabels)
 async def take_in(
     request: Request,
     documents: Service,
@@ -262,7 +261,7 @@ async def take_in(
     lease: Lease,
     file: Annotated[None, described_body(str, media_type=LinesResponse.media_type)],
 ) -> Response:
-    """Store all labels of a file, or none."""
+    """Import all labels of a file, or none."""
     if caller.is_guest:
         raise ApiRefusal("guests cannot import labels", status=403, code="not_for_guests")
     body = bytearray()

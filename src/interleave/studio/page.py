@@ -71,17 +71,10 @@ def page_router(page: PageFile) -> Router:
     """Return the routes of the page, its initial data, and signing in."""
     routes = _PageRoutes(page)
     router = Router()
-    router.get("/", summary="The studio's page", response_class=HTMLResponse, openapi_extra=OPEN)(routes.show)
-    router.get(
-        "/v1/studio/start",
-        summary="Features and settings of the studio",
-        response_model=Start,
-        openapi_extra=OPEN,
-    )(start)
-    router.post("/v1/studio/session", summary="Store the key of this request in a cookie", status_code=204)(
-        sign_in
-    )
-    router.delete("/v1/studio/session", summary="Remove the key", status_code=204)(sign_out)
+    router.get("/", response_class=HTMLResponse, openapi_extra=OPEN)(routes.show)
+    router.get("/v1/studio/start", response_model=Start, openapi_extra=OPEN)(start)
+    router.post("/v1/studio/session", status_code=204)(sign_in)
+    router.delete("/v1/studio/session", status_code=204)(sign_out)
     return router
 
 
@@ -90,7 +83,7 @@ class _PageRoutes:
         self.page = page
 
     async def show(self, request: Request, documents: Service) -> Response:
-        """Return the page; a visitor without a key becomes a guest, if guests are allowed."""
+        """The studio's page. It makes a visitor without a key a guest, if guests are allowed."""
         page = await documents.in_thread(self.page.read)
         headers = {
             "content-security-policy": page.policy,
@@ -111,6 +104,7 @@ class _PageRoutes:
 async def start(
     request: Request, documents: Service, facts: Annotated[StartFacts, Depends(per_service(StartFacts))]
 ) -> Response:
+    """Features and settings of the studio."""
     caller = request.scope[CALLER]
     if not isinstance(caller, Caller):
         return value_json(facts.signed_out())
@@ -118,7 +112,7 @@ async def start(
 
 
 async def sign_in(request: Request) -> Response:
-    """Store the request's key in a cookie that scripts cannot read."""
+    """Store the key of this request in a cookie that scripts cannot read."""
     secret = secret_of(request.headers.get("authorization", ""))
     if secret is None or request.app.state.access.caller_with(secret) is None:
         raise ApiRefusal("send the key as Authorization: Bearer KEY", status=401, code="invalid_api_key")
@@ -126,6 +120,7 @@ async def sign_in(request: Request) -> Response:
 
 
 async def sign_out(request: Request) -> Response:
+    """Remove the key."""
     return _with_cookie(request, "", 0)
 
 

@@ -106,32 +106,36 @@ async def _view(documents: Service, indexing: OwnIndexing, caller: Sender) -> Qu
 View = Annotated[QueueView, Depends(_view)]
 
 
-@router.get("", summary="The queue", response_model=Queue)
+@router.get("", response_model=Queue)
 async def show(view: View, caller: Reader) -> Response:
+    """The queue."""
     return value_json(await view.whole())
 
 
-@router.post("/pause", summary="Pause the queue", response_model=Queue)
+@router.post("/pause", response_model=Queue)
 async def pause(view: View) -> Response:
+    """Pause the queue."""
     await view.documents.pause(view.caller, True)
     return value_json(await view.whole())
 
 
-@router.post("/resume", summary="Resume the queue", response_model=Queue)
+@router.post("/resume", response_model=Queue)
 async def resume(view: View) -> Response:
+    """Resume the queue."""
     await view.documents.pause(view.caller, False)
     return value_json(await view.whole())
 
 
-@router.post("/{id}/move", summary="Move a document in the queue", response_model=Queue)
+@router.post("/{id}/move", response_model=Queue)
 async def move(view: View, id: str, body: Annotated[Move, json_body(Move)]) -> Response:
+    """Move a document in the queue."""
     await view.documents.move(view.caller, id, body.place)
     return value_json(await view.whole())
 
 
-@router.post("/retry-failed", summary="Retry all failed documents", response_model=Retried)
+@router.post("/retry-failed", response_model=Retried)
 async def retry_failed(view: View, caller: Submitter, request_id: RequestId) -> Response:
-    """Resume every failed document."""
+    """Retry all failed documents."""
     continued, left, decisions = [], 0, Decisions(view.documents)
     for entry in await view.failed(MAX_RETRIED):
         asked = DecisionRequest(caller, entry.id, digest="", request_id=request_id)

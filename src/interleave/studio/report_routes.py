@@ -58,9 +58,8 @@ def report_router(reports: Sequence[Path], frame_ancestors: tuple[str, ...]) -> 
     router.get("/v1/studio/reports", summary="Reports under the studio's folders", response_model=Reports)(
         routes.listing
     )
-    router.get(
-        FILE_ROUTE, summary="A file of a report folder", response_class=HTMLResponse, openapi_extra=OPEN
-    )(routes.file)
+    router.get("/v1/studio/reports", response_model=Reports)(routes.listing)
+    router.get(FILE_ROUTE, response_class=HTMLResponse, openapi_extra=OPEN)(routes.file)
     return router
 
 
@@ -75,6 +74,7 @@ class _ReportRoutes:
         }
 
     async def listing(self, request: Request, documents: Service, caller: Reader) -> Response:
+        """Reports under the studio's folders."""
         if caller.is_guest:
             raise ApiRefusal("guests see no reports", status=403, code="insufficient_permissions")
         folders = await self._folders(request)
@@ -83,7 +83,7 @@ class _ReportRoutes:
     async def file(
         self, request: Request, documents: Service, lease: Lease, ticket: str, path: str
     ) -> Response:
-        """Send a file of a folder. It needs no key, because its ticket is signed."""
+        """A file of a report folder. It needs no key, because its ticket is signed."""
         folders = await self._folders(request)
         found = await documents.in_thread(folders.file, ticket, path)
         if found is None:

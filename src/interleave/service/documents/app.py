@@ -23,16 +23,20 @@ from interleave.service.documents import (
     operation_routes,
     responses,
 )
-from interleave.service.documents.browser_guard import ChangesGuard
+from interleave.service.documents.browser_guard import HEADER, ChangesGuard
 from interleave.service.documents.gemini import gemini_refusal, is_gemini_path
-from interleave.service.documents.keys import KeyAccess
+from interleave.service.documents.keys import GOOGLE_KEY, KeyAccess
 from interleave.service.documents.metrics import DocumentMetrics
-from interleave.service.documents.openapi import described
 from interleave.service.documents.refusals import invalid_parameter, refusal_response
 from interleave.service.documents.routes import OPEN, Router, added_routes, route_finder
 from interleave.service.documents.service import Documents, storage_failed
 from interleave.service.http.middleware import ServiceMiddleware, exception_handlers
 from interleave.service.http.refusals import Refusal
+
+SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "google": {"type": "apiKey", "in": "header", "name": GOOGLE_KEY},
+}
 
 
 def build_app(
@@ -94,8 +98,8 @@ class DocumentApp(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            self.openapi_schema = described(super().openapi())
-        return self.openapi_schema
+            _complete(super().openapi())
+        return super().openapi()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer HEAD like GET: the server leaves out the body."""
@@ -115,3 +119,19 @@ async def _not_stored(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: RequestValidationError) -> Response:
     return refusal_at(request.url.path, invalid_parameter(error.errors()[0]))
+
+
+def _complete(description: dict[str, Any]) -> None:
+    """Add what FastAPI cannot know: API keys, the header of browsers, and that all errors are JSON."""
+    description["components"]["securitySchemes"] = SECURITY_SCHEMES
+    description["security"] = [*({name: []} for name in SECURITY_SCHEMES), {}]
+    for path in description["paths"].values():
+        for method, operation in path.items():
+            if method != "get":
+                header = {"name": HEADER, "in": "header", "schema": {"type": "string"}}
+                operation.setdefault("parameters", []).append(header)
+            error = operation["responses"]["default"]
+            error["content"] = {"application/json": next(iter(error["content"].values()))}
+            for content in operation["responses"].get("200", {}).get("content", {}).values():
+                if "$ref" in content["schema"]:  # of a stream, which FastAPI also calls a string
+                    content["schema"].pop("type", None)

@@ -7,6 +7,7 @@ one, in its turn among the other parameters.
 
 # Without postponed annotations: FastAPI reads those of `read_body`, which name a local type.
 
+import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Annotated, Any, TypeVar
 
@@ -24,7 +25,13 @@ V = TypeVar("V", bound=Value)
 
 
 class LimitedRoute(APIRoute):
-    """A route whose body is read by its dependency only."""
+    """A route whose body only its dependency reads, described by the docstring of its handler."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        summary, _, more = inspect.cleandoc(endpoint.__doc__ or "").partition("\n\n")
+        options["summary"] = options.get("summary") or summary.removesuffix(".")
+        super().__init__(path, endpoint, **options)
+        self.description = more
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()

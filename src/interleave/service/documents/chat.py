@@ -50,7 +50,7 @@ async def _chosen_images(
     return images_choice(pictures or header)
 
 
-@router.post("/v1/chat/completions", summary="OpenAI's API: Chat Completions", response_model=dict[str, Any])
+@router.post("/v1/chat/completions", response_model=dict[str, Any])
 async def create(
     request: Request,
     handling: Handling,
@@ -59,6 +59,7 @@ async def create(
     chosen: Annotated[Images | None, Depends(_chosen_images)],
     asked: Annotated[ChatSubmission, submission_body(dict[str, Any], parse_chat)],
 ) -> Response:
+    """OpenAI's API: Chat Completions."""
     documents = handling.documents
     job = await handling.submit(request, asked)
     origin = documents.settings.public_url or origin_of(request.url.scheme, request.headers.get("host", ""))

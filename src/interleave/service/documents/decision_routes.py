@@ -69,11 +69,11 @@ async def _deciding(request: Request, id: str, key: IdempotencyKey = None) -> De
 OwnDeciding = Annotated[Deciding, Depends(_deciding)]
 
 
-@router.post("/plan/release", summary="Release the held plan", response_model=wire.ResponseObject)
+@router.post("/plan/release", response_model=wire.ResponseObject)
 async def release(
     deciding: OwnDeciding, body: Annotated[dict[str, Any], json_object(wire.Release)]
 ) -> Response:
-    """Draw the held plan: unchanged with `{}`, edited with `{"plan": {"steps": […]}}`."""
+    """Release the held plan: unchanged with `{}`, edited with `{"plan": {"steps": […]}}`."""
     given = parameters_of(body, ("plan",))
     value = given.take("plan")
     given.refuse_unknown()
@@ -83,10 +83,11 @@ async def release(
     )
 
 
-@router.post("/steps/{step}/redraw", summary="Redraw a step", response_model=wire.ResponseObject)
+@router.post("/steps/{step}/redraw", response_model=wire.ResponseObject)
 async def redraw(
     deciding: OwnDeciding, step: StepNumber, body: Annotated[wire.Redraw, json_body(wire.Redraw)]
 ) -> Response:
+    """Redraw a step."""
     return await deciding.decide(
         body,
         lambda run: runs.redraw_line(
@@ -101,30 +102,34 @@ async def redraw(
     )
 
 
-@router.post("/steps/{step}/choose", summary="Show another attempt", response_model=wire.ResponseObject)
+@router.post("/steps/{step}/choose", response_model=wire.ResponseObject)
 async def choose(
     deciding: OwnDeciding, step: StepNumber, body: Annotated[wire.Choose, json_body(wire.Choose)]
 ) -> Response:
+    """Show another attempt."""
     return await deciding.decide(
         body,
         lambda run: runs.choice_line(run, step, body.attempt, only_step=bool(body.only_step), by=deciding.by),
     )
 
 
-@router.post("/undo", summary="Undo the last redraw or choice", response_model=wire.ResponseObject)
+@router.post("/undo", response_model=wire.ResponseObject)
 async def undo(deciding: OwnDeciding, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
+    """Undo the last redraw or choice."""
     return await deciding.decide(body, lambda run: runs.undo_line(run, by=deciding.by))
 
 
-@router.post("/continue", summary="Resume a stopped or failed job", response_model=wire.ResponseObject)
+@router.post("/continue", response_model=wire.ResponseObject)
 async def resume(deciding: OwnDeciding, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
+    """Resume a stopped or failed job."""
     return await deciding.answer.whole(await deciding.decisions.resume(deciding.about(body)))
 
 
-@router.post("/branch", summary="Branch a new document from a step", response_model=wire.ResponseObject)
+@router.post("/branch", response_model=wire.ResponseObject)
 async def branch(
     deciding: OwnDeciding, body: Annotated[wire.BranchOff, json_body(wire.BranchOff)]
 ) -> Response:
+    """Branch a new document from a step."""
     new = Branch(body.step, body.prompt, body.seed)
     return await deciding.answer.whole(await deciding.decisions.branch(deciding.about(body), new))
 

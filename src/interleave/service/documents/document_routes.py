@@ -81,20 +81,22 @@ async def _seen_run(request: Request, id: str) -> Run:
 SeenRun = Annotated[Run, Depends(_seen_run)]
 
 
-@router.get("/v1/documents", summary="List the newest jobs", response_model=wire.Documents)
+@router.get("/v1/documents", response_model=wire.Documents)
 async def listing(
     documents: Service,
     caller: Sender,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 20,
     after: Annotated[str | None, Query(description="Id of the client's last job")] = None,
 ) -> Response:
+    """List the newest jobs."""
     jobs = await documents.newest(caller, limit=limit + 1, before=after)
     shown = [_summary(job) for job in jobs[:limit]]
     return plain_json({"object": "list", "data": shown, "has_more": len(jobs) > limit})
 
 
-@router.get("/v1/documents/{id}", summary="Get a document with all its details", response_model=wire.Document)
+@router.get("/v1/documents/{id}", response_model=wire.Document)
 async def document(documents: Service, run: SeenRun) -> Response:
+    """Get a document with all its details."""
     job, record = run
     details = job_details(job, record)
     given = [
@@ -126,26 +128,25 @@ async def _error(documents: Documents, job: Job) -> dict[str, Any] | None:
     return {**job.error.model_dump(), "nearest": nearest}
 
 
-@router.get("/v1/documents/{id}/plan", summary="Get the plan", response_model=Plan)
+@router.get("/v1/documents/{id}/plan", response_model=Plan)
 async def plan(run: SeenRun) -> Response:
+    """Get the plan."""
     job, record = run
     if record is None or record.plan is None:
         raise ApiRefusal(f"the job {job.id} has no plan yet", status=404, code="not_ready")
     return plain_json(record.plan.model_dump(mode="json"))
 
 
-@router.get("/v1/documents/{id}/steps", summary="Get the steps", response_model=wire.Steps)
+@router.get("/v1/documents/{id}/steps", response_model=wire.Steps)
 async def steps(run: SeenRun) -> Response:
+    """Get the steps."""
     job, record = run
     return plain_json({"object": "list", "data": job_details(job, record).get("steps", [])})
 
 
-@router.get(
-    "/v1/documents/{id}/calls",
-    summary="Get the model calls with their raw replies",
-    response_model=ModelCalls,
-)
+@router.get("/v1/documents/{id}/calls", response_model=ModelCalls)
 async def calls(documents: Service, run: SeenRun) -> Response:
+    """Get the model calls with their raw replies."""
     job, record = run
     folder = documents.folders.run(job.id)
     entries = await documents.in_thread(journal.read_journal, folder) if record else []
@@ -154,12 +155,12 @@ async def calls(documents: Service, run: SeenRun) -> Response:
 
 @router.get(
     "/v1/documents/{id}/events",
-    summary="Stream the journal as server-sent events, each a JournalEvent",
     status_code=200,
     response_class=EventStream,
     responses={200: {"model": JournalEvent}},
 )
 async def events(documents: Service, job: SeenJob, lease: Lease, after: AfterEvent) -> Response:
+    """Stream the journal as server-sent events, each a JournalEvent."""
     return EventStream(
         documents.events(job, kind=JournalFold, after=after),
         ImageStore(documents.folders.run(job.id)),
@@ -167,33 +168,26 @@ async def events(documents: Service, job: SeenJob, lease: Lease, after: AfterEve
     )
 
 
-@router.get(
-    "/v1/documents/{id}/document.md",
-    summary="Get the document as Markdown",
-    response_class=MarkdownResponse,
-)
+@router.get("/v1/documents/{id}/document.md", response_class=MarkdownResponse)
 async def markdown(run: SeenRun) -> Response:
-    """Return the Markdown, with links to its images on this service."""
+    """Get the document as Markdown, with links to its images on this service."""
     images = f"]({image_url(run.job.id, '')}"
     text = render.render_markdown(run.started).replace(f"]({runs.IMAGES_FOLDER}/", images)
     return MarkdownResponse(text)
 
 
-@router.get("/v1/documents/{id}/pictures/{name}", summary="Get an image", response_class=ImageResponse)
+@router.get("/v1/documents/{id}/pictures/{name}", response_class=ImageResponse)
 async def image(documents: Service, lease: Lease, run: SeenRun, name: str) -> Response:
+    """Get an image."""
     job, record = run
     if record is None or name not in runs.image_names(record):
         raise unknown("image", name)
     return await _image(documents, lease, job.id, name)
 
 
-@router.get(
-    SHARED,
-    summary="Get an image by its signed address",
-    response_class=ImageResponse,
-    openapi_extra=OPEN,
-)
+@router.get(SHARED, response_class=ImageResponse, openapi_extra=OPEN)
 async def shared(documents: Service, lease: Lease, id: str, signature: str, name: str) -> Response:
+    """Get an image by its signed address."""
     image = shared_image(f"{SIGNED_PATHS}{id}/{signature}/{name}")
     if image is None or not documents.addresses.allows(image):
         raise unknown("image", name)

@@ -33,7 +33,7 @@ class ImageResponse(Response):
     media_type = "image/png"
 
 
-@router.post("", summary="Upload an image", response_model=wire.File)
+@router.post("", response_model=wire.File)
 async def create(
     request: Request,
     documents: Service,
@@ -41,6 +41,7 @@ async def create(
     lease: Lease,
     body: Annotated[None, described_body(wire.Upload, media_type="multipart/form-data")],
 ) -> Response:
+    """Upload an image."""
     if caller.is_guest:  # their quota counts documents only; uploads could fill the disk
         raise ApiRefusal("guests cannot upload files", status=403, code="not_for_guests")
     fields, files = (await read_form(request)).parse()
@@ -69,27 +70,31 @@ async def create(
     return plain_json(_file_object(file))
 
 
-@router.get("", summary="List the uploads", response_model=wire.Files)
+@router.get("", response_model=wire.Files)
 async def listing(documents: Service, caller: Reader) -> Response:
+    """List the uploads."""
     files = await documents.jobs.files(caller.sees, limit=MAX_FILES_LISTED)
     return plain_json({"object": "list", "data": [_file_object(file) for file in files], "has_more": False})
 
 
-@router.get("/{id}", summary="Get an upload", response_model=wire.File)
+@router.get("/{id}", response_model=wire.File)
 async def retrieve(documents: Service, caller: Reader, id: str) -> Response:
+    """Get an upload."""
     return plain_json(_file_object(await _find(documents, caller, id)))
 
 
-@router.get("/{id}/content", summary="Get the image of an upload", response_class=ImageResponse)
+@router.get("/{id}/content", response_class=ImageResponse)
 async def content(documents: Service, caller: Reader, id: str) -> Response:
+    """Get the image of an upload."""
     file = await _find(documents, caller, id)
     path = ImageStore.path(documents.folders.files, file.image)
     headers = {"content-security-policy": "default-src 'none'; sandbox"}
     return ImageResponse(await asyncio.to_thread(path.read_bytes), headers=headers)
 
 
-@router.delete("/{id}", summary="Delete an upload", response_model=wire.Deleted)
+@router.delete("/{id}", response_model=wire.Deleted)
 async def delete(documents: Service, caller: Submitter, id: str) -> Response:
+    """Delete an upload."""
     file = await _find(documents, caller, id)
     await documents.remove_file(file)
     return plain_json({"id": file.id, "object": "file", "deleted": True})

@@ -93,22 +93,20 @@ STREAMS = {"sse": GeminiStream, "json": GeminiArray}
 """Stream types by the query parameter `alt`."""
 
 
-@router.get(
-    "/v1/models", summary="OpenAI's and Google's APIs: list the models", response_model=dict[str, Any]
-)
-@router.get("/v1beta/models", summary="Google's API: list the models", response_model=dict[str, Any])
+@router.get("/v1/models", response_model=dict[str, Any])
+@router.get("/v1beta/models", response_model=dict[str, Any])
 async def models(request: Request, documents: Service) -> Response:
+    """List the models, in the form of OpenAI's or Google's API."""
     names = documents.settings.models
     if _is_openai(request):
         return plain_json(openai.models_list(names, CREATED))
     return plain_json({"models": [_model(name) for name in names]})
 
 
-@router.get(
-    "/v1/models/{name}", summary="OpenAI's and Google's APIs: get a model", response_model=dict[str, Any]
-)
-@router.get("/v1beta/models/{name}", summary="Google's API: get a model", response_model=dict[str, Any])
+@router.get("/v1/models/{name}", response_model=dict[str, Any])
+@router.get("/v1beta/models/{name}", response_model=dict[str, Any])
 async def model(request: Request, documents: Service, name: str) -> Response:
+    """Get a model, in the form of OpenAI's or Google's API."""
     is_openai = _is_openai(request)
     if name not in documents.settings.models:
         where, code = ("/v1/models", "model_not_found") if is_openai else ("/v1beta/models", None)
@@ -120,10 +118,8 @@ def _is_openai(request: Request) -> bool:
     return request.url.path.startswith("/v1/") and GOOGLE_KEY not in request.headers
 
 
-@router.post("/v1/models/{name}", summary="Google's API: NAME:generateContent", response_model=dict[str, Any])
-@router.post(
-    "/v1beta/models/{name}", summary="Google's API: NAME:generateContent", response_model=dict[str, Any]
-)
+@router.post("/v1/models/{name}", response_model=dict[str, Any])
+@router.post("/v1beta/models/{name}", response_model=dict[str, Any])
 async def generate(
     request: Request,
     handling: Handling,
@@ -133,6 +129,7 @@ async def generate(
     body: Annotated[None, described_body(dict[str, Any])],
     alt: Literal["sse", "json"] = "json",
 ) -> Response:
+    """Google's API: NAME:generateContent."""
     model, _, method = name.partition(":")
     if method not in METHODS:
         raise ApiRefusal(f"no such method; models have {' and '.join(METHODS)}", status=404)

@@ -14,13 +14,15 @@ from interleave.service.documents.routes import OPEN, Admin, Router, Service, pl
 router = Router()
 
 
-@router.get("/openapi.json", summary="OpenAPI description", response_model=dict[str, Any], openapi_extra=OPEN)
+@router.get("/openapi.json", response_model=dict[str, Any], openapi_extra=OPEN)
 async def describe(request: Request) -> Response:
+    """OpenAPI description."""
     return plain_json(request.app.openapi())
 
 
-@router.get("/health", summary="Health check", response_model=wire.Health, openapi_extra=OPEN)
+@router.get("/health", response_model=wire.Health, openapi_extra=OPEN)
 async def health(documents: Service) -> Response:
+    """Health check."""
     state = str(documents.model_cache.state)
     if documents.draining:
         state = "stopping"
@@ -35,6 +37,7 @@ async def health(documents: Service) -> Response:
     return plain_json(body, 200 if state in ("ready", "loading") else 503)
 
 
-@router.get("/metrics", summary="Prometheus metrics", response_class=PlainTextResponse)
+@router.get("/metrics", response_class=PlainTextResponse)
 async def scrape(request: Request, caller: Admin) -> Response:
+    """Prometheus metrics."""
     return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE)

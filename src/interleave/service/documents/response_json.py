@@ -162,22 +162,8 @@ def _decision(decision: runs.DecisionRecord) -> dict[str, Any]:
 
 
 def _attempt(job: Job, attempt: runs.AttemptRecord) -> dict[str, Any]:
-    verdict = attempt.verdict
-    return {
-        "number": attempt.number,
-        "prompt": attempt.prompt,
-        "seed": attempt.seed,
-        "picture": image_url(job.id, attempt.image),
-        "verdict": verdict.model_dump(mode="json") if verdict else None,
-        "draw_seconds": attempt.draw_seconds,
-        "judge_seconds": attempt.judge_seconds,
-        "cost": attempt.cost,
-        "bad_replies": list(attempt.bad_replies),
-        "take": attempt.take,
-        "aim": attempt.aim,
-        "generator": attempt.generator,
-        "inherited": attempt.inherited,
-    }
+    fields = attempt.model_dump(mode="json", exclude={"image", "sources"})
+    return {**fields, "picture": image_url(job.id, attempt.image)}
 
 
 def thumbnail_url(job: str, name: str) -> str:

@@ -64,7 +64,7 @@ async def answer_to(request: Request) -> Answer:
 Answers = Annotated[Answer, Depends(answer_to)]
 
 
-@router.post("", summary="Create a document", response_model=wire.ResponseObject)
+@router.post("", response_model=wire.ResponseObject)
 async def create(
     request: Request,
     handling: Handling,
@@ -73,6 +73,7 @@ async def create(
     asked: Annotated[Submission, submission_body(wire.Submission, parse_submission)],
     key: IdempotencyKey = None,
 ) -> Response:
+    """Create a document."""
     job = await handling.submit(request, asked)
     if asked.stream:
         return answer.stream(job, after=-1, leaving=handling.on_leaving(request, asked, job))
@@ -81,30 +82,29 @@ async def create(
     return await answer.whole(job)
 
 
-@router.get(
-    "/{id}",
-    summary="Get a job as a Response, or its events with stream=true",
-    response_model=wire.ResponseObject,
-)
+@router.get("/{id}", response_model=wire.ResponseObject)
 async def retrieve(
     documents: Service, caller: Sender, answer: Answers, id: str, after: AfterEvent, stream: Flag = False
 ) -> Response:
+    """Get a job as a Response, or its events with stream=true."""
     job = await documents.get(caller, id)
     return answer.stream(job, after=after) if stream else await answer.whole(job)
 
 
-@router.delete("/{id}", summary="Delete a document with all its files", response_model=wire.Deleted)
+@router.delete("/{id}", response_model=wire.Deleted)
 async def delete(documents: Service, caller: Sender, id: str) -> Response:
+    """Delete a document with all its files."""
     await documents.delete(caller, id)
     return plain_json({"id": id, "object": "response", "deleted": True})
 
 
-@router.post("/{id}/cancel", summary="Cancel a job", response_model=wire.ResponseObject)
+@router.post("/{id}/cancel", response_model=wire.ResponseObject)
 async def cancel(documents: Service, caller: Sender, answer: Answers, id: str) -> Response:
+    """Cancel a job."""
     return await answer.whole(await documents.cancel(caller, id))
 
 
-@router.get("/{id}/input_items", summary="Get the request of a job", response_model=dict[str, Any])
+@router.get("/{id}/input_items", response_model=dict[str, Any])
 async def input_items(
     handling: Handling,
     caller: Sender,
@@ -114,6 +114,7 @@ async def input_items(
     order: Literal["asc", "desc"] = "desc",
     limit: Annotated[int, Query(ge=1, le=MAX_ITEMS)] = 20,
 ) -> Response:
+    """Get the request of a job."""
     documents = handling.documents
     job = await documents.get(caller, id)
     record = await documents.in_thread(documents.record, job)
