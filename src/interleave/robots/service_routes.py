@@ -20,7 +20,7 @@ from interleave.robots.checking import check_from
 from interleave.robots.sub_task_check import SubTaskCheck, SubTaskInput
 from interleave.service.documents.bodies import json_object
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.routes import Lease, Router, Submitter, per_service, value_json
+from interleave.service.documents.routes import Router, SubmitCall, per_service, value_json
 from interleave.service.documents.service import RECEIVE_SECONDS, Documents, image_of
 from interleave.service.documents.submissions import encoded_image
 from interleave.service.generator.messages import GeneratorInfo
@@ -101,15 +101,16 @@ class Checks:
 
 @ROUTES.post(CHECK, response_model=SubTaskVerdict)
 async def check(
+    call: SubmitCall,
     checks: Annotated[Checks, Depends(per_service(Checks))],
-    caller: Submitter,
-    lease: Lease,
     body: Annotated[dict[str, Any], json_object(SubTaskQuestion)],
 ) -> Response:
     """Check whether a robot has done a sub-task."""
     given = Parameters(body, GeneratorInfo(GeneratorCapabilities()), known=SubTaskQuestion.model_fields)
     instruction = given.text("instruction", most=text.MAX_FIELD_CHARACTERS)
-    images = [_needed(given.take(name), name) for name in ("before", "after")]
+    images = {name: given.take(name) for name in ("before", "after")}
+    if missing := next((name for name, image in images.items() if image is None), None):
+        raise ApiRefusal(f"{missing}: send the camera image {missing} the sub-task", parameter=missing)
     model = given.text("model")
     given.refuse_unknown()
     if not instruction or not instruction.strip():
@@ -118,16 +119,10 @@ async def check(
         raise ApiRefusal("there is no such model here", status=404, code="model_not_found")
     with checks.admitted():
         ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
-        encoded = [encoded_image(text, name) for text, name in images]
-        raw = await checks.documents.decoder.decode(encoded, lease, ends_at)
+        encoded = [encoded_image(image, name) for name, image in images.items()]
+        raw = await checks.documents.decoder.decode(encoded, call.lease, ends_at)
         before, after = (image_of(each) for each in raw)
         return value_json(await checks.checked(SubTaskInput(instruction, before, after), model))
-
-
-def _needed(value: Any, name: str) -> tuple[Any, str]:
-    if value is None:
-        raise ApiRefusal(f"{name}: send the camera image {name} the sub-task", parameter=name)
-    return value, name
 
 
 def _check_of(models: Models, pack: PromptPack) -> SubTaskCheck:

@@ -17,16 +17,7 @@ from interleave.plugin import runs
 from interleave.service.documents.document_routes import IMAGE_POLICY, IMMUTABLE, SeenJob
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.response_json import thumbnail_url
-from interleave.service.documents.routes import (
-    BLANK,
-    Lease,
-    Reader,
-    Router,
-    Sender,
-    Service,
-    per_service,
-    value_json,
-)
+from interleave.service.documents.routes import BLANK, Call, ReadCall, Router, per_service, value_json
 from interleave.service.documents.service import Documents
 from interleave.service.http.memory import MemoryLease
 from interleave.studio.catalogue import Entry, Search
@@ -91,8 +82,8 @@ async def _search(
 
 @router.get("/v1/studio/documents", response_model=Gallery)
 async def listing(
+    call: ReadCall,
     indexing: OwnIndexing,
-    caller: Reader,
     search: Annotated[Search, Depends(_search)],
     limit: Annotated[int, Query(ge=1, le=MOST)] = PAGE,
     cursor: Annotated[int | None, BLANK, Query(ge=0, lt=10**18)] = None,
@@ -101,7 +92,7 @@ async def listing(
     catalogue = await indexing.catalogue()
     if cursor is None:
         await indexing.refresh_newest()
-    found = await catalogue.search(caller.sees, search, limit=limit, start=cursor)
+    found = await catalogue.search(call.caller.sees, search, limit=limit, start=cursor)
     page = Gallery(
         data=[item_of(entry) for entry in found.entries],
         total=found.total,
@@ -109,17 +100,17 @@ async def listing(
         complete=indexing.is_complete,
     )
     if cursor is None:
-        profiles, outcomes = await catalogue.counts(caller.sees)
+        profiles, outcomes = await catalogue.counts(call.caller.sees)
         page = page.model_copy(update={"profiles": profiles, "outcomes": outcomes})
     return value_json(page)
 
 
 @router.get("/v1/studio/documents/{id}/related", response_model=Related)
-async def related(indexing: OwnIndexing, caller: Sender, job: SeenJob) -> Response:
+async def related(call: Call, indexing: OwnIndexing, job: SeenJob) -> Response:
     """Documents to compare this one with: its parent, its branches, and others of the same request."""
     catalogue = await indexing.catalogue()
     await indexing.refresh_newest()
-    found = await catalogue.subjects.related(caller.sees, job.id, MAX_RELATED)
+    found = await catalogue.subjects.related(call.caller.sees, job.id, MAX_RELATED)
     entries = await catalogue.entries([id_ for id_, _ in found])
     items = [
         RelatedItem.model_validate({"relation": relation, "document": item_of(entries[id_])})
@@ -137,9 +128,8 @@ def _known_side(side: int) -> int:
 
 @router.get("/v1/documents/{id}/thumbnails/{name}", response_class=ThumbnailResponse)
 async def thumbnail(
-    documents: Service,
+    call: Call,
     maker: Annotated[ThumbnailMaker, Depends(per_service(ThumbnailMaker))],
-    lease: Lease,
     job: SeenJob,
     name: str,
     side: Annotated[int, AfterValidator(_known_side), Query(json_schema_extra={"enum": list(SIDES)})] = SIDES[
@@ -152,11 +142,11 @@ async def thumbnail(
         raise unknown("picture", name)
     data = await maker.kept(job.id, image, side)
     if data is None:
-        record = await documents.in_thread(documents.record, job)
+        record = await call.documents.in_thread(call.documents.record, job)
         if record is None or image not in runs.image_names(record):
             raise unknown("picture", name)
-        data = await maker.made(lease, job.id, image, side)
-    lease.keep(len(data))
+        data = await maker.made(call.lease, job.id, image, side)
+    call.lease.keep(len(data))
     headers = {
         "cache-control": IMMUTABLE,
         "etag": f'"{name.removesuffix(".webp")}-{side}"',

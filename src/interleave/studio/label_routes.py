@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, get_args
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query
 from pydantic import ValidationError
 from starlette.responses import Response
 
@@ -19,16 +19,7 @@ from interleave.service.documents.bodies import described_body, json_body
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.response_json import image_url, thumbnail_url
-from interleave.service.documents.routes import (
-    BLANK,
-    Lease,
-    Reader,
-    Router,
-    Service,
-    Submitter,
-    per_service,
-    value_json,
-)
+from interleave.service.documents.routes import BLANK, ReadCall, Router, SubmitCall, per_service, value_json
 from interleave.service.documents.service import Documents
 from interleave.studio import label_schemas as wire
 from interleave.studio.indexing import OwnIndexing
@@ -127,11 +118,11 @@ KindFilter = Annotated[Kind | None, BLANK]
 Cursor = Annotated[int | None, BLANK, Query(ge=0, le=2**62)]
 
 
-async def _rater(caller: Reader, rater: str | None = None) -> Rater:
-    chosen = (rater or caller.name).strip()
+async def _rater(call: ReadCall, rater: str | None = None) -> Rater:
+    chosen = (rater or call.caller.name).strip()
     if not chosen or len(chosen) > 60:
         raise ApiRefusal("rater must be a name of 1 to 60 characters", parameter="rater")
-    return Rater(caller.key, chosen)
+    return Rater(call.caller.key, chosen)
 
 
 OwnRater = Annotated[Rater, Depends(_rater)]
@@ -139,10 +130,9 @@ OwnRater = Annotated[Rater, Depends(_rater)]
 
 @router.get("/judging/{task}", response_model=wire.JudgeItems)
 async def items(
-    documents: Service,
+    call: ReadCall,
     indexing: OwnIndexing,
     labels: OwnLabels,
-    caller: Reader,
     rater: OwnRater,
     task: str,
     runs: str = "",
@@ -153,17 +143,19 @@ async def items(
     """Items that a rater has not judged, or the one named by `unit`."""
     judged, named = _task(task), _ids(runs)
     for run in named:  # refuse those that the caller may not see
-        await documents.get(caller, run)
+        await call.documents.get(call.caller, run)
     catalogue, store = await indexing.catalogue(), await labels.store()
     if unit is not None:
         first, second = subjects_in(unit, judged)
-        found = await catalogue.subjects.one(caller.sees, first, second)
+        found = await catalogue.subjects.one(call.caller.sees, first, second)
         page, following, total, left = [found] if found else [], None, None, None
     else:
         if cursor is None:
             await indexing.refresh_newest()
         done = await store.units(rater, KIND_OF[judged])
-        read = await catalogue.subjects.page(judged, caller.sees, done, runs=named, start=cursor, limit=limit)
+        read = await catalogue.subjects.page(
+            judged, call.caller.sees, done, runs=named, start=cursor, limit=limit
+        )
         page, following, total, left = read.items, read.next, read.total, read.left
     titles = await catalogue.entries([each.first.run for each in page])
     answer = wire.JudgeItems(
@@ -178,9 +170,10 @@ async def items(
 
 @router.post("/labels", response_model=wire.StoredLabels)
 async def add(
-    labels: OwnLabels, caller: Submitter, body: Annotated[wire.NewLabels, json_body(wire.NewLabels)]
+    call: SubmitCall, labels: OwnLabels, body: Annotated[wire.NewLabels, json_body(wire.NewLabels)]
 ) -> Response:
     """Store labels."""
+    caller = call.caller
     rater, store = Rater(caller.key, body.rater), await labels.store_for(caller)
     named = {each.run for new in body.labels for each in (new, new.other) if each is not None}
     revealed = await store.revealed(rater, sorted(named))
@@ -191,24 +184,23 @@ async def add(
 
 @router.post("/labels/undo", response_model=wire.UndoneLabels)
 async def undo(
-    labels: OwnLabels, caller: Submitter, body: Annotated[wire.Undo, json_body(wire.Undo)]
+    call: SubmitCall, labels: OwnLabels, body: Annotated[wire.Undo, json_body(wire.Undo)]
 ) -> Response:
     """Undo a rater's last labels."""
-    undone = await (await labels.store()).undo(Rater(caller.key, body.rater), body.kind)
+    undone = await (await labels.store()).undo(Rater(call.caller.key, body.rater), body.kind)
     return value_json(wire.UndoneLabels(units=[unit_of(each.subject, each.other) for each in undone]))
 
 
 @router.post("/labels/reveal", status_code=204)
 async def reveal(
-    documents: Service,
+    call: SubmitCall,
     labels: OwnLabels,
-    caller: Submitter,
     body: Annotated[wire.Reveal, json_body(wire.Reveal)],
 ) -> Response:
     """Record that a rater knows the systems behind these documents: later labels are not blind."""
     for run in body.runs:
-        await documents.get(caller, run)
-    await (await labels.store_for(caller)).reveal(Rater(caller.key, body.rater), body.runs)
+        await call.documents.get(call.caller, run)
+    await (await labels.store_for(call.caller)).reveal(Rater(call.caller.key, body.rater), body.runs)
     return Response(status_code=204)
 
 
@@ -230,11 +222,11 @@ async def listing(
 
 
 @router.get("/agreement", response_model=wire.AgreementFacts)
-async def agreement(documents: Service, labels: OwnLabels, caller: Reader) -> Response:
+async def agreement(call: ReadCall, labels: OwnLabels) -> Response:
     """Agreement of all raters whose labels the caller may see."""
-    store, choice = await labels.store(), Choice(caller.sees)
+    store, choice = await labels.store(), Choice(call.caller.sees)
     found, counts = await store.labels(choice), await store.raters(choice)
-    data = await documents.in_thread(lambda: [_agreement(kind, found, counts) for kind in Kind])
+    data = await call.documents.in_thread(lambda: [_agreement(kind, found, counts) for kind in Kind])
     return value_json(wire.AgreementFacts(data=data))
 
 
@@ -244,32 +236,29 @@ class LinesResponse(Response):
 
 @router.get("/labels/export", response_class=LinesResponse)
 async def export(
-    labels: OwnLabels, caller: Reader, lease: Lease, rater: str | None = None, kind: KindFilter = None
+    call: ReadCall, labels: OwnLabels, rater: str | None = None, kind: KindFilter = None
 ) -> Response:
     """Export labels, of all keys if the caller may see them."""
-    data = await (await labels.store()).lines(Choice(caller.sees, rater or None, kind))
-    lease.keep(len(data))
+    data = await (await labels.store()).lines(Choice(call.caller.sees, rater or None, kind))
+    call.lease.keep(len(data))
     return LinesResponse(data, headers={"content-disposition": 'attachment; filename="labels.jsonl"'})
 
 
 @router.post("/labels/import", response_model=wire.StoredLabels)
 async def take_in(
-    request: Request,
-    documents: Service,
+    call: SubmitCall,
     labels: OwnLabels,
-    caller: Submitter,
-    lease: Lease,
     file: Annotated[None, described_body(str, media_type=LinesResponse.media_type)],
 ) -> Response:
     """Import all labels of a file, or none."""
-    if caller.is_guest:
+    if call.caller.is_guest:
         raise ApiRefusal("guests cannot import labels", status=403, code="not_for_guests")
     body = bytearray()
-    async for piece in request.stream():
+    async for piece in call.request.stream():
         body += piece
-    await lease.reserve(PARSING_COPIES * len(body), asyncio.get_running_loop().time() + 60)
-    new = await documents.in_thread(labels_in, bytes(body))
-    stored = await (await labels.store()).take_in(caller.key, new)
+    await call.lease.reserve(PARSING_COPIES * len(body), asyncio.get_running_loop().time() + 60)
+    new = await call.documents.in_thread(labels_in, bytes(body))
+    stored = await (await labels.store()).take_in(call.caller.key, new)
     return value_json(wire.StoredLabels(stored=stored, known=len(new) - stored))
 
 

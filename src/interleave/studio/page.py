@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 
 from interleave.service.documents.keys import COOKIE, Caller
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.routes import OPEN, Router, Service, per_service, value_json
+from interleave.service.documents.routes import OPEN, Call, Router, per_service, value_json
 from interleave.service.http.auth import secret_of
 from interleave.service.http.middleware import CALLER
 from interleave.studio.schemas import Start
@@ -82,8 +82,9 @@ class _PageRoutes:
     def __init__(self, page: PageFile) -> None:
         self.page = page
 
-    async def show(self, request: Request, documents: Service) -> Response:
+    async def show(self, call: Call) -> Response:
         """The studio's page. It makes a visitor without a key a guest, if guests are allowed."""
+        request, documents = call.request, call.documents
         page = await documents.in_thread(self.page.read)
         headers = {
             "content-security-policy": page.policy,
@@ -101,14 +102,14 @@ class _PageRoutes:
         return HTMLResponse(page.body, headers=headers)
 
 
-async def start(
-    request: Request, documents: Service, facts: Annotated[StartFacts, Depends(per_service(StartFacts))]
-) -> Response:
+async def start(call: Call, facts: Annotated[StartFacts, Depends(per_service(StartFacts))]) -> Response:
     """Features and settings of the studio."""
-    caller = request.scope[CALLER]
+    caller = call.request.scope[CALLER]
     if not isinstance(caller, Caller):
         return value_json(facts.signed_out())
-    return value_json(await documents.in_thread(facts.of, caller, request.app.state.access.has_keys))
+    return value_json(
+        await call.documents.in_thread(facts.of, caller, call.request.app.state.access.has_keys)
+    )
 
 
 async def sign_in(request: Request) -> Response:

@@ -13,19 +13,9 @@ from interleave.plugin import one_line
 from interleave.service.documents.bodies import json_body
 from interleave.service.documents.job_decisions import DecisionRequest, Decisions
 from interleave.service.documents.jobs import Job
-from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.response_json import thumbnail_url
-from interleave.service.documents.routes import (
-    Reader,
-    RequestId,
-    Router,
-    Sender,
-    Service,
-    Submitter,
-    value_json,
-)
-from interleave.service.documents.service import Documents
+from interleave.service.documents.routes import Call, ReadCall, RequestContext, Router, SubmitCall, value_json
 from interleave.studio.catalogue import Search
 from interleave.studio.indexing import Indexing, OwnIndexing
 from interleave.studio.schemas import Move, Queue, QueueItem, Retried
@@ -38,10 +28,10 @@ router = Router(prefix="/v1/studio/queue")
 class QueueView:
     """The queue as one caller sees it."""
 
-    def __init__(self, documents: Documents, indexing: Indexing, caller: Caller) -> None:
-        self.documents = documents
+    def __init__(self, call: RequestContext, indexing: Indexing) -> None:
+        self.documents = call.documents
+        self.caller = call.caller
         self.indexing = indexing
-        self.caller = caller
 
     async def whole(self) -> Queue:
         queue, sees = self.documents.queue, self.caller.sees
@@ -99,15 +89,15 @@ class QueueView:
         )
 
 
-async def _view(documents: Service, indexing: OwnIndexing, caller: Sender) -> QueueView:
-    return QueueView(documents, indexing, caller)
+async def _view(call: Call, indexing: OwnIndexing) -> QueueView:
+    return QueueView(call, indexing)
 
 
 View = Annotated[QueueView, Depends(_view)]
 
 
 @router.get("", response_model=Queue)
-async def show(view: View, caller: Reader) -> Response:
+async def show(view: View, call: ReadCall) -> Response:
     """The queue."""
     return value_json(await view.whole())
 
@@ -134,11 +124,11 @@ async def move(view: View, id: str, body: Annotated[Move, json_body(Move)]) -> R
 
 
 @router.post("/retry-failed", response_model=Retried)
-async def retry_failed(view: View, caller: Submitter, request_id: RequestId) -> Response:
+async def retry_failed(view: View, call: SubmitCall) -> Response:
     """Retry all failed documents."""
     continued, left, decisions = [], 0, Decisions(view.documents)
     for entry in await view.failed(MAX_RETRIED):
-        asked = DecisionRequest(caller, entry.id, digest="", request_id=request_id)
+        asked = DecisionRequest(call.caller, entry.id, digest="", request_id=call.request_id)
         try:
             continued.append((await decisions.resume(asked)).id)
         except ApiRefusal:  # it is running already, or the queue is full

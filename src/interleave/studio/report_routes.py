@@ -13,12 +13,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
 from interleave.plugin import files
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.routes import OPEN, Lease, Reader, Router, Service, per_service, value_json
+from interleave.service.documents.routes import OPEN, Call, ReadCall, Router, per_service, value_json
 from interleave.studio.page import hashes, policy
 from interleave.studio.reports import PREFIX, ReportFolders
 from interleave.studio.schemas import Reports
@@ -55,9 +54,6 @@ def report_router(reports: Sequence[Path], frame_ancestors: tuple[str, ...]) -> 
     """Return the routes of `/v1/studio/reports`, for the reports in these folders."""
     routes = _ReportRoutes(reports, frame_ancestors)
     router = Router()
-    router.get("/v1/studio/reports", summary="Reports under the studio's folders", response_model=Reports)(
-        routes.listing
-    )
     router.get("/v1/studio/reports", response_model=Reports)(routes.listing)
     router.get(FILE_ROUTE, response_class=HTMLResponse, openapi_extra=OPEN)(routes.file)
     return router
@@ -73,29 +69,27 @@ class _ReportRoutes:
             "x-content-type-options": "nosniff",
         }
 
-    async def listing(self, request: Request, documents: Service, caller: Reader) -> Response:
+    async def listing(self, call: ReadCall) -> Response:
         """Reports under the studio's folders."""
-        if caller.is_guest:
+        if call.caller.is_guest:
             raise ApiRefusal("guests see no reports", status=403, code="insufficient_permissions")
-        folders = await self._folders(request)
-        return value_json(await documents.in_thread(folders.listing))
+        folders = await self._folders(call.request)
+        return value_json(await call.documents.in_thread(folders.listing))
 
-    async def file(
-        self, request: Request, documents: Service, lease: Lease, ticket: str, path: str
-    ) -> Response:
+    async def file(self, call: Call, ticket: str, path: str) -> Response:
         """A file of a report folder. It needs no key, because its ticket is signed."""
-        folders = await self._folders(request)
-        found = await documents.in_thread(folders.file, ticket, path)
+        folders = await self._folders(call.request)
+        found = await call.documents.in_thread(folders.file, ticket, path)
         if found is None:
             raise unknown("report", path)
         try:
             size = found.path.stat().st_size
-            await lease.reserve(COPIES * min(size, MAX_BYTES), asyncio.get_running_loop().time() + 60)
-            data = await documents.in_thread(lambda: files.read_bytes(found.path, most_bytes=MAX_BYTES))
+            await call.lease.reserve(COPIES * min(size, MAX_BYTES), asyncio.get_running_loop().time() + 60)
+            data = await call.documents.in_thread(lambda: files.read_bytes(found.path, most_bytes=MAX_BYTES))
         except OSError:
             raise unknown("report", path) from None
-        body = await documents.in_thread(framed_page, data) if found.is_page else data
-        lease.keep(len(body))
+        body = await call.documents.in_thread(framed_page, data) if found.is_page else data
+        call.lease.keep(len(body))
         return Response(body, headers=self.headers, media_type=found.media_type)
 
 

@@ -16,7 +16,7 @@ from interleave.plugin import Value
 from interleave.service.documents.app import build_app
 from interleave.service.documents.bodies import json_body
 from interleave.service.documents.keys import FILE_NAME, KeyAccess, add_key
-from interleave.service.documents.routes import Router, Submitter, added_routes, route_finder
+from interleave.service.documents.routes import Router, SubmitCall, added_routes, route_finder
 
 PAGE = example_package("how-to/add-routes.md")
 ASKED = {"input": "A frog in one picture"}
@@ -55,7 +55,7 @@ def test_a_body_is_read_after_the_caller_is_checked_and_within_the_limits(tmp_pa
     router, read = Router(), list[Asked]()
 
     @router.post("/v1/own", response_model=Asked)
-    async def take(caller: Submitter, body: Annotated[Asked, json_body(Asked)]) -> Asked:
+    async def take(call: SubmitCall, body: Annotated[Asked, json_body(Asked)]) -> Asked:
         read.append(body)
         return body
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Header
 from starlette.responses import Response
 
 from interleave.service.documents.chat_request import ChatSubmission, Images, images_choice, parse_chat
@@ -19,7 +19,7 @@ from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import error_body, refusal_response
 from interleave.service.documents.request_handling import Handling, submission_body
 from interleave.service.documents.response_json import DOCUMENTS
-from interleave.service.documents.routes import Lease, Router, Submitter
+from interleave.service.documents.routes import Router
 from interleave.service.documents.service import Documents
 from interleave.service.documents.shared_images import origin_of
 from interleave.service.documents.stored_images import DataUrl, StoredImage
@@ -43,7 +43,6 @@ class ChatStream(ChunkStream):
 
 
 async def _chosen_images(
-    request: Request,
     pictures: str | None = None,
     header: Annotated[str | None, Header(alias=IMAGES_HEADER)] = None,
 ) -> Images | None:
@@ -52,27 +51,24 @@ async def _chosen_images(
 
 @router.post("/v1/chat/completions", response_model=dict[str, Any])
 async def create(
-    request: Request,
-    handling: Handling,
-    caller: Submitter,
-    lease: Lease,
+    call: Handling,
     chosen: Annotated[Images | None, Depends(_chosen_images)],
     asked: Annotated[ChatSubmission, submission_body(dict[str, Any], parse_chat)],
 ) -> Response:
     """OpenAI's API: Chat Completions."""
-    documents = handling.documents
-    job = await handling.submit(request, asked)
+    documents, request = call.documents, call.request
+    job = await call.submit(asked)
     origin = documents.settings.public_url or origin_of(request.url.scheme, request.headers.get("host", ""))
-    writer, store = ChatWriter(documents, job, asked, asked.images or chosen, origin), handling.store(job)
+    writer = ChatWriter(documents, job, asked, asked.images or chosen, origin)
     if asked.stream:
         chunks = writer.chunks(shown_parts(documents.events(job)))
-        return ChatStream(chunks, store, lease, client_gone=handling.on_leaving(request, asked, job))
-    response = await handling.response(await handling.wait(request, asked, job))
+        return ChatStream(chunks, call.images(job), call.lease, client_gone=call.on_leaving(asked, job))
+    response = await documents.in_thread(documents.response, await call.wait(asked, job))
     if (failure := failure_of(response)) is not None:
         refused = refusal_response(failure)
         refused.headers["x-should-retry"] = "false"  # the SDK would resubmit it as a new job
         return refused
-    return await json_response(writer.completion(response), store, lease)
+    return await json_response(writer.completion(response), call.images(job), call.lease)
 
 
 class ChatWriter:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Request
+from fastapi import Path
 from pydantic import ValidationError
 from starlette.responses import Response
 
@@ -19,119 +19,76 @@ from interleave.service.documents.bodies import json_body, json_object
 from interleave.service.documents.job_decisions import Branch, DecisionRequest, Decisions
 from interleave.service.documents.jobs import Decision
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.responses import Answer, answer_to
-from interleave.service.documents.routes import IdempotencyKey, Router, caller_of, per_service
+from interleave.service.documents.responses import answer
+from interleave.service.documents.routes import IDEMPOTENT, Call, RequestContext, Router
 from interleave.service.documents.submissions import parameters_of
-from interleave.service.http.middleware import REQUEST_ID
 
-router = Router(prefix="/v1/documents/{id}")
+router = Router(prefix="/v1/documents/{id}", dependencies=IDEMPOTENT)
 StepNumber = Annotated[int, Path(ge=0, le=999_999)]
 Line = Callable[[runs.DecidedRun], Decision]
 
 
-class Deciding:
-    """A decision about the job in the path."""
-
-    def __init__(self, decisions: Decisions, answer: Answer, path: str, asked: DecisionRequest) -> None:
-        self.decisions = decisions
-        self.answer = answer
-        self.path = path
-        self.asked = asked
-
-    @property
-    def by(self) -> str:
-        return self.asked.caller.key
-
-    def about(self, body: Value | Mapping[str, Any]) -> DecisionRequest:
-        """Return the request with the digest of its body, for its idempotency key."""
-        given = body.model_dump(mode="json", exclude_unset=True) if isinstance(body, Value) else body
-        said = json.dumps([self.path, given], sort_keys=True)
-        return replace(self.asked, digest=hashlib.sha256(said.encode()).hexdigest())
-
-    async def decide(self, body: Value | Mapping[str, Any], line: Line) -> Response:
-        return await self.answer.whole(await self.decisions.decide(self.about(body), line))
+def _asked(call: RequestContext, id_: str, body: Value | Mapping[str, Any]) -> DecisionRequest:
+    """Return the request with the digest of its body, for its idempotency key."""
+    given = body.model_dump(mode="json", exclude_unset=True) if isinstance(body, Value) else body
+    said = json.dumps([call.request.url.path, given], sort_keys=True)
+    digest = hashlib.sha256(said.encode()).hexdigest()
+    return DecisionRequest(call.caller, id_, digest, call.idempotency_key, call.request_id)
 
 
-_decisions = per_service(Decisions)
-
-
-async def _deciding(request: Request, id: str, key: IdempotencyKey = None) -> Deciding:
-    asked = DecisionRequest(
-        caller=caller_of(request),
-        job=id,
-        digest="",
-        idempotency_key=key,
-        request_id=request.scope[REQUEST_ID],
-    )
-    return Deciding(await _decisions(request), await answer_to(request), request.url.path, asked)
-
-
-OwnDeciding = Annotated[Deciding, Depends(_deciding)]
+async def _decide(call: RequestContext, id_: str, body: Value | Mapping[str, Any], line: Line) -> Response:
+    return await answer(call, await Decisions(call.documents).decide(_asked(call, id_, body), line))
 
 
 @router.post("/plan/release", response_model=wire.ResponseObject)
 async def release(
-    deciding: OwnDeciding, body: Annotated[dict[str, Any], json_object(wire.Release)]
+    call: Call, id: str, body: Annotated[dict[str, Any], json_object(wire.Release)]
 ) -> Response:
     """Release the held plan: unchanged with `{}`, edited with `{"plan": {"steps": […]}}`."""
-    given = parameters_of(body, ("plan",))
-    value = given.take("plan")
+    given, by = parameters_of(body, ("plan",)), call.caller.key
+    plan = given.take("plan")
     given.refuse_unknown()
-    return await deciding.decide(
-        body,
-        lambda run: runs.release_line(run, None if value is None else _plan(value, run), by=deciding.by),
+    return await _decide(
+        call, id, body, lambda run: runs.release_line(run, None if plan is None else _plan(plan, run), by=by)
     )
 
 
 @router.post("/steps/{step}/redraw", response_model=wire.ResponseObject)
 async def redraw(
-    deciding: OwnDeciding, step: StepNumber, body: Annotated[wire.Redraw, json_body(wire.Redraw)]
+    call: Call, id: str, step: StepNumber, body: Annotated[wire.Redraw, json_body(wire.Redraw)]
 ) -> Response:
     """Redraw a step."""
-    return await deciding.decide(
-        body,
-        lambda run: runs.redraw_line(
-            run,
-            step,
-            prompt=body.prompt,
-            seed=body.seed,
-            generator=None,
-            only_step=bool(body.only_step),
-            by=deciding.by,
-        ),
-    )
+    given = {"prompt": body.prompt, "seed": body.seed, "only_step": bool(body.only_step)}
+    line = partial(runs.redraw_line, step=step, **given, generator=None, by=call.caller.key)
+    return await _decide(call, id, body, line)
 
 
 @router.post("/steps/{step}/choose", response_model=wire.ResponseObject)
 async def choose(
-    deciding: OwnDeciding, step: StepNumber, body: Annotated[wire.Choose, json_body(wire.Choose)]
+    call: Call, id: str, step: StepNumber, body: Annotated[wire.Choose, json_body(wire.Choose)]
 ) -> Response:
     """Show another attempt."""
-    return await deciding.decide(
-        body,
-        lambda run: runs.choice_line(run, step, body.attempt, only_step=bool(body.only_step), by=deciding.by),
-    )
+    given = {"attempt": body.attempt, "only_step": bool(body.only_step)}
+    return await _decide(call, id, body, partial(runs.choice_line, step=step, **given, by=call.caller.key))
 
 
 @router.post("/undo", response_model=wire.ResponseObject)
-async def undo(deciding: OwnDeciding, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
+async def undo(call: Call, id: str, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
     """Undo the last redraw or choice."""
-    return await deciding.decide(body, lambda run: runs.undo_line(run, by=deciding.by))
+    return await _decide(call, id, body, partial(runs.undo_line, by=call.caller.key))
 
 
 @router.post("/continue", response_model=wire.ResponseObject)
-async def resume(deciding: OwnDeciding, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
+async def resume(call: Call, id: str, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
     """Resume a stopped or failed job."""
-    return await deciding.answer.whole(await deciding.decisions.resume(deciding.about(body)))
+    return await answer(call, await Decisions(call.documents).resume(_asked(call, id, body)))
 
 
 @router.post("/branch", response_model=wire.ResponseObject)
-async def branch(
-    deciding: OwnDeciding, body: Annotated[wire.BranchOff, json_body(wire.BranchOff)]
-) -> Response:
+async def branch(call: Call, id: str, body: Annotated[wire.BranchOff, json_body(wire.BranchOff)]) -> Response:
     """Branch a new document from a step."""
     new = Branch(body.step, body.prompt, body.seed)
-    return await deciding.answer.whole(await deciding.decisions.branch(deciding.about(body), new))
+    return await answer(call, await Decisions(call.documents).branch(_asked(call, id, body), new))
 
 
 def _plan(value: Any, run: runs.DecidedRun) -> Plan:

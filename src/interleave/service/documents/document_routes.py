@@ -10,7 +10,7 @@ from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
 from interleave import Plan, RunRecord
-from interleave.plugin import ImageStore, config, journal, render, runs
+from interleave.plugin import config, journal, render, runs
 from interleave.service.documents import schemas as wire
 from interleave.service.documents.calls import ModelCalls, calls_in
 from interleave.service.documents.event_types import JournalEvent
@@ -21,12 +21,9 @@ from interleave.service.documents.response_json import DOCUMENTS, image_url, job
 from interleave.service.documents.routes import (
     OPEN,
     AfterEvent,
-    Lease,
+    Call,
+    RequestContext,
     Router,
-    Sender,
-    Service,
-    caller_of,
-    documents_of,
     plain_json,
     value_json,
 )
@@ -35,7 +32,6 @@ from interleave.service.documents.shared_images import PREFIX as SIGNED_PATHS
 from interleave.service.documents.shared_images import ROUTE as SHARED
 from interleave.service.documents.shared_images import shared_image
 from interleave.service.documents.streams import EventStream
-from interleave.service.http.memory import MemoryLease
 
 IMAGE_POLICY = "default-src 'none'; sandbox"
 IMMUTABLE = "private, max-age=31536000, immutable"
@@ -53,7 +49,8 @@ class MarkdownResponse(Response):
 
 
 async def _seen_job(request: Request, id: str) -> Job:
-    return await documents_of(request).get(caller_of(request), id)
+    call = RequestContext(request)
+    return await call.documents.get(call.caller, id)
 
 
 SeenJob = Annotated[Job, Depends(_seen_job)]
@@ -63,6 +60,7 @@ SeenJob = Annotated[Job, Depends(_seen_job)]
 class Run(NamedTuple):
     """A job with its record; `None` if it has not started."""
 
+    call: RequestContext
     job: Job
     record: RunRecord | None
 
@@ -74,8 +72,8 @@ class Run(NamedTuple):
 
 
 async def _seen_run(request: Request, id: str) -> Run:
-    documents, job = documents_of(request), await _seen_job(request, id)
-    return Run(job, await documents.in_thread(documents.record, job))
+    call, job = RequestContext(request), await _seen_job(request, id)
+    return Run(call, job, await call.documents.in_thread(call.documents.record, job))
 
 
 SeenRun = Annotated[Run, Depends(_seen_run)]
@@ -83,21 +81,20 @@ SeenRun = Annotated[Run, Depends(_seen_run)]
 
 @router.get("/v1/documents", response_model=wire.Documents)
 async def listing(
-    documents: Service,
-    caller: Sender,
+    call: Call,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 20,
     after: Annotated[str | None, Query(description="Id of the client's last job")] = None,
 ) -> Response:
     """List the newest jobs."""
-    jobs = await documents.newest(caller, limit=limit + 1, before=after)
+    jobs = await call.documents.newest(call.caller, limit=limit + 1, before=after)
     shown = [_summary(job) for job in jobs[:limit]]
     return plain_json({"object": "list", "data": shown, "has_more": len(jobs) > limit})
 
 
 @router.get("/v1/documents/{id}", response_model=wire.Document)
-async def document(documents: Service, run: SeenRun) -> Response:
+async def document(run: SeenRun) -> Response:
     """Get a document with all its details."""
-    job, record = run
+    call, job, record = run
     details = job_details(job, record)
     given = [
         {"text": part.text} if part.image is None else {"picture": _given(job, record, part.image)}
@@ -105,12 +102,12 @@ async def document(documents: Service, run: SeenRun) -> Response:
     ]
     links = {name: f"{DOCUMENTS}/{job.id}/{name}" for name in _parts()} if record else {}
     more = {
-        "profile": documents.profile_of(job),
-        "command": command_line(job, record, _named_profile(documents, job)),
+        "profile": call.documents.profile_of(job),
+        "command": command_line(job, record, _named_profile(call.documents, job)),
         "request": given,
         "links": links,
     }
-    return plain_json({**_summary(job), **details, **more, "error": await _error(documents, job)})
+    return plain_json({**_summary(job), **details, **more, "error": await _error(call.documents, job)})
 
 
 def _named_profile(documents: Documents, job: Job) -> str | None:
@@ -131,25 +128,24 @@ async def _error(documents: Documents, job: Job) -> dict[str, Any] | None:
 @router.get("/v1/documents/{id}/plan", response_model=Plan)
 async def plan(run: SeenRun) -> Response:
     """Get the plan."""
-    job, record = run
+    record = run.record
     if record is None or record.plan is None:
-        raise ApiRefusal(f"the job {job.id} has no plan yet", status=404, code="not_ready")
+        raise ApiRefusal(f"the job {run.job.id} has no plan yet", status=404, code="not_ready")
     return plain_json(record.plan.model_dump(mode="json"))
 
 
 @router.get("/v1/documents/{id}/steps", response_model=wire.Steps)
 async def steps(run: SeenRun) -> Response:
     """Get the steps."""
-    job, record = run
-    return plain_json({"object": "list", "data": job_details(job, record).get("steps", [])})
+    return plain_json({"object": "list", "data": job_details(run.job, run.record).get("steps", [])})
 
 
 @router.get("/v1/documents/{id}/calls", response_model=ModelCalls)
-async def calls(documents: Service, run: SeenRun) -> Response:
+async def calls(run: SeenRun) -> Response:
     """Get the model calls with their raw replies."""
-    job, record = run
-    folder = documents.folders.run(job.id)
-    entries = await documents.in_thread(journal.read_journal, folder) if record else []
+    call, job, record = run
+    folder = call.documents.folders.run(job.id)
+    entries = await call.documents.in_thread(journal.read_journal, folder) if record else []
     return value_json(calls_in(entries, lambda name: image_url(job.id, name)))
 
 
@@ -159,13 +155,10 @@ async def calls(documents: Service, run: SeenRun) -> Response:
     response_class=EventStream,
     responses={200: {"model": JournalEvent}},
 )
-async def events(documents: Service, job: SeenJob, lease: Lease, after: AfterEvent) -> Response:
+async def events(call: Call, job: SeenJob, after: AfterEvent) -> Response:
     """Stream the journal as server-sent events, each a JournalEvent."""
-    return EventStream(
-        documents.events(job, kind=JournalFold, after=after),
-        ImageStore(documents.folders.run(job.id)),
-        lease,
-    )
+    events = call.documents.events(job, kind=JournalFold, after=after)
+    return EventStream(events, call.images(job), call.lease)
 
 
 @router.get("/v1/documents/{id}/document.md", response_class=MarkdownResponse)
@@ -177,32 +170,32 @@ async def markdown(run: SeenRun) -> Response:
 
 
 @router.get("/v1/documents/{id}/pictures/{name}", response_class=ImageResponse)
-async def image(documents: Service, lease: Lease, run: SeenRun, name: str) -> Response:
+async def image(run: SeenRun, name: str) -> Response:
     """Get an image."""
-    job, record = run
+    call, job, record = run
     if record is None or name not in runs.image_names(record):
         raise unknown("image", name)
-    return await _image(documents, lease, job.id, name)
+    return await _image(call, job, name)
 
 
 @router.get(SHARED, response_class=ImageResponse, openapi_extra=OPEN)
-async def shared(documents: Service, lease: Lease, id: str, signature: str, name: str) -> Response:
+async def shared(call: Call, id: str, signature: str, name: str) -> Response:
     """Get an image by its signed address."""
     image = shared_image(f"{SIGNED_PATHS}{id}/{signature}/{name}")
-    if image is None or not documents.addresses.allows(image):
+    if image is None or not call.documents.addresses.allows(image):
         raise unknown("image", name)
-    if await documents.jobs.get(image.job) is None:  # deleted
+    job = await call.documents.jobs.get(image.job)
+    if job is None:  # deleted
         raise unknown("image", name)
-    return await _image(documents, lease, image.job, image.name)
+    return await _image(call, job, image.name)
 
 
-async def _image(documents: Documents, lease: MemoryLease, job: str, name: str) -> Response:
-    path = ImageStore(documents.folders.run(job)).path(name)
+async def _image(call: RequestContext, job: Job, name: str) -> Response:
     try:
-        data = await documents.in_thread(path.read_bytes)
+        data = await call.documents.in_thread(call.images(job).path(name).read_bytes)
     except OSError:
         raise unknown("image", name) from None
-    lease.keep(len(data))
+    call.lease.keep(len(data))
     headers = {
         "cache-control": IMMUTABLE,
         "etag": f'"{name.removesuffix(".png")}"',

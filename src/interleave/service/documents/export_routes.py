@@ -9,12 +9,11 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.responses import Response
 
-from interleave.plugin import ImageStore, render, runs, slug
-from interleave.service.documents.document_routes import Run, SeenRun
+from interleave.plugin import render, runs, slug
+from interleave.service.documents.document_routes import SeenRun
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.routes import Lease, Router, per_service
+from interleave.service.documents.routes import Router, per_service
 from interleave.service.documents.service import Documents
-from interleave.service.http.memory import MemoryLease
 
 PAGE_POLICY = "default-src 'none'; img-src data: 'self'; style-src 'unsafe-inline'; sandbox allow-popups"
 MAX_CONCURRENT_RENDERS = 2
@@ -22,27 +21,8 @@ RENDER_COPIES = 4
 """Memory for rendering a page or an archive, as a multiple of the size of its images."""
 
 
-class Renderer:
-    """Renders files within the memory budget and with limited concurrency."""
-
-    def __init__(self, documents: Documents) -> None:
-        self.documents = documents
-        self._rendering = asyncio.Semaphore(MAX_CONCURRENT_RENDERS)
-
-    async def exported(
-        self, lease: MemoryLease, run: Run, name: str, options: render.ExportOptions
-    ) -> render.Exported:
-        folder, record = self.documents.folders.run(run.job.id), run.started
-        paths = [ImageStore(folder).path(name) for name in runs.image_names(record)]
-        sizes = [path.stat().st_size for path in paths if path.exists()]
-        await lease.reserve(RENDER_COPIES * sum(sizes), asyncio.get_running_loop().time() + 60)
-        async with self._rendering:
-            made = await self.documents.in_thread(render.export_run, folder, record, name, options)
-        lease.keep(len(made.data))
-        return made
-
-
-OwnRenderer = Annotated[Renderer, Depends(per_service(Renderer))]
+def _new_semaphore(documents: Documents) -> asyncio.Semaphore:
+    return asyncio.Semaphore(MAX_CONCURRENT_RENDERS)
 
 
 def router() -> Router:
@@ -61,8 +41,7 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
     """Return the handler that sends a document in this format."""
 
     async def export(
-        renderer: OwnRenderer,
-        lease: Lease,
+        rendering: Annotated[asyncio.Semaphore, Depends(per_service(_new_semaphore))],
         run: SeenRun,
         download: str | None = None,
         paper: render.Paper = "a4",
@@ -72,14 +51,21 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
             message = f"{wanted.title} files need a package that is not installed: {wanted.missing}"
             raise ApiRefusal(message, status=501, code="not_installed")
         options = render.ExportOptions(paper=paper, layout=layout)
-        made = await renderer.exported(lease, run, wanted.name, options)
+        call, job, record = run.call, run.job, run.started
+        paths = [call.images(job).path(name) for name in runs.image_names(record)]
+        size = sum(path.stat().st_size for path in paths if path.exists())
+        await call.lease.reserve(RENDER_COPIES * size, asyncio.get_running_loop().time() + 60)
+        async with rendering:
+            folder = call.documents.folders.run(job.id)
+            made = await call.documents.in_thread(render.export_run, folder, record, wanted.name, options)
+        call.lease.keep(len(made.data))
         headers = {}
         if made.missing_characters:
             headers["x-interleave-missing-characters"] = str(len(made.missing_characters))
         if wanted.name == "html":
             headers |= {"content-security-policy": PAGE_POLICY, "referrer-policy": "no-referrer"}
         if wanted.name != "html" or download is not None:
-            file = f"{slug(run.started.title) or run.job.id}.{wanted.name}"
+            file = f"{slug(record.title) or job.id}.{wanted.name}"
             headers["content-disposition"] = f'attachment; filename="{file}"'
         kind = f"{wanted.media_type}; charset=utf-8" if wanted.name == "html" else wanted.media_type
         return Response(made.data, headers=headers, media_type=kind)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import Request
 from starlette.responses import Response
 
 from interleave import StorageError
@@ -16,10 +15,9 @@ from interleave.plugin import ImageStore
 from interleave.service.documents import schemas as wire
 from interleave.service.documents.bodies import described_body
 from interleave.service.documents.jobs import StoredFile, is_file_id, new_file_id
-from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.routes import Lease, Reader, Router, Service, Submitter, plain_json
-from interleave.service.documents.service import RECEIVE_SECONDS, STORAGE_RETRY_SECONDS, Documents, image_of
+from interleave.service.documents.routes import ReadCall, RequestContext, Router, SubmitCall, plain_json
+from interleave.service.documents.service import RECEIVE_SECONDS, STORAGE_RETRY_SECONDS, image_of
 from interleave.service.http.decoding import EncodedImage
 from interleave.service.http.request_bodies import read_form
 
@@ -35,19 +33,16 @@ class ImageResponse(Response):
 
 @router.post("", response_model=wire.File)
 async def create(
-    request: Request,
-    documents: Service,
-    caller: Submitter,
-    lease: Lease,
-    body: Annotated[None, described_body(wire.Upload, media_type="multipart/form-data")],
+    call: SubmitCall, body: Annotated[None, described_body(wire.Upload, media_type="multipart/form-data")]
 ) -> Response:
     """Upload an image."""
+    caller, documents = call.caller, call.documents
     if caller.is_guest:  # their quota counts documents only; uploads could fill the disk
         raise ApiRefusal("guests cannot upload files", status=403, code="not_for_guests")
-    fields, files = (await read_form(request)).parse()
+    fields, files = (await read_form(call.request)).parse()
     data, purpose = _upload(fields, files)
     ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
-    (raw,) = await documents.decoder.decode([EncodedImage(data, "file")], lease, ends_at)
+    (raw,) = await documents.decoder.decode([EncodedImage(data, "file")], call.lease, ends_at)
     try:
         image = await asyncio.to_thread(documents.folders.files.put, image_of(raw))
         file = StoredFile(
@@ -71,38 +66,38 @@ async def create(
 
 
 @router.get("", response_model=wire.Files)
-async def listing(documents: Service, caller: Reader) -> Response:
+async def listing(call: ReadCall) -> Response:
     """List the uploads."""
-    files = await documents.jobs.files(caller.sees, limit=MAX_FILES_LISTED)
+    files = await call.documents.jobs.files(call.caller.sees, limit=MAX_FILES_LISTED)
     return plain_json({"object": "list", "data": [_file_object(file) for file in files], "has_more": False})
 
 
 @router.get("/{id}", response_model=wire.File)
-async def retrieve(documents: Service, caller: Reader, id: str) -> Response:
+async def retrieve(call: ReadCall, id: str) -> Response:
     """Get an upload."""
-    return plain_json(_file_object(await _find(documents, caller, id)))
+    return plain_json(_file_object(await _find(call, id)))
 
 
 @router.get("/{id}/content", response_class=ImageResponse)
-async def content(documents: Service, caller: Reader, id: str) -> Response:
+async def content(call: ReadCall, id: str) -> Response:
     """Get the image of an upload."""
-    file = await _find(documents, caller, id)
-    path = ImageStore.path(documents.folders.files, file.image)
+    file = await _find(call, id)
+    path = ImageStore.path(call.documents.folders.files, file.image)
     headers = {"content-security-policy": "default-src 'none'; sandbox"}
     return ImageResponse(await asyncio.to_thread(path.read_bytes), headers=headers)
 
 
 @router.delete("/{id}", response_model=wire.Deleted)
-async def delete(documents: Service, caller: Submitter, id: str) -> Response:
+async def delete(call: SubmitCall, id: str) -> Response:
     """Delete an upload."""
-    file = await _find(documents, caller, id)
-    await documents.remove_file(file)
+    file = await _find(call, id)
+    await call.documents.remove_file(file)
     return plain_json({"id": file.id, "object": "file", "deleted": True})
 
 
-async def _find(documents: Documents, caller: Caller, id_: str) -> StoredFile:
-    file = await documents.jobs.file(id_) if is_file_id(id_) else None
-    if file is None or (caller.sees is not None and file.key != caller.sees):
+async def _find(call: RequestContext, id_: str) -> StoredFile:
+    file = await call.documents.jobs.file(id_) if is_file_id(id_) else None
+    if file is None or call.caller.sees not in (None, file.key):
         raise unknown("file", id_)
     return file
 
@@ -119,12 +114,5 @@ def _upload(fields: dict[str, Any], files: dict[str, list[bytes]]) -> tuple[byte
 
 
 def _file_object(file: StoredFile) -> dict[str, Any]:
-    return {
-        "id": file.id,
-        "object": "file",
-        "bytes": file.bytes,
-        "created_at": int(file.created),
-        "filename": file.filename,
-        "purpose": file.purpose,
-        "status": "processed",
-    }
+    same = file.model_dump(include={"id", "bytes", "filename", "purpose"})
+    return {**same, "object": "file", "created_at": int(file.created), "status": "processed"}

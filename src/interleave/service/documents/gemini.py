@@ -19,7 +19,7 @@ from interleave.service.documents.jobs import Job
 from interleave.service.documents.keys import GOOGLE_KEY
 from interleave.service.documents.refusals import ApiRefusal, status_of
 from interleave.service.documents.request_handling import Handling
-from interleave.service.documents.routes import Lease, Router, Service, Submitter, plain_json
+from interleave.service.documents.routes import Call, Router, plain_json
 from interleave.service.documents.stored_images import InlineData
 from interleave.service.documents.streams import ChunkStream, json_response
 from interleave.service.documents.submissions import OWN_FIELD
@@ -95,20 +95,20 @@ STREAMS = {"sse": GeminiStream, "json": GeminiArray}
 
 @router.get("/v1/models", response_model=dict[str, Any])
 @router.get("/v1beta/models", response_model=dict[str, Any])
-async def models(request: Request, documents: Service) -> Response:
+async def models(call: Call) -> Response:
     """List the models, in the form of OpenAI's or Google's API."""
-    names = documents.settings.models
-    if _is_openai(request):
+    names = call.documents.settings.models
+    if _is_openai(call.request):
         return plain_json(openai.models_list(names, CREATED))
     return plain_json({"models": [_model(name) for name in names]})
 
 
 @router.get("/v1/models/{name}", response_model=dict[str, Any])
 @router.get("/v1beta/models/{name}", response_model=dict[str, Any])
-async def model(request: Request, documents: Service, name: str) -> Response:
+async def model(call: Call, name: str) -> Response:
     """Get a model, in the form of OpenAI's or Google's API."""
-    is_openai = _is_openai(request)
-    if name not in documents.settings.models:
+    is_openai = _is_openai(call.request)
+    if name not in call.documents.settings.models:
         where, code = ("/v1/models", "model_not_found") if is_openai else ("/v1beta/models", None)
         raise ApiRefusal(f"no model {name[:80]!r}; see {where}", status=404, code=code)
     return plain_json(openai.model_card(name, CREATED) if is_openai else _model(name))
@@ -121,10 +121,7 @@ def _is_openai(request: Request) -> bool:
 @router.post("/v1/models/{name}", response_model=dict[str, Any])
 @router.post("/v1beta/models/{name}", response_model=dict[str, Any])
 async def generate(
-    request: Request,
-    handling: Handling,
-    caller: Submitter,
-    lease: Lease,
+    call: Handling,
     name: str,
     body: Annotated[None, described_body(dict[str, Any])],
     alt: Literal["sse", "json"] = "json",
@@ -133,20 +130,17 @@ async def generate(
     model, _, method = name.partition(":")
     if method not in METHODS:
         raise ApiRefusal(f"no such method; models have {' and '.join(METHODS)}", status=404)
-    asked = await handling.read(request, partial(parse_content, model=model))
-    job = await handling.submit(request, asked)
+    asked, documents = await call.read(partial(parse_content, model=model)), call.documents
+    job = await call.submit(asked)
     if method == "streamGenerateContent":
-        return STREAMS[alt](
-            chunks(job, shown_parts(handling.documents.events(job))),
-            handling.store(job),
-            lease,
-            client_gone=handling.on_leaving(request, asked, job),
-        )
-    job = await handling.wait(request, asked, job)
-    response = await handling.response(job)
+        parts = chunks(job, shown_parts(documents.events(job)))
+        leaving = call.on_leaving(asked, job)
+        return STREAMS[alt](parts, call.images(job), call.lease, client_gone=leaving)
+    job = await call.wait(asked, job)
+    response = await documents.in_thread(documents.response, job)
     if (failure := failure_of(response)) is not None:
         return gemini_refusal(failure)
-    return await json_response(full_answer(job, response), handling.store(job), lease)
+    return await json_response(full_answer(job, response), call.images(job), call.lease)
 
 
 def full_answer(job: Job, response: dict[str, Any]) -> dict[str, Any]:

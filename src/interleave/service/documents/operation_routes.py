@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import Request
 from starlette.responses import PlainTextResponse, Response
 
 from interleave.service.documents import schemas as wire
 from interleave.service.documents.metrics import CONTENT_TYPE
-from interleave.service.documents.routes import OPEN, Admin, Router, Service, plain_json
+from interleave.service.documents.routes import OPEN, AdminCall, Call, Router, plain_json
 
 router = Router()
 
 
 @router.get("/openapi.json", response_model=dict[str, Any], openapi_extra=OPEN)
-async def describe(request: Request) -> Response:
+async def describe(call: Call) -> Response:
     """OpenAPI description."""
-    return plain_json(request.app.openapi())
+    return plain_json(call.request.app.openapi())
 
 
 @router.get("/health", response_model=wire.Health, openapi_extra=OPEN)
-async def health(documents: Service) -> Response:
+async def health(call: Call) -> Response:
     """Health check."""
+    documents = call.documents
     state = str(documents.model_cache.state)
     if documents.draining:
         state = "stopping"
@@ -38,6 +38,6 @@ async def health(documents: Service) -> Response:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-async def scrape(request: Request, caller: Admin) -> Response:
+async def scrape(call: AdminCall) -> Response:
     """Prometheus metrics."""
-    return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE)
+    return Response(call.request.app.state.metrics.text(), media_type=CONTENT_TYPE)

@@ -85,26 +85,22 @@ def job_details(job: Job, record: RunRecord | None) -> dict[str, Any]:
     }
     if record is None:
         return details | {"assets": [asset_json(job, asset, started=False) for asset in job.assets]}
-    return details | {
+    same = {"reason", "audits", "plan", "calls", "cost", "seconds", "notes"}
+    return {
+        **details,
+        **record.model_dump(mode="json", include=same),
         "assets": [asset_json(job, asset) for asset in record.assets],
-        "audits": [audit.model_dump(mode="json") for audit in record.audits],
-        "reason": record.reason,
         "understood": list(record.question.understood) if record.question else None,
         "missing": list(record.question.missing) if record.question else None,
-        "plan": record.plan.model_dump(mode="json") if record.plan else None,
         "steps": [
             _step(job, step, before) for step, before in zip(record.steps, images_before(record), strict=True)
         ],
         "forced": list(record.forced_steps),
-        "calls": record.calls.model_dump(),
-        "cost": record.cost,
-        "seconds": record.seconds,
         "models": {
             role: getattr(record.config, role).identity for role in ("planner", "critic", "generator")
         },
         "seed": record.config.seed,
         "max_attempts": record.config.max_attempts,
-        "notes": list(record.notes),
         "decisions": [_decision(each) for each in record.decisions],
     }
 

@@ -17,8 +17,9 @@ from pydantic import BeforeValidator
 from starlette.responses import Response
 
 from interleave import ConfigurationError
-from interleave.plugin import Value, entry_points
+from interleave.plugin import ImageStore, Value, entry_points
 from interleave.service.documents.bodies import LimitedRoute
+from interleave.service.documents.jobs import Job
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.schemas import ErrorBody
@@ -79,43 +80,45 @@ def _pattern(path: str) -> str:
     return _PARAMETER.sub(lambda found: ".*" if found[1] else "[^/]+", re.escape(path))
 
 
-def caller_of(request: Request) -> Caller:
-    """Return the caller of a request. The middleware has checked the key."""
-    caller = request.scope[CALLER]
-    if not isinstance(caller, Caller):  # an open path, called without a key
-        raise ApiRefusal("an API key is required", status=401, code="invalid_api_key")
-    return caller
+class RequestContext:
+    """What a handler needs of its request: the service, the caller, and the memory budget."""
 
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.documents: Documents = request.app.state.documents
+        self.lease: MemoryLease = request.scope[LEASE]
+        self.request_id: str = request.scope[REQUEST_ID]
 
-def documents_of(request: Request) -> Documents:
-    documents: Documents = request.app.state.documents
-    return documents
-
-
-# Dependencies of a handler have no further ones where possible: FastAPI resolves each anew, cached or not.
-
-
-def _sender(scope: str | None = None) -> Callable[[Request], Awaitable[Caller]]:
-    async def sender(request: Request) -> Caller:
-        caller = caller_of(request)
-        if scope is not None:
-            caller.require(scope)
+    @property
+    def caller(self) -> Caller:
+        """The caller. The middleware has checked the key."""
+        caller = self.request.scope[CALLER]
+        if not isinstance(caller, Caller):  # an open path, called without a key
+            raise ApiRefusal("an API key is required", status=401, code="invalid_api_key")
         return caller
 
-    return sender
+    @property
+    def idempotency_key(self) -> str | None:
+        return self.request.headers.get("idempotency-key")
+
+    def images(self, job: Job) -> ImageStore:
+        return ImageStore(self.documents.folders.run(job.id))
 
 
-async def _documents(request: Request) -> Documents:
-    return documents_of(request)
+def _context(scope: str | None = None) -> Callable[[Request], Awaitable[RequestContext]]:
+    async def context(request: Request) -> RequestContext:
+        made = RequestContext(request)
+        if scope is not None:
+            made.caller.require(scope)
+        return made
+
+    return context
 
 
-async def _lease(request: Request) -> MemoryLease:
-    lease: MemoryLease = request.scope[LEASE]
-    return lease
-
-
-async def _request_id(request: Request) -> str:
-    return str(request.scope[REQUEST_ID])
+Call = Annotated[RequestContext, Depends(_context())]
+ReadCall = Annotated[RequestContext, Depends(_context("read"))]
+SubmitCall = Annotated[RequestContext, Depends(_context("submit"))]
+AdminCall = Annotated[RequestContext, Depends(_context("admin"))]
 
 
 def per_service(make: Callable[[Documents], T]) -> Callable[[Request], Awaitable[T]]:
@@ -124,7 +127,7 @@ def per_service(make: Callable[[Documents], T]) -> Callable[[Request], Awaitable
     async def kept(request: Request) -> T:
         objects: dict[object, T] = request.app.state.objects
         if make not in objects:
-            objects[make] = make(documents_of(request))
+            objects[make] = make(request.app.state.documents)
         return objects[make]
 
     return kept
@@ -145,15 +148,15 @@ async def _after_event(
 
 BLANK = BeforeValidator(lambda text: text or None)
 """Reads an empty parameter as none."""
-Service = Annotated[Documents, Depends(_documents)]
-Sender = Annotated[Caller, Depends(_sender())]
-Reader = Annotated[Caller, Depends(_sender("read"))]
-Submitter = Annotated[Caller, Depends(_sender("submit"))]
-Admin = Annotated[Caller, Depends(_sender("admin"))]
-Lease = Annotated[MemoryLease, Depends(_lease)]
-RequestId = Annotated[str, Depends(_request_id)]
 AfterEvent = Annotated[int, Depends(_after_event)]
-IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key")]
+
+
+async def _idempotency_key(key: Annotated[str | None, Header(alias="Idempotency-Key")] = None) -> None:
+    pass
+
+
+IDEMPOTENT = [Depends(_idempotency_key)]
+"""`dependencies` of a route that accepts an idempotency key."""
 
 
 def value_json(value: Value, status: int = 200) -> Response:
