@@ -77,10 +77,9 @@ class DocumentApp(FastAPI):
         """Methods by path."""
         self.closed_paths = {"other"}
         """Paths that need an API key."""
-        for module in (operation_routes, responses, chat, gemini, document_routes, decision_routes):
-            self._add("the service", module.router)
-        self._add("the service", export_routes.router())
-        self._add("the service", file_routes.router)
+        own = (operation_routes, responses, chat, gemini, document_routes, decision_routes, file_routes)
+        for router in (*(module.router for module in own), export_routes.router()):
+            self._add("the service", router)
         for name, router in added.items():
             self._add(f"the router {name!r}", router)
 

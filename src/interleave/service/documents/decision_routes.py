@@ -20,7 +20,7 @@ from interleave.service.documents.job_decisions import Branch, DecisionRequest, 
 from interleave.service.documents.jobs import Decision
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.responses import answer
-from interleave.service.documents.routes import IDEMPOTENT, Call, RequestContext, Router
+from interleave.service.documents.routes import IDEMPOTENT, RequestContext, Router, SubmitCall
 from interleave.service.documents.submissions import parameters_of
 
 router = Router(prefix="/v1/documents/{id}", dependencies=IDEMPOTENT)
@@ -42,7 +42,7 @@ async def _decide(call: RequestContext, id_: str, body: Value | Mapping[str, Any
 
 @router.post("/plan/release", response_model=wire.ResponseObject)
 async def release(
-    call: Call, id: str, body: Annotated[dict[str, Any], json_object(wire.Release)]
+    call: SubmitCall, id: str, body: Annotated[dict[str, Any], json_object(wire.Release)]
 ) -> Response:
     """Release the held plan: unchanged with `{}`, edited with `{"plan": {"steps": […]}}`."""
     given, by = parameters_of(body, ("plan",)), call.caller.key
@@ -55,37 +55,41 @@ async def release(
 
 @router.post("/steps/{step}/redraw", response_model=wire.ResponseObject)
 async def redraw(
-    call: Call, id: str, step: StepNumber, body: Annotated[wire.Redraw, json_body(wire.Redraw)]
+    call: SubmitCall, id: str, step: StepNumber, body: Annotated[wire.Redraw, json_body(wire.Redraw)]
 ) -> Response:
     """Redraw a step."""
-    given = {"prompt": body.prompt, "seed": body.seed, "only_step": bool(body.only_step)}
+    given: dict[str, Any] = {"prompt": body.prompt, "seed": body.seed, "only_step": bool(body.only_step)}
     line = partial(runs.redraw_line, step=step, **given, generator=None, by=call.caller.key)
     return await _decide(call, id, body, line)
 
 
 @router.post("/steps/{step}/choose", response_model=wire.ResponseObject)
 async def choose(
-    call: Call, id: str, step: StepNumber, body: Annotated[wire.Choose, json_body(wire.Choose)]
+    call: SubmitCall, id: str, step: StepNumber, body: Annotated[wire.Choose, json_body(wire.Choose)]
 ) -> Response:
     """Show another attempt."""
-    given = {"attempt": body.attempt, "only_step": bool(body.only_step)}
+    given: dict[str, Any] = {"attempt": body.attempt, "only_step": bool(body.only_step)}
     return await _decide(call, id, body, partial(runs.choice_line, step=step, **given, by=call.caller.key))
 
 
 @router.post("/undo", response_model=wire.ResponseObject)
-async def undo(call: Call, id: str, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
+async def undo(call: SubmitCall, id: str, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
     """Undo the last redraw or choice."""
     return await _decide(call, id, body, partial(runs.undo_line, by=call.caller.key))
 
 
 @router.post("/continue", response_model=wire.ResponseObject)
-async def resume(call: Call, id: str, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
+async def resume(
+    call: SubmitCall, id: str, body: Annotated[wire.Nothing, json_body(wire.Nothing)]
+) -> Response:
     """Resume a stopped or failed job."""
     return await answer(call, await Decisions(call.documents).resume(_asked(call, id, body)))
 
 
 @router.post("/branch", response_model=wire.ResponseObject)
-async def branch(call: Call, id: str, body: Annotated[wire.BranchOff, json_body(wire.BranchOff)]) -> Response:
+async def branch(
+    call: SubmitCall, id: str, body: Annotated[wire.BranchOff, json_body(wire.BranchOff)]
+) -> Response:
     """Branch a new document from a step."""
     new = Branch(body.step, body.prompt, body.seed)
     return await answer(call, await Decisions(call.documents).branch(_asked(call, id, body), new))

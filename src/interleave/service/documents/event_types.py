@@ -34,7 +34,7 @@ def _line_event(line: type[journal.Line]) -> type[Event]:
 
 
 def _job_event(state: str) -> type[Event]:
-    fields: dict[str, Any] = {"type": Literal[f"job.{state}"]}  # type: ignore[valid-type]
+    fields: dict[str, Any] = {"type": Literal[f"job.{state}"]}
     if state != "queued":
         fields["error"] = DocumentError | None
     return create_model(f"Job{state.capitalize()}Event", __base__=Event, **fields)
