@@ -17,7 +17,15 @@ from interleave.plugin import runs
 from interleave.service.documents.document_routes import IMAGE_POLICY, IMMUTABLE, SeenJob
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.response_json import thumbnail_url
-from interleave.service.documents.routes import BLANK, Call, ReadCall, Router, per_service, value_json
+from interleave.service.documents.routes import (
+    BLANK,
+    Call,
+    ReadCall,
+    Router,
+    per_service,
+    sending,
+    value_json,
+)
 from interleave.service.documents.service import Documents
 from interleave.service.http.memory import MemoryLease
 from interleave.studio.catalogue import Entry, Search
@@ -56,10 +64,6 @@ class ThumbnailMaker:
                 return await self.documents.in_thread(self.thumbnails.made, job, image, side)
         except RunError:
             raise unknown("picture", image) from None
-
-
-class ThumbnailResponse(Response):
-    media_type = "image/webp"
 
 
 async def _search(
@@ -126,7 +130,7 @@ def _known_side(side: int) -> int:
     return side
 
 
-@router.get("/v1/documents/{id}/thumbnails/{name}", response_class=ThumbnailResponse)
+@router.get("/v1/documents/{id}/thumbnails/{name}", response_class=sending("image/webp"))
 async def thumbnail(
     call: Call,
     maker: Annotated[ThumbnailMaker, Depends(per_service(ThumbnailMaker))],
@@ -152,7 +156,7 @@ async def thumbnail(
         "etag": f'"{name.removesuffix(".webp")}-{side}"',
         "content-security-policy": IMAGE_POLICY,
     }
-    return ThumbnailResponse(data, headers=headers)
+    return Response(data, headers=headers, media_type="image/webp")
 
 
 def item_of(entry: Entry) -> GalleryItem:

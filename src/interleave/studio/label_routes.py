@@ -19,7 +19,15 @@ from interleave.service.documents.bodies import described_body, json_body
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.response_json import image_url, thumbnail_url
-from interleave.service.documents.routes import BLANK, ReadCall, Router, SubmitCall, per_service, value_json
+from interleave.service.documents.routes import (
+    BLANK,
+    ReadCall,
+    Router,
+    SubmitCall,
+    per_service,
+    sending,
+    value_json,
+)
 from interleave.service.documents.service import Documents
 from interleave.studio import label_schemas as wire
 from interleave.studio.indexing import OwnIndexing
@@ -40,6 +48,7 @@ MAX_LINES = 200_000
 MAX_GUEST_LABELS = 5_000
 PARSING_COPIES = 10
 """Memory for the labels of a file, as a multiple of its size."""
+MEDIA_TYPE = "application/jsonl"
 router = Router(prefix="/v1/studio")
 
 
@@ -230,25 +239,22 @@ async def agreement(call: ReadCall, labels: OwnLabels) -> Response:
     return value_json(wire.AgreementFacts(data=data))
 
 
-class LinesResponse(Response):
-    media_type = "application/jsonl"
-
-
-@router.get("/labels/export", response_class=LinesResponse)
+@router.get("/labels/export", response_class=sending(MEDIA_TYPE))
 async def export(
     call: ReadCall, labels: OwnLabels, rater: str | None = None, kind: KindFilter = None
 ) -> Response:
     """Export labels, of all keys if the caller may see them."""
     data = await (await labels.store()).lines(Choice(call.caller.sees, rater or None, kind))
     call.lease.keep(len(data))
-    return LinesResponse(data, headers={"content-disposition": 'attachment; filename="labels.jsonl"'})
+    headers = {"content-disposition": 'attachment; filename="labels.jsonl"'}
+    return Response(data, headers=headers, media_type=MEDIA_TYPE)
 
 
 @router.post("/labels/import", response_model=wire.StoredLabels)
 async def take_in(
     call: SubmitCall,
     labels: OwnLabels,
-    file: Annotated[None, described_body(str, media_type=LinesResponse.media_type)],
+    file: Annotated[None, described_body(str, media_type=MEDIA_TYPE)],
 ) -> Response:
     """Import all labels of a file, or none."""
     if call.caller.is_guest:

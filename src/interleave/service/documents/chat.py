@@ -10,16 +10,16 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any
 
-from fastapi import Depends, Header
+from fastapi import Header
 from starlette.responses import Response
 
-from interleave.service.documents.chat_request import ChatSubmission, Images, images_choice, parse_chat
+from interleave.service.documents.chat_request import ChatSubmission, Images, parse_chat
 from interleave.service.documents.document_parts import Ending, ShownPart, failure_of, parts_of, shown_parts
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import error_body, refusal_response
 from interleave.service.documents.request_handling import Handling, submission_body
 from interleave.service.documents.response_json import DOCUMENTS
-from interleave.service.documents.routes import Router
+from interleave.service.documents.routes import BLANK, Router
 from interleave.service.documents.service import Documents
 from interleave.service.documents.shared_images import origin_of
 from interleave.service.documents.stored_images import DataUrl, StoredImage
@@ -42,24 +42,18 @@ class ChatStream(ChunkStream):
     end = b"data: [DONE]\n\n"
 
 
-async def _chosen_images(
-    pictures: str | None = None,
-    header: Annotated[str | None, Header(alias=IMAGES_HEADER)] = None,
-) -> Images | None:
-    return images_choice(pictures or header)
-
-
 @router.post("/v1/chat/completions", response_model=dict[str, Any])
 async def create(
     call: Handling,
-    chosen: Annotated[Images | None, Depends(_chosen_images)],
     asked: Annotated[ChatSubmission, submission_body(dict[str, Any], parse_chat)],
+    pictures: Annotated[Images | None, BLANK] = None,
+    header: Annotated[Images | None, BLANK, Header(alias=IMAGES_HEADER)] = None,
 ) -> Response:
     """OpenAI's API: Chat Completions."""
     documents, request = call.documents, call.request
     job = await call.submit(asked)
     origin = documents.settings.public_url or origin_of(request.url.scheme, request.headers.get("host", ""))
-    writer = ChatWriter(documents, job, asked, asked.images or chosen, origin)
+    writer = ChatWriter(documents, job, asked, asked.images or pictures or header, origin)
     if asked.stream:
         chunks = writer.chunks(shown_parts(documents.events(job)))
         return ChatStream(chunks, call.images(job), call.lease, client_gone=call.on_leaving(asked, job))

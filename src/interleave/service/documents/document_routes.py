@@ -25,6 +25,7 @@ from interleave.service.documents.routes import (
     RequestContext,
     Router,
     plain_json,
+    sending,
     value_json,
 )
 from interleave.service.documents.service import Documents, suggestions_for
@@ -38,14 +39,6 @@ IMMUTABLE = "private, max-age=31536000, immutable"
 """Cache policy of images: an address contains the content hash, so its image never changes."""
 MAX_LISTED = 100
 router = Router()
-
-
-class ImageResponse(Response):
-    media_type = "image/png"
-
-
-class MarkdownResponse(Response):
-    media_type = "text/markdown"
 
 
 async def _seen_job(request: Request, id: str) -> Job:
@@ -161,15 +154,15 @@ async def events(call: Call, job: SeenJob, after: AfterEvent) -> Response:
     return EventStream(events, call.images(job), call.lease)
 
 
-@router.get("/v1/documents/{id}/document.md", response_class=MarkdownResponse)
+@router.get("/v1/documents/{id}/document.md", response_class=sending("text/markdown"))
 async def markdown(run: SeenRun) -> Response:
     """Get the document as Markdown, with links to its images on this service."""
     images = f"]({image_url(run.job.id, '')}"
     text = render.render_markdown(run.started).replace(f"]({runs.IMAGES_FOLDER}/", images)
-    return MarkdownResponse(text)
+    return Response(text, media_type="text/markdown")
 
 
-@router.get("/v1/documents/{id}/pictures/{name}", response_class=ImageResponse)
+@router.get("/v1/documents/{id}/pictures/{name}", response_class=sending("image/png"))
 async def image(run: SeenRun, name: str) -> Response:
     """Get an image."""
     call, job, record = run
@@ -178,7 +171,7 @@ async def image(run: SeenRun, name: str) -> Response:
     return await _image(call, job, name)
 
 
-@router.get(SHARED, response_class=ImageResponse, openapi_extra=OPEN)
+@router.get(SHARED, response_class=sending("image/png"), openapi_extra=OPEN)
 async def shared(call: Call, id: str, signature: str, name: str) -> Response:
     """Get an image by its signed address."""
     image = shared_image(f"{SIGNED_PATHS}{id}/{signature}/{name}")
@@ -201,7 +194,7 @@ async def _image(call: RequestContext, job: Job, name: str) -> Response:
         "etag": f'"{name.removesuffix(".png")}"',
         "content-security-policy": IMAGE_POLICY,
     }
-    return ImageResponse(data, headers=headers)
+    return Response(data, headers=headers, media_type="image/png")
 
 
 def _parts() -> list[str]:

@@ -12,8 +12,7 @@ from starlette.responses import Response
 from interleave.plugin import render, runs, slug
 from interleave.service.documents.document_routes import SeenRun
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.routes import Router, per_service
-from interleave.service.documents.service import Documents
+from interleave.service.documents.routes import Router, per_service, sending
 
 PAGE_POLICY = "default-src 'none'; img-src data: 'self'; style-src 'unsafe-inline'; sandbox allow-popups"
 MAX_CONCURRENT_RENDERS = 2
@@ -21,8 +20,7 @@ RENDER_COPIES = 4
 """Memory for rendering a page or an archive, as a multiple of the size of its images."""
 
 
-def _new_semaphore(documents: Documents) -> asyncio.Semaphore:
-    return asyncio.Semaphore(MAX_CONCURRENT_RENDERS)
+_rendering = per_service(lambda documents: asyncio.Semaphore(MAX_CONCURRENT_RENDERS))
 
 
 def router() -> Router:
@@ -32,7 +30,7 @@ def router() -> Router:
         made.get(
             f"/v1/documents/{{id}}/document.{each.name}",
             summary=f"Get the document as {each.title}",
-            response_class=type("ExportResponse", (Response,), {"media_type": each.media_type}),
+            response_class=sending(each.media_type),
         )(_export(each))
     return made
 
@@ -41,7 +39,7 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
     """Return the handler that sends a document in this format."""
 
     async def export(
-        rendering: Annotated[asyncio.Semaphore, Depends(per_service(_new_semaphore))],
+        rendering: Annotated[asyncio.Semaphore, Depends(_rendering)],
         run: SeenRun,
         download: str | None = None,
         paper: render.Paper = "a4",

@@ -16,7 +16,14 @@ from interleave.service.documents import schemas as wire
 from interleave.service.documents.bodies import described_body
 from interleave.service.documents.jobs import StoredFile, is_file_id, new_file_id
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.routes import ReadCall, RequestContext, Router, SubmitCall, plain_json
+from interleave.service.documents.routes import (
+    ReadCall,
+    RequestContext,
+    Router,
+    SubmitCall,
+    plain_json,
+    sending,
+)
 from interleave.service.documents.service import RECEIVE_SECONDS, STORAGE_RETRY_SECONDS, image_of
 from interleave.service.http.decoding import EncodedImage
 from interleave.service.http.request_bodies import read_form
@@ -25,10 +32,6 @@ router = Router(prefix="/v1/files")
 PURPOSES = ("vision", "user_data", "assistants")
 FILE_FIELDS = {"purpose", "expires_after[anchor]", "expires_after[seconds]"}
 MAX_FILES_LISTED = 1000
-
-
-class ImageResponse(Response):
-    media_type = "image/png"
 
 
 @router.post("", response_model=wire.File)
@@ -78,13 +81,14 @@ async def retrieve(call: ReadCall, id: str) -> Response:
     return plain_json(_file_object(await _find(call, id)))
 
 
-@router.get("/{id}/content", response_class=ImageResponse)
+@router.get("/{id}/content", response_class=sending("image/png"))
 async def content(call: ReadCall, id: str) -> Response:
     """Get the image of an upload."""
     file = await _find(call, id)
     path = ImageStore.path(call.documents.folders.files, file.image)
     headers = {"content-security-policy": "default-src 'none'; sandbox"}
-    return ImageResponse(await asyncio.to_thread(path.read_bytes), headers=headers)
+    data = await asyncio.to_thread(path.read_bytes)
+    return Response(data, headers=headers, media_type="image/png")
 
 
 @router.delete("/{id}", response_model=wire.Deleted)

@@ -99,8 +99,7 @@ def job_details(job: Job, record: RunRecord | None) -> dict[str, Any]:
         "models": {
             role: getattr(record.config, role).identity for role in ("planner", "critic", "generator")
         },
-        "seed": record.config.seed,
-        "max_attempts": record.config.max_attempts,
+        **record.config.model_dump(include={"seed", "max_attempts"}),
         "decisions": [_decision(each) for each in record.decisions],
     }
 
@@ -132,12 +131,8 @@ def _step(job: Job, step: runs.StepRecord, before: str | None) -> dict[str, Any]
         "picture": image_url(job.id, step.attempt.image) if step.attempt else None,
         "before": image_url(job.id, before) if before else None,
         "accepted": step.plan.prompt is None or step.accepted,
-        "shown": step.shown,
-        "forced": step.forced,
-        "finished": step.finished,
         "state": render.state_of(step),
-        "by_hand": step.by_hand,
-        "drift": step.drift.model_dump(mode="json") if step.drift else None,
+        **step.model_dump(mode="json", include={"shown", "forced", "finished", "by_hand", "drift"}),
         "attempts": [_attempt(job, attempt) for attempt in step.attempts],
     }
 

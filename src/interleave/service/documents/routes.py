@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.routing import APIRoute
 from pydantic import BeforeValidator
 from starlette.responses import Response
@@ -88,6 +88,7 @@ class RequestContext:
         self.documents: Documents = request.app.state.documents
         self.lease: MemoryLease = request.scope[LEASE]
         self.request_id: str = request.scope[REQUEST_ID]
+        self.idempotency_key = request.headers.get("idempotency-key")
 
     @property
     def caller(self) -> Caller:
@@ -96,10 +97,6 @@ class RequestContext:
         if not isinstance(caller, Caller):  # an open path, called without a key
             raise ApiRefusal("an API key is required", status=401, code="invalid_api_key")
         return caller
-
-    @property
-    def idempotency_key(self) -> str | None:
-        return self.request.headers.get("idempotency-key")
 
     def images(self, job: Job) -> ImageStore:
         return ImageStore(self.documents.folders.run(job.id))
@@ -133,17 +130,17 @@ def per_service(make: Callable[[Documents], T]) -> Callable[[Request], Awaitable
     return kept
 
 
-def _event_number(text: object) -> object:
-    return int(text) if isinstance(text, str) and _EVENT_NUMBER.match(text) else -1
-
-
 async def _after_event(
-    request: Request, starting_after: Annotated[int, BeforeValidator(_event_number)] = -1
+    request: Request, starting_after: Annotated[str, Query(json_schema_extra={"type": "integer"})] = ""
 ) -> int:
     """Return the number of the client's last event; -1 if it has none."""
-    if request.query_params.get("starting_after"):
-        return starting_after
-    return int(str(_event_number(request.headers.get("last-event-id"))))
+    given = starting_after or request.headers.get("last-event-id", "")
+    return int(given) if _EVENT_NUMBER.match(given) else -1
+
+
+def sending(media_type: str) -> type[Response]:
+    """Return the `response_class` that describes a body of this type."""
+    return type("DescribedResponse", (Response,), {"media_type": media_type})
 
 
 BLANK = BeforeValidator(lambda text: text or None)
