@@ -11,10 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * The studio's page
-         * @description Return the page; a visitor without a key becomes a guest, if guests are allowed.
-         */
+        /** The studio's page. It makes a visitor without a key a guest, if guests are allowed */
         get: operations["get"];
         put?: never;
         post?: never;
@@ -218,10 +215,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Get the document as Markdown
-         * @description Return the Markdown, with links to its images on this service.
-         */
+        /** Get the document as Markdown, with links to its images on this service */
         get: operations["get_v1_documents_id_document_md"];
         put?: never;
         post?: never;
@@ -342,10 +336,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Release the held plan
-         * @description Draw the held plan: unchanged with `{}`, edited with `{"plan": {"steps": […]}}`.
-         */
+        /** Release the held plan: unchanged with `{}`, edited with `{"plan": {"steps": […]}}` */
         post: operations["post_v1_documents_id_plan_release"];
         delete?: never;
         options?: never;
@@ -498,7 +489,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** OpenAI's and Google's APIs: list the models */
+        /** List the models, in the form of OpenAI's or Google's API */
         get: operations["get_v1_models"];
         put?: never;
         post?: never;
@@ -515,7 +506,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** OpenAI's and Google's APIs: get a model */
+        /** Get a model, in the form of OpenAI's or Google's API */
         get: operations["get_v1_models_name"];
         put?: never;
         /** Google's API: NAME:generateContent */
@@ -621,10 +612,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Whether a robot has done a sub-task
-         * @description Check `{"instruction", "before", "after"}` with images as data URLs; `model` is optional.
-         */
+        /** Check whether a robot has done a sub-task */
         post: operations["post_v1_robot_check"];
         delete?: never;
         options?: never;
@@ -639,10 +627,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Agreement of raters
-         * @description Return the agreement of all raters whose labels the caller may see.
-         */
+        /** Agreement of all raters whose labels the caller may see */
         get: operations["get_v1_studio_agreement"];
         put?: never;
         post?: never;
@@ -676,10 +661,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Documents to compare this one with
-         * @description Return its parent, its branches, and others of the same request.
-         */
+        /** Documents to compare this one with: its parent, its branches, and others of the same request */
         get: operations["get_v1_studio_documents_id_related"];
         put?: never;
         post?: never;
@@ -696,10 +678,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Items that a rater has not judged
-         * @description Return the next items, or the one named by `unit`.
-         */
+        /** Items that a rater has not judged, or the one named by `unit` */
         get: operations["get_v1_studio_judging_task"];
         put?: never;
         post?: never;
@@ -734,10 +713,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Export labels
-         * @description Return a file of labels, of all keys if the caller may see them.
-         */
+        /** Export labels, of all keys if the caller may see them */
         get: operations["get_v1_studio_labels_export"];
         put?: never;
         post?: never;
@@ -756,10 +732,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Import labels
-         * @description Store all labels of a file, or none.
-         */
+        /** Import all labels of a file, or none */
         post: operations["post_v1_studio_labels_import"];
         delete?: never;
         options?: never;
@@ -776,10 +749,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Record that a rater knows the systems behind these documents
-         * @description Mark later labels by this rater as not blind.
-         */
+        /** Record that a rater knows the systems behind these documents: later labels are not blind */
         post: operations["post_v1_studio_labels_reveal"];
         delete?: never;
         options?: never;
@@ -864,10 +834,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Retry all failed documents
-         * @description Resume every failed document.
-         */
+        /** Retry all failed documents */
         post: operations["post_v1_studio_queue_retry_failed"];
         delete?: never;
         options?: never;
@@ -916,10 +883,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * A file of a report folder
-         * @description Send a file of a folder. It needs no key, because its ticket is signed.
-         */
+        /** A file of a report folder. It needs no key, because its ticket is signed */
         get: operations["get_v1_studio_reports_ticket_path"];
         put?: never;
         post?: never;
@@ -938,10 +902,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Store the key of this request in a cookie
-         * @description Store the request's key in a cookie that scripts cannot read.
-         */
+        /** Store the key of this request in a cookie that scripts cannot read */
         post: operations["post_v1_studio_session"];
         /** Remove the key */
         delete: operations["delete_v1_studio_session"];
@@ -974,7 +935,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Google's API: list the models */
+        /** List the models, in the form of OpenAI's or Google's API */
         get: operations["get_v1beta_models"];
         put?: never;
         post?: never;
@@ -991,7 +952,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Google's API: get a model */
+        /** Get a model, in the form of OpenAI's or Google's API */
         get: operations["get_v1beta_models_name"];
         put?: never;
         /** Google's API: NAME:generateContent */
@@ -2276,7 +2237,7 @@ export interface components {
              */
             blind?: boolean;
             kind: components["schemas"]["Kind"];
-            other?: components["schemas"]["Subject"] | null;
+            other?: components["schemas"]["Subject-Input"] | null;
             /** Run */
             run: string;
             /** Step */
@@ -2825,7 +2786,7 @@ export interface components {
             kind: components["schemas"]["Kind"];
             /** Number */
             number: number;
-            other: components["schemas"]["Subject"] | null;
+            other: components["schemas"]["Subject-Output"] | null;
             /** Rater */
             rater: string;
             /** Run */
@@ -3122,13 +3083,25 @@ export interface components {
          * Subject
          * @description An attempt, a step (without `attempt`) or a run (without `step`).
          */
-        Subject: {
+        "Subject-Input": {
             /** Attempt */
             attempt?: number | null;
             /** Run */
             run: string;
             /** Step */
             step?: number | null;
+        };
+        /**
+         * Subject
+         * @description An attempt, a step (without `attempt`) or a run (without `step`).
+         */
+        "Subject-Output": {
+            /** Attempt */
+            attempt: number | null;
+            /** Run */
+            run: string;
+            /** Step */
+            step: number | null;
         };
         /**
          * Submission
@@ -3389,10 +3362,10 @@ export interface operations {
     post_v1_chat_completions: {
         parameters: {
             query?: {
-                pictures?: string | null;
+                pictures?: ("url" | "data" | "markdown") | null;
             };
             header?: {
-                "x-interleave-pictures"?: string | null;
+                "x-interleave-pictures"?: ("url" | "data" | "markdown") | null;
                 "x-interleave-studio"?: string;
             };
             path?: never;
@@ -3978,8 +3951,8 @@ export interface operations {
                 "x-interleave-studio"?: string;
             };
             path: {
-                step: number;
                 id: string;
+                step: number;
             };
             cookie?: never;
         };
@@ -4017,8 +3990,8 @@ export interface operations {
                 "x-interleave-studio"?: string;
             };
             path: {
-                step: number;
                 id: string;
+                step: number;
             };
             cookie?: never;
         };
