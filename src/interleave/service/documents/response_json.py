@@ -85,7 +85,7 @@ def job_details(job: Job, record: RunRecord | None) -> dict[str, Any]:
     }
     if record is None:
         return details | {"assets": [asset_json(job, asset, started=False) for asset in job.assets]}
-    same = {"reason", "audits", "plan", "calls", "cost", "seconds", "notes"}
+    same = {"reason", "audits", "plan", "calls", "cost", "seconds"}
     return {
         **details,
         **record.model_dump(mode="json", include=same),
@@ -100,6 +100,7 @@ def job_details(job: Job, record: RunRecord | None) -> dict[str, Any]:
             role: getattr(record.config, role).identity for role in ("planner", "critic", "generator")
         },
         **record.config.model_dump(include={"seed", "max_attempts"}),
+        "notes": list(record.notes),
         "decisions": [_decision(each) for each in record.decisions],
     }
 
