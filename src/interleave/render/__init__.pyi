@@ -2,6 +2,7 @@
 
 from interleave.render.exports import (
     ExportOptions as ExportOptions,
+    Exported as Exported,
     Format as Format,
     export_run as export_run,
     known_formats as known_formats,

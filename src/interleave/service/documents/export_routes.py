@@ -45,17 +45,19 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
         paper: render.Paper = "a4",
         layout: render.PageLayout = "print",
     ) -> Response:
+        call, job, record = run.call, run.job, run.started
         if wanted.missing is not None:
             message = f"{wanted.title} files need a package that is not installed: {wanted.missing}"
             raise ApiRefusal(message, status=501, code="not_installed")
         options = render.ExportOptions(paper=paper, layout=layout)
-        call, job, record = run.call, run.job, run.started
         paths = [call.images(job).path(name) for name in runs.image_names(record)]
         size = sum(path.stat().st_size for path in paths if path.exists())
         await call.lease.reserve(RENDER_COPIES * size, asyncio.get_running_loop().time() + 60)
         async with rendering:
             folder = call.documents.folders.run(job.id)
-            made = await call.documents.in_thread(render.export_run, folder, record, wanted.name, options)
+            made: render.Exported = await call.documents.in_thread(
+                render.export_run, folder, record, wanted.name, options
+            )
         call.lease.keep(len(made.data))
         headers = {}
         if made.missing_characters:
