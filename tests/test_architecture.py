@@ -71,6 +71,18 @@ TRAINING_LOOPS = {
 """Imported by a command that trains and by nothing else: these import heavy libraries as any module would."""
 LOCAL_MODELS = ("local/",)
 """Imported only when a spec names a model in this process: they may import torch at the top."""
+ROUTES = {
+    *(ROOT / "studio" / f"{name}.py" for name in ("gallery", "indexing", "label_routes", "page", "queue")),
+    *(
+        ROOT / "service" / "documents" / f"{name}.py"
+        for name in (
+            *("app", "bodies", "chat", "decision_routes", "document_routes", "export_routes", "gemini"),
+            *("request_handling", "responses", "routes"),
+        )
+    ),
+    ROOT / "robots" / "service_routes.py",
+}
+"""Routes and what they depend on, imported when a service starts: they may import FastAPI at the top."""
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -140,7 +152,8 @@ def heavy_imports(file: Path) -> set[str]:
         for node in top_level
         for alias in node.names
     }
-    return names & HEAVY - ({"torch"} if named(file).startswith(LOCAL_MODELS) else set())
+    allowed = {"torch"} if named(file).startswith(LOCAL_MODELS) else set()
+    return names & HEAVY - allowed - ({"fastapi"} if file in ROUTES else set())
 
 
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}

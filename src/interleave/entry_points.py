@@ -13,7 +13,7 @@
 | interleave.exporters       | a `Format` for `interleave export RUN --to NAME`                            |
 | interleave.executors       | an executor of a batch on other machines, for `--engine NAME`               |
 | interleave.commands        | a typer application, run by `interleave NAME`                               |
-| interleave.routes          | a `RouteSet` that the document service adds to its routes                   |
+| interleave.routes          | a `Router` whose routes the document service adds to its own                |
 
 Names are listed without importing anything. A package is imported when one of its names is used.
 """

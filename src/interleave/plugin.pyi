@@ -30,6 +30,7 @@ from interleave.runs.folder import folder_lock as folder_lock
 from interleave.runs.folder import ImageStore as ImageStore
 from interleave.text import count as count, one_line as one_line, slug as slug
 from interleave.errors import first_problem as first_problem
+from interleave.errors import problem_with as problem_with
 
 # Commands
 from interleave.cli import options as options, request_input as request_input

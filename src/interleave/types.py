@@ -45,7 +45,7 @@ WRITTEN_IF_GIVEN: Any = Field(default=None, exclude_if=lambda value: value is No
 class Value(BaseModel):
     """A frozen record that refuses unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
 
     def model_dump_json(self, *, indent: int | None = None, **options: Any) -> str:
         """Return the record as JSON. Invalid Unicode is escaped, because one line must not stop a batch."""

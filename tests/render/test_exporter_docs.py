@@ -81,8 +81,8 @@ from interleave.cli.main import run
 from interleave.render.exports import format_names
 run(["export", "--help"])
 assert "comic_export" not in sys.modules
-from interleave.service.documents.openapi import own_routes
-print(own_routes()["GET", "/v1/documents/{id}/document.cbz"].answer)
+from interleave.service.documents.openapi import openapi
+print(*openapi()["paths"]["/v1/documents/{id}/document.cbz"]["get"]["responses"]["200"]["content"])
 assert "comic_export.cbz" not in sys.modules
 """
 

@@ -7,29 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from fastapi import Depends
+from starlette.responses import Response
 
 from interleave import BackendError, GeneratorCapabilities, Outcome
 from interleave.plugin import Models, PromptPack, RetriedVlm, Value, text
 from interleave.robots.checking import check_from
 from interleave.robots.sub_task_check import SubTaskCheck, SubTaskInput
+from interleave.service.documents.bodies import json_object
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.routes import Route, RouteSet, caller_of, value_json
+from interleave.service.documents.routes import Router, SubmitCall, per_service, value_json
 from interleave.service.documents.service import RECEIVE_SECONDS, Documents, image_of
 from interleave.service.documents.submissions import encoded_image
 from interleave.service.generator.messages import GeneratorInfo
 from interleave.service.generator.parameters import Parameters
-from interleave.service.http.middleware import LEASE
-from interleave.service.http.request_bodies import read_json
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 CHECK = "/v1/robot/check"
 MAX_CONCURRENT_CHECKS = 64
 RETRY_SECONDS = 1.0
-PARAMETERS = ("instruction", "before", "after", "model")
+ROUTES = Router()
 
 
 class SubTaskQuestion(Value):
@@ -54,26 +54,16 @@ class SubTaskVerdict(Value):
     seconds: float
 
 
-class RobotRoutes:
-    """The handler of `/v1/robot/check`."""
+class Checks:
+    """The checks that a service is making."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
         self.in_flight = 0
 
-    async def check(self, request: Request) -> Response:
-        """Check `{"instruction", "before", "after"}` with images as data URLs; `model` is optional."""
-        caller_of(request, "submit")
-        body: dict[str, Any] = (await read_json(request)).parse()[0]
-        given = Parameters(body, GeneratorInfo(GeneratorCapabilities()), known=PARAMETERS)
-        instruction = given.text("instruction", most=text.MAX_FIELD_CHARACTERS)
-        images = [_needed(given.take(name), name) for name in ("before", "after")]
-        model = given.text("model")
-        given.refuse_unknown()
-        if not instruction or not instruction.strip():
-            raise ApiRefusal("instruction: the robot's instruction is empty", parameter="instruction")
-        if model is not None and model not in self.documents.settings.models:
-            raise ApiRefusal("there is no such model here", status=404, code="model_not_found")
+    @contextmanager
+    def admitted(self) -> Iterator[None]:
+        """Count a check, or refuse one too many."""
         if self.in_flight >= MAX_CONCURRENT_CHECKS:
             raise ApiRefusal(
                 f"{MAX_CONCURRENT_CHECKS} checks are already running",
@@ -83,16 +73,11 @@ class RobotRoutes:
             )
         self.in_flight += 1
         try:
-            ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
-            encoded = [encoded_image(text, name) for text, name in images]
-            raw = await self.documents.decoder.decode(encoded, request.scope[LEASE], ends_at)
-            before, after = (image_of(each) for each in raw)
-            seen = SubTaskInput(instruction, before, after)
-            return value_json(await self._checked(seen, model))
+            yield
         finally:
             self.in_flight -= 1
 
-    async def _checked(self, seen: SubTaskInput, model: str | None) -> SubTaskVerdict:
+    async def checked(self, seen: SubTaskInput, model: str | None) -> SubTaskVerdict:
         model_cache = self.documents.model_cache
         config = model_cache.config_for(model) if model else model_cache.config
         offer = model_cache.offer_of(config)
@@ -114,19 +99,33 @@ class RobotRoutes:
         )
 
 
-def _needed(value: Any, name: str) -> tuple[Any, str]:
-    if value is None:
-        raise ApiRefusal(f"{name}: send the camera image {name} the sub-task", parameter=name)
-    return value, name
+@ROUTES.post(CHECK, response_model=SubTaskVerdict)
+async def check(
+    call: SubmitCall,
+    checks: Annotated[Checks, Depends(per_service(Checks))],
+    body: Annotated[dict[str, Any], json_object(SubTaskQuestion)],
+) -> Response:
+    """Check whether a robot has done a sub-task."""
+    given = Parameters(body, GeneratorInfo(GeneratorCapabilities()), known=SubTaskQuestion.model_fields)
+    instruction = given.text("instruction", most=text.MAX_FIELD_CHARACTERS)
+    images = {name: given.take(name) for name in ("before", "after")}
+    if missing := next((name for name, image in images.items() if image is None), None):
+        raise ApiRefusal(f"{missing}: send the camera image {missing} the sub-task", parameter=missing)
+    model = given.text("model")
+    given.refuse_unknown()
+    if not instruction or not instruction.strip():
+        raise ApiRefusal("instruction: the robot's instruction is empty", parameter="instruction")
+    if model is not None and model not in checks.documents.settings.models:
+        raise ApiRefusal("there is no such model here", status=404, code="model_not_found")
+    with checks.admitted():
+        ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
+        encoded = [encoded_image(image, name) for name, image in images.items()]
+        raw = await checks.documents.decoder.decode(encoded, call.lease, ends_at)
+        before, after = (image_of(each) for each in raw)
+        return value_json(await checks.checked(SubTaskInput(instruction, before, after), model))
 
 
 def _check_of(models: Models, pack: PromptPack) -> SubTaskCheck:
     critic = models.critic
     loaded = check_from(critic.vlm if critic.vlm is not None else critic.agent, pack)
     return loaded.with_calls_through(lambda vlm: RetriedVlm("the critic", vlm, models.retries))
-
-
-ROUTES = RouteSet(
-    {("POST", CHECK): Route("Whether a robot has done a sub-task", SubTaskVerdict, SubTaskQuestion)},
-    lambda documents, access: {("POST", CHECK): RobotRoutes(documents).check},
-)

@@ -21,10 +21,8 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     TypeAdapter,
     ValidationError,
-    model_serializer,
     model_validator,
 )
 
@@ -114,16 +112,10 @@ class Started(Line):
     request: tuple[RequestPart, ...]
     config: RunConfig
     software: str
-    hold_plan: bool = False
+    hold_plan: bool = Field(default=False, exclude_if=operator.not_)
     """Whether drawing waits until a person has released the plan."""
-    assets: tuple[StoredAsset, ...] = ()
+    assets: tuple[StoredAsset, ...] = Field(default=(), exclude_if=operator.not_)
     reading: StoredReading | None = WRITTEN_IF_GIVEN
-
-    @model_serializer(mode="wrap")
-    def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out unset new fields, so that earlier versions can read the journal."""
-        values: dict[str, Any] = dump(self)
-        return {key: value for key, value in values.items() if key not in ("hold_plan", "assets") or value}
 
 
 class Continued(Line):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Annotated, Any
+
+from fastapi import Depends
 
 from interleave import InterleaveError, RunRecord, StorageError
 from interleave.service.documents.jobs import Job
+from interleave.service.documents.routes import per_service
 from interleave.service.documents.service import Documents
 from interleave.studio.catalogue import (
     Catalogue,
@@ -124,3 +127,6 @@ class Indexing:
             return
         if (error := task.exception()) is not None:
             log.error("the catalogue is out of date: %s", error)
+
+
+OwnIndexing = Annotated[Indexing, Depends(per_service(Indexing))]

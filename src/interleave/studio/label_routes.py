@@ -5,23 +5,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from fastapi import Depends, Query
+from pydantic import ValidationError
 from starlette.responses import Response
 
 from interleave import RunRecord
 from interleave.bench.labels import Kind, Label, Subject
 from interleave.bench.rater_agreement import METRICS, label_agreement
 from interleave.plugin import first_problem, runs
+from interleave.service.documents.bodies import described_body, json_body
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.response_json import image_url, thumbnail_url
-from interleave.service.documents.routes import caller_of, read_value, value_json
+from interleave.service.documents.routes import (
+    BLANK,
+    ReadCall,
+    Router,
+    SubmitCall,
+    per_service,
+    sending,
+    value_json,
+)
 from interleave.service.documents.service import Documents
-from interleave.service.http.middleware import LEASE
 from interleave.studio import label_schemas as wire
-from interleave.studio.indexing import Indexing
+from interleave.studio.indexing import OwnIndexing
 from interleave.studio.label_store import Choice, LabelStore, Rater
 from interleave.studio.subjects import (
     KIND_OF,
@@ -33,10 +42,6 @@ from interleave.studio.subjects import (
     verdict_of,
 )
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-Body = TypeVar("Body", bound=BaseModel)
 TASKS: tuple[Task, ...] = get_args(Task)
 PAGE, MOST = 50, 200
 MAX_LINES = 200_000
@@ -44,14 +49,14 @@ MAX_GUEST_LABELS = 5_000
 PARSING_COPIES = 10
 """Memory for the labels of a file, as a multiple of its size."""
 MEDIA_TYPE = "application/jsonl"
+router = Router(prefix="/v1/studio")
 
 
-class JudgingRoutes:
-    """The handlers."""
+class Labels:
+    """The labels of a service, opened on first use."""
 
-    def __init__(self, documents: Documents, indexing: Indexing) -> None:
+    def __init__(self, documents: Documents) -> None:
         self.documents = documents
-        self.indexing = indexing
         self._store: LabelStore | None = None
         self._opening = asyncio.Lock()
         documents.closing.append(self._close)
@@ -63,7 +68,7 @@ class JudgingRoutes:
                 self._store = await asyncio.to_thread(LabelStore, self.documents.folders.root)
         return self._store
 
-    async def _store_for(self, caller: Caller) -> LabelStore:
+    async def store_for(self, caller: Caller) -> LabelStore:
         """Return the store for writing. Guests have a limit, so that they cannot fill the disk."""
         store = await self.store()
         if caller.is_guest and await store.rows(caller.key) >= MAX_GUEST_LABELS:
@@ -75,50 +80,7 @@ class JudgingRoutes:
         if self._store is not None:
             self._store.close()
 
-    # Items to judge
-
-    async def items(self, request: Request) -> Response:
-        """`GET /v1/studio/judging/{task}`: the next items, or the one named by `unit`."""
-        caller, given = caller_of(request, "read"), request.query_params
-        task, rater = _task(request.path_params["task"]), _rater(caller, given.get("rater"))
-        runs = await self._runs(caller, given.get("runs"))
-        catalogue, store = await self.indexing.catalogue(), await self.store()
-        start = _number(given.get("cursor"), "cursor", 2**62)
-        if "unit" in given:
-            first, second = subjects_in(given["unit"], task)
-            found = await catalogue.subjects.one(caller.sees, first, second)
-            page, following, total, left = [found] if found else [], None, None, None
-        else:
-            if start is None:
-                await self.indexing.refresh_newest()
-            done = await store.units(rater, KIND_OF[task])
-            limit = _number(given.get("limit"), "limit", MOST) or PAGE
-            read = await catalogue.subjects.page(task, caller.sees, done, runs=runs, start=start, limit=limit)
-            page, following, total, left = read.items, read.next, read.total, read.left
-        titles = await catalogue.entries([each.first.run for each in page])
-        answer = wire.JudgeItems(
-            data=[_item(each, titles[each.first.run].title) for each in page if each.first.run in titles],
-            cursor=None if following is None else str(following),
-            total=total,
-            left=left,
-            complete=self.indexing.is_complete,
-        )
-        return value_json(answer)
-
-    # Stored labels
-
-    async def add(self, request: Request) -> Response:
-        """`POST /v1/studio/labels`."""
-        caller = caller_of(request, "submit")
-        body = await read_value(request, wire.NewLabels)
-        rater, store = Rater(caller.key, body.rater), await self._store_for(caller)
-        named = {each.run for new in body.labels for each in (new, new.other) if each is not None}
-        revealed = await store.revealed(rater, sorted(named))
-        labels = [await self._label(caller, body.rater, new, revealed) for new in body.labels]
-        stored = await store.put(caller.key, labels)
-        return value_json(wire.StoredLabels(stored=stored, known=len(labels) - stored))
-
-    async def _label(self, caller: Caller, rater: str, new: wire.NewLabel, revealed: set[str]) -> Label:
+    async def label(self, caller: Caller, rater: str, new: wire.NewLabel, revealed: set[str]) -> Label:
         """Build a label with its run's facts about the attempt. Raises if the attempt does not exist."""
         step, attempt = await self._found(caller, new)
         if new.other is not None:
@@ -159,73 +121,151 @@ class JudgingRoutes:
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self.documents.clock(), UTC)
 
-    async def undo(self, request: Request) -> Response:
-        """`POST /v1/studio/labels/undo`: remove a rater's last labels."""
-        caller = caller_of(request, "submit")
-        body = await read_value(request, wire.Undo)
-        undone = await (await self.store()).undo(Rater(caller.key, body.rater), body.kind)
-        return value_json(wire.UndoneLabels(units=[unit_of(each.subject, each.other) for each in undone]))
 
-    async def reveal(self, request: Request) -> Response:
-        """`POST /v1/studio/labels/reveal`: mark later labels by this rater as not blind."""
-        caller = caller_of(request, "submit")
-        body = await read_value(request, wire.Reveal)
-        for run in body.runs:
-            await self.documents.get(caller, run)
-        await (await self._store_for(caller)).reveal(Rater(caller.key, body.rater), body.runs)
-        return Response(status_code=204)
+OwnLabels = Annotated[Labels, Depends(per_service(Labels))]
+KindFilter = Annotated[Kind | None, BLANK]
+Cursor = Annotated[int | None, BLANK, Query(ge=0, le=2**62)]
 
-    async def listing(self, request: Request) -> Response:
-        """`GET /v1/studio/labels`: the labels of a rater, newest first."""
-        caller, given = caller_of(request, "read"), request.query_params
-        rater = _rater(caller, given.get("rater"))
-        choice = Choice(rater.key, rater.name, _kind(given.get("kind")), _ids(given.get("runs")))
-        limit = _number(given.get("limit"), "limit", 1000) or PAGE
-        before = _number(given.get("cursor"), "cursor", 2**62)
-        rows, total = await (await self.store()).newest(choice, limit=limit, before=before)
-        data = [_run_label(number, label) for number, label in rows]
-        cursor = str(data[-1].number) if len(data) == limit else None
-        return value_json(wire.RunLabels(data=data, total=total, cursor=cursor))
 
-    async def agreement(self, request: Request) -> Response:
-        """`GET /v1/studio/agreement`: of all raters whose labels the caller may see."""
-        caller = caller_of(request, "read")
-        store, choice = await self.store(), Choice(caller.sees)
-        labels, counts = await store.labels(choice), await store.raters(choice)
-        data = await self.documents.in_thread(lambda: [_agreement(kind, labels, counts) for kind in Kind])
-        return value_json(wire.AgreementFacts(data=data))
+async def _rater(call: ReadCall, rater: str | None = None) -> Rater:
+    chosen = (rater or call.caller.name).strip()
+    if not chosen or len(chosen) > 60:
+        raise ApiRefusal("rater must be a name of 1 to 60 characters", parameter="rater")
+    return Rater(call.caller.key, chosen)
 
-    # Import and export
 
-    async def export(self, request: Request) -> Response:
-        """`GET /v1/studio/labels/export`: a file of labels, of all keys if the caller may see them."""
-        caller, given = caller_of(request, "read"), request.query_params
-        choice = Choice(caller.sees, given.get("rater") or None, _kind(given.get("kind")))
-        data = await (await self.store()).lines(choice)
-        request.scope[LEASE].keep(len(data))
-        headers = {"content-disposition": 'attachment; filename="labels.jsonl"'}
-        return Response(data, headers=headers, media_type=MEDIA_TYPE)
+OwnRater = Annotated[Rater, Depends(_rater)]
 
-    async def take_in(self, request: Request) -> Response:
-        """`POST /v1/studio/labels/import`: store all labels of a file, or none."""
-        caller = caller_of(request, "submit")
-        if caller.is_guest:
-            raise ApiRefusal("guests cannot import labels", status=403, code="not_for_guests")
-        body = bytearray()
-        async for piece in request.stream():
-            body += piece
-        ends_at = asyncio.get_running_loop().time() + 60
-        await request.scope[LEASE].reserve(PARSING_COPIES * len(body), ends_at)
-        labels = await self.documents.in_thread(labels_in, bytes(body))
-        stored = await (await self.store()).take_in(caller.key, labels)
-        return value_json(wire.StoredLabels(stored=stored, known=len(labels) - stored))
 
-    async def _runs(self, caller: Caller, text: str | None) -> list[str]:
-        """Return the named documents. Raises if the caller may not see one."""
-        runs = _ids(text)
-        for run in runs:
-            await self.documents.get(caller, run)
-        return runs
+@router.get("/judging/{task}", response_model=wire.JudgeItems)
+async def items(
+    call: ReadCall,
+    indexing: OwnIndexing,
+    labels: OwnLabels,
+    rater: OwnRater,
+    task: str,
+    runs: str = "",
+    unit: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=MOST)] = PAGE,
+    cursor: Cursor = None,
+) -> Response:
+    """Items that a rater has not judged, or the one named by `unit`."""
+    judged, named = _task(task), _ids(runs)
+    for run in named:  # refuse those that the caller may not see
+        await call.documents.get(call.caller, run)
+    catalogue, store = await indexing.catalogue(), await labels.store()
+    if unit is not None:
+        first, second = subjects_in(unit, judged)
+        found = await catalogue.subjects.one(call.caller.sees, first, second)
+        page, following, total, left = [found] if found else [], None, None, None
+    else:
+        if cursor is None:
+            await indexing.refresh_newest()
+        done = await store.units(rater, KIND_OF[judged])
+        read = await catalogue.subjects.page(
+            judged, call.caller.sees, done, runs=named, start=cursor, limit=limit
+        )
+        page, following, total, left = read.items, read.next, read.total, read.left
+    titles = await catalogue.entries([each.first.run for each in page])
+    answer = wire.JudgeItems(
+        data=[_item(each, titles[each.first.run].title) for each in page if each.first.run in titles],
+        cursor=None if following is None else str(following),
+        total=total,
+        left=left,
+        complete=indexing.is_complete,
+    )
+    return value_json(answer)
+
+
+@router.post("/labels", response_model=wire.StoredLabels)
+async def add(
+    call: SubmitCall, labels: OwnLabels, body: Annotated[wire.NewLabels, json_body(wire.NewLabels)]
+) -> Response:
+    """Store labels."""
+    caller = call.caller
+    rater, store = Rater(caller.key, body.rater), await labels.store_for(caller)
+    named = {each.run for new in body.labels for each in (new, new.other) if each is not None}
+    revealed = await store.revealed(rater, sorted(named))
+    new = [await labels.label(caller, body.rater, each, revealed) for each in body.labels]
+    stored = await store.put(caller.key, new)
+    return value_json(wire.StoredLabels(stored=stored, known=len(new) - stored))
+
+
+@router.post("/labels/undo", response_model=wire.UndoneLabels)
+async def undo(
+    call: SubmitCall, labels: OwnLabels, body: Annotated[wire.Undo, json_body(wire.Undo)]
+) -> Response:
+    """Undo a rater's last labels."""
+    undone = await (await labels.store()).undo(Rater(call.caller.key, body.rater), body.kind)
+    return value_json(wire.UndoneLabels(units=[unit_of(each.subject, each.other) for each in undone]))
+
+
+@router.post("/labels/reveal", status_code=204)
+async def reveal(
+    call: SubmitCall,
+    labels: OwnLabels,
+    body: Annotated[wire.Reveal, json_body(wire.Reveal)],
+) -> Response:
+    """Record that a rater knows the systems behind these documents: later labels are not blind."""
+    for run in body.runs:
+        await call.documents.get(call.caller, run)
+    await (await labels.store_for(call.caller)).reveal(Rater(call.caller.key, body.rater), body.runs)
+    return Response(status_code=204)
+
+
+@router.get("/labels", response_model=wire.RunLabels)
+async def listing(
+    labels: OwnLabels,
+    rater: OwnRater,
+    kind: KindFilter = None,
+    runs: str = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    cursor: Cursor = None,
+) -> Response:
+    """Labels of a rater, newest first."""
+    choice = Choice(rater.key, rater.name, kind, _ids(runs))
+    rows, total = await (await labels.store()).newest(choice, limit=limit, before=cursor)
+    data = [_run_label(number, label) for number, label in rows]
+    following = str(data[-1].number) if len(data) == limit else None
+    return value_json(wire.RunLabels(data=data, total=total, cursor=following))
+
+
+@router.get("/agreement", response_model=wire.AgreementFacts)
+async def agreement(call: ReadCall, labels: OwnLabels) -> Response:
+    """Agreement of all raters whose labels the caller may see."""
+    store, choice = await labels.store(), Choice(call.caller.sees)
+    found, counts = await store.labels(choice), await store.raters(choice)
+    data = await call.documents.in_thread(lambda: [_agreement(kind, found, counts) for kind in Kind])
+    return value_json(wire.AgreementFacts(data=data))
+
+
+@router.get("/labels/export", response_class=sending(MEDIA_TYPE))
+async def export(
+    call: ReadCall, labels: OwnLabels, rater: str | None = None, kind: KindFilter = None
+) -> Response:
+    """Export labels, of all keys if the caller may see them."""
+    data = await (await labels.store()).lines(Choice(call.caller.sees, rater or None, kind))
+    call.lease.keep(len(data))
+    headers = {"content-disposition": 'attachment; filename="labels.jsonl"'}
+    return Response(data, headers=headers, media_type=MEDIA_TYPE)
+
+
+@router.post("/labels/import", response_model=wire.StoredLabels)
+async def take_in(
+    call: SubmitCall,
+    labels: OwnLabels,
+    file: Annotated[None, described_body(str, media_type=MEDIA_TYPE)],
+) -> Response:
+    """Import all labels of a file, or none."""
+    if call.caller.is_guest:
+        raise ApiRefusal("guests cannot import labels", status=403, code="not_for_guests")
+    body = bytearray()
+    async for piece in call.request.stream():
+        body += piece
+    await call.lease.reserve(PARSING_COPIES * len(body), asyncio.get_running_loop().time() + 60)
+    new = await call.documents.in_thread(labels_in, bytes(body))
+    stored = await (await labels.store()).take_in(call.caller.key, new)
+    return value_json(wire.StoredLabels(stored=stored, known=len(new) - stored))
 
 
 def labels_in(data: bytes) -> list[Label]:
@@ -339,31 +379,8 @@ def _task(name: str) -> Task:
     return name
 
 
-def _rater(caller: Caller, name: str | None) -> Rater:
-    chosen = (name or caller.name).strip()
-    if not chosen or len(chosen) > 60:
-        raise ApiRefusal("rater must be a name of 1 to 60 characters", parameter="rater")
-    return Rater(caller.key, chosen)
-
-
-def _kind(name: str | None) -> Kind | None:
-    if not name:
-        return None
-    if name not in set(Kind):
-        raise ApiRefusal(f"kind must be one of {', '.join(Kind)}", parameter="kind")
-    return Kind(name)
-
-
-def _ids(text: str | None) -> list[str]:
-    ids = list(dict.fromkeys(each for each in (text or "").split(",") if each))
+def _ids(text: str) -> list[str]:
+    ids = list(dict.fromkeys(each for each in text.split(",") if each))
     if len(ids) > wire.MAX_RUNS:
         raise ApiRefusal(f"at most {wire.MAX_RUNS} documents can be named", parameter="runs")
     return ids
-
-
-def _number(text: str | None, name: str, most: int) -> int | None:
-    if not text:
-        return None
-    if not text.isascii() or not text.isdigit() or not int(text[:19]) <= most:
-        raise ApiRefusal(f"{name} must be a number up to {most}", parameter=name)
-    return int(text)

@@ -8,17 +8,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Annotated
 
-from starlette.requests import Request
-from starlette.responses import Response
+from fastapi import Depends
+from starlette.responses import HTMLResponse, Response
 
-from interleave.service.documents.keys import Caller, KeyAccess
+from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.routes import value_json
-from interleave.service.documents.service import Documents
+from interleave.service.documents.routes import (
+    OPEN,
+    Call,
+    RequestContext,
+    Router,
+    per_service,
+    value_json,
+)
 from interleave.service.documents.sessions import COOKIE, KEY_COOKIE, SESSION_SECONDS
 from interleave.service.http.auth import secret_of
 from interleave.service.http.middleware import CALLER
+from interleave.studio.schemas import Start
 from interleave.studio.start import StartFacts
 
 PAGE = Path(__file__).parent / "static" / "studio.html"
@@ -66,18 +74,25 @@ class PageFile:
         return Page(body, policy, f'"{hashlib.sha256(body + policy.encode()).hexdigest()[:32]}"')
 
 
-class PageRoutes:
-    """The page, its initial data, and signing in."""
+def page_router(page: PageFile) -> Router:
+    """Return the routes of the page, its initial data, and signing in."""
+    routes = _PageRoutes(page)
+    router = Router()
+    router.get("/", response_class=HTMLResponse, openapi_extra=OPEN)(routes.show)
+    router.get("/v1/studio/start", response_model=Start, openapi_extra=OPEN)(start)
+    router.post("/v1/studio/session", status_code=204)(sign_in)
+    router.delete("/v1/studio/session", status_code=204)(sign_out)
+    return router
 
-    def __init__(self, documents: Documents, access: KeyAccess, page: PageFile) -> None:
-        self.documents = documents
-        self.access = access
+
+class _PageRoutes:
+    def __init__(self, page: PageFile) -> None:
         self.page = page
-        self.facts = StartFacts(documents)
 
-    async def show(self, request: Request) -> Response:
-        """`GET /`."""
-        page = await self.documents.in_thread(self.page.read)
+    async def show(self, call: Call) -> Response:
+        """The studio's page. It makes a visitor without a key a guest, if guests are allowed."""
+        request, documents = call.request, call.documents
+        page = await documents.in_thread(self.page.read)
         headers = {
             "content-security-policy": page.policy,
             "etag": page.etag,
@@ -85,55 +100,62 @@ class PageRoutes:
             "referrer-policy": "no-referrer",
             "cross-origin-opener-policy": "same-origin",
         }
-        guests = self.access.guests
+        guests = request.app.state.access.guests
         if guests is not None and not isinstance(request.scope[CALLER], Caller):
-            embedded = (self.documents.settings.public_url or "").startswith("https:")
+            embedded = (documents.settings.public_url or "").startswith("https:")
             headers["set-cookie"] = guests.new_cookie(embedded=embedded)
         if request.headers.get("if-none-match") == page.etag:
             return Response(status_code=304, headers=headers)
-        response = Response(page.body, headers=headers, media_type="text/html; charset=utf-8")
+        response = HTMLResponse(page.body, headers=headers)
         if KEY_COOKIE in request.cookies:
             response.delete_cookie(KEY_COOKIE)
         return response
 
-    async def start(self, request: Request) -> Response:
-        caller = request.scope[CALLER]
-        if not isinstance(caller, Caller):
-            return value_json(self.facts.signed_out())
-        return value_json(await self.documents.in_thread(self.facts.of, caller, self.access.has_keys))
 
-    async def sign_in(self, request: Request) -> Response:
-        """Start a session with the request's key, in a cookie that scripts cannot read."""
-        secret = secret_of(request.headers.get("authorization", ""))
-        token = self.access.session_for(secret) if secret is not None else None
-        if token is None:
-            raise ApiRefusal("send the key as Authorization: Bearer KEY", status=401, code="invalid_api_key")
-        response = Response(status_code=204)
-        self._set(request, response, token, SESSION_SECONDS)
-        return response
+async def start(call: Call, facts: Annotated[StartFacts, Depends(per_service(StartFacts))]) -> Response:
+    """Features and settings of the studio."""
+    caller = call.request.scope[CALLER]
+    if not isinstance(caller, Caller):
+        return value_json(facts.signed_out())
+    return value_json(
+        await call.documents.in_thread(facts.of, caller, call.request.app.state.access.has_keys)
+    )
 
-    async def sign_out(self, request: Request) -> Response:
-        response = Response(status_code=204)
-        self._set(request, response, "", 0)
-        return response
 
-    def _set(self, request: Request, response: Response, token: str, seconds: int) -> None:
-        response.set_cookie(
-            COOKIE,
-            token,
-            max_age=seconds,
-            httponly=True,
-            samesite="strict",
-            secure=self._came_by_https(request),
-        )
+async def sign_in(call: Call) -> Response:
+    """Start a session with the key of this request, in a cookie that scripts cannot read."""
+    secret = secret_of(call.request.headers.get("authorization", ""))
+    token = call.request.app.state.access.session_for(secret) if secret is not None else None
+    if token is None:
+        raise ApiRefusal("send the key as Authorization: Bearer KEY", status=401, code="invalid_api_key")
+    return _with_cookie(call, token, SESSION_SECONDS)
 
-    def _came_by_https(self, request: Request) -> bool:
-        """Return whether the browser called by HTTPS, as a proxy in front of the service says.
 
-        Anyone may send the header of a proxy, but it can only restrict the sender's own cookie.
-        """
-        forwarded = request.headers.get("x-forwarded-proto", "")
-        return "https" in (forwarded, (self.documents.settings.public_url or "").partition(":")[0])
+async def sign_out(call: Call) -> Response:
+    """End the session."""
+    return _with_cookie(call, "", 0)
+
+
+def _with_cookie(call: RequestContext, token: str, seconds: int) -> Response:
+    response = Response(status_code=204)
+    response.set_cookie(
+        COOKIE,
+        token,
+        max_age=seconds,
+        httponly=True,
+        samesite="strict",
+        secure=_came_by_https(call),
+    )
+    return response
+
+
+def _came_by_https(call: RequestContext) -> bool:
+    """Return whether the browser called by HTTPS, as a proxy in front of the service says.
+
+    Anyone may send the header of a proxy, but it can only restrict the sender's own cookie.
+    """
+    forwarded = call.request.headers.get("x-forwarded-proto", "")
+    return "https" in (forwarded, (call.documents.settings.public_url or "").partition(":")[0])
 
 
 def page_policy(page: str, frame_ancestors: tuple[str, ...] = ()) -> str:

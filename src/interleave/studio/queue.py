@@ -2,81 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Annotated
 
+from fastapi import Depends
 from starlette.responses import Response
 
 from interleave import InterleaveError, RunRecord
 from interleave.plugin import one_line
+from interleave.service.documents.bodies import json_body
 from interleave.service.documents.job_decisions import DecisionRequest, Decisions
 from interleave.service.documents.jobs import Job
-from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.response_json import thumbnail_url
-from interleave.service.documents.routes import caller_of, read_value, value_json
-from interleave.service.documents.service import Documents
-from interleave.service.http.middleware import REQUEST_ID
+from interleave.service.documents.routes import Call, ReadCall, RequestContext, Router, SubmitCall, value_json
 from interleave.studio.catalogue import Search
-from interleave.studio.indexing import Indexing
+from interleave.studio.indexing import Indexing, OwnIndexing
 from interleave.studio.schemas import Move, Queue, QueueItem, Retried
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 MAX_RUNNING, MAX_WAITING, MAX_FAILED = 64, 200, 20
 MAX_RETRIED = 100
+router = Router(prefix="/v1/studio/queue")
 
 
-class QueueRoutes:
-    """The handlers of the queue."""
+class QueueView:
+    """The queue as one caller sees it."""
 
-    def __init__(self, documents: Documents, indexing: Indexing) -> None:
-        self.documents = documents
+    def __init__(self, call: RequestContext, indexing: Indexing) -> None:
+        self.documents = call.documents
+        self.caller = call.caller
         self.indexing = indexing
-        self.decisions = Decisions(documents)
 
-    async def show(self, request: Request) -> Response:
-        caller = caller_of(request, "read")
-        return value_json(await self._queue(caller))
-
-    async def pause(self, request: Request) -> Response:
-        await self.documents.pause(caller_of(request), True)
-        return value_json(await self._queue(caller_of(request)))
-
-    async def resume(self, request: Request) -> Response:
-        await self.documents.pause(caller_of(request), False)
-        return value_json(await self._queue(caller_of(request)))
-
-    async def move(self, request: Request) -> Response:
-        move = await read_value(request, Move, "place")
-        await self.documents.move(caller_of(request), request.path_params["id"], move.place)
-        return value_json(await self._queue(caller_of(request)))
-
-    async def retry_failed(self, request: Request) -> Response:
-        """Resume every failed document."""
-        caller = caller_of(request, "submit")
-        continued, left = [], 0
-        for entry in await self._failed(caller, MAX_RETRIED):
-            asked = DecisionRequest(caller, entry.id, digest="", request_id=request.scope[REQUEST_ID])
-            try:
-                continued.append((await self.decisions.resume(asked)).id)
-            except ApiRefusal:  # it is running already, or the queue is full
-                left += 1
-        return value_json(Retried(continued=continued, left=left))
-
-    async def _queue(self, caller: Caller) -> Queue:
-        jobs, sees = self.documents.jobs, caller.sees
+    async def whole(self) -> Queue:
+        jobs, sees = self.documents.jobs, self.caller.sees
         return Queue(
             paused=await jobs.is_paused(),
             running=[await self._running(job) for job in await jobs.running(sees, limit=MAX_RUNNING)],
             waiting=[self._item(job) for job in await jobs.waiting(sees, limit=MAX_WAITING)],
             waiting_total=await jobs.count_waiting(sees),
-            failed=await self._failed(caller, MAX_FAILED),
+            failed=await self.failed(MAX_FAILED),
         )
 
-    async def _failed(self, caller: Caller, most: int) -> list[QueueItem]:
+    async def failed(self, most: int) -> list[QueueItem]:
         catalogue = await self.indexing.catalogue()
-        found = await catalogue.search(caller.sees, Search(outcome="failed"), limit=most)
+        found = await catalogue.search(self.caller.sees, Search(outcome="failed"), limit=most)
         return [
             QueueItem(
                 id=entry.id,
@@ -112,3 +80,50 @@ class QueueRoutes:
             steps=len(steps) or None,
             cover=thumbnail_url(job.id, shown[-1]) if shown else None,
         )
+
+
+async def _view(call: Call, indexing: OwnIndexing) -> QueueView:
+    return QueueView(call, indexing)
+
+
+View = Annotated[QueueView, Depends(_view)]
+
+
+@router.get("", response_model=Queue)
+async def show(view: View, call: ReadCall) -> Response:
+    """The queue."""
+    return value_json(await view.whole())
+
+
+@router.post("/pause", response_model=Queue)
+async def pause(view: View) -> Response:
+    """Pause the queue."""
+    await view.documents.pause(view.caller, True)
+    return value_json(await view.whole())
+
+
+@router.post("/resume", response_model=Queue)
+async def resume(view: View) -> Response:
+    """Resume the queue."""
+    await view.documents.pause(view.caller, False)
+    return value_json(await view.whole())
+
+
+@router.post("/{id}/move", response_model=Queue)
+async def move(view: View, id: str, body: Annotated[Move, json_body(Move)]) -> Response:
+    """Move a document in the queue."""
+    await view.documents.move(view.caller, id, body.place)
+    return value_json(await view.whole())
+
+
+@router.post("/retry-failed", response_model=Retried)
+async def retry_failed(view: View, call: SubmitCall) -> Response:
+    """Retry all failed documents."""
+    continued, left, decisions = [], 0, Decisions(view.documents)
+    for entry in await view.failed(MAX_RETRIED):
+        asked = DecisionRequest(call.caller, entry.id, digest="", request_id=call.request_id)
+        try:
+            continued.append((await decisions.resume(asked)).id)
+        except ApiRefusal:  # it is running already, or the queue is full
+            left += 1
+    return value_json(Retried(continued=continued, left=left))

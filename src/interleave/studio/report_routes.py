@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from interleave.plugin import files
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.routes import caller_of, value_json
-from interleave.service.documents.service import Documents
-from interleave.service.http.middleware import LEASE
+from interleave.service.documents.routes import OPEN, Call, ReadCall, Router, per_service, value_json
 from interleave.studio.page import hashes, policy
 from interleave.studio.reports import PREFIX, ReportFolders
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
+from interleave.studio.schemas import Reports
 
 FILE_ROUTE = PREFIX + "{ticket}/{path:path}"
 MAX_BYTES = 200_000_000
@@ -53,14 +50,18 @@ _OWN_POLICY = re.compile(
 _HEAD = re.compile(rb"<head\b[^<>]{0,200}>", re.IGNORECASE)
 
 
-class ReportRoutes:
-    """The handlers of `/v1/studio/reports`."""
+def report_router(reports: Sequence[Path], frame_ancestors: tuple[str, ...]) -> Router:
+    """Return the routes of `/v1/studio/reports`, for the reports in these folders."""
+    routes = _ReportRoutes(reports, frame_ancestors)
+    router = Router()
+    router.get("/v1/studio/reports", response_model=Reports)(routes.listing)
+    router.get(FILE_ROUTE, response_class=HTMLResponse, openapi_extra=OPEN)(routes.file)
+    return router
 
-    def __init__(
-        self, documents: Documents, folders: ReportFolders, frame_ancestors: tuple[str, ...]
-    ) -> None:
-        self.documents = documents
-        self.folders = folders
+
+class _ReportRoutes:
+    def __init__(self, reports: Sequence[Path], frame_ancestors: tuple[str, ...]) -> None:
+        self._folders = per_service(lambda documents: ReportFolders(reports, documents.folders.root))
         self.headers = {
             "content-security-policy": report_policy(frame_ancestors),
             "cache-control": "private, no-cache",
@@ -68,27 +69,27 @@ class ReportRoutes:
             "x-content-type-options": "nosniff",
         }
 
-    async def listing(self, request: Request) -> Response:
-        caller = caller_of(request, "read")
-        if caller.is_guest:
+    async def listing(self, call: ReadCall) -> Response:
+        """Reports under the studio's folders."""
+        if call.caller.is_guest:
             raise ApiRefusal("guests see no reports", status=403, code="insufficient_permissions")
-        return value_json(await self.documents.in_thread(self.folders.listing))
+        folders = await self._folders(call.request)
+        return value_json(await call.documents.in_thread(folders.listing))
 
-    async def file(self, request: Request) -> Response:
-        """Send a file of a folder. It needs no key, because its ticket is signed."""
-        ticket, path = request.path_params["ticket"], request.path_params["path"]
-        found = await self.documents.in_thread(self.folders.file, ticket, path)
+    async def file(self, call: Call, ticket: str, path: str) -> Response:
+        """A file of a report folder. It needs no key, because its ticket is signed."""
+        folders = await self._folders(call.request)
+        found = await call.documents.in_thread(folders.file, ticket, path)
         if found is None:
             raise unknown("report", path)
-        lease, loop = request.scope[LEASE], asyncio.get_running_loop()
         try:
             size = found.path.stat().st_size
-            await lease.reserve(COPIES * min(size, MAX_BYTES), loop.time() + 60)
-            data = await self.documents.in_thread(lambda: files.read_bytes(found.path, most_bytes=MAX_BYTES))
+            await call.lease.reserve(COPIES * min(size, MAX_BYTES), asyncio.get_running_loop().time() + 60)
+            data = await call.documents.in_thread(lambda: files.read_bytes(found.path, most_bytes=MAX_BYTES))
         except OSError:
             raise unknown("report", path) from None
-        body = await self.documents.in_thread(framed_page, data) if found.is_page else data
-        lease.keep(len(body))
+        body = await call.documents.in_thread(framed_page, data) if found.is_page else data
+        call.lease.keep(len(body))
         return Response(body, headers=self.headers, media_type=found.media_type)
 
 

@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The studio's page */
+        /** The studio's page. It makes a visitor without a key a guest, if guests are allowed */
         get: operations["get"];
         put?: never;
         post?: never;
@@ -249,7 +249,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get the document as Markdown */
+        /** Get the document as Markdown, with links to its images on this service */
         get: operations["get_v1_documents_id_document_md"];
         put?: never;
         post?: never;
@@ -370,7 +370,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Release the held plan */
+        /** Release the held plan: unchanged with `{}`, edited with `{"plan": {"steps": […]}}` */
         post: operations["post_v1_documents_id_plan_release"];
         delete?: never;
         options?: never;
@@ -523,7 +523,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** OpenAI's and Google's APIs: list the models */
+        /** List the models, in the form of OpenAI's or Google's API */
         get: operations["get_v1_models"];
         put?: never;
         post?: never;
@@ -540,7 +540,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** OpenAI's and Google's APIs: get a model */
+        /** Get a model, in the form of OpenAI's or Google's API */
         get: operations["get_v1_models_name"];
         put?: never;
         /** Google's API: NAME:generateContent */
@@ -646,7 +646,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Whether a robot has done a sub-task */
+        /** Check whether a robot has done a sub-task */
         post: operations["post_v1_robot_check"];
         delete?: never;
         options?: never;
@@ -661,7 +661,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Agreement of raters */
+        /** Agreement of all raters whose labels the caller may see */
         get: operations["get_v1_studio_agreement"];
         put?: never;
         post?: never;
@@ -695,7 +695,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Documents to compare this one with */
+        /** Documents to compare this one with: its parent, its branches, and others of the same request */
         get: operations["get_v1_studio_documents_id_related"];
         put?: never;
         post?: never;
@@ -712,7 +712,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Items that a rater has not judged */
+        /** Items that a rater has not judged, or the one named by `unit` */
         get: operations["get_v1_studio_judging_task"];
         put?: never;
         post?: never;
@@ -747,7 +747,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Export labels */
+        /** Export labels, of all keys if the caller may see them */
         get: operations["get_v1_studio_labels_export"];
         put?: never;
         post?: never;
@@ -766,7 +766,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Import labels */
+        /** Import all labels of a file, or none */
         post: operations["post_v1_studio_labels_import"];
         delete?: never;
         options?: never;
@@ -783,7 +783,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Record that a rater knows the systems behind these documents */
+        /** Record that a rater knows the systems behind these documents: later labels are not blind */
         post: operations["post_v1_studio_labels_reveal"];
         delete?: never;
         options?: never;
@@ -917,7 +917,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A file of a report folder */
+        /** A file of a report folder. It needs no key, because its ticket is signed */
         get: operations["get_v1_studio_reports_ticket_path"];
         put?: never;
         post?: never;
@@ -936,7 +936,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Start a session with the key of this request, in a cookie */
+        /** Start a session with the key of this request, in a cookie that scripts cannot read */
         post: operations["post_v1_studio_session"];
         /** End the session */
         delete: operations["delete_v1_studio_session"];
@@ -969,7 +969,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Google's API: list the models */
+        /** List the models, in the form of OpenAI's or Google's API */
         get: operations["get_v1beta_models"];
         put?: never;
         post?: never;
@@ -986,7 +986,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Google's API: get a model */
+        /** Get a model, in the form of OpenAI's or Google's API */
         get: operations["get_v1beta_models_name"];
         put?: never;
         /** Google's API: NAME:generateContent */
@@ -1027,10 +1027,7 @@ export interface components {
             kind: "character" | "prop" | "place" | "style";
             /** Name */
             name: string;
-            /**
-             * Step
-             * @default null
-             */
+            /** Step */
             step: number | null;
         };
         /**
@@ -1064,6 +1061,7 @@ export interface components {
             take: number;
             verdict: components["schemas"]["Verdict"] | null;
         };
+        /** AttemptChosenEvent */
         AttemptChosenEvent: {
             /** Attempt */
             attempt: number;
@@ -1080,12 +1078,16 @@ export interface components {
             };
             /** Refused */
             refused?: number | null;
+            /** Sequence Number */
             sequence_number: number;
             /** Step */
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "attempt_chosen";
         };
         /**
@@ -1101,6 +1103,7 @@ export interface components {
             /** Round */
             round: number;
         };
+        /** AuditedEvent */
         AuditedEvent: {
             /**
              * Findings
@@ -1109,27 +1112,26 @@ export interface components {
             findings: components["schemas"]["Finding"][];
             /** Round */
             round: number;
+            /** Sequence Number */
             sequence_number: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "audited";
         };
         /** BranchOff */
         BranchOff: {
-            /**
-             * Prompt
-             * @default null
-             */
-            prompt: string | null;
-            /**
-             * Seed
-             * @default null
-             */
-            seed: number | null;
+            /** Prompt */
+            prompt?: string | null;
+            /** Seed */
+            seed?: number | null;
             /** Step */
             step: number;
         };
+        /** BranchedEvent */
         BranchedEvent: {
             /**
              * By
@@ -1141,12 +1143,16 @@ export interface components {
             /** Parent */
             parent: string;
             parent_journal: components["schemas"]["JournalPosition"];
+            /** Sequence Number */
             sequence_number: number;
             /** Step */
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "branched";
         };
         /**
@@ -1175,6 +1181,7 @@ export interface components {
              */
             repeated: number;
         };
+        /** CallFailedEvent */
         CallFailedEvent: {
             /**
              * Attempt
@@ -1190,6 +1197,7 @@ export interface components {
              * @enum {string}
              */
             role: "planner" | "critic" | "generator";
+            /** Sequence Number */
             sequence_number: number;
             /**
              * Step
@@ -1200,9 +1208,13 @@ export interface components {
             time: number;
             /** Transient */
             transient: boolean;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "call_failed";
         };
+        /** CalledEvent */
         CalledEvent: {
             /**
              * Attempt
@@ -1216,6 +1228,7 @@ export interface components {
              * @enum {string}
              */
             role: "planner" | "critic" | "generator";
+            /** Sequence Number */
             sequence_number: number;
             /**
              * Step
@@ -1224,7 +1237,10 @@ export interface components {
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "called";
         };
         /**
@@ -1250,10 +1266,15 @@ export interface components {
              */
             summary: string;
         };
+        /** ChapterPlannedEvent */
         ChapterPlannedEvent: {
-            /** Assets */
+            /**
+             * Assets
+             * @default []
+             */
             assets?: components["schemas"]["Asset"][];
-            chapter?: components["schemas"]["Chapter"];
+            chapter: components["schemas"]["Chapter"];
+            /** Sequence Number */
             sequence_number: number;
             /**
              * Steps
@@ -1262,26 +1283,31 @@ export interface components {
             steps: components["schemas"]["PlanStep"][];
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "chapter_planned";
         };
         /** Choose */
         Choose: {
             /** Attempt */
             attempt: number;
-            /**
-             * Only Step
-             * @default null
-             */
-            only_step: boolean | null;
+            /** Only Step */
+            only_step?: boolean | null;
         };
+        /** ContinuedEvent */
         ContinuedEvent: {
+            /** Sequence Number */
             sequence_number: number;
             /** Software */
             software: string;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "continued";
         };
         /**
@@ -1294,7 +1320,7 @@ export interface components {
             /** By */
             by: string;
             /** Cause */
-            cause?: ("rollback" | "drift" | "audit") | null;
+            cause: ("rollback" | "drift" | "audit") | null;
             /** Kept */
             kept: {
                 [key: string]: number;
@@ -1333,17 +1359,13 @@ export interface components {
             assets?: components["schemas"]["GivenAsset"][];
             /** Audits */
             audits?: components["schemas"]["AuditRecord"][];
-            /** @default null */
-            calls: components["schemas"]["CallCounts"] | null;
+            calls?: components["schemas"]["CallCounts"] | null;
             /** Cancelling */
             cancelling: boolean;
             /** Command */
             command: string;
-            /**
-             * Cost
-             * @default null
-             */
-            cost: number | null;
+            /** Cost */
+            cost?: number | null;
             /** Created At */
             created_at: number;
             /** Decisions */
@@ -1363,20 +1385,14 @@ export interface components {
             links: {
                 [key: string]: string;
             };
-            /**
-             * Max Attempts
-             * @default null
-             */
-            max_attempts: number | null;
+            /** Max Attempts */
+            max_attempts?: number | null;
             /** Metadata */
             metadata: {
                 [key: string]: string;
             };
-            /**
-             * Missing
-             * @default null
-             */
-            missing: string[] | null;
+            /** Missing */
+            missing?: string[] | null;
             /** Models */
             models?: {
                 [key: string]: string;
@@ -1390,29 +1406,19 @@ export interface components {
             object: "document";
             /** Parent */
             parent: string | null;
-            /** @default null */
-            plan: components["schemas"]["Plan"] | null;
+            plan?: components["schemas"]["Plan"] | null;
             /** Previous Response Id */
             previous_response_id: string | null;
             /** Profile */
             profile: string;
-            /**
-             * Reason
-             * @default null
-             */
-            reason: string | null;
+            /** Reason */
+            reason?: string | null;
             /** Request */
             request: components["schemas"]["DocumentPart"][];
-            /**
-             * Seconds
-             * @default null
-             */
-            seconds: number | null;
-            /**
-             * Seed
-             * @default null
-             */
-            seed: number | null;
+            /** Seconds */
+            seconds?: number | null;
+            /** Seed */
+            seed?: number | null;
             /**
              * Status
              * @enum {string}
@@ -1422,11 +1428,44 @@ export interface components {
             steps?: components["schemas"]["Step"][];
             /** Title */
             title: string;
+            /** Understood */
+            understood?: string[] | null;
+        };
+        /** DocumentEditedEvent */
+        DocumentEditedEvent: {
             /**
-             * Understood
-             * @default null
+             * By
+             * @default
              */
-            understood: string[] | null;
+            by: string;
+            /** Cause */
+            cause?: ("rollback" | "drift" | "audit") | null;
+            /**
+             * Keep
+             * @default []
+             */
+            keep?: number[];
+            /**
+             * Order
+             * @default []
+             */
+            order?: number[];
+            /** Sequence Number */
+            sequence_number: number;
+            /**
+             * Steps
+             * @default []
+             */
+            steps?: components["schemas"]["StepWords"][];
+            /** Time */
+            time: number;
+            /** Title */
+            title?: string | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "document_edited";
         };
         /**
          * DocumentError
@@ -1437,27 +1476,18 @@ export interface components {
             code: string;
             /** Message */
             message: string;
-            /**
-             * Nearest
-             * @default null
-             */
-            nearest: string[] | null;
+            /** Nearest */
+            nearest?: string[] | null;
         };
         /**
          * DocumentPart
          * @description A part of the request: a text, or the address of an image (null before the job starts).
          */
         DocumentPart: {
-            /**
-             * Picture
-             * @default null
-             */
-            picture: string | null;
-            /**
-             * Text
-             * @default null
-             */
-            text: string | null;
+            /** Picture */
+            picture?: string | null;
+            /** Text */
+            text?: string | null;
         };
         /**
          * Documents
@@ -1474,6 +1504,7 @@ export interface components {
              */
             object: "list";
         };
+        /** DrawnEvent */
         DrawnEvent: {
             /**
              * Attempt
@@ -1482,13 +1513,11 @@ export interface components {
             attempt: number;
             /** Call */
             call: number;
-            /**
-             * Cost
-             * @default null
-             */
+            /** Cost */
             cost: number | null;
             /** Image */
             image: string;
+            /** Picture */
             picture: string;
             /** Prompt */
             prompt: string;
@@ -1501,6 +1530,7 @@ export interface components {
             seconds: number;
             /** Seed */
             seed: number;
+            /** Sequence Number */
             sequence_number: number;
             /**
              * Step
@@ -1509,16 +1539,67 @@ export interface components {
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "drawn";
+        };
+        /**
+         * DriftControl
+         * @description Measures against drift and contradictions. All are off by default, as in the paper.
+         */
+        DriftControl: {
+            /**
+             * Align
+             * @default false
+             */
+            align: boolean;
+            /** Anchor Every */
+            anchor_every: number | null;
+            /**
+             * Audits
+             * @default 0
+             */
+            audits: number;
+            /** Drift Limit */
+            drift_limit: number | null;
+            /**
+             * Keep
+             * @default false
+             */
+            keep: boolean;
+            /**
+             * Rollbacks
+             * @default 0
+             */
+            rollbacks: number;
+        };
+        /**
+         * EditedAsset
+         * @description An asset of an edited plan.
+         */
+        EditedAsset: {
+            /**
+             * Description
+             * @default
+             */
+            description?: string;
+            /**
+             * Kind
+             * @default character
+             * @enum {string}
+             */
+            kind?: "character" | "prop" | "place" | "style";
+            /** Name */
+            name: string;
+            /** Step */
+            step?: number | null;
         };
         /** EditedPlan */
         EditedPlan: {
-            /**
-             * Assets
-             * @default null
-             */
-            assets: components["schemas"]["Asset"][] | null;
+            /** Assets */
+            assets?: components["schemas"]["EditedAsset"][] | null;
             /** Steps */
             steps: components["schemas"]["EditedStep"][];
         };
@@ -1527,52 +1608,29 @@ export interface components {
          * @description A step of an edited plan, numbered by its position.
          */
         EditedStep: {
-            /**
-             * Assets
-             * @default null
-             */
-            assets: string[] | null;
-            /**
-             * Caption
-             * @default null
-             */
-            caption: string | null;
-            /**
-             * Instruction
-             * @default null
-             */
-            instruction: string | null;
-            /**
-             * Name
-             * @default null
-             */
-            name: string | null;
-            /**
-             * Needs
-             * @default null
-             */
-            needs: number[] | null;
+            /** Assets */
+            assets?: string[] | null;
+            /** Caption */
+            caption?: string | null;
+            /** Instruction */
+            instruction?: string | null;
+            /** Name */
+            name?: string | null;
+            /** Needs */
+            needs?: number[] | null;
             /**
              * Number
              * @default 1
              */
-            number: number;
-            /**
-             * Prompt
-             * @default null
-             */
-            prompt: string | null;
-            /**
-             * Scene
-             * @default null
-             */
-            scene: string | null;
-            /**
-             * Sources
-             * @default null
-             */
-            sources: number[] | null;
+            number?: number;
+            /** Prompt */
+            prompt?: string | null;
+            /** Scene */
+            scene?: string | null;
+            /** Sources */
+            sources?: number[] | null;
         };
+        /** EndedEvent */
         EndedEvent: {
             question?: components["schemas"]["Question"] | null;
             /**
@@ -1585,6 +1643,7 @@ export interface components {
              * @default 0
              */
             seconds: number;
+            /** Sequence Number */
             sequence_number: number;
             /**
              * Status
@@ -1593,7 +1652,10 @@ export interface components {
             status: "running" | "held" | "asked" | "done" | "short" | "failed" | "interrupted";
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "ended";
             /**
              * Unreadable Plan
@@ -1659,15 +1721,11 @@ export interface components {
             assets?: components["schemas"]["GivenAsset"][];
             /** Audits */
             audits?: components["schemas"]["AuditRecord"][];
-            /** @default null */
-            calls: components["schemas"]["CallCounts"] | null;
+            calls?: components["schemas"]["CallCounts"] | null;
             /** Cancelling */
             cancelling: boolean;
-            /**
-             * Cost
-             * @default null
-             */
-            cost: number | null;
+            /** Cost */
+            cost?: number | null;
             /** Decisions */
             decisions?: components["schemas"]["Decision"][];
             /** Document */
@@ -1676,16 +1734,10 @@ export interface components {
             forced?: number[];
             /** Held */
             held: boolean;
-            /**
-             * Max Attempts
-             * @default null
-             */
-            max_attempts: number | null;
-            /**
-             * Missing
-             * @default null
-             */
-            missing: string[] | null;
+            /** Max Attempts */
+            max_attempts?: number | null;
+            /** Missing */
+            missing?: string[] | null;
             /** Models */
             models?: {
                 [key: string]: string;
@@ -1694,30 +1746,17 @@ export interface components {
             notes?: string[];
             /** Parent */
             parent: string | null;
-            /** @default null */
-            plan: components["schemas"]["Plan"] | null;
-            /**
-             * Reason
-             * @default null
-             */
-            reason: string | null;
-            /**
-             * Seconds
-             * @default null
-             */
-            seconds: number | null;
-            /**
-             * Seed
-             * @default null
-             */
-            seed: number | null;
+            plan?: components["schemas"]["Plan"] | null;
+            /** Reason */
+            reason?: string | null;
+            /** Seconds */
+            seconds?: number | null;
+            /** Seed */
+            seed?: number | null;
             /** Steps */
             steps?: components["schemas"]["Step"][];
-            /**
-             * Understood
-             * @default null
-             */
-            understood: string[] | null;
+            /** Understood */
+            understood?: string[] | null;
         };
         /**
          * File
@@ -1762,12 +1801,12 @@ export interface components {
          * @description An image of a finished document that contradicts the others.
          */
         Finding: {
-            /** Assets */
-            assets?: string[];
             /**
-             * Prompt
-             * @default null
+             * Assets
+             * @default []
              */
+            assets: string[];
+            /** Prompt */
             prompt: string | null;
             /**
              * Reasoning
@@ -1794,17 +1833,11 @@ export interface components {
              * @constant
              */
             object: "list";
-            /**
-             * Outcomes
-             * @default null
-             */
+            /** Outcomes */
             outcomes: {
                 [key: string]: number;
             } | null;
-            /**
-             * Profiles
-             * @default null
-             */
+            /** Profiles */
             profiles: string[] | null;
             /** Total */
             total: number;
@@ -1850,6 +1883,7 @@ export interface components {
             /** Title */
             title: string;
         };
+        /** GeneratorChangedEvent */
         GeneratorChangedEvent: {
             /**
              * By
@@ -1864,12 +1898,16 @@ export interface components {
              */
             done: number[];
             generator: components["schemas"]["RoleConfig"];
+            /** Sequence Number */
             sequence_number: number;
             /** Step */
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "generator_changed";
         };
         /**
@@ -1915,23 +1953,17 @@ export interface components {
              * Description
              * @default
              */
-            description: string;
-            /**
-             * File Id
-             * @default null
-             */
-            file_id: string | null;
-            /**
-             * Image Url
-             * @default null
-             */
-            image_url: string | null;
+            description?: string;
+            /** File Id */
+            file_id?: string | null;
+            /** Image Url */
+            image_url?: string | null;
             /**
              * Kind
              * @default character
              * @enum {string}
              */
-            kind: "character" | "prop" | "place" | "style";
+            kind?: "character" | "prop" | "place" | "style";
             /** Name */
             name: string;
         };
@@ -1940,16 +1972,10 @@ export interface components {
          * @description An image as a `data:` URL, or the id of an upload.
          */
         InputImage: {
-            /**
-             * File Id
-             * @default null
-             */
-            file_id: string | null;
-            /**
-             * Image Url
-             * @default null
-             */
-            image_url: string | null;
+            /** File Id */
+            file_id?: string | null;
+            /** Image Url */
+            image_url?: string | null;
             /**
              * Type
              * @constant
@@ -1988,48 +2014,87 @@ export interface components {
              */
             type: "input_text";
         };
+        /** JobAskedEvent */
         JobAskedEvent: {
             error: components["schemas"]["DocumentError"] | null;
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.asked";
         };
+        /** JobCancelledEvent */
         JobCancelledEvent: {
             error: components["schemas"]["DocumentError"] | null;
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.cancelled";
         };
+        /** JobCompletedEvent */
         JobCompletedEvent: {
             error: components["schemas"]["DocumentError"] | null;
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.completed";
         };
+        /** JobFailedEvent */
         JobFailedEvent: {
             error: components["schemas"]["DocumentError"] | null;
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.failed";
         };
+        /** JobHeldEvent */
         JobHeldEvent: {
             error: components["schemas"]["DocumentError"] | null;
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.held";
         };
+        /** JobIncompleteEvent */
         JobIncompleteEvent: {
             error: components["schemas"]["DocumentError"] | null;
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.incomplete";
         };
+        /** JobQueuedEvent */
         JobQueuedEvent: {
+            /** Sequence Number */
             sequence_number: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "job.queued";
         };
-        JournalEvent: components["schemas"]["StartedEvent"] | components["schemas"]["ContinuedEvent"] | components["schemas"]["CalledEvent"] | components["schemas"]["CallFailedEvent"] | components["schemas"]["RepliedEvent"] | components["schemas"]["DrawnEvent"] | components["schemas"]["PlannedEvent"] | components["schemas"]["ChapterPlannedEvent"] | components["schemas"]["JudgedEvent"] | components["schemas"]["StepFinishedEvent"] | components["schemas"]["AuditedEvent"] | components["schemas"]["PlanReleasedEvent"] | components["schemas"]["RedrawDecidedEvent"] | components["schemas"]["AttemptChosenEvent"] | components["schemas"]["GeneratorChangedEvent"] | components["schemas"]["UndoneEvent"] | components["schemas"]["BranchedEvent"] | components["schemas"]["EndedEvent"] | components["schemas"]["JobQueuedEvent"] | components["schemas"]["JobHeldEvent"] | components["schemas"]["JobAskedEvent"] | components["schemas"]["JobCompletedEvent"] | components["schemas"]["JobIncompleteEvent"] | components["schemas"]["JobFailedEvent"] | components["schemas"]["JobCancelledEvent"];
+        /**
+         * JournalEvent
+         * @description A line of a run's journal, or a state change of its job.
+         */
+        JournalEvent: components["schemas"]["StartedEvent"] | components["schemas"]["ContinuedEvent"] | components["schemas"]["CalledEvent"] | components["schemas"]["CallFailedEvent"] | components["schemas"]["RepliedEvent"] | components["schemas"]["DrawnEvent"] | components["schemas"]["PlannedEvent"] | components["schemas"]["ChapterPlannedEvent"] | components["schemas"]["JudgedEvent"] | components["schemas"]["StepFinishedEvent"] | components["schemas"]["AuditedEvent"] | components["schemas"]["PlanReleasedEvent"] | components["schemas"]["RedrawDecidedEvent"] | components["schemas"]["AttemptChosenEvent"] | components["schemas"]["GeneratorChangedEvent"] | components["schemas"]["DocumentEditedEvent"] | components["schemas"]["UndoneEvent"] | components["schemas"]["BranchedEvent"] | components["schemas"]["EndedEvent"] | components["schemas"]["JobQueuedEvent"] | components["schemas"]["JobHeldEvent"] | components["schemas"]["JobAskedEvent"] | components["schemas"]["JobCompletedEvent"] | components["schemas"]["JobIncompleteEvent"] | components["schemas"]["JobFailedEvent"] | components["schemas"]["JobCancelledEvent"];
         /**
          * JournalPosition
          * @description A place in a journal: after this many lines, the last of which has this digest.
@@ -2084,15 +2149,20 @@ export interface components {
             /** Total */
             total: number | null;
         };
+        /** JudgedEvent */
         JudgedEvent: {
             /** Attempt */
             attempt: number;
+            /** Sequence Number */
             sequence_number: number;
             /** Step */
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "judged";
             verdict: components["schemas"]["Verdict"];
         };
@@ -2194,42 +2264,24 @@ export interface components {
             attempt: number;
             /** Call */
             call: number;
-            /**
-             * Cost
-             * @default null
-             */
+            /** Cost */
             cost: number | null;
             /** Errors */
             errors: string[];
-            /**
-             * Finish Reason
-             * @default null
-             */
+            /** Finish Reason */
             finish_reason: string | null;
-            /**
-             * Picture
-             * @default null
-             */
+            /** Picture */
             picture: string | null;
-            /**
-             * Prompt
-             * @default null
-             */
+            /** Prompt */
             prompt: string | null;
             /**
              * Role
              * @enum {string}
              */
             role: "planner" | "critic" | "generator";
-            /**
-             * Seconds
-             * @default null
-             */
+            /** Seconds */
             seconds: number | null;
-            /**
-             * Seed
-             * @default null
-             */
+            /** Seed */
             seed: number | null;
             /** Started At */
             started_at: number;
@@ -2240,10 +2292,7 @@ export interface components {
             status: "running" | "done" | "failed";
             /** Step */
             step: number;
-            /**
-             * Text
-             * @default null
-             */
+            /** Text */
             text: string | null;
             /** Usage */
             usage: {
@@ -2277,26 +2326,19 @@ export interface components {
          * @description A rater's label. The rest of the stored label comes from the run.
          */
         NewLabel: {
-            /**
-             * Attempt
-             * @default null
-             */
-            attempt: number | null;
+            /** Attempt */
+            attempt?: number | null;
             /**
              * Blind
              * @default false
              */
-            blind: boolean;
+            blind?: boolean;
             kind: components["schemas"]["Kind"];
-            /** @default null */
-            other: components["schemas"]["Subject"] | null;
+            other?: components["schemas"]["Subject-Input"] | null;
             /** Run */
             run: string;
-            /**
-             * Step
-             * @default null
-             */
-            step: number | null;
+            /** Step */
+            step?: number | null;
             /** Value */
             value: boolean | number | string;
         };
@@ -2326,53 +2368,52 @@ export interface components {
          * @description Options in the field `interleave` of a request.
          */
         OwnOptions: {
-            /**
-             * Assets
-             * @default null
-             */
-            assets: components["schemas"]["InputAsset"][] | null;
+            /** Assets */
+            assets?: components["schemas"]["InputAsset"][] | null;
             /**
              * Hold Plan
              * @default false
              */
-            hold_plan: boolean;
-            /**
-             * Max Attempts
-             * @default null
-             */
-            max_attempts: number | null;
-            /**
-             * Nearest
-             * @default null
-             */
-            nearest: boolean | null;
-            /**
-             * Seed
-             * @default null
-             */
-            seed: number | null;
-            /**
-             * Sheets
-             * @default null
-             */
-            sheets: boolean | null;
-            /** @default null */
-            sources: components["schemas"]["SourceRule"] | null;
-            /**
-             * Webhook
-             * @default null
-             */
-            webhook: string | null;
+            hold_plan?: boolean;
+            /** Max Attempts */
+            max_attempts?: number | null;
+            /** Nearest */
+            nearest?: boolean | null;
+            /** Seed */
+            seed?: number | null;
+            /** Sheets */
+            sheets?: boolean | null;
+            sources?: components["schemas"]["SourceRule"] | null;
+            /** Webhook */
+            webhook?: string | null;
+        };
+        /**
+         * PackConfig
+         * @description Prompt pack of a run.
+         */
+        PackConfig: {
+            /** Digest */
+            digest: string;
+            /** Name */
+            name: string;
+            /** Version */
+            version: string;
         };
         /**
          * Plan
          * @description Plan of the whole answer, or of its chapters so far.
          */
         Plan: {
-            /** Assets */
+            /**
+             * Assets
+             * @default []
+             */
             assets?: components["schemas"]["Asset"][];
             chapter?: components["schemas"]["Chapter"] | null;
-            /** Notes */
+            /**
+             * Notes
+             * @default []
+             */
             notes?: string[];
             /**
              * Reasoning
@@ -2382,6 +2423,7 @@ export interface components {
             /** Steps */
             steps: components["schemas"]["PlanStep"][];
         };
+        /** PlanReleasedEvent */
         PlanReleasedEvent: {
             /**
              * By
@@ -2391,10 +2433,14 @@ export interface components {
             /** Cause */
             cause?: ("rollback" | "drift" | "audit") | null;
             plan: components["schemas"]["Plan"];
+            /** Sequence Number */
             sequence_number: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "plan_released";
         };
         /**
@@ -2404,44 +2450,34 @@ export interface components {
         PlanStep: {
             /** Assets */
             assets?: string[] | null;
-            /**
-             * Caption
-             * @default null
-             */
+            /** Caption */
             caption: string | null;
-            /**
-             * Instruction
-             * @default null
-             */
+            /** Instruction */
             instruction: string | null;
-            /**
-             * Name
-             * @default null
-             */
+            /** Name */
             name: string | null;
             /** Needs */
             needs?: number[] | null;
             /** Number */
             number: number;
-            /**
-             * Prompt
-             * @default null
-             */
+            /** Prompt */
             prompt: string | null;
             /** Scene */
             scene?: string | null;
-            /**
-             * Sources
-             * @default null
-             */
+            /** Sources */
             sources: number[] | null;
         };
+        /** PlannedEvent */
         PlannedEvent: {
             plan: components["schemas"]["Plan"];
+            /** Sequence Number */
             sequence_number: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "planned";
         };
         /**
@@ -2461,7 +2497,7 @@ export interface components {
             /** Name */
             name: string;
             /** Notes */
-            notes?: string[];
+            notes: string[];
             /** Strictness */
             strictness: components["schemas"]["Strictness"][];
         };
@@ -2504,17 +2540,11 @@ export interface components {
          * @description A running, waiting or failed document.
          */
         QueueItem: {
-            /**
-             * Cover
-             * @default null
-             */
+            /** Cover */
             cover: string | null;
             /** Created At */
             created_at: number;
-            /**
-             * Error
-             * @default null
-             */
+            /** Error */
             error: string | null;
             /** Id */
             id: string;
@@ -2525,15 +2555,9 @@ export interface components {
              * @enum {string}
              */
             status: "queued" | "in_progress" | "held" | "asked" | "completed" | "incomplete" | "failed" | "cancelled";
-            /**
-             * Step
-             * @default null
-             */
+            /** Step */
             step: number | null;
-            /**
-             * Steps
-             * @default null
-             */
+            /** Steps */
             steps: number | null;
             /** Title */
             title: string;
@@ -2560,22 +2584,14 @@ export interface components {
         };
         /** Redraw */
         Redraw: {
-            /**
-             * Only Step
-             * @default null
-             */
-            only_step: boolean | null;
-            /**
-             * Prompt
-             * @default null
-             */
-            prompt: string | null;
-            /**
-             * Seed
-             * @default null
-             */
-            seed: number | null;
+            /** Only Step */
+            only_step?: boolean | null;
+            /** Prompt */
+            prompt?: string | null;
+            /** Seed */
+            seed?: number | null;
         };
+        /** RedrawDecidedEvent */
         RedrawDecidedEvent: {
             /** Anew */
             anew?: boolean | null;
@@ -2586,27 +2602,27 @@ export interface components {
             by: string;
             /** Cause */
             cause?: ("rollback" | "drift" | "audit") | null;
-            /** @default null */
             generator: components["schemas"]["RoleConfig"] | null;
             /** Keep */
             keep: {
                 [key: string]: number;
             };
-            /**
-             * Prompt
-             * @default null
-             */
+            /** Prompt */
             prompt: string | null;
             /** Refused */
             refused?: number | null;
             /** Seed */
             seed: number;
+            /** Sequence Number */
             sequence_number: number;
             /** Step */
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "redraw_decided";
         };
         /**
@@ -2631,9 +2647,9 @@ export interface components {
          * @description The plan to draw; the default is the held plan.
          */
         Release: {
-            /** @default null */
-            plan: components["schemas"]["EditedPlan"] | null;
+            plan?: components["schemas"]["EditedPlan"] | null;
         };
+        /** RepliedEvent */
         RepliedEvent: {
             /**
              * Attempt
@@ -2642,10 +2658,7 @@ export interface components {
             attempt: number;
             /** Call */
             call: number;
-            /**
-             * Cost
-             * @default null
-             */
+            /** Cost */
             cost: number | null;
             /** Finish Reason */
             finish_reason: string;
@@ -2656,6 +2669,7 @@ export interface components {
             role: "planner" | "critic" | "generator";
             /** Seconds */
             seconds: number;
+            /** Sequence Number */
             sequence_number: number;
             /**
              * Step
@@ -2666,7 +2680,10 @@ export interface components {
             text: string;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "replied";
             /** Usage */
             usage: {
@@ -2721,15 +2738,9 @@ export interface components {
          * @description A part of the request: text, or the name of a stored image.
          */
         RequestPart: {
-            /**
-             * Image
-             * @default null
-             */
+            /** Image */
             image: string | null;
-            /**
-             * Text
-             * @default null
-             */
+            /** Text */
             text: string | null;
         };
         /**
@@ -2798,10 +2809,7 @@ export interface components {
          * @description The model of one role.
          */
         RoleConfig: {
-            /**
-             * Note
-             * @default null
-             */
+            /** Note */
             note: string | null;
             /** Spec */
             spec: string;
@@ -2819,6 +2827,62 @@ export interface components {
             planner: string;
         };
         /**
+         * RunConfig
+         * @description Everything that determines the result of a run. A folder is continued only with an equal one.
+         */
+        RunConfig: {
+            /** Chapter Steps */
+            chapter_steps?: number | null;
+            /**
+             * Choose
+             * @default best
+             */
+            choose: string;
+            critic: components["schemas"]["RoleConfig"];
+            generator: components["schemas"]["RoleConfig"];
+            /** Identity */
+            identity?: string | null;
+            /**
+             * Max Attempts
+             * @default 5
+             */
+            max_attempts: number;
+            /**
+             * Max Steps
+             * @default 50
+             */
+            max_steps: number;
+            /**
+             * Nearest
+             * @default false
+             */
+            nearest?: boolean;
+            plan: components["schemas"]["Plan"] | null;
+            planner: components["schemas"]["RoleConfig"];
+            prompts: components["schemas"]["PackConfig"];
+            /**
+             * @default {
+             *       "align": false,
+             *       "audits": 0,
+             *       "keep": false,
+             *       "rollbacks": 0
+             *     }
+             */
+            remedies?: components["schemas"]["DriftControl"];
+            /**
+             * Seed
+             * @default 0
+             */
+            seed: number;
+            /**
+             * Sheets
+             * @default false
+             */
+            sheets?: boolean;
+            /** @default previous */
+            sources: components["schemas"]["SourceRule"];
+        };
+        /**
          * RunLabel
          * @description A label, without anything that would unblind the rater.
          */
@@ -2832,7 +2896,7 @@ export interface components {
             kind: components["schemas"]["Kind"];
             /** Number */
             number: number;
-            other: components["schemas"]["Subject"] | null;
+            other: components["schemas"]["Subject-Output"] | null;
             /** Rater */
             rater: string;
             /** Run */
@@ -2890,7 +2954,6 @@ export interface components {
              * @default false
              */
             guest: boolean;
-            /** @default null */
             limits: components["schemas"]["InputLimits"] | null;
             /**
              * Models State
@@ -2912,17 +2975,37 @@ export interface components {
             /** Version */
             version: string;
         };
+        /** StartedEvent */
         StartedEvent: {
-            assets?: Record<string, never>[];
-            config: Record<string, never>;
+            /**
+             * Assets
+             * @default []
+             */
+            assets?: components["schemas"]["StoredAsset"][];
+            config: components["schemas"]["RunConfig"];
+            /**
+             * Hold Plan
+             * @default false
+             */
             hold_plan?: boolean;
-            reading?: Record<string, never>;
+            reading?: components["schemas"]["StoredReading"] | null;
+            /** Request */
             request: components["schemas"]["RequestPart"][];
+            /** Sequence Number */
             sequence_number: number;
+            /** Software */
             software: string;
+            /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "started";
+            /**
+             * Version
+             * @default 1
+             */
             version: number;
         };
         /**
@@ -2938,7 +3021,7 @@ export interface components {
             before: string | null;
             /** By Hand */
             by_hand: ("redrawn" | "chosen" | "kept") | null;
-            drift?: components["schemas"]["StepDrift"] | null;
+            drift: components["schemas"]["StepDrift"] | null;
             /** Finished */
             finished: boolean;
             /** Forced */
@@ -2966,10 +3049,7 @@ export interface components {
         StepDrift: {
             /** Changed */
             changed: number;
-            /**
-             * From Start
-             * @default null
-             */
+            /** From Start */
             from_start: number | null;
             /** Identity */
             identity: {
@@ -2982,6 +3062,7 @@ export interface components {
             /** Outside */
             outside: number;
         };
+        /** StepFinishedEvent */
         StepFinishedEvent: {
             /** Accepted */
             accepted: boolean;
@@ -2990,13 +3071,33 @@ export interface components {
             drift?: components["schemas"]["StepDrift"] | null;
             /** Forced */
             forced: boolean;
+            /** Sequence Number */
             sequence_number: number;
             /** Step */
             step: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "step_finished";
+        };
+        /**
+         * StepWords
+         * @description Words of one step of a document. Fields that are `None` stay unchanged.
+         */
+        StepWords: {
+            /** Alt */
+            alt?: string | null;
+            /** Hidden */
+            hidden?: boolean | null;
+            /** Name */
+            name?: string | null;
+            /** Number */
+            number: number;
+            /** Text */
+            text?: string | null;
         };
         /**
          * Steps
@@ -3012,6 +3113,27 @@ export interface components {
             object: "list";
         };
         /**
+         * StoredAsset
+         * @description A named asset given by the user: an image, a description, or both.
+         */
+        StoredAsset: {
+            /**
+             * Description
+             * @default
+             */
+            description?: string;
+            /** Image */
+            image?: string | null;
+            /**
+             * Kind
+             * @default character
+             * @enum {string}
+             */
+            kind?: "character" | "prop" | "place" | "style";
+            /** Name */
+            name: string;
+        };
+        /**
          * StoredLabels
          * @description The numbers of new and of known labels.
          */
@@ -3020,6 +3142,24 @@ export interface components {
             known: number;
             /** Stored */
             stored: number;
+        };
+        /**
+         * StoredReading
+         * @description The request as the planner reads it, if that differs from what the user wrote.
+         */
+        StoredReading: {
+            /**
+             * Captions
+             * @default []
+             */
+            captions: string[];
+            /**
+             * Notes
+             * @default []
+             */
+            notes: string[];
+            /** Parts */
+            parts: components["schemas"]["RequestPart"][];
         };
         /**
          * Strictness
@@ -3045,11 +3185,8 @@ export interface components {
             before: string;
             /** Instruction */
             instruction: string;
-            /**
-             * Model
-             * @default null
-             */
-            model: string | null;
+            /** Model */
+            model?: string | null;
         };
         /**
          * SubTaskVerdict
@@ -3072,18 +3209,24 @@ export interface components {
          * Subject
          * @description An attempt, a step (without `attempt`) or a run (without `step`).
          */
-        Subject: {
-            /**
-             * Attempt
-             * @default null
-             */
+        "Subject-Input": {
+            /** Attempt */
+            attempt?: number | null;
+            /** Run */
+            run: string;
+            /** Step */
+            step?: number | null;
+        };
+        /**
+         * Subject
+         * @description An attempt, a step (without `attempt`) or a run (without `step`).
+         */
+        "Subject-Output": {
+            /** Attempt */
             attempt: number | null;
             /** Run */
             run: string;
-            /**
-             * Step
-             * @default null
-             */
+            /** Step */
             step: number | null;
         };
         /**
@@ -3095,38 +3238,25 @@ export interface components {
              * Background
              * @default false
              */
-            background: boolean;
+            background?: boolean;
             /** Input */
             input: string | components["schemas"]["InputMessage"][];
-            /**
-             * Instructions
-             * @default null
-             */
-            instructions: string | null;
-            /** @default null */
-            interleave: components["schemas"]["OwnOptions"] | null;
-            /**
-             * Metadata
-             * @default null
-             */
-            metadata: {
+            /** Instructions */
+            instructions?: string | null;
+            interleave?: components["schemas"]["OwnOptions"] | null;
+            /** Metadata */
+            metadata?: {
                 [key: string]: string;
             } | null;
-            /**
-             * Model
-             * @default null
-             */
-            model: string | null;
-            /**
-             * Previous Response Id
-             * @default null
-             */
-            previous_response_id: string | null;
+            /** Model */
+            model?: string | null;
+            /** Previous Response Id */
+            previous_response_id?: string | null;
             /**
              * Stream
              * @default false
              */
-            stream: boolean;
+            stream?: boolean;
         };
         /**
          * Summary
@@ -3164,11 +3294,11 @@ export interface components {
          * @description The body of `POST /v1/studio/labels/undo`.
          */
         Undo: {
-            /** @default null */
-            kind: components["schemas"]["Kind"] | null;
+            kind?: components["schemas"]["Kind"] | null;
             /** Rater */
             rater: string;
         };
+        /** UndoneEvent */
         UndoneEvent: {
             /**
              * By
@@ -3177,10 +3307,14 @@ export interface components {
             by: string;
             /** Cause */
             cause?: ("rollback" | "drift" | "audit") | null;
+            /** Sequence Number */
             sequence_number: number;
             /** Time */
             time: number;
-            /** @constant */
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
             type: "undone";
         };
         /**
@@ -3192,14 +3326,28 @@ export interface components {
             units: string[];
         };
         /**
+         * Upload
+         * @description A form with one image.
+         */
+        Upload: {
+            /**
+             * File
+             * Format: binary
+             */
+            file: string;
+            /**
+             * Purpose
+             * @default vision
+             * @enum {string}
+             */
+            purpose?: "vision" | "user_data" | "assistants";
+        };
+        /**
          * Verdict
          * @description The critic's judgement of one attempt.
          */
         Verdict: {
-            /**
-             * Confidence
-             * @default null
-             */
+            /** Confidence */
             confidence: number | null;
             outcome: components["schemas"]["Outcome"];
             /**
@@ -3207,10 +3355,7 @@ export interface components {
              * @default
              */
             reasoning: string;
-            /**
-             * Refined Prompt
-             * @default null
-             */
+            /** Refined Prompt */
             refined_prompt: string | null;
         };
     };
@@ -3231,7 +3376,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3260,7 +3405,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3289,7 +3434,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3318,7 +3463,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3347,7 +3492,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3376,13 +3521,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -3398,8 +3545,11 @@ export interface operations {
     };
     post_v1_chat_completions: {
         parameters: {
-            query?: never;
+            query?: {
+                pictures?: ("url" | "data" | "markdown") | null;
+            };
             header?: {
+                "x-interleave-pictures"?: ("url" | "data" | "markdown") | null;
                 "x-interleave-studio"?: string;
             };
             path?: never;
@@ -3407,17 +3557,21 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": {
+                    [key: string]: unknown;
+                };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -3435,7 +3589,8 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                after?: string;
+                /** @description Id of the client's last job */
+                after?: string | null;
             };
             header?: never;
             path?: never;
@@ -3443,7 +3598,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3474,7 +3629,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3498,7 +3653,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path: {
@@ -3512,7 +3667,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3543,7 +3698,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3567,7 +3722,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path: {
@@ -3581,7 +3736,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3604,7 +3759,7 @@ export interface operations {
     get_v1_documents_id_document_epub: {
         parameters: {
             query?: {
-                download?: string;
+                download?: string | null;
                 paper?: "a4" | "letter";
                 layout?: "print" | "slides";
             };
@@ -3616,7 +3771,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3639,7 +3794,7 @@ export interface operations {
     get_v1_documents_id_document_html: {
         parameters: {
             query?: {
-                download?: string;
+                download?: string | null;
                 paper?: "a4" | "letter";
                 layout?: "print" | "slides";
             };
@@ -3651,7 +3806,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3682,7 +3837,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3705,7 +3860,7 @@ export interface operations {
     get_v1_documents_id_document_pdf: {
         parameters: {
             query?: {
-                download?: string;
+                download?: string | null;
                 paper?: "a4" | "letter";
                 layout?: "print" | "slides";
             };
@@ -3717,7 +3872,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3740,7 +3895,7 @@ export interface operations {
     get_v1_documents_id_document_pptx: {
         parameters: {
             query?: {
-                download?: string;
+                download?: string | null;
                 paper?: "a4" | "letter";
                 layout?: "print" | "slides";
             };
@@ -3752,7 +3907,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3775,7 +3930,7 @@ export interface operations {
     get_v1_documents_id_document_zip: {
         parameters: {
             query?: {
-                download?: string;
+                download?: string | null;
                 paper?: "a4" | "letter";
                 layout?: "print" | "slides";
             };
@@ -3787,7 +3942,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3820,7 +3975,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3845,14 +4000,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                id: string;
                 name: string;
+                id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3883,7 +4038,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3907,7 +4062,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path: {
@@ -3915,13 +4070,13 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Release"];
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3952,7 +4107,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3976,12 +4131,12 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path: {
                 id: string;
-                step: string;
+                step: number;
             };
             cookie?: never;
         };
@@ -3991,7 +4146,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4015,22 +4170,22 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path: {
                 id: string;
-                step: string;
+                step: number;
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Redraw"];
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4057,14 +4212,14 @@ export interface operations {
             };
             header?: never;
             path: {
-                id: string;
                 name: string;
+                id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4088,7 +4243,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path: {
@@ -4102,7 +4257,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4124,16 +4279,14 @@ export interface operations {
     };
     get_v1_files: {
         parameters: {
-            query?: {
-                limit?: number;
-            };
+            query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4164,11 +4317,11 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "multipart/form-data": string;
+                "multipart/form-data": components["schemas"]["Upload"];
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4199,7 +4352,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4232,7 +4385,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4263,7 +4416,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4292,13 +4445,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -4323,13 +4478,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -4345,7 +4502,9 @@ export interface operations {
     };
     post_v1_models_name: {
         parameters: {
-            query?: never;
+            query?: {
+                alt?: "sse" | "json";
+            };
             header?: {
                 "x-interleave-studio"?: string;
             };
@@ -4356,17 +4515,21 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": {
+                    [key: string]: unknown;
+                };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -4393,7 +4556,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4417,7 +4580,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: string | null;
                 "x-interleave-studio"?: string;
             };
             path?: never;
@@ -4429,7 +4592,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4463,7 +4626,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4496,7 +4659,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4527,13 +4690,9 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["Nothing"];
-            };
-        };
+        requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4555,7 +4714,11 @@ export interface operations {
     };
     get_v1_responses_id_input_items: {
         parameters: {
-            query?: never;
+            query?: {
+                after?: string | null;
+                order?: "asc" | "desc";
+                limit?: number;
+            };
             header?: never;
             path: {
                 id: string;
@@ -4564,13 +4727,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -4599,7 +4764,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4628,7 +4793,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4651,14 +4816,14 @@ export interface operations {
     get_v1_studio_documents: {
         parameters: {
             query?: {
-                q?: string;
-                profile?: string;
-                outcome?: "completed" | "forced" | "failed" | "incomplete" | "cancelled" | "held" | "asked" | "open";
-                since?: string;
-                until?: string;
-                order?: "newest" | "oldest";
                 limit?: number;
-                cursor?: string;
+                cursor?: number | null;
+                q?: string;
+                profile?: string | null;
+                outcome?: ("completed" | "forced" | "failed" | "incomplete" | "cancelled" | "held" | "asked" | "open") | null;
+                since?: string | null;
+                until?: string | null;
+                order?: "newest" | "oldest";
             };
             header?: never;
             path?: never;
@@ -4666,7 +4831,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4697,7 +4862,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4720,11 +4885,11 @@ export interface operations {
     get_v1_studio_judging_task: {
         parameters: {
             query?: {
-                rater?: string;
                 runs?: string;
-                unit?: string;
+                unit?: string | null;
                 limit?: number;
-                cursor?: string;
+                cursor?: number | null;
+                rater?: string | null;
             };
             header?: never;
             path: {
@@ -4734,7 +4899,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4757,11 +4922,11 @@ export interface operations {
     get_v1_studio_labels: {
         parameters: {
             query?: {
-                rater?: string;
-                kind?: "accept" | "better" | "score" | "wrong_step";
+                kind?: components["schemas"]["Kind"] | null;
                 runs?: string;
                 limit?: number;
-                cursor?: string;
+                cursor?: number | null;
+                rater?: string | null;
             };
             header?: never;
             path?: never;
@@ -4769,7 +4934,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4804,7 +4969,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4827,8 +4992,8 @@ export interface operations {
     get_v1_studio_labels_export: {
         parameters: {
             query?: {
-                rater?: string;
-                kind?: "accept" | "better" | "score" | "wrong_step";
+                rater?: string | null;
+                kind?: components["schemas"]["Kind"] | null;
             };
             header?: never;
             path?: never;
@@ -4836,7 +5001,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4871,7 +5036,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4906,7 +5071,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -4939,7 +5104,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4968,7 +5133,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4997,13 +5162,9 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["Nothing"];
-            };
-        };
+        requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5032,13 +5193,9 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["Nothing"];
-            };
-        };
+        requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5067,13 +5224,9 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["Nothing"];
-            };
-        };
+        requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5110,7 +5263,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5139,7 +5292,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5171,7 +5324,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5202,7 +5355,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -5231,7 +5384,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -5258,7 +5411,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5287,13 +5440,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -5318,13 +5473,15 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */
@@ -5340,7 +5497,9 @@ export interface operations {
     };
     post_v1beta_models_name: {
         parameters: {
-            query?: never;
+            query?: {
+                alt?: "sse" | "json";
+            };
             header?: {
                 "x-interleave-studio"?: string;
             };
@@ -5351,17 +5510,21 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": {
+                    [key: string]: unknown;
+                };
             };
         };
         responses: {
-            /** @description Success */
+            /** @description Successful Response */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Error */

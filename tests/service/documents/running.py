@@ -24,7 +24,7 @@ from interleave.service.documents.job_table import JobTable
 from interleave.service.documents.keys import FILE_NAME, GuestQuota, Guests, KeyAccess
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.model_cache import ModelCache
-from interleave.service.documents.routes import RouteSet
+from interleave.service.documents.routes import Router
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.generator.server import Server as UvicornServer
 from interleave.service.generator.server import address_of, listen, uvicorn_config
@@ -63,7 +63,7 @@ class Service:
         generator: HeldGenerator | None = None,
         settings: ServiceSettings | None = None,
         chosen: Choices | None = None,
-        routes: Mapping[str, RouteSet] | None = None,
+        routes: Mapping[str, Router] | None = None,
         guests: GuestQuota | None = None,
         **options: Any,
     ) -> None:

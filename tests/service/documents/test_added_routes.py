@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+import httpx
 import pytest
+from pydantic import Field
 from running import Service, service
 
 from example_packages import example_package, put_on_path
 from interleave import ConfigurationError
+from interleave.plugin import Value
 from interleave.service.documents.app import build_app
+from interleave.service.documents.bodies import json_body
 from interleave.service.documents.keys import FILE_NAME, KeyAccess, add_key
-from interleave.service.documents.routes import Route, RouteSet, added_routes, route_finder
+from interleave.service.documents.routes import Router, SubmitCall, added_routes, route_finder
 
 PAGE = example_package("how-to/add-routes.md")
 ASKED = {"input": "A frog in one picture"}
-OWN = RouteSet(
-    {("GET", "/v1/own"): Route("Nothing")},
-    lambda documents, access: {("GET", "/v1/own"): None},  # type: ignore[dict-item]
-)
 
 
 def test_the_routes_of_the_page_are_served_as_those_of_the_service(
@@ -42,28 +40,63 @@ def test_the_routes_of_the_page_are_served_as_those_of_the_service(
         assert running.http.get(f"/v1/documents/{id_}/words").status_code == 401
 
 
-@pytest.mark.parametrize(
-    ("routes", "said"),
-    [
-        (
-            replace(OWN, described={("GET", "/health"): Route("Mine")}),
-            "'mine' has GET /health, which already exists",
-        ),
-        (replace(OWN, handlers=lambda documents, access: {}), "GET /v1/own needs both a handler"),
-    ],
-)
-def test_a_set_that_does_not_fit_is_refused_at_the_start(
-    routes: RouteSet, said: str, running: Service, tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigurationError, match=said):
-        build_app(running.documents, KeyAccess(tmp_path / FILE_NAME), running.metrics, {"mine": routes})
+def test_a_route_that_exists_is_refused_at_the_start(running: Service, tmp_path: Path) -> None:
+    router = Router()
+    router.get("/health")(lambda: None)
+    with pytest.raises(ConfigurationError, match="the router 'mine' has GET /health, which already exists"):
+        build_app(running.documents, KeyAccess(tmp_path / FILE_NAME), running.metrics, {"mine": router})
+
+
+class Asked(Value):
+    words: int = Field(ge=1)
+
+
+def test_a_body_is_read_after_the_caller_is_checked_and_within_the_limits(tmp_path: Path) -> None:
+    router, read = Router(), list[Asked]()
+
+    @router.post("/v1/own", response_model=Asked)
+    async def take(call: SubmitCall, body: Annotated[Asked, json_body(Asked)]) -> Asked:
+        read.append(body)
+        return body
+
+    parts = Router()
+    parts.include_router(router, prefix="/v1/part")
+    (tmp_path / "runs").mkdir()
+    _, reader = add_key(tmp_path / "runs" / FILE_NAME, "reader", ["read"])
+    _, owner = add_key(tmp_path / "runs" / FILE_NAME, "owner")
+    with service(tmp_path / "runs", routes={"own": router, "parts": parts}) as running:
+        for path in ("/v1/own", "/v1/part/v1/own"):
+
+            def post(
+                body: bytes, key: str, path: str = path, http: httpx.Client = running.http
+            ) -> httpx.Response:
+                headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+                return http.post(path, content=body, headers=headers)
+
+            assert post(b"no JSON", "nobody").status_code == 401
+            assert post(b"no JSON", reader).status_code == 403
+            assert "is not JSON" in post(b"no JSON", owner).json()["error"]["message"]
+            assert post(b'{"words": 1, "words": 2}', owner).status_code == 400
+            for body in (b'{"words": 0}', b"{}", b'{"words": 1, "more": 2}'):
+                refused = post(body, owner)
+                assert (refused.status_code, refused.json()["error"]["param"]) == (
+                    400,
+                    "words",
+                ) or b"more" in body
+                assert refused.status_code == 400
+            assert post(b'{"words": 3}', owner).json() == {"words": 3}
+            described = running.http.get("/openapi.json").json()["paths"][path]["post"]
+            schema = {"schema": {"$ref": "#/components/schemas/Asked"}}
+            assert described["requestBody"] == {"content": {"application/json": schema}, "required": True}
+    assert read == [Asked(words=3)] * 2
 
 
 @pytest.mark.parametrize(
     ("module", "said"),
     [
-        ("ROUTES = 7", "'own_routes:ROUTES' of own-routes is not a RouteSet"),
-        ("import nowhere", "the route set 'own' of the package own-routes cannot be loaded"),
+        ("ROUTES = 7", "'own_routes:ROUTES' of own-routes is not a Router"),
+        ("from fastapi import APIRouter\nROUTES = APIRouter()", "own-routes is not a Router: an entry point"),
+        ("import nowhere", "the router 'own' of the package own-routes cannot be loaded"),
     ],
 )
 def test_a_package_that_cannot_be_loaded_is_named(
@@ -95,5 +128,4 @@ def test_a_package_that_cannot_be_loaded_is_named(
 )
 def test_a_path_belongs_to_one_route_or_none(path: str, route: str) -> None:
     paths = ("/", "/v1/a/b.c", "/v1/a/{id}/d", "/v1/f/{id}/{path:path}")
-    find: Callable[[str], Any] = route_finder({("GET", each): Route("") for each in paths})
-    assert find(path) == route
+    assert route_finder(paths)(path) == route

@@ -244,7 +244,7 @@ def test_bad_questions_are_refused(shelf: Service, runs: list[str]) -> None:
         ("/v1/studio/judging/accept", "rater must be a name"),
         (f"/v1/studio/judging/accept?rater={'x' * 61}", "rater must be a name"),
         ("/v1/studio/judging/accept?rater=a&runs=resp_none", "not found"),
-        ("/v1/studio/judging/accept?rater=a&cursor=x", "cursor must be a number"),
+        ("/v1/studio/judging/accept?rater=a&cursor=x", "cursor must be a whole number"),
         ("/v1/studio/judging/better?rater=a&unit=x", "unit must be"),
         ("/v1/studio/labels?rater=a&kind=nice", "kind must be one of"),
         (f"/v1/studio/labels?rater=a&runs={','.join(map(str, range(201)))}", "at most 200"),

@@ -14,7 +14,7 @@ from running import Service, service
 
 from interleave.errors import ConfigurationError
 from interleave.service.documents.keys import FILE_NAME, GuestQuota, add_key
-from interleave.service.documents.routes import RouteSet
+from interleave.service.documents.routes import Router
 from interleave.studio.report_routes import SCRIPT, framed_page, report_policy
 from interleave.studio.reports import TICKET_SECONDS, ReportFolders
 from interleave.studio.routes import studio_routes
@@ -59,7 +59,7 @@ def folders_of(home: Path) -> list[Path]:
     return [home / name for name in ("bench", "reports", "trained")]
 
 
-def routes_of(home: Path) -> dict[str, RouteSet]:
+def routes_of(home: Path) -> dict[str, Router]:
     return {"studio": studio_routes(reports=folders_of(home))}
 
 

@@ -8,25 +8,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
+from fastapi import Header
 from starlette.responses import Response
 
-from interleave.service.documents.chat_request import ChatSubmission, Images, images_choice, parse_chat
+from interleave.service.documents.chat_request import ChatSubmission, Images, parse_chat
 from interleave.service.documents.document_parts import Ending, ShownPart, failure_of, parts_of, shown_parts
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import error_body, refusal_response
-from interleave.service.documents.request_handling import JobHandling
+from interleave.service.documents.request_handling import Handling, submission_body
 from interleave.service.documents.response_json import DOCUMENTS
+from interleave.service.documents.routes import BLANK, Router
 from interleave.service.documents.service import Documents
 from interleave.service.documents.shared_images import origin_of
 from interleave.service.documents.stored_images import DataUrl, StoredImage
 from interleave.service.documents.streams import ChunkStream, json_response
 from interleave.service.documents.submissions import OWN_FIELD
-from interleave.service.http.middleware import LEASE
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 MAX_LINE_BYTES = 131_072
 STREAMED_IMAGE_BYTES = 96_000
@@ -35,6 +33,7 @@ STREAMED_CHARACTERS = 8_000
 """Maximum characters per line: JSON may need twelve bytes per character."""
 IMAGES_HEADER = "x-interleave-pictures"
 FINISH = {"completed": "stop", "incomplete": "length"}
+router = Router()
 
 
 class ChatStream(ChunkStream):
@@ -43,40 +42,27 @@ class ChatStream(ChunkStream):
     end = b"data: [DONE]\n\n"
 
 
-class ChatRoutes:
-    """Handler of `/v1/chat/completions`."""
-
-    def __init__(self, documents: Documents) -> None:
-        self.documents = documents
-        self.handling = JobHandling(documents)
-
-    async def create(self, request: Request) -> Response:
-        chosen = images_choice(request.query_params.get("pictures") or request.headers.get(IMAGES_HEADER))
-        asked, job = await self.handling.submit(request, parse_chat)
-        writer = ChatWriter(self.documents, job, asked, asked.images or chosen, self._origin(request))
-        if asked.stream:
-            return self._stream(request, asked, job, writer)
-        job = await self.handling.wait(request, asked, job)
-        response = await self.handling.response(job)
-        if (failure := failure_of(response)) is not None:
-            refused = refusal_response(failure)
-            refused.headers["x-should-retry"] = "false"  # the SDK would resubmit it as a new job
-            return refused
-        return await json_response(
-            writer.completion(response), self.handling.store(job), request.scope[LEASE]
-        )
-
-    def _stream(self, request: Request, asked: ChatSubmission, job: Job, writer: ChatWriter) -> Response:
-        return ChatStream(
-            writer.chunks(shown_parts(self.documents.events(job))),
-            self.handling.store(job),
-            request.scope[LEASE],
-            client_gone=self.handling.on_leaving(request, asked, job),
-        )
-
-    def _origin(self, request: Request) -> str:
-        called = origin_of(request.url.scheme, request.headers.get("host", ""))
-        return self.documents.settings.public_url or called
+@router.post("/v1/chat/completions", response_model=dict[str, Any])
+async def create(
+    call: Handling,
+    asked: Annotated[ChatSubmission, submission_body(dict[str, Any], parse_chat)],
+    pictures: Annotated[Images | None, BLANK] = None,
+    header: Annotated[Images | None, BLANK, Header(alias=IMAGES_HEADER)] = None,
+) -> Response:
+    """OpenAI's API: Chat Completions."""
+    documents, request = call.documents, call.request
+    job = await call.submit(asked)
+    origin = documents.settings.public_url or origin_of(request.url.scheme, request.headers.get("host", ""))
+    writer = ChatWriter(documents, job, asked, asked.images or pictures or header, origin)
+    if asked.stream:
+        chunks = writer.chunks(shown_parts(documents.events(job)))
+        return ChatStream(chunks, call.images(job), call.lease, client_gone=call.on_leaving(asked, job))
+    response = await documents.in_thread(documents.response, await call.wait(asked, job))
+    if (failure := failure_of(response)) is not None:
+        refused = refusal_response(failure)
+        refused.headers["x-should-retry"] = "false"  # the SDK would resubmit it as a new job
+        return refused
+    return await json_response(writer.completion(response), call.images(job), call.lease)
 
 
 class ChatWriter:

@@ -10,7 +10,9 @@ from interleave.service.documents.input_roles import parts_with_roles
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.shared_images import split_at_images
 from interleave.service.documents.submissions import (
+    NOT_USED,
     OWN_FIELD,
+    ROLES,
     InputPart,
     Submission,
     digest_of,
@@ -27,9 +29,7 @@ from interleave.service.generator.parameters import MAX_SEED, Parameters
 
 Images = Literal["url", "data", "markdown"]
 IMAGES: tuple[Images, ...] = ("url", "data", "markdown")
-ROLES = ("user", "system", "developer", "assistant")
 MODALITIES = {"text", "image"}
-NOT_USED = ("user", "safety_identifier", "prompt_cache_key")
 KNOWN = (
     *("messages", "model", "modalities", "pictures", "stream", "stream_options", "n", "seed", "metadata"),
     *("temperature", "top_p", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "stop"),

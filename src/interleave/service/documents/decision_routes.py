@@ -4,146 +4,95 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any
 
+from fastapi import Path
 from pydantic import ValidationError
+from starlette.responses import Response
 
-from interleave import GeneratorCapabilities, InputError, Plan
-from interleave.plugin import first_problem, runs
+from interleave import InputError, Plan
+from interleave.plugin import Value, first_problem, runs
+from interleave.service.documents import schemas as wire
+from interleave.service.documents.bodies import json_body, json_object
 from interleave.service.documents.job_decisions import Branch, DecisionRequest, Decisions
-from interleave.service.documents.jobs import Decision, Job
-from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.routes import caller_of
-from interleave.service.documents.service import Documents
-from interleave.service.generator.messages import GeneratorInfo
-from interleave.service.generator.parameters import MAX_SEED, Parameters
-from interleave.service.http.middleware import REQUEST_ID
-from interleave.service.http.request_bodies import read_json
+from interleave.service.documents.jobs import Decision
+from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.responses import answer
+from interleave.service.documents.routes import IDEMPOTENT, RequestContext, Router, SubmitCall
+from interleave.service.documents.submissions import parameters_of
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-MAX_NUMBER = 1_000_000
-Answer = Callable[["Request", Job], Awaitable["Response"]]
+router = Router(prefix="/v1/documents/{id}", dependencies=IDEMPOTENT)
+StepNumber = Annotated[int, Path(ge=0, le=999_999)]
+Line = Callable[[runs.DecidedRun], Decision]
 
 
-class DecisionRoutes:
-    """Handlers of decisions; `answer` converts a job to a response."""
-
-    def __init__(self, documents: Documents, answer: Answer) -> None:
-        self.decisions = Decisions(documents)
-        self.answer = answer
-
-    async def release(self, request: Request) -> Response:
-        """Draw the held plan: unchanged with `{}`, edited with `{"plan": {"steps": […]}}`."""
-
-        def line(body: dict[str, Any], by: str) -> Callable[[runs.DecidedRun], Decision]:
-            given = _taken(body, "plan")
-            value = given.take("plan")
-            given.refuse_unknown()
-            return lambda run: runs.release_line(run, _plan(value, run) if value is not None else None, by=by)
-
-        return await self._decided(request, line)
-
-    async def redraw(self, request: Request) -> Response:
-        step = _step(request)
-
-        def line(body: dict[str, Any], by: str) -> Callable[[runs.DecidedRun], Decision]:
-            given = _taken(body, "prompt", "seed", "only_step")
-            prompt, seed = given.text("prompt"), given.integer("seed", 0, MAX_SEED)
-            only_step = given.boolean("only_step")
-            given.refuse_unknown()
-            return lambda run: runs.redraw_line(
-                run, step, prompt=prompt, seed=seed, generator=None, only_step=only_step, by=by
-            )
-
-        return await self._decided(request, line)
-
-    async def choose(self, request: Request) -> Response:
-        step = _step(request)
-
-        def line(body: dict[str, Any], by: str) -> Callable[[runs.DecidedRun], Decision]:
-            given = _taken(body, "attempt", "only_step")
-            attempt, only_step = given.integer("attempt", 1, MAX_NUMBER), given.boolean("only_step")
-            given.refuse_unknown()
-            if attempt is None:
-                raise ApiRefusal("attempt is missing: send its number", parameter="attempt")
-            return lambda run: runs.choice_line(run, step, attempt, only_step=only_step, by=by)
-
-        return await self._decided(request, line)
-
-    async def undo(self, request: Request) -> Response:
-        def line(body: dict[str, Any], by: str) -> Callable[[runs.DecidedRun], Decision]:
-            _taken(body).refuse_unknown()
-            return lambda run: runs.undo_line(run, by=by)
-
-        return await self._decided(request, line)
-
-    async def resume(self, request: Request) -> Response:
-        """Resume a failed, cancelled or incomplete job."""
-
-        async def work(asked: DecisionRequest, body: dict[str, Any]) -> Job:
-            _taken(body).refuse_unknown()
-            return await self.decisions.resume(asked)
-
-        return await self._worked(request, work)
-
-    async def branch(self, request: Request) -> Response:
-        """Create a new job that branches from a step."""
-
-        async def work(asked: DecisionRequest, body: dict[str, Any]) -> Job:
-            given = _taken(body, "step", "prompt", "seed")
-            step, seed = given.integer("step", 1, MAX_NUMBER), given.integer("seed", 0, MAX_SEED)
-            prompt = given.text("prompt")
-            given.refuse_unknown()
-            if step is None:
-                raise ApiRefusal("step is missing: send the step to branch from", parameter="step")
-            return await self.decisions.branch(asked, Branch(step, prompt, seed))
-
-        return await self._worked(request, work)
-
-    async def _decided(
-        self, request: Request, line: Callable[[dict[str, Any], str], Callable[[runs.DecidedRun], Decision]]
-    ) -> Response:
-        return await self._worked(
-            request, lambda asked, body: self.decisions.decide(asked, line(body, asked.caller.key))
-        )
-
-    async def _worked(
-        self, request: Request, work: Callable[[DecisionRequest, dict[str, Any]], Awaitable[Job]]
-    ) -> Response:
-
-        body = await _body(request)
-        said = json.dumps([request.url.path, body], sort_keys=True)
-        asked = DecisionRequest(
-            caller=caller_of(request),
-            job=request.path_params["id"],
-            digest=hashlib.sha256(said.encode()).hexdigest(),
-            idempotency_key=request.headers.get("idempotency-key"),
-            request_id=request.scope[REQUEST_ID],
-        )
-        return await self.answer(request, await work(asked, body))
+def _asked(call: RequestContext, id_: str, body: Value | Mapping[str, Any]) -> DecisionRequest:
+    """Return the request with the digest of its body, for its idempotency key."""
+    given = body.model_dump(mode="json", exclude_unset=True) if isinstance(body, Value) else body
+    said = json.dumps([call.request.url.path, given], sort_keys=True)
+    digest = hashlib.sha256(said.encode()).hexdigest()
+    return DecisionRequest(call.caller, id_, digest, call.idempotency_key, call.request_id)
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    """Return the JSON object of a request; an empty one if it has no body."""
-    if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
-        return {}
-    body: dict[str, Any] = (await read_json(request)).parse()[0]
-    return body
+async def _decide(call: RequestContext, id_: str, body: Value | Mapping[str, Any], line: Line) -> Response:
+    return await answer(call, await Decisions(call.documents).decide(_asked(call, id_, body), line))
 
 
-def _taken(body: dict[str, Any], *known: str) -> Parameters:
-    return Parameters(body, GeneratorInfo(GeneratorCapabilities()), known=known)
+@router.post("/plan/release", response_model=wire.ResponseObject)
+async def release(
+    call: SubmitCall, id: str, body: Annotated[dict[str, Any], json_object(wire.Release)]
+) -> Response:
+    """Release the held plan: unchanged with `{}`, edited with `{"plan": {"steps": […]}}`."""
+    given, by = parameters_of(body, ("plan",)), call.caller.key
+    plan = given.take("plan")
+    given.refuse_unknown()
+    return await _decide(
+        call, id, body, lambda run: runs.release_line(run, None if plan is None else _plan(plan, run), by=by)
+    )
 
 
-def _step(request: Request) -> int:
-    text = request.path_params["step"]
-    if not text.isascii() or not text.isdigit() or len(text) > 6:
-        raise unknown("step", text)
-    return int(text)
+@router.post("/steps/{step}/redraw", response_model=wire.ResponseObject)
+async def redraw(
+    call: SubmitCall, id: str, step: StepNumber, body: Annotated[wire.Redraw, json_body(wire.Redraw)]
+) -> Response:
+    """Redraw a step."""
+    given: dict[str, Any] = {"prompt": body.prompt, "seed": body.seed, "only_step": bool(body.only_step)}
+    line = partial(runs.redraw_line, step=step, **given, generator=None, by=call.caller.key)
+    return await _decide(call, id, body, line)
+
+
+@router.post("/steps/{step}/choose", response_model=wire.ResponseObject)
+async def choose(
+    call: SubmitCall, id: str, step: StepNumber, body: Annotated[wire.Choose, json_body(wire.Choose)]
+) -> Response:
+    """Show another attempt."""
+    given: dict[str, Any] = {"attempt": body.attempt, "only_step": bool(body.only_step)}
+    return await _decide(call, id, body, partial(runs.choice_line, step=step, **given, by=call.caller.key))
+
+
+@router.post("/undo", response_model=wire.ResponseObject)
+async def undo(call: SubmitCall, id: str, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
+    """Undo the last redraw or choice."""
+    return await _decide(call, id, body, partial(runs.undo_line, by=call.caller.key))
+
+
+@router.post("/continue", response_model=wire.ResponseObject)
+async def resume(
+    call: SubmitCall, id: str, body: Annotated[wire.Nothing, json_body(wire.Nothing)]
+) -> Response:
+    """Resume a stopped or failed job."""
+    return await answer(call, await Decisions(call.documents).resume(_asked(call, id, body)))
+
+
+@router.post("/branch", response_model=wire.ResponseObject)
+async def branch(
+    call: SubmitCall, id: str, body: Annotated[wire.BranchOff, json_body(wire.BranchOff)]
+) -> Response:
+    """Branch a new document from a step."""
+    new = Branch(body.step, body.prompt, body.seed)
+    return await answer(call, await Decisions(call.documents).branch(_asked(call, id, body), new))
 
 
 def _plan(value: Any, run: runs.DecidedRun) -> Plan:

@@ -2,208 +2,211 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast, get_args
+from functools import cache
+from typing import Annotated, Any, NamedTuple
 
+from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
-from interleave import RunError, RunRecord
-from interleave.plugin import config, journal, render, runs, slug
-from interleave.service.documents.calls import calls_in
+from interleave import Plan, RunError, RunRecord
+from interleave.plugin import config, journal, render, runs
+from interleave.service.documents import schemas as wire
+from interleave.service.documents.calls import ModelCalls, calls_in
+from interleave.service.documents.event_types import JournalEvent
 from interleave.service.documents.events import JournalFold
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.response_json import DOCUMENTS, image_url, job_details
-from interleave.service.documents.routes import caller_of, event_number, number_in, plain_json, value_json
+from interleave.service.documents.routes import (
+    OPEN,
+    AfterEvent,
+    Call,
+    RequestContext,
+    Router,
+    plain_json,
+    sending,
+    value_json,
+)
 from interleave.service.documents.service import Documents, suggestions_for
 from interleave.service.documents.shared_images import PREFIX as SIGNED_PATHS
+from interleave.service.documents.shared_images import ROUTE as SHARED
 from interleave.service.documents.shared_images import shared_image
 from interleave.service.documents.streams import EventStream
-from interleave.service.http.middleware import LEASE
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-PAGE_POLICY = "default-src 'none'; img-src data: 'self'; style-src 'unsafe-inline'; sandbox allow-popups"
+IMAGE_POLICY = "default-src 'none'; sandbox"
 IMMUTABLE = "private, max-age=31536000, immutable"
 """Cache policy of images: an address contains the content hash, so its image never changes."""
-MAX_CONCURRENT_RENDERS = 2
 MAX_LISTED = 100
-RENDER_COPIES = 4
-"""Memory for rendering a page or an archive, as a multiple of the size of its images."""
+router = Router()
 
 
-class DocumentRoutes:
-    """Handlers of `/v1/documents`."""
+async def _seen_job(request: Request, id: str) -> Job:
+    call = RequestContext(request)
+    return await call.documents.get(call.caller, id)
 
-    def __init__(self, documents: Documents) -> None:
-        self.documents = documents
-        self._rendering = asyncio.Semaphore(MAX_CONCURRENT_RENDERS)
 
-    async def listing(self, request: Request) -> Response:
-        """List the newest jobs; `after` is the id of the client's last one."""
-        limit = number_in(request, "limit", 20, MAX_LISTED)
-        jobs = await self.documents.newest(
-            caller_of(request), limit=limit + 1, before=request.query_params.get("after")
-        )
-        shown = [_summary(job) for job in jobs[:limit]]
-        return plain_json({"object": "list", "data": shown, "has_more": len(jobs) > limit})
+SeenJob = Annotated[Job, Depends(_seen_job)]
+"""The job in the path, if the caller may see it."""
 
-    async def document(self, request: Request) -> Response:
-        job, record = await self._job(request)
-        details = job_details(job, record)
-        given = [
-            {"text": part.text} if part.image is None else {"picture": _given(job, record, part.image)}
-            for part in (record.request if record else job.parts)
-        ]
-        links = {name: f"{DOCUMENTS}/{job.id}/{name}" for name in _parts()} if record else {}
-        more = {
-            "profile": self.documents.profile_of(job),
-            "command": command_line(job, record, self._named_profile(job)),
-            "request": given,
-            "links": links,
-        }
-        return plain_json({**_summary(job), **details, **more, "error": await self._error(job)})
 
-    def _named_profile(self, job: Job) -> str | None:
-        """Return the profile of a job if it selects the same models again; `None` otherwise."""
-        offer = self.documents.model_cache.offer_of(job.config)
-        return offer.chosen.profile if offer and offer.is_whole_profile else None
+class Run(NamedTuple):
+    """A job with its record; `None` if it has not started."""
 
-    async def _error(self, job: Job) -> dict[str, Any] | None:
-        """Return why a job failed; for an invalid request, with the nearest valid ones."""
-        if job.error is None or job.error.code != "invalid_prompt":
-            return job.error.model_dump() if job.error else None
-        said = "\n".join(part.text for part in job.parts if part.text)
-        nearest = await self.documents.in_thread(suggestions_for, said, job.config.planner)
-        return {**job.error.model_dump(), "nearest": nearest}
+    call: RequestContext
+    job: Job
+    record: RunRecord | None
 
-    async def calls(self, request: Request) -> Response:
-        """Return every model call with its reply, in order."""
-        job, record = await self._job(request)
-        folder = self.documents.folders.run(job.id)
-        entries = await self.documents.in_thread(journal.read_journal, folder) if record else []
-        return value_json(calls_in(entries, lambda name: image_url(job.id, name)))
+    @property
+    def started(self) -> RunRecord:
+        if self.record is None:
+            raise ApiRefusal(f"the job {self.job.id} has not started yet", status=404, code="not_ready")
+        return self.record
 
-    async def plan(self, request: Request) -> Response:
-        job, record = await self._job(request)
-        if record is None or record.plan is None:
-            raise ApiRefusal(f"the job {job.id} has no plan yet", status=404, code="not_ready")
-        return plain_json(record.plan.model_dump(mode="json"))
 
-    async def steps(self, request: Request) -> Response:
-        job, record = await self._job(request)
-        return plain_json({"object": "list", "data": job_details(job, record).get("steps", [])})
+async def _seen_run(request: Request, id: str) -> Run:
+    call, job = RequestContext(request), await _seen_job(request, id)
+    return Run(call, job, await call.documents.in_thread(call.documents.record, job))
 
-    async def events(self, request: Request) -> Response:
-        """Stream the lines of the journal as server-sent events."""
-        job = await self.documents.get(caller_of(request), request.path_params["id"])
-        return EventStream(
-            self.documents.events(job, kind=JournalFold, after=event_number(request)),
-            self.documents.folders.images(job.id),
-            request.scope[LEASE],
-        )
 
-    def export(self, name: str) -> Callable[[Request], Awaitable[Response]]:
-        """Return the handler that sends a document in this format."""
+SeenRun = Annotated[Run, Depends(_seen_run)]
 
-        async def handler(request: Request) -> Response:
-            return await self._export(request, render.known_formats()[name])
 
-        return handler
+@router.get("/v1/documents", response_model=wire.Documents)
+async def listing(
+    call: Call,
+    limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 20,
+    after: Annotated[str | None, Query(description="Id of the client's last job")] = None,
+) -> Response:
+    """List the newest jobs."""
+    jobs = await call.documents.newest(call.caller, limit=limit + 1, before=after)
+    shown = [_summary(job) for job in jobs[:limit]]
+    return plain_json({"object": "list", "data": shown, "has_more": len(jobs) > limit})
 
-    async def _export(self, request: Request, wanted: render.Format) -> Response:
-        job, record = await self._started(request)
-        if wanted.missing is not None:
-            message = f"{wanted.title} files need a package that is not installed: {wanted.missing}"
-            raise ApiRefusal(message, status=501, code="not_installed")
-        options, folder = _export_options(request), self.documents.folders.run(job.id)
-        made = await self._render(
-            request, job, record, lambda: render.export_run(folder, record, wanted.name, options)
-        )
-        headers = {}
-        if made.missing_characters:
-            headers["x-interleave-missing-characters"] = str(len(made.missing_characters))
-        if wanted.name == "html":
-            headers |= {"content-security-policy": PAGE_POLICY, "referrer-policy": "no-referrer"}
-        if wanted.name != "html" or "download" in request.query_params:
-            file = f"{slug(record.title) or job.id}.{wanted.name}"
-            headers["content-disposition"] = f'attachment; filename="{file}"'
-        kind = f"{wanted.media_type}; charset=utf-8" if wanted.name == "html" else wanted.media_type
-        return Response(made.data, headers=headers, media_type=kind)
 
-    async def markdown(self, request: Request) -> Response:
-        """Return the Markdown, with links to its images on this service."""
-        job, record = await self._started(request)
-        text = render.render_markdown(record).replace(
-            f"]({runs.IMAGES_FOLDER}/", f"]({image_url(job.id, '')}"
-        )
-        return Response(text.encode(), media_type="text/markdown; charset=utf-8")
+@router.get("/v1/documents/{id}", response_model=wire.Document)
+async def document(run: SeenRun) -> Response:
+    """Get a document with all its details."""
+    call, job, record = run
+    details = job_details(job, record)
+    given = [
+        {"text": part.text} if part.image is None else {"picture": _given(job, record, part.image)}
+        for part in (record.request if record else job.parts)
+    ]
+    links = {name: f"{DOCUMENTS}/{job.id}/{name}" for name in _parts()} if record else {}
+    more = {
+        "profile": call.documents.profile_of(job),
+        "command": command_line(job, record, _named_profile(call.documents, job)),
+        "request": given,
+        "links": links,
+    }
+    return plain_json({**_summary(job), **details, **more, "error": await _error(call.documents, job)})
 
-    async def image(self, request: Request) -> Response:
-        """Return an image of a job by its content hash."""
-        job, record = await self._job(request)
-        name = request.path_params["name"]
-        if record is None or name not in runs.image_names(record):
-            raise unknown("image", name)
-        return await self._image(request, job.id, name)
 
-    async def shared(self, request: Request) -> Response:
-        """Return an image by its signed address, without a key."""
-        id_, signature, name = (request.path_params[field] for field in ("id", "signature", "name"))
-        image = shared_image(f"{SIGNED_PATHS}{id_}/{signature}/{name}")
-        if image is None or not self.documents.addresses.allows(image):
-            raise unknown("image", name)
-        if await self.documents.jobs.get(image.job) is None:  # deleted
-            raise unknown("image", name)
-        return await self._image(request, image.job, image.name)
+def _named_profile(documents: Documents, job: Job) -> str | None:
+    """Return the profile of a job if it selects the same models again; `None` otherwise."""
+    offer = documents.model_cache.offer_of(job.config)
+    return offer.chosen.profile if offer and offer.is_whole_profile else None
 
-    async def _image(self, request: Request, job: str, name: str) -> Response:
-        try:
-            data = await self.documents.in_thread(self.documents.folders.images(job).read, name)
-        except RunError:
-            raise unknown("image", name) from None
-        request.scope[LEASE].keep(len(data))
-        headers = {
-            "cache-control": IMMUTABLE,
-            "etag": f'"{name.removesuffix(".png")}"',
-            "content-security-policy": "default-src 'none'; sandbox",
-        }
-        return Response(data, headers=headers, media_type="image/png")
 
-    async def _job(self, request: Request) -> tuple[Job, RunRecord | None]:
-        job = await self.documents.get(caller_of(request), request.path_params["id"])
-        return job, await self.documents.in_thread(self.documents.record, job)
+async def _error(documents: Documents, job: Job) -> dict[str, Any] | None:
+    """Return why a job failed; for an invalid request, with the nearest valid ones."""
+    if job.error is None or job.error.code != "invalid_prompt":
+        return job.error.model_dump() if job.error else None
+    said = "\n".join(part.text for part in job.parts if part.text)
+    nearest = await documents.in_thread(suggestions_for, said, job.config.planner)
+    return {**job.error.model_dump(), "nearest": nearest}
 
-    async def _started(self, request: Request) -> tuple[Job, RunRecord]:
-        job, record = await self._job(request)
-        if record is None:
-            raise ApiRefusal(f"the job {job.id} has not started yet", status=404, code="not_ready")
-        return job, record
 
-    async def _render(
-        self, request: Request, job: Job, record: RunRecord, work: Callable[[], render.Exported]
-    ) -> render.Exported:
-        """Render a file, within the memory budget and with limited concurrency."""
-        store, sizes = self.documents.folders.images(job.id), 0
-        for name in runs.image_names(record):
-            with suppress(RunError):
-                sizes += store.bytes_of(name)
-        lease, loop = request.scope[LEASE], asyncio.get_running_loop()
-        await lease.reserve(RENDER_COPIES * sizes, loop.time() + 60)
-        async with self._rendering:
-            made = await self.documents.in_thread(work)
-        lease.keep(len(made.data))
-        return made
+@router.get("/v1/documents/{id}/plan", response_model=Plan)
+async def plan(run: SeenRun) -> Response:
+    """Get the plan."""
+    record = run.record
+    if record is None or record.plan is None:
+        raise ApiRefusal(f"the job {run.job.id} has no plan yet", status=404, code="not_ready")
+    return plain_json(record.plan.model_dump(mode="json"))
+
+
+@router.get("/v1/documents/{id}/steps", response_model=wire.Steps)
+async def steps(run: SeenRun) -> Response:
+    """Get the steps."""
+    return plain_json({"object": "list", "data": job_details(run.job, run.record).get("steps", [])})
+
+
+@router.get("/v1/documents/{id}/calls", response_model=ModelCalls)
+async def calls(run: SeenRun) -> Response:
+    """Get the model calls with their raw replies."""
+    call, job, record = run
+    folder = call.documents.folders.run(job.id)
+    entries = await call.documents.in_thread(journal.read_journal, folder) if record else []
+    return value_json(calls_in(entries, lambda name: image_url(job.id, name)))
+
+
+@router.get(
+    "/v1/documents/{id}/events",
+    status_code=200,
+    response_class=EventStream,
+    responses={200: {"model": JournalEvent}},
+)
+async def events(call: Call, job: SeenJob, after: AfterEvent) -> Response:
+    """Stream the journal as server-sent events, each a JournalEvent."""
+    events = call.documents.events(job, kind=JournalFold, after=after)
+    return EventStream(events, call.images(job), call.lease)
+
+
+@router.get("/v1/documents/{id}/document.md", response_class=sending("text/markdown"))
+async def markdown(run: SeenRun) -> Response:
+    """Get the document as Markdown, with links to its images on this service."""
+    images = f"]({image_url(run.job.id, '')}"
+    text = render.render_markdown(run.started).replace(f"]({runs.IMAGES_FOLDER}/", images)
+    return Response(text, media_type="text/markdown")
+
+
+@router.get("/v1/documents/{id}/pictures/{name}", response_class=sending("image/png"))
+async def image(run: SeenRun, name: str) -> Response:
+    """Get an image."""
+    call, job, record = run
+    if record is None or name not in runs.image_names(record):
+        raise unknown("image", name)
+    return await _image(call, job, name)
+
+
+@router.get(SHARED, response_class=sending("image/png"), openapi_extra=OPEN)
+async def shared(call: Call, id: str, signature: str, name: str) -> Response:
+    """Get an image by its signed address."""
+    image = shared_image(f"{SIGNED_PATHS}{id}/{signature}/{name}")
+    if image is None or not call.documents.addresses.allows(image):
+        raise unknown("image", name)
+    job = await call.documents.jobs.get(image.job)
+    if job is None:  # deleted
+        raise unknown("image", name)
+    return await _image(call, job, image.name)
+
+
+async def _image(call: RequestContext, job: Job, name: str) -> Response:
+    try:
+        data = await call.documents.in_thread(call.images(job).read, name)
+    except RunError:
+        raise unknown("image", name) from None
+    call.lease.keep(len(data))
+    headers = {
+        "cache-control": IMMUTABLE,
+        "etag": f'"{name.removesuffix(".png")}"',
+        "content-security-policy": IMAGE_POLICY,
+    }
+    return Response(data, headers=headers, media_type="image/png")
 
 
 def _parts() -> list[str]:
     """Return the views of a document, with the export formats whose packages are installed."""
-    formats = (f"document.{each.name}" for each in render.known_formats().values() if each.missing is None)
+    formats = (f"document.{each.name}" for each in render.known_formats().values() if _is_installed(each))
     return ["plan", "steps", "calls", "events", "document.md", *formats]
+
+
+@cache
+def _is_installed(wanted: render.Format) -> bool:
+    """Return whether a format has its packages; looking for them takes longer than the rest of a response."""
+    return wanted.missing is None
 
 
 def _summary(job: Job) -> dict[str, Any]:
@@ -222,18 +225,6 @@ def _summary(job: Job) -> dict[str, Any]:
 
 def _given(job: Job, record: RunRecord | None, name: str) -> str | None:
     return image_url(job.id, name) if record else None
-
-
-def _export_options(request: Request) -> render.ExportOptions:
-    given = request.query_params
-    paper, layout = given.get("paper", "a4"), given.get("layout", "print")
-    if paper not in get_args(render.Paper):
-        raise ApiRefusal(f"paper must be one of {', '.join(get_args(render.Paper))}", parameter="paper")
-    if layout not in get_args(render.PageLayout):
-        raise ApiRefusal(
-            f"layout must be one of {', '.join(get_args(render.PageLayout))}", parameter="layout"
-        )
-    return render.ExportOptions(paper=cast(render.Paper, paper), layout=cast(render.PageLayout, layout))
 
 
 def command_line(job: Job, record: RunRecord | None, profile: str | None) -> str:

@@ -1,31 +1,33 @@
-"""Google's `generateContent` over the same jobs: ordered text and image parts, whole or streamed."""
+"""Google's `generateContent` over the same jobs, whole or streamed, and the models in both APIs' forms."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Literal
 
+from fastapi import Request
 from starlette.responses import Response
 
+from interleave.service.documents.bodies import described_body
 from interleave.service.documents.document_parts import Ending, ShownPart, failure_of, parts_of, shown_parts
 from interleave.service.documents.events import Event
 from interleave.service.documents.gemini_request import parse_content
 from interleave.service.documents.jobs import Job
+from interleave.service.documents.keys import GOOGLE_KEY
 from interleave.service.documents.refusals import ApiRefusal, status_of
-from interleave.service.documents.request_handling import JobHandling
-from interleave.service.documents.routes import plain_json
-from interleave.service.documents.service import Documents
+from interleave.service.documents.request_handling import Handling
+from interleave.service.documents.routes import Call, Router, plain_json
 from interleave.service.documents.stored_images import InlineData
 from interleave.service.documents.streams import ChunkStream, json_response
 from interleave.service.documents.submissions import OWN_FIELD
-from interleave.service.http.middleware import LEASE
+from interleave.service.generator import openai_images_api as openai
 from interleave.service.http.refusals import Refusal, error_response
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
+router = Router()
+CREATED = int(time.time())
 METHODS = ("generateContent", "streamGenerateContent")
 STREAMED_IMAGE_BYTES = 3_000_000
 """Google's asynchronous client reads lines of at most 4 MiB."""
@@ -92,49 +94,61 @@ STREAMS = {"sse": GeminiStream, "json": GeminiArray}
 """Stream types by the query parameter `alt`."""
 
 
-class GeminiRoutes:
-    """Handlers of `/v1beta/models`."""
+@router.get("/v1/models", response_model=dict[str, Any])
+@router.get("/v1beta/models", response_model=dict[str, Any])
+async def models(call: Call) -> Response:
+    """List the models, in the form of OpenAI's or Google's API."""
+    names = call.documents.settings.models
+    if _is_openai(call.request):
+        return plain_json(openai.models_list(names, CREATED))
+    return plain_json({"models": [_model(name) for name in names]})
 
-    def __init__(self, documents: Documents) -> None:
-        self.documents = documents
-        self.handling = JobHandling(documents)
 
-    async def models(self, request: Request) -> Response:
-        return plain_json({"models": [_model(name) for name in self.documents.settings.models]})
+@router.get("/v1/models/{name}", response_model=dict[str, Any])
+@router.get("/v1beta/models/{name}", response_model=dict[str, Any])
+async def model(call: Call, name: str) -> Response:
+    """Get a model, in the form of OpenAI's or Google's API."""
+    is_openai = _is_openai(call.request)
+    if name not in call.documents.settings.models:
+        where, code = ("/v1/models", "model_not_found") if is_openai else ("/v1beta/models", None)
+        raise ApiRefusal(f"no model {name[:80]!r}; see {where}", status=404, code=code)
+    return plain_json(openai.model_card(name, CREATED) if is_openai else _model(name))
 
-    async def model(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in self.documents.settings.models:
-            raise ApiRefusal(f"no model {name[:80]!r}; see /v1beta/models", status=404)
-        return plain_json(_model(name))
 
-    async def generate(self, request: Request) -> Response:
-        model, _, method = request.path_params["name"].partition(":")
-        if method == "countTokens":
-            raise ApiRefusal(
-                "tokens are counted by the models of a document as they run, and not before: "
-                "see usageMetadata of its answer",
-                status=501,
-                code="not_supported",
-            )
-        if method not in METHODS:
-            raise ApiRefusal(f"no such method; models have {' and '.join(METHODS)}", status=404)
-        stream = STREAMS.get(request.query_params.get("alt", "json"))
-        if stream is None:
-            raise ApiRefusal(f"alt must be one of {', '.join(STREAMS)}", parameter="alt")
-        asked, job = await self.handling.submit(request, partial(parse_content, model=model))
-        if method == "streamGenerateContent":
-            return stream(
-                chunks(job, shown_parts(self.documents.events(job))),
-                self.handling.store(job),
-                request.scope[LEASE],
-                client_gone=self.handling.on_leaving(request, asked, job),
-            )
-        job = await self.handling.wait(request, asked, job)
-        response = await self.handling.response(job)
-        if (failure := failure_of(response)) is not None:
-            return gemini_refusal(failure)
-        return await json_response(full_answer(job, response), self.handling.store(job), request.scope[LEASE])
+def _is_openai(request: Request) -> bool:
+    return request.url.path.startswith("/v1/") and GOOGLE_KEY not in request.headers
+
+
+@router.post("/v1/models/{name}", response_model=dict[str, Any])
+@router.post("/v1beta/models/{name}", response_model=dict[str, Any])
+async def generate(
+    call: Handling,
+    name: str,
+    body: Annotated[None, described_body(dict[str, Any])],
+    alt: Literal["sse", "json"] = "json",
+) -> Response:
+    """Google's API: NAME:generateContent."""
+    model, _, method = name.partition(":")
+    if method == "countTokens":
+        raise ApiRefusal(
+            "tokens are counted by the models of a document as they run, and not before: "
+            "see usageMetadata of its answer",
+            status=501,
+            code="not_supported",
+        )
+    if method not in METHODS:
+        raise ApiRefusal(f"no such method; models have {' and '.join(METHODS)}", status=404)
+    asked, documents = await call.read(partial(parse_content, model=model)), call.documents
+    job = await call.submit(asked)
+    if method == "streamGenerateContent":
+        parts = chunks(job, shown_parts(documents.events(job)))
+        leaving = call.on_leaving(asked, job)
+        return STREAMS[alt](parts, call.images(job), call.lease, client_gone=leaving)
+    job = await call.wait(asked, job)
+    response = await documents.in_thread(documents.response, job)
+    if (failure := failure_of(response)) is not None:
+        return gemini_refusal(failure)
+    return await json_response(full_answer(job, response), call.images(job), call.lease)
 
 
 def full_answer(job: Job, response: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic_core import ErrorDetails
 from starlette.responses import Response
 
+from interleave.plugin import problem_with
 from interleave.service.generator import openai_images_api as openai
 from interleave.service.http.refusals import Refusal, error_response
 
@@ -35,6 +37,17 @@ class ApiRefusal(Refusal):
 def unknown(what: str, id_: str) -> ApiRefusal:
     """Return the same refusal for an id that does not exist, was deleted, or belongs to another key."""
     return ApiRefusal(f"{what} with id {id_[:80]!r} not found", status=404, code="not_found")
+
+
+def invalid_parameter(error: ErrorDetails) -> ApiRefusal:
+    """Return the refusal of a parameter in the path, the query or the headers."""
+    place, name = str(error["loc"][0]), str(error["loc"][-1])
+    if place == "path":
+        return unknown(name, str(error["input"]))
+    if error["type"] in ("literal_error", "enum"):
+        expected = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ")
+        return ApiRefusal(f"{name} must be one of {expected}", parameter=name)
+    return ApiRefusal(f"{name} {problem_with(error)}", parameter=name)
 
 
 def for_clients(message: str) -> str:

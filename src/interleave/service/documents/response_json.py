@@ -87,25 +87,21 @@ def job_details(job: Job, record: RunRecord | None) -> dict[str, Any]:
     }
     if record is None:
         return details | {"assets": [asset_json(job, asset, started=False) for asset in job.assets]}
-    return details | {
+    same = {"reason", "audits", "plan", "calls", "cost", "seconds"}
+    return {
+        **details,
+        **record.model_dump(mode="json", include=same),
         "assets": [asset_json(job, asset) for asset in record.assets],
-        "audits": [audit.model_dump(mode="json") for audit in record.audits],
-        "reason": record.reason,
         "understood": list(record.question.understood) if record.question else None,
         "missing": list(record.question.missing) if record.question else None,
-        "plan": record.plan.model_dump(mode="json") if record.plan else None,
         "steps": [
             _step(job, step, before) for step, before in zip(record.steps, images_before(record), strict=True)
         ],
         "forced": list(record.forced_steps),
-        "calls": record.calls.model_dump(),
-        "cost": record.cost,
-        "seconds": record.seconds,
         "models": {
             role: getattr(record.config, role).identity for role in ("planner", "critic", "generator")
         },
-        "seed": record.config.seed,
-        "max_attempts": record.config.max_attempts,
+        **record.config.model_dump(include={"seed", "max_attempts"}),
         "notes": list(record.notes),
         "decisions": [_decision(each) for each in record.decisions],
     }
@@ -138,12 +134,8 @@ def _step(job: Job, step: runs.StepRecord, before: str | None) -> dict[str, Any]
         "picture": image_url(job.id, step.attempt.image) if step.attempt else None,
         "before": image_url(job.id, before) if before else None,
         "accepted": step.plan.prompt is None or step.accepted,
-        "shown": step.shown,
-        "forced": step.forced,
-        "finished": step.finished,
         "state": render.state_of(step),
-        "by_hand": step.by_hand,
-        "drift": step.drift.model_dump(mode="json") if step.drift else None,
+        **step.model_dump(mode="json", include={"shown", "forced", "finished", "by_hand", "drift"}),
         "attempts": [_attempt(job, attempt) for attempt in step.attempts],
     }
 
@@ -164,22 +156,8 @@ def _decision(decision: runs.DecisionRecord) -> dict[str, Any]:
 
 
 def _attempt(job: Job, attempt: runs.AttemptRecord) -> dict[str, Any]:
-    verdict = attempt.verdict
-    return {
-        "number": attempt.number,
-        "prompt": attempt.prompt,
-        "seed": attempt.seed,
-        "picture": image_url(job.id, attempt.image),
-        "verdict": verdict.model_dump(mode="json") if verdict else None,
-        "draw_seconds": attempt.draw_seconds,
-        "judge_seconds": attempt.judge_seconds,
-        "cost": attempt.cost,
-        "bad_replies": list(attempt.bad_replies),
-        "take": attempt.take,
-        "aim": attempt.aim,
-        "generator": attempt.generator,
-        "inherited": attempt.inherited,
-    }
+    fields = attempt.model_dump(mode="json", exclude={"image", "sources"})
+    return {**fields, "picture": image_url(job.id, attempt.image)}
 
 
 def thumbnail_url(job: str, name: str) -> str:

@@ -9,7 +9,9 @@ from interleave.service.documents.input_roles import parts_with_roles
 from interleave.service.documents.jobs import is_job_id
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.submissions import (
+    NOT_USED,
     OWN_FIELD,
+    ROLES,
     InputPart,
     Submission,
     digest_of,
@@ -24,15 +26,12 @@ from interleave.service.documents.submissions import (
 from interleave.service.generator.parameters import Parameters
 from interleave.service.http.request_bodies import image_from_base64
 
-NOT_USED = ("user", "safety_identifier", "prompt_cache_key")
-"""Identifiers of the client's users: checked, echoed and otherwise unused."""
 KNOWN = (
     *("input", "model", "background", "stream", "stream_options", "previous_response_id", "metadata"),
     *("instructions", "tools", "tool_choice", "parallel_tool_calls", "store", "include", "service_tier"),
     *("temperature", "top_p", "top_logprobs", "max_output_tokens", "max_tool_calls", "truncation"),
     *("reasoning", "text", "prompt", "conversation", "prompt_cache_retention", *NOT_USED, OWN_FIELD),
 )
-ROLES = ("user", "system", "developer", "assistant")
 TEXT_PARTS = ("input_text", "output_text", "text")
 MAX_PARTIAL_IMAGES = 3
 NO_REASONING: tuple[dict[str, Any], ...] = (

@@ -1,6 +1,6 @@
-"""Route descriptions, route sets added by packages, and helpers for request handlers.
+"""Routers of the document service, and what their handlers depend on.
 
-An entry point of the group `interleave.routes` names a `RouteSet`. Its routes are described in
+An entry point of the group `interleave.routes` names a `Router`. Its routes are described in
 `/openapi.json`, authorized, limited and counted like the built-in ones.
 """
 
@@ -8,90 +8,70 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
-from starlette.requests import Request
+from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi.routing import APIRoute
+from pydantic import BeforeValidator
 from starlette.responses import Response
 
 from interleave import ConfigurationError
-from interleave.plugin import Value, entry_points, first_problem
-from interleave.service.documents.keys import Caller, KeyAccess
+from interleave.plugin import ImageStore, Value, entry_points
+from interleave.service.documents.bodies import LimitedRoute
+from interleave.service.documents.jobs import Job
+from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.schemas import ErrorBody
 from interleave.service.documents.service import Documents
-from interleave.service.http.middleware import CALLER
-from interleave.service.http.request_bodies import read_json
+from interleave.service.http.memory import MemoryLease
+from interleave.service.http.middleware import CALLER, LEASE, REQUEST_ID
 
-V = TypeVar("V", bound=Value)
-Key = tuple[str, str]
-"""Method and path, with parameters in Starlette's notation."""
-Handler = Callable[[Request], Awaitable[Response]]
+T = TypeVar("T")
+OPEN: dict[str, Any] = {"security": []}
+"""`openapi_extra` of a route without API key: it exposes nothing sensitive, or its address is signed."""
 _EVENT_NUMBER = re.compile(r"[0-9]{1,9}\Z")
 _PARAMETER = re.compile(r"\\{\w+(:path)?\\}")
 
 
-@dataclass(frozen=True)
-class Route:
-    """Description of a route: its purpose, body and response."""
-
-    summary: str
-    answer: type[BaseModel] | str | None = None
-    """Response type or media type; `None` for no body."""
-    body: type[BaseModel] | str | None = None
-    query: tuple[tuple[str, dict[str, Any]], ...] = ()
-    """Query parameters, each with its JSON schema."""
-    idempotent: bool = False
-    """Whether it accepts an `Idempotency-Key`."""
-    is_open: bool = False
-    """Whether it needs no API key: it exposes nothing sensitive, or its address is signed."""
+def _operation_id(route: APIRoute) -> str:
+    methods = sorted(route.methods or ())
+    return "_".join([*map(str.lower, methods), *re.findall(r"[^\W_]+", route.path_format)])
 
 
-@dataclass(frozen=True)
-class RouteSet:
-    """Routes that a package adds to the document service."""
+class Router(APIRouter):
+    """FastAPI's router, with the bodies, errors and names of the document service."""
 
-    described: Mapping[Key, Route]
-    handlers: Callable[[Documents, KeyAccess], Mapping[Key, Handler]]
-    """Returns the handler of each route, for a service that is starting."""
-    may_lack: frozenset[str] = frozenset()
-    """Names of types whose fields with a default may be missing in a response."""
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            route_class=LimitedRoute,
+            responses={"default": {"model": ErrorBody, "description": "Error"}},
+            generate_unique_id_function=_operation_id,
+            **options,
+        )
 
 
-def added_routes() -> dict[str, RouteSet]:
-    """Return the route sets of installed packages, by entry point name."""
-    found: dict[str, RouteSet] = {}
+def added_routes() -> dict[str, Router]:
+    """Return the routers of installed packages, by entry point name."""
+    found: dict[str, Router] = {}
     for name, point in entry_points.installed("routes").items():
-        found[name] = entry_points.load(point, f"the route set {name!r}")
-        if not isinstance(found[name], RouteSet):
+        found[name] = entry_points.load(point, f"the router {name!r}")
+        if not isinstance(found[name], Router):
             raise ConfigurationError(
-                f"{point.value!r} of {entry_points.package_of(point)} is not a RouteSet: an entry point "
-                "of interleave.routes must name one"
+                f"{point.value!r} of {entry_points.package_of(point)} is not a Router: an entry point "
+                "of interleave.routes must name one (interleave.service.documents.routes.Router)"
             )
     return found
 
 
-def all_routes(own: Mapping[Key, Route], added: Mapping[str, RouteSet]) -> dict[Key, Route]:
-    """Return the built-in routes together with the added ones."""
-    described = dict(own)
-    for name, routes in added.items():
-        if taken := described.keys() & routes.described.keys():
-            raise ConfigurationError(
-                f"the route set {name!r} has {' '.join(min(taken))}, which already exists"
-            )
-        described |= routes.described
-    return described
-
-
-def route_finder(described: Mapping[Key, Route]) -> Callable[[str], str]:
+def route_finder(paths: Iterable[str]) -> Callable[[str], str]:
     """Return a function that maps a request path to its route's path, or to "other"."""
-    paths = list(dict.fromkeys(path for _, path in described))
-    known = re.compile("|".join(f"({_pattern(path)})" for path in paths))
+    known_paths = list(dict.fromkeys(paths))
+    known = re.compile("|".join(f"({_pattern(path)})" for path in known_paths))
 
     def route_of(path: str) -> str:
         found = known.fullmatch(path)
-        return paths[found.lastindex - 1] if found and found.lastindex else "other"
+        return known_paths[found.lastindex - 1] if found and found.lastindex else "other"
 
     return route_of
 
@@ -100,29 +80,80 @@ def _pattern(path: str) -> str:
     return _PARAMETER.sub(lambda found: ".*" if found[1] else "[^/]+", re.escape(path))
 
 
-def caller_of(request: Request, scope: str | None = None) -> Caller:
-    """Return the caller of a request, and check the scope. The middleware has checked the key."""
-    caller = request.scope[CALLER]
-    if not isinstance(caller, Caller):  # an open path, called without a key
-        raise ApiRefusal("an API key is required", status=401, code="invalid_api_key")
-    if scope is not None:
-        caller.require(scope)
-    return caller
+class RequestContext:
+    """What a handler needs of its request: the service, the caller, and the memory budget."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.documents: Documents = request.app.state.documents
+        self.lease: MemoryLease = request.scope[LEASE]
+        self.request_id: str = request.scope[REQUEST_ID]
+        self.idempotency_key = request.headers.get("idempotency-key")
+
+    @property
+    def caller(self) -> Caller:
+        """The caller. The middleware has checked the key."""
+        caller = self.request.scope[CALLER]
+        if not isinstance(caller, Caller):  # an open path, called without a key
+            raise ApiRefusal("an API key is required", status=401, code="invalid_api_key")
+        return caller
+
+    def images(self, job: Job) -> ImageStore:
+        return self.documents.folders.images(job.id)
 
 
-def event_number(request: Request) -> int:
+def _context(scope: str | None = None) -> Callable[[Request], Awaitable[RequestContext]]:
+    async def context(request: Request) -> RequestContext:
+        made = RequestContext(request)
+        if scope is not None:
+            made.caller.require(scope)
+        return made
+
+    return context
+
+
+Call = Annotated[RequestContext, Depends(_context())]
+ReadCall = Annotated[RequestContext, Depends(_context("read"))]
+SubmitCall = Annotated[RequestContext, Depends(_context("submit"))]
+AdminCall = Annotated[RequestContext, Depends(_context("admin"))]
+
+
+def per_service(make: Callable[[Documents], T]) -> Callable[[Request], Awaitable[T]]:
+    """Return a dependency with one object per service, made when a route first needs it."""
+
+    async def kept(request: Request) -> T:
+        objects: dict[object, T] = request.app.state.objects
+        if make not in objects:
+            objects[make] = make(request.app.state.documents)
+        return objects[make]
+
+    return kept
+
+
+async def _after_event(
+    request: Request, starting_after: Annotated[str, Query(json_schema_extra={"type": "integer"})] = ""
+) -> int:
     """Return the number of the client's last event; -1 if it has none."""
-    given = request.query_params.get("starting_after") or request.headers.get("last-event-id") or ""
+    given = starting_after or request.headers.get("last-event-id", "")
     return int(given) if _EVENT_NUMBER.match(given) else -1
 
 
-async def read_value(request: Request, kind: type[V], parameter: str | None = None) -> V:
-    """Parse the body of a request as `kind`; a refusal names `parameter`."""
-    body = (await read_json(request)).parse()[0]
-    try:
-        return kind.model_validate(body)
-    except ValidationError as error:
-        raise ApiRefusal(first_problem(error), parameter=parameter) from None
+def sending(media_type: str) -> type[Response]:
+    """Return the `response_class` that describes a body of this type."""
+    return type("DescribedResponse", (Response,), {"media_type": media_type})
+
+
+BLANK = BeforeValidator(lambda text: text or None)
+"""Reads an empty parameter as none."""
+AfterEvent = Annotated[int, Depends(_after_event)]
+
+
+async def _idempotency_key(key: Annotated[str | None, Header(alias="Idempotency-Key")] = None) -> None:
+    pass
+
+
+IDEMPOTENT = [Depends(_idempotency_key)]
+"""`dependencies` of a route that accepts an idempotency key."""
 
 
 def value_json(value: Value, status: int = 200) -> Response:
@@ -137,11 +168,3 @@ def plain_json(body: Any, status: int = 200) -> Response:
         status,
         media_type="application/json",
     )
-
-
-def number_in(request: Request, name: str, default: int, most: int) -> int:
-    """Return a query parameter as a number from 1 to `most`."""
-    text = request.query_params.get(name, str(default))
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= most:
-        raise ApiRefusal(f"{name} must be a number from 1 to {most}", parameter=name)
-    return int(text)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from interleave import Asset, Plan, PlanStep, Verdict
 from interleave.plugin import Value, config, drift, runs, types
+from interleave.service.generator.parameters import MAX_SEED
+
+MAY_LACK = ConfigDict(json_schema_serialization_defaults_required=False)
+"""Fields with a default may be missing in a response."""
+MAX_NUMBER = 1_000_000
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
+Number = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 
 Status = Literal["queued", "in_progress", "held", "asked", "completed", "incomplete", "failed", "cancelled"]
 StepState = Literal["text", "accepted", "forced", "chosen", "unfinished"]
@@ -15,6 +22,8 @@ StepState = Literal["text", "accepted", "forced", "chosen", "unfinished"]
 
 class ErrorFacts(Value):
     """Error details for people and programs."""
+
+    model_config = MAY_LACK
 
     message: str
     type: str
@@ -34,6 +43,8 @@ class ErrorBody(Value):
 
 class DocumentError(Value):
     """Reason why a job failed."""
+
+    model_config = MAY_LACK
 
     code: str
     message: str
@@ -107,12 +118,16 @@ class Decision(Value):
 class DocumentPart(Value):
     """A part of the request: a text, or the address of an image (null before the job starts)."""
 
+    model_config = MAY_LACK
+
     text: str | None = None
     picture: str | None = None
 
 
 class Facts(Value):
     """Details of a job in the field `interleave`; all from `reason` on exist once it has started."""
+
+    model_config = MAY_LACK
 
     document: str
     cancelling: bool
@@ -157,6 +172,8 @@ class Summary(Value):
 
 class Document(Facts, Summary):
     """`GET /v1/documents/{id}`."""
+
+    model_config = MAY_LACK
 
     profile: str
     command: str
@@ -240,7 +257,7 @@ class Submission(Value):
 class ResponseObject(Value):
     """A Response of OpenAI's API; the fields not listed here are as in that API."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(**MAY_LACK, extra="allow")
 
     id: str
     object: Literal["response"]
@@ -267,9 +284,13 @@ class EditedStep(PlanStep):
     number: int = 1
 
 
+class EditedAsset(Asset):
+    """An asset of an edited plan."""
+
+
 class EditedPlan(Value):
     steps: list[EditedStep]
-    assets: list[Asset] | None = None
+    assets: list[EditedAsset] | None = None
     """Assets of the plan; the default is those of the held plan."""
 
 
@@ -280,21 +301,21 @@ class Release(Value):
 
 
 class Redraw(Value):
-    prompt: str | None = None
-    seed: int | None = None
+    prompt: types.Prose | None = None
+    seed: Seed | None = None
     only_step: bool | None = None
     """Whether later steps keep their images."""
 
 
 class Choose(Value):
-    attempt: int
+    attempt: Number
     only_step: bool | None = None
 
 
 class BranchOff(Value):
-    step: int
-    prompt: str | None = None
-    seed: int | None = None
+    step: Number
+    prompt: types.Prose | None = None
+    seed: Seed | None = None
 
 
 class Nothing(Value):
@@ -311,6 +332,13 @@ class File(Value):
     filename: str
     purpose: str
     status: Literal["processed"]
+
+
+class Upload(Value):
+    """A form with one image."""
+
+    file: Annotated[str, Field(json_schema_extra={"format": "binary"})]
+    purpose: Literal["vision", "user_data", "assistants"] = "vision"
 
 
 class Files(Value):

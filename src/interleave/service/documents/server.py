@@ -29,7 +29,7 @@ from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.model_cache import ModelCache, NoModels, Offer
 from interleave.service.documents.postgres import PostgresDatabase
 from interleave.service.documents.private_files import close_to_others, private_files
-from interleave.service.documents.routes import RouteSet
+from interleave.service.documents.routes import Router
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
 from interleave.service.generator.server import GRACE_SECONDS, Server, address_of, listen, uvicorn_config
@@ -64,8 +64,8 @@ class DocumentsConfig:
     """Further profiles that clients may choose."""
     guests: GuestQuota | None = None
     """Quota of visitors without an API key; `None` to refuse them."""
-    routes: Mapping[str, RouteSet] = field(default_factory=dict)
-    """Configured route sets that replace the installed ones of the same names."""
+    routes: Mapping[str, Router] = field(default_factory=dict)
+    """Configured routers that replace the installed ones of the same names."""
 
     @property
     def keys_path(self) -> Path:

@@ -22,6 +22,9 @@ from interleave.service.http.request_bodies import image_from_base64
 OWN_FIELD = "interleave"
 """Field of our options in a request and of our details in a response."""
 OWN_OPTIONS = ("seed", "max_attempts", "sources", "webhook", "hold_plan", "assets", "sheets", "nearest")
+ROLES = ("user", "system", "developer", "assistant")
+NOT_USED = ("user", "safety_identifier", "prompt_cache_key")
+"""Identifiers of the client's users: checked, echoed and otherwise unused."""
 ASSET_FIELDS = ("name", "kind", "description", "image_url", "file_id")
 MAX_PARTS = 500
 MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_VALUE = 16, 64, 512

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.requests import ClientDisconnect
@@ -64,8 +65,6 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
 
     # FastAPI's documentation page loads scripts from another site; openapi.py serves ours.
     app = FastAPI(
-        docs_url=None,
-        redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
         exception_handlers=exception_handlers(refusal_response),
@@ -82,12 +81,12 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
         "/v1/models/{name:path}": routes.model,
     }
     post_routes = {
-        "/edit": routes.edit,
-        "/fill": routes.edit,
-        "/edit-upload": routes.edit_upload,
-        "/generate": routes.generate,
-        "/v1/images/generations": routes.generations,
-        "/v1/images/edits": routes.edits,
+        "/edit": partial(routes.draw, read_json, reference.edit),
+        "/fill": partial(routes.draw, read_json, reference.edit),
+        "/edit-upload": partial(routes.draw, read_form, reference.edit_upload),
+        "/generate": partial(routes.draw, read_json, reference.generate),
+        "/v1/images/generations": partial(routes.draw, read_json, openai.generations),
+        "/v1/images/edits": partial(routes.draw, read_form, openai.edits),
     }
     # request_bodies.py reads bodies within its limits; the framework never reads them.
     for path, handler in get_routes.items():
@@ -119,33 +118,15 @@ class Routes:
         self.service = service
         self.pool = service.pool
 
-    async def edit(self, request: Request) -> Response:
-        return await self._draw(request, read_json, reference.edit, request.scope[REQUEST_ID])
-
-    async def edit_upload(self, request: Request) -> Response:
-        return await self._draw(request, read_form, reference.edit_upload, request.scope[REQUEST_ID])
-
-    async def generate(self, request: Request) -> Response:
-        return await self._draw(request, read_json, reference.generate, request.scope[REQUEST_ID])
-
-    async def generations(self, request: Request) -> Response:
-        return await self._draw(request, read_json, openai.generations, self.service.models)
-
-    async def edits(self, request: Request) -> Response:
-        return await self._draw(request, read_form, openai.edits, self.service.models)
-
-    async def _draw(
-        self,
-        request: Request,
-        read: Callable[[Request], Awaitable[ReceivedBody]],
-        wire: Callable[..., Job],
-        *more: object,
+    async def draw(
+        self, read: Callable[[Request], Awaitable[ReceivedBody]], wire: Callable[..., Job], request: Request
     ) -> Response:
         """Read the request, draw its images, respond. Cancel everything if the client disconnects."""
         handler = RequestHandler(self.service, request.scope[LEASE], self.pool.deadline())
         self.pool.check_admission()
         body = [await read(request)]
-        return await _cancelled_on_disconnect(request, handler.run(body, wire, *more))
+        more = self.service.models if request.url.path.startswith("/v1/") else request.scope[REQUEST_ID]
+        return await _cancelled_on_disconnect(request, handler.run(body, wire, more))
 
     async def root(self, request: Request) -> Response:
         message = f"interleave generator server: {self.service.models[0]}"
