@@ -32,9 +32,9 @@ def _options_below(command: Any, path: str) -> Iterator[tuple[str, list[str]]]:
 def routes() -> dict[str, Any]:
     """The routes of both services, with the shapes of what they take and send."""
     from interleave.service.documents import openapi
-    from interleave.service.generator import openapi as api_docs
+    from interleave.service.generator.app import GeneratorApp
 
-    return {"generator": api_docs.openapi(), "documents": openapi.openapi()}
+    return {"generator": GeneratorApp().openapi(), "documents": openapi.openapi()}
 
 
 def prompt_digests() -> dict[str, str]:

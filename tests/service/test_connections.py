@@ -14,10 +14,11 @@ import pytest
 from uvicorn.server import ServerState
 
 from interleave.backends.protocols import GeneratorCapabilities
-from interleave.service.generator.app import Service, build_app
+from interleave.service.generator.app import build_app
 from interleave.service.generator.messages import GeneratorInfo
 from interleave.service.generator.metrics import Metrics
 from interleave.service.generator.pool import Pool
+from interleave.service.generator.request_handling import Service
 from interleave.service.generator.server import uvicorn_config
 from interleave.service.http import connection_limits as limits
 from interleave.service.http import connections

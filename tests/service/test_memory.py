@@ -21,8 +21,8 @@ from PIL import Image
 from serving import Server, StartServer, blank_png, coded, png
 
 from interleave.images import MAX_PIXELS
-from interleave.service.generator.app import PIECE_BYTES, PiecewiseResponse, compose
 from interleave.service.generator.messages import GenerationTask
+from interleave.service.generator.request_handling import PIECE_BYTES, PiecewiseResponse, compose
 from interleave.service.generator.worker_main import BAND_BYTES, read_command
 from interleave.service.generator.worker_process import Ticket, Worker, WorkerState
 from interleave.service.generator.worker_protocol import PIECE_BYTES as FRAME_BYTES

@@ -173,12 +173,12 @@ def test_the_api_is_described_without_another_site(generous: Server) -> None:
 
 
 def test_every_parameter_that_is_known_is_described() -> None:
+    from interleave.service.generator import bodies
     from interleave.service.generator import edit_api as reference_wire
     from interleave.service.generator import openai_images_api as openai_wire
-    from interleave.service.generator import openapi as api_docs
 
     known = {*reference_wire.EDIT, *reference_wire.GENERATE, *openai_wire.GENERATIONS, *openai_wire.EDITS}
-    assert known <= set(api_docs.PARAMETERS)
+    assert known <= set(bodies.PARAMETERS)
     text = (Path(__file__).parents[2] / "docs" / "how-to" / "serving.md").read_text()
     for name in openai_wire.WITHOUT_EFFECT:
         assert f"`{name}`" in text

@@ -20,9 +20,10 @@ import h11
 
 from fuzzing import images, target
 from interleave.images import decode_image
-from interleave.service.generator.app import Service, build_app
+from interleave.service.generator.app import build_app
 from interleave.service.generator.metrics import Metrics
 from interleave.service.generator.pool import Pool
+from interleave.service.generator.request_handling import Service
 from interleave.service.generator.server import HEADER_BYTES
 from interleave.service.http.auth import Access
 

@@ -10,7 +10,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import iter_route_contexts
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from interleave import ConfigurationError, StorageError, __version__
 from interleave.service.documents import (
@@ -33,6 +32,7 @@ from interleave.service.documents.service import Documents, storage_failed
 from interleave.service.documents.stream_limits import StreamPlaces
 from interleave.service.http.middleware import ServiceMiddleware, exception_handlers
 from interleave.service.http.refusals import Refusal
+from interleave.service.http.routing import describe_security
 
 SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -102,12 +102,6 @@ class DocumentApp(FastAPI):
             _complete(super().openapi())
         return super().openapi()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer HEAD like GET: the server leaves out the body."""
-        if scope["type"] == "http" and scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}
-        await super().__call__(scope, receive, send)
-
 
 def refusal_at(path: str, reason: Refusal) -> Response:
     """Return a refusal in the error format of the path's API."""
@@ -124,8 +118,7 @@ async def _invalid(request: Request, error: RequestValidationError) -> Response:
 
 def _complete(description: dict[str, Any]) -> None:
     """Add what FastAPI cannot know: API keys, the header of browsers, and that all errors are JSON."""
-    description["components"]["securitySchemes"] = SECURITY_SCHEMES
-    description["security"] = [*({name: []} for name in SECURITY_SCHEMES), {}]
+    describe_security(description, SECURITY_SCHEMES)
     for path in description["paths"].values():
         for method, operation in path.items():
             if method != "get":

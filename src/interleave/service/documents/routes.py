@@ -11,14 +11,12 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Header, Query, Request
-from fastapi.routing import APIRoute
+from fastapi import Depends, Header, Query, Request
 from pydantic import BeforeValidator
 from starlette.responses import Response
 
 from interleave import ConfigurationError
 from interleave.plugin import ImageStore, Value, entry_points
-from interleave.service.documents.bodies import LimitedRoute
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
@@ -26,29 +24,19 @@ from interleave.service.documents.schemas import ErrorBody
 from interleave.service.documents.service import Documents
 from interleave.service.http.memory import MemoryLease
 from interleave.service.http.middleware import CALLER, LEASE, REQUEST_ID
+from interleave.service.http.routing import OPEN as OPEN
+from interleave.service.http.routing import LimitedRouter
 
 T = TypeVar("T")
-OPEN: dict[str, Any] = {"security": []}
-"""`openapi_extra` of a route without API key: it exposes nothing sensitive, or its address is signed."""
 _EVENT_NUMBER = re.compile(r"[0-9]{1,9}\Z")
 _PARAMETER = re.compile(r"\\{\w+(:path)?\\}")
 
 
-def _operation_id(route: APIRoute) -> str:
-    methods = sorted(route.methods or ())
-    return "_".join([*map(str.lower, methods), *re.findall(r"[^\W_]+", route.path_format)])
-
-
-class Router(APIRouter):
+class Router(LimitedRouter):
     """FastAPI's router, with the bodies, errors and names of the document service."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(
-            route_class=LimitedRoute,
-            responses={"default": {"model": ErrorBody, "description": "Error"}},
-            generate_unique_id_function=_operation_id,
-            **options,
-        )
+        super().__init__(responses={"default": {"model": ErrorBody, "description": "Error"}}, **options)
 
 
 def added_routes() -> dict[str, Router]:

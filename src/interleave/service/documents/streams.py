@@ -17,7 +17,7 @@ from interleave.service.documents.events import Event
 from interleave.service.documents.refusals import error_body
 from interleave.service.documents.stored_images import StoredImage
 from interleave.service.documents.stream_limits import take_place
-from interleave.service.generator.app import PiecewiseResponse, sent_in_time
+from interleave.service.generator.request_handling import PiecewiseResponse, sent_in_time
 from interleave.service.http.memory import MemoryLease
 from interleave.service.http.refusals import Refusal
 

@@ -13,11 +13,12 @@ import uvicorn
 
 from interleave import ConfigurationError
 from interleave.plugin import count, redaction
-from interleave.service.generator.app import Service, build_app
+from interleave.service.generator.app import build_app
 from interleave.service.generator.config import ServerConfig
 from interleave.service.generator.metrics import Metrics
 from interleave.service.generator.pool import Pool
 from interleave.service.generator.registration import Registration, own_address
+from interleave.service.generator.request_handling import Service
 from interleave.service.http.auth import TOKEN_VARIABLE, Access, check_public
 from interleave.service.http.connection_limits import ConnectionLimiter, max_connections
 from interleave.service.http.connections import KEEP_ALIVE_SECONDS, BoundedConnection

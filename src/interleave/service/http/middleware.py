@@ -238,6 +238,8 @@ def exception_handlers(refuse: Refuse) -> dict[Any, ExceptionHandler]:
         words = {404: "no such route", 405: f"{request.method} is not allowed on this route"}
         response = refuse(request.url.path, Refusal(words.get(status, str(error)), status=status))
         response.headers.update(error.headers or {})
+        if response.headers.get("allow") == "GET":
+            response.headers["allow"] = "GET, HEAD"  # see routing.py
         return response
 
     async def refused(request: Request, error: Refusal) -> Response:
