@@ -18,7 +18,7 @@ router = Router()
 @router.get("/openapi.json", response_model=dict[str, Any], openapi_extra=OPEN)
 async def describe(call: Call) -> Response:
     """OpenAPI description."""
-    return plain_json(call.request.app.openapi())
+    return plain_json(await call.documents.in_thread(call.request.app.openapi))
 
 
 @router.get("/health", response_model=wire.Health, openapi_extra=OPEN)
