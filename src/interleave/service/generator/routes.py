@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -114,13 +115,14 @@ async def model(request: Request, name: str) -> Response:
 async def docs(request: Request) -> Response:
     """This page."""
     headers = {"content-security-policy": SECURITY_POLICY}
-    return Response(docs_page(request.app.openapi()), headers=headers, media_type="text/html")
+    page = docs_page(await asyncio.to_thread(request.app.openapi))
+    return Response(page, headers=headers, media_type="text/html")
 
 
 @router.get("/openapi.json")
 async def describe(request: Request) -> Response:
     """OpenAPI description."""
-    return _json(request.app.openapi())
+    return _json(await asyncio.to_thread(request.app.openapi))
 
 
 async def _draw(
