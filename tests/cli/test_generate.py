@@ -52,14 +52,17 @@ def test_json_is_one_object_of_the_agreed_form(capsys: Captured) -> None:
     result = as_json(capsys)
     assert set(result) == {
         *("run", "status", "reason", "document", "steps", "calls", "cost", "seconds", "resume"),
-        *("plan", "branched_from", "notes", "understood", "missing"),
+        *("plan", "branched_from", "notes", "understood", "missing", "title"),
     }
     assert (result["run"], result["status"]) == ("run", "done")
     assert (result["document"], result["reason"], result["resume"]) == ("run/document.html", None, None)
     assert result["cost"] == 0
     assert result["calls"] == {"planner": 1, "critic": 3, "generator": 3, "repeated": 0}
     first, second = result["steps"]
-    assert set(first) == {"number", "text", "image", "attempts", "accepted", "forced", "by_hand"}
+    assert set(first) == {
+        *("number", "text", "image", "attempts", "accepted", "forced", "by_hand"),
+        *("name", "alt", "place", "words_for"),
+    }
     assert (second["attempts"], second["accepted"], second["forced"]) == (2, True, False)
     assert Path("run", second["image"]).is_file()
 
@@ -71,6 +74,7 @@ def test_a_text_only_step_has_no_image_and_counts_as_accepted(capsys: Captured) 
         {
             **{"number": 1, "text": "Just words.", "image": None, "attempts": 0},
             **{"accepted": True, "forced": False, "by_hand": None},
+            **{"name": "", "alt": None, "place": 1, "words_for": None},
         }
     ]
 

@@ -120,7 +120,7 @@ def test_A02_killed_again_and_again_a_run_still_ends_right(
 ) -> None:
     order = {"folder": str(tmp_path / "run"), "ledger": str(tmp_path / "ledger")}
     kills = 0
-    while server.run(**order, kill_at=38) == KILLED:
+    while server.run(**order, kill_at=80) == KILLED:
         kills += 1
         assert kills < 100, "no progress from one kill to the next"
     check(tmp_path / "run", tmp_path / "ledger", kills, whole)

@@ -56,7 +56,7 @@ def test_a_sequence_shows_the_line_that_counts(made: Path) -> None:
     told = sequence(run, reflection=True, folder=made)
     shown = [step.attempt.image for step in run.record.steps if step.attempt]
     assert [Path(image).name for image in told["images"]] == shown
-    assert "<plan>a pond</plan>" in told["messages"][1]["content"]
+    assert "<plan>\na pond\n</plan>" in told["messages"][1]["content"]
     assert run.record.plan is not None
     assert run.record.plan.steps[0].prompt == "a pond"
 

@@ -116,6 +116,8 @@ class Worker:
         self.storage_problem: str | None = None
         """Current disk error, if any."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._all_tasks: set[asyncio.Task[None]] = set()
+        """All tasks, also those that have not run yet."""
         self._leases: dict[str, runs.Lease] = {}
         self._storing: set[asyncio.Future[None]] = set()
         """Final states that are being stored."""
@@ -187,7 +189,8 @@ class Worker:
             await asyncio.gather(self._claiming, return_exceptions=True)
         if self._tasks and within:
             await asyncio.wait(self._tasks.values(), timeout=within)
-        tasks = list(self._tasks.values())
+        await asyncio.sleep(0)  # a task that has not started would not run at all
+        tasks = list(self._all_tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -225,7 +228,10 @@ class Worker:
             until = each.leased_until
             lease = None if until is None else runs.Lease(each.token, until)
             work = self._work(each, lease, earlier=self._tasks.get(each.job.id))
-            self._tasks[each.job.id] = asyncio.create_task(work, name=each.job.id)
+            task = asyncio.create_task(work, name=each.job.id)
+            self._all_tasks.add(task)
+            task.add_done_callback(self._all_tasks.discard)
+        await asyncio.sleep(0)  # they have started then
         return 0 < len(claimed) < free
 
     async def _work(
@@ -233,6 +239,9 @@ class Worker:
     ) -> None:
         """Run a claimed job, once the task that lost an earlier lease on it here has ended."""
         job = claimed.job
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks[job.id] = task  # from here on it may be cancelled: it would not run at all before
         if lease is not None:
             self._leases[job.id] = lease
         if claimed.stalled_worker:
@@ -243,6 +252,8 @@ class Worker:
                 claimed.token,
             )
         try:
+            if self._stopping:
+                return
             if earlier is not None:
                 await asyncio.wait({earlier})
             await self._until_stored(claimed, lease)
