@@ -22,7 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from interleave import Ended, InterleaveError, StorageError
 from interleave.plugin import Limits, batches, errors, runs
@@ -239,9 +239,8 @@ class Worker:
     ) -> None:
         """Run a claimed job, once the task that lost an earlier lease on it here has ended."""
         job = claimed.job
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks[job.id] = task  # from here on it may be cancelled: it would not run at all before
+        # From here on it may be cancelled; before, it would not run at all.
+        self._tasks[job.id] = cast("asyncio.Task[None]", asyncio.current_task())
         if lease is not None:
             self._leases[job.id] = lease
         if claimed.stalled_worker:
