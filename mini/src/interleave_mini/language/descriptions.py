@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from interleave import InputError
 from interleave_mini.language.patterns import NotUnderstood, normalised
@@ -16,6 +17,7 @@ from interleave_mini.language.words import (
     PLACES,
     ROWS,
     UNCOUNTABLE,
+    a,
     bare_noun,
     capitalised,
     counted,
@@ -25,14 +27,15 @@ from interleave_mini.language.words import (
     sentence,
     with_article,
 )
-from interleave_mini.world.kinds import COLOURS
-from interleave_mini.world.scene import GRID, Gripper, Scene, Thing
+from interleave_mini.world.scene import GRID, Gripper, Load, Relation, Scene, Thing, carried
+from interleave_mini.world.wider import ALL_COLOURS
 
 _COUNT = one_of(NUMBERS[2 : GRID + 1])
 _POSITION = one_of(CELL_OF)
-_HAND = rf"(?:an empty gripper|a gripper (?:that holds|holding) an? (?P<holds>{one_of(COLOURS)}) block)"
+_HAND = rf"(?:an empty gripper|a gripper (?:that holds|holding) an? (?P<holds>{one_of(ALL_COLOURS)}) block)"
 _ITEM = re.compile(
-    rf"(?:(?P<thing>{THING})(?: (?P<where>{_POSITION}))?"
+    rf"(?:(?:(?P<load>{THING}) (?P<relation>{one_of(Relation)}) (?=an? |some |one ))?"
+    rf"(?P<thing>{THING})(?: (?P<where>{_POSITION}))?"
     rf"|(?P<count>{_COUNT}) (?P<things>{DESCRIBED_MANY}) (?P<row>{one_of(ROWS)})"
     rf"|(?P<hand>{_HAND}) (?P<above>{_POSITION}))",
     re.IGNORECASE,
@@ -73,16 +76,23 @@ def _items(scene: Scene, style: Style) -> list[str]:
         if cell in done:
             continue
         row = _run(scene, cell)
-        if row > 1 and not style.exact and thing.noun not in UNCOUNTABLE:
+        if row > 1 and not style.exact and thing.noun not in UNCOUNTABLE and not thing.load:
             items.append(f"{counted(row, thing)} {ROWS[cell // GRID]}")
             done |= set(range(cell, cell + row))
         else:
-            items.append(f"{style.thing(thing)} {style.position(cell)}")
+            items.append(f"{_with_load(thing, style)} {style.position(cell)}")
     if scene.gripper is not None:
         holds = scene.gripper.holds
         hand = f"a gripper holding {with_article(f'{holds} block')}" if holds else "an empty gripper"
         items.append(f"{hand} {style.position(scene.gripper.column)}")
     return items
+
+
+def _with_load(thing: Thing, style: Style) -> str:
+    """ "a red cat", or "a red cat on a brown chair"."""
+    if thing.load is None:
+        return style.thing(thing)
+    return f"{a(thing.load.thing, size=False)} {thing.load.relation.value} {style.thing(thing)}"
 
 
 def _run(scene: Scene, cell: int) -> int:
@@ -142,5 +152,12 @@ def _scene(background: str, items: list[str]) -> Scene:
                 put(row * GRID + column, described_many(found["things"]).thing())
         else:
             cell = CELL_OF[found["where"].lower()] if found["where"] else 4
-            put(cell, thing_described(found["thing"]).thing())
+            put(cell, _carrying(found, thing_described(found["thing"]).thing()))
     return Scene.of(background, things, gripper)
+
+
+def _carrying(found: re.Match[str], thing: Thing) -> Thing:
+    if not found["load"]:
+        return thing
+    load = carried(thing_described(found["load"]).thing())
+    return replace(thing, load=Load(Relation(found["relation"].lower()), load))

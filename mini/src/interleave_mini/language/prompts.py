@@ -18,11 +18,9 @@ from interleave_mini.language.words import (
     BACKGROUND_OF_NOUN,
     BACKGROUND_OF_PHRASE,
     DESCRIBED,
-    POSITIONS,
     bare_noun,
     described,
     listed,
-    the,
 )
 from interleave_mini.world.kinds import BACKGROUNDS
 from interleave_mini.world.operations import ChangeBackground, Operation, apply_all
@@ -56,10 +54,11 @@ def edit_prompt(
 def _keeping(operations: Sequence[Operation], scene: Scene) -> str:
     """What must stay as it is."""
     after = apply_all(operations, scene)
+    exact = Style(exact=True)
     kept = [
-        f"{the(thing, size=True)} {POSITIONS[cell][1]}"
-        for cell, thing in scene.things.items()
-        if after.cells[cell] == thing
+        exact.refer(scene, spot)
+        for spot, thing in scene.everything.items()
+        if (now := after.at(spot)) and now.alone == thing.alone
     ]
     if not any(isinstance(each, ChangeBackground) for each in operations):
         kept.append(f"the {bare_noun(scene.background)}")

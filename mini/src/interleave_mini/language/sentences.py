@@ -25,6 +25,7 @@ from interleave_mini.language.words import (
     NUMBERS,
     ROWS,
     UNCOUNTABLE,
+    a,
     bare_noun,
     counted,
     described_many,
@@ -33,7 +34,6 @@ from interleave_mini.language.words import (
     sentence,
     to_position,
 )
-from interleave_mini.world.kinds import COLOURS
 from interleave_mini.world.operations import (
     Add,
     ChangeBackground,
@@ -42,14 +42,19 @@ from interleave_mini.world.operations import (
     Operation,
     Pick,
     Place,
+    Put,
+    PutNew,
     Recolour,
     Remove,
     Replace,
     Resize,
     Swap,
+    daybreak,
+    nightfall,
     thing_at,
 )
-from interleave_mini.world.scene import GRID, Scene, Size, Thing
+from interleave_mini.world.scene import CELLS, GRID, Relation, Scene, Size, Thing
+from interleave_mini.world.wider import ALL_COLOURS, ALL_KINDS, ALL_NOUNS, DAY_OF, NIGHT_OF
 
 GAPS = {
     "thing": THING,
@@ -57,12 +62,14 @@ GAPS = {
     "other": REFERENCE,
     "where": WHERE,
     "to": TO,
-    "colour": one_of(COLOURS),
+    "colour": one_of(ALL_COLOURS),
     "count": one_of(NUMBERS[2 : GRID + 1]),
     "things": DESCRIBED_MANY,
     "row": one_of(ROWS),
     "place": one_of(BACKGROUND_OF_NOUN),
     "direction": one_of(DIRECTIONS),
+    "touching": one_of(("on", "in", "under", "onto", "into")),
+    "state": one_of({noun.partition(" ")[0] for noun in ALL_NOUNS if " " in noun}),
 }
 Words = dict[str, str]
 
@@ -121,6 +128,46 @@ def _read_step(words: Words, scene: Scene) -> Operation:
     if to is None:
         raise NotUnderstood(f"there is no room to go {words['direction']}")
     return Move(cell, to)
+
+
+def _touching(words: Words) -> Relation:
+    return Relation(words["touching"].lower().removesuffix("to")) if "touching" in words else Relation.HELD
+
+
+def _write_put(done: Put | PutNew, scene: Scene, style: Style) -> Words:
+    thing = (
+        a(done.thing, size=False) if isinstance(done, PutNew) else style.refer(scene, done.cell)
+    )
+    gap = "thing" if isinstance(done, PutNew) else "ref"
+    return {gap: thing, "touching": done.relation.value, "other": style.refer(scene, done.to)}
+
+
+def _read_put(words: Words, scene: Scene) -> Operation:
+    return Put(find(scene, words["ref"]), _touching(words), find(scene, words["other"]))
+
+
+def _read_put_new(words: Words, scene: Scene) -> Operation:
+    return PutNew(thing_described(words["thing"]).thing(), _touching(words), find(scene, words["other"]))
+
+
+def _read_state(words: Words, scene: Scene) -> Operation:
+    """ "Make the red door open"."""
+    cell = find(scene, words["ref"])
+    kind = ALL_KINDS[thing_at(scene, cell).kind]
+    state = f"{words['state'].lower()} "
+    for number, noun in enumerate(kind.states):
+        if noun.startswith(state):
+            return ChangeState(cell, number)
+    raise NotUnderstood(f"the {kind.name} cannot be {state}")
+
+
+def _write_state(done: ChangeState, scene: Scene, style: Style) -> Words:
+    noun = ALL_KINDS[thing_at(scene, done.cell).kind].states[done.state]
+    return {"ref": style.refer(scene, done.cell), "state": noun.partition(" ")[0]}
+
+
+def _time_of_day(turn: Callable[[Scene], ChangeBackground], *texts: str) -> Speech:
+    return _speech(lambda done, scene, style: {}, lambda words, scene: turn(scene), *texts)
 
 
 def _read_put_down(words: Words, scene: Scene) -> Operation:
@@ -242,6 +289,37 @@ SPEECH: dict[str, Speech] = {
         "The gripper sets down the {colour} block {where}",
         "Release the {colour} block {where}",
     ),
+    "put": _speech(
+        _write_put,
+        _read_put,
+        "Put {ref} {touching} {other}",
+        "{ref} is now {touching} {other}",
+        "Place {ref} {touching} {other}",
+    ),
+    "put new": _speech(
+        _write_put,
+        _read_put_new,
+        "Put {thing} {touching} {other}",
+        "{thing} is now {touching} {other}",
+        "Place {thing} {touching} {other}",
+    ),
+    "give": _speech(
+        _write_put,
+        _read_put,
+        "Give {ref} to {other}",
+        "{ref} is now held by {other}",
+        "Let {ref} be held by {other}",
+    ),
+    "give new": _speech(
+        _write_put,
+        _read_put_new,
+        "Give {thing} to {other}",
+        "{thing} is now held by {other}",
+        "Let {thing} be held by {other}",
+    ),
+    "make": _speech(_write_state, _read_state, "Make {ref} {state}", "{ref} is now {state}"),
+    "nightfall": _time_of_day(nightfall, "Night falls", "It gets dark", "Make it night"),
+    "daybreak": _time_of_day(daybreak, "Day breaks", "It gets light", "Make it day"),
 }
 
 _ADD_ROW = tuple(
@@ -257,7 +335,7 @@ def _direction(done: Move) -> str:
     raise NotUnderstood("not a single step")
 
 
-def speech_of(operation: Operation, style: Style) -> Speech:
+def speech_of(operation: Operation, scene: Scene, style: Style) -> Speech:
     """The wordings of this operation."""
     match operation:
         case Resize():
@@ -266,6 +344,13 @@ def speech_of(operation: Operation, style: Style) -> Speech:
             one_step = any(neighbour(operation.cell, step) == operation.to for step in DIRECTIONS.values())
             says_step = one_step and not style.exact and style.rng and style.rng.random() < 0.2
             return SPEECH["step" if says_step else "move"]
+        case Put() | PutNew():
+            verb = "give" if operation.relation is Relation.HELD else "put"
+            return SPEECH[f"{verb} new" if isinstance(operation, PutNew) else verb]
+        case ChangeBackground() if NIGHT_OF.get(scene.background) == operation.background:
+            return SPEECH["nightfall"]
+        case ChangeBackground() if DAY_OF.get(scene.background) == operation.background != "meadow":
+            return SPEECH["daybreak"]
     names = {
         Add: "add",
         Remove: "remove",
@@ -282,7 +367,7 @@ def speech_of(operation: Operation, style: Style) -> Speech:
 
 def say(operation: Operation, scene: Scene, style: Style = Style()) -> str:
     """One sentence that asks for an operation in a scene."""
-    speech = speech_of(operation, style)
+    speech = speech_of(operation, scene, style)
     pattern = style.choice(speech.patterns)
     return sentence(pattern.write(speech.write(operation, scene, style)))
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
 from interleave_mini.world.scene import GRID, Size, Thing
+from interleave_mini.world.wider import ALL_COLOURS, ALL_KINDS, ALL_NOUNS, NIGHT, NIGHT_OF
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SIZES = {
@@ -17,7 +17,7 @@ SIZES = {
     "large": Size.LARGE,
     "big": Size.LARGE,
 }
-UNCOUNTABLE = frozenset({"bread", "frog spawn"})
+UNCOUNTABLE = frozenset({"bread", "bitten bread", "rotten bread", "frog spawn"})
 _PLURALS = {
     "fish": "fish",
     "bus": "buses",
@@ -25,6 +25,9 @@ _PLURALS = {
     "slice of cake": "slices of cake",
     "chrysalis": "chrysalises",
     "teddy": "teddies",
+    "mouse": "mice",
+    "sheep": "sheep",
+    "leaf": "leaves",
 }
 
 POSITIONS: tuple[tuple[str, ...], ...] = (
@@ -75,6 +78,22 @@ PLACES: dict[str, Place] = {
     "city": Place("a city", "in the city", ("in a city", "in town")),
     "paper": Place("a sheet of paper", "on paper", ("on a sheet of paper", "on white paper")),
     "workbench": Place("a workbench", "on the workbench", ("on a workbench",)),
+    "road": Place("a road", "on the road", ("on a road",)),
+    "street": Place("a street", "on the street", ("on a street", "in the street")),
+    "mountain": Place("a mountain", "on the mountain", ("on a mountain", "in the mountains")),
+    "farm": Place("a farm", "on the farm", ("on a farm", "at the farm")),
+    "garden": Place("a garden", "in the garden", ("in a garden",)),
+    "park": Place("a park", "in the park", ("in a park",)),
+    "lake": Place("a lake", "at the lake", ("at a lake", "on the lake")),
+    "river": Place("a river", "at the river", ("at a river", "by the river")),
+    "playground": Place("a playground", "at the playground", ("on the playground", "at a playground")),
+    "classroom": Place("a classroom", "in the classroom", ("in a classroom",)),
+    "bedroom": Place("a bedroom", "in the bedroom", ("in a bedroom",)),
+    "sea floor": Place("a sea floor", "on the sea floor", ("under the sea", "on a sea floor")),
+}
+PLACES |= {
+    night: Place(place.noun + NIGHT, place.within + NIGHT, tuple(other + NIGHT for other in place.others))
+    for night, place in ((NIGHT_OF[name], place) for name, place in PLACES.items() if name in NIGHT_OF)
 }
 
 
@@ -82,6 +101,9 @@ def plural(noun: str) -> str:
     """The plural of a noun."""
     if noun in _PLURALS:
         return _PLURALS[noun]
+    first, _, last = noun.rpartition(" ")
+    if last in _PLURALS:
+        return f"{first} {_PLURALS[last]}"
     if noun.endswith("man"):
         return noun[:-3] + "men"
     if noun.endswith("y") and noun[-2] not in "aeou":
@@ -89,7 +111,7 @@ def plural(noun: str) -> str:
     return noun + ("es" if noun.endswith(("s", "x", "ch")) else "s")
 
 
-_SINGULARS = {plural(noun): noun for noun in NOUNS if noun not in UNCOUNTABLE}
+_SINGULARS = {plural(noun): noun for noun in ALL_NOUNS if noun not in UNCOUNTABLE}
 
 
 def with_article(words: str, noun: str = "") -> str:
@@ -148,7 +170,7 @@ def one_of(words: Iterable[str]) -> str:
     return "(?:" + "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)) + ")"
 
 
-_SIZE, _COLOUR, _NOUN = one_of(SIZES), one_of(COLOURS), one_of(NOUNS)
+_SIZE, _COLOUR, _NOUN = one_of(SIZES), one_of(ALL_COLOURS), one_of(ALL_NOUNS)
 DESCRIBED = rf"(?:{_SIZE} )?(?:{_COLOUR} )?{_NOUN}"
 _PARTS = re.compile(rf"(?:(?P<size>{_SIZE}) )?(?:(?P<colour>{_COLOUR}) )?(?P<noun>{_NOUN})", re.IGNORECASE)
 _PLURAL_PARTS = re.compile(
@@ -166,8 +188,8 @@ class Described:
 
     def thing(self, like: Thing | None = None) -> Thing:
         """The thing described; what is not stated is as in `like`, or as is usual for its kind."""
-        kind, state = NOUNS[self.noun]
-        usual = like.colour if like is not None and like.kind == kind else KINDS[kind].colour
+        kind, state = ALL_NOUNS[self.noun]
+        usual = like.colour if like is not None and like.kind == kind else ALL_KINDS[kind].colour
         size = self.size or (like.size if like is not None else Size.LARGE)
         return Thing(kind, self.colour or usual, size, state)
 
