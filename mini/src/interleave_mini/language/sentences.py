@@ -34,6 +34,7 @@ from interleave_mini.language.words import (
     sentence,
     to_position,
 )
+from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import (
     Add,
     ChangeBackground,
@@ -53,8 +54,8 @@ from interleave_mini.world.operations import (
     nightfall,
     thing_at,
 )
-from interleave_mini.world.scene import CELLS, GRID, Relation, Scene, Size, Thing
-from interleave_mini.world.wider import ALL_COLOURS, ALL_KINDS, ALL_NOUNS, DAY_OF, NIGHT_OF
+from interleave_mini.world.scene import GRID, Relation, Scene, Size, Thing
+from interleave_mini.world.wider import ADJECTIVES, ALL_COLOURS, DAY_OF, NIGHT_OF
 
 GAPS = {
     "thing": THING,
@@ -69,7 +70,7 @@ GAPS = {
     "place": one_of(BACKGROUND_OF_NOUN),
     "direction": one_of(DIRECTIONS),
     "touching": one_of(("on", "in", "under", "onto", "into")),
-    "state": one_of({noun.partition(" ")[0] for noun in ALL_NOUNS if " " in noun}),
+    "state": one_of({word for words in ADJECTIVES.values() for word in words if word}),
 }
 Words = dict[str, str]
 
@@ -117,7 +118,7 @@ def _write_change(done: ChangeState, scene: Scene, style: Style) -> Words:
 
 
 def _write_move(done: Move, scene: Scene, style: Style) -> Words:
-    left_behind = scene.with_cell(done.cell, None)  # "move the cat left of the cat" would say nothing
+    left_behind = scene.with_spot(done.cell, None)  # "move the cat left of the cat" would say nothing
     where = style.where(left_behind, done.to)
     return {"ref": style.refer(scene, done.cell), "to": to_position(where)}
 
@@ -153,17 +154,22 @@ def _read_put_new(words: Words, scene: Scene) -> Operation:
 def _read_state(words: Words, scene: Scene) -> Operation:
     """ "Make the red door open"."""
     cell = find(scene, words["ref"])
-    kind = ALL_KINDS[thing_at(scene, cell).kind]
-    state = f"{words['state'].lower()} "
-    for number, noun in enumerate(kind.states):
-        if noun.startswith(state):
-            return ChangeState(cell, number)
-    raise NotUnderstood(f"the {kind.name} cannot be {state}")
+    thing, state = thing_at(scene, cell), words["state"].lower()
+    if state not in ADJECTIVES[thing.kind]:
+        raise NotUnderstood(f"the {thing.noun} cannot be {state}")
+    return ChangeState(cell, ADJECTIVES[thing.kind].index(state))
 
 
 def _write_state(done: ChangeState, scene: Scene, style: Style) -> Words:
-    noun = ALL_KINDS[thing_at(scene, done.cell).kind].states[done.state]
-    return {"ref": style.refer(scene, done.cell), "state": noun.partition(" ")[0]}
+    kind = thing_at(scene, done.cell).kind
+    return {"ref": style.refer(scene, done.cell), "state": ADJECTIVES[kind][done.state]}
+
+
+def _is_adjective(done: ChangeState, scene: Scene) -> bool:
+    """Whether a state is one of the wider world and said with an adjective: "wet"."""
+    kind = thing_at(scene, done.cell).kind
+    is_wider = kind not in KINDS or done.state >= len(KINDS[kind].states)
+    return is_wider and bool(ADJECTIVES[kind][done.state])
 
 
 def _time_of_day(turn: Callable[[Scene], ChangeBackground], *texts: str) -> Speech:
@@ -236,7 +242,7 @@ SPEECH: dict[str, Speech] = {
     "move": _speech(
         _write_move,
         lambda words, scene: Move(
-            cell := find(scene, words["ref"]), find_position(scene.with_cell(cell, None), words["to"])
+            cell := find(scene, words["ref"]), find_position(scene.with_spot(cell, None), words["to"])
         ),
         "Move {ref} {to}",
         "{ref} moves {to}",
@@ -349,8 +355,12 @@ def speech_of(operation: Operation, scene: Scene, style: Style) -> Speech:
             return SPEECH[f"{verb} new" if isinstance(operation, PutNew) else verb]
         case ChangeBackground() if NIGHT_OF.get(scene.background) == operation.background:
             return SPEECH["nightfall"]
-        case ChangeBackground() if DAY_OF.get(scene.background) == operation.background != "meadow":
+        case ChangeBackground() if (
+            scene.background != "night" and DAY_OF.get(scene.background) == operation.background
+        ):
             return SPEECH["daybreak"]
+        case ChangeState() if style.rng and _is_adjective(operation, scene) and style.rng.random() < 0.5:
+            return SPEECH["make"]
     names = {
         Add: "add",
         Remove: "remove",
@@ -409,7 +419,7 @@ def parse_sentence(text: str, scene: Scene) -> tuple[Operation, ...]:
             return tuple(Add(thing, row * GRID + column) for column in range(count))
     for speech in SPEECH.values():
         for pattern in speech.patterns:
-            if words := pattern.read(text):
+            if (words := pattern.read(text)) is not None:
                 try:
                     operation = speech.read(words, scene)
                     operation.apply(scene)

@@ -346,7 +346,7 @@ def _change_of_load(cell: int, old: Thing, new: Thing, now: Scene, after: Scene)
         return Remove(spot) if left is None else left
     if old.load is None:
         wanted = new.load.thing
-        source = next((c for c in range(CELLS) if _went(c, wanted, now, after)), None)
+        source = next((c for c in range(CELLS) if c != cell and _went(c, wanted, now, after)), None)
         if source is None:
             source = _carried_away(wanted, now, after)
         if source is None:

@@ -115,6 +115,11 @@ ALL_NOUNS: dict[str, tuple[str, int]] = {
     noun: (kind.name, state) for kind in ALL_KINDS.values() for state, noun in enumerate(kind.states)
 }
 """Noun → kind and state."""
+ADJECTIVES: dict[str, tuple[str, ...]] = {
+    kind.name: tuple(noun.removesuffix(kind.states[kind.usual]).strip() if noun.endswith(f" {kind.states[kind.usual]}") else "" for noun in kind.states)
+    for kind in ALL_KINDS.values()
+}
+"""By kind, the word for each state before its usual noun: "wet", "half-full"; empty for other nouns."""
 
 
 # What can carry what, as tables of the carrier's noun
