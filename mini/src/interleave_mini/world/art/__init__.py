@@ -6,15 +6,24 @@ from collections.abc import Callable
 
 from interleave_mini.world.art import (
     animals,
+    beasts,
     buildings,
     food,
+    furniture,
     household,
+    meals,
+    outdoors,
+    people,
     plants,
     shapes,
+    things,
     tools,
     toys,
     vehicles,
+    vessels,
     weather,
+    wheels,
+    worn,
 )
 from interleave_mini.world.brush import Brush
 
@@ -29,4 +38,13 @@ DRAWINGS: dict[str, Callable[[Brush], None]] = {
     **tools.DRAWINGS,
     **weather.DRAWINGS,
     **shapes.DRAWINGS,
+    **beasts.DRAWINGS,
+    **people.DRAWINGS,
+    **meals.DRAWINGS,
+    **wheels.DRAWINGS,
+    **outdoors.DRAWINGS,
+    **furniture.DRAWINGS,
+    **vessels.DRAWINGS,
+    **things.DRAWINGS,
+    **worn.DRAWINGS,
 }
