@@ -20,7 +20,9 @@ _SUNK = 5
 """How far something on another overlaps it, so that they touch."""
 _INSIDE = 16
 """How much of a thing is hidden below the rim of what it is in."""
-_HOLDER_ASIDE, _HELD_ASIDE, _HELD_UP = -18, 16, -8
+_HOLDER_ASIDE, _HELD_ASIDE, _HELD_UP = -16, 16, -8
+RASTER = 4
+"""Shifts are multiples of this, so that the reader can shift sprites of lower resolution, too."""
 
 
 class Layout(NamedTuple):
@@ -41,11 +43,11 @@ def layout(carrier: Thing, relation: Relation) -> Layout:
     small = replace(carrier.alone, size=Size.SMALL)
     match relation:
         case Relation.ON if carrier.kind in SEATS:
-            return Layout(carrier.alone, down=_line(SEATS[carrier.kind]) - _FOOT)
+            return Layout(carrier.alone, down=_on_raster(_line(SEATS[carrier.kind]) - _FOOT))
         case Relation.ON:
-            return Layout(small, down=_top(small) + _SUNK - _FOOT)
+            return Layout(small, down=_on_raster(_top(small) + _SUNK - _FOOT))
         case Relation.IN:
-            rim = _line(CONTAINERS[carrier.noun])
+            rim = _on_raster(_line(CONTAINERS[carrier.noun]))
             return Layout(carrier.alone, down=min(0, rim + _INSIDE - _FOOT), cut=rim)
         case Relation.UNDER:
             return Layout(carrier.alone, is_behind=SHELTERS[carrier.noun])
@@ -71,6 +73,10 @@ def shifted(image: Sprite, across: int, down: int, cut: int) -> Sprite:
     moved[top : top + source.shape[0], left : left + source.shape[1]] = source
     moved[cut:] = 0
     return moved
+
+
+def _on_raster(shift: int) -> int:
+    return round(shift / RASTER) * RASTER
 
 
 def _line(height: float) -> int:

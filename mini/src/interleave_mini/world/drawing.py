@@ -6,7 +6,7 @@ its background, for each cell a row of the atlas of all sprites, and for each ce
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -18,8 +18,8 @@ from PIL import Image
 from interleave_mini.world.backgrounds import SIDE, background
 from interleave_mini.world.carrying import layers, layout
 from interleave_mini.world.scene import CELLS, GRID, Gripper, Load, Relation, Scene, Size, Thing
-from interleave_mini.world.sprites import CELL, Sprite, laid_over, sprite
-from interleave_mini.world.wider import ALL_BACKGROUNDS, ALL_COLOURS, ALL_KINDS
+from interleave_mini.world.sprites import CELL, Sprite, in_all_colours, laid_over, sprite
+from interleave_mini.world.wider import ALL_BACKGROUNDS, ALL_COLOURS, ALL_KINDS, ALL_NOUNS
 
 if TYPE_CHECKING:
     import torch
@@ -143,12 +143,19 @@ def gripper_row(holds: str | None) -> int:
     return _GRIPPER_ROW[holds]
 
 
+def atlas_blocks() -> Iterator[NDArray[np.uint8]]:
+    """The rows of the atlas, some at a time: all sprites, one per row; row 0 is empty."""
+    yield np.zeros((1, CELL, CELL, 4), np.uint8)
+    for noun in ALL_NOUNS:  # in the order of `THINGS`
+        sizes = np.stack([in_all_colours(noun, size) for size in Size], axis=1)
+        yield sizes.reshape(-1, CELL, CELL, 4)
+    yield np.stack([sprite(Gripper(0, holds)) for holds in _GRIPPERS])
+
+
 @cache
 def atlas() -> NDArray[np.uint8]:
-    """All sprites, one per row; row 0 is empty."""
-    everything: list[Thing | Gripper] = [*THINGS, *(Gripper(0, holds) for holds in _GRIPPERS)]
-    empty = np.zeros((CELL, CELL, 4), np.uint8)
-    return np.stack([empty, *map(sprite, everything)])
+    """All sprites, one per row."""
+    return np.concatenate([*atlas_blocks()])
 
 
 @cache

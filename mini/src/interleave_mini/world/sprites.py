@@ -42,11 +42,17 @@ def sprite(what: Thing | Gripper) -> Sprite:
     return _tinted(black, white, colour)
 
 
+def in_all_colours(noun: str, size: Size) -> NDArray[np.uint8]:
+    """The images of a thing in all colours, colours × CELL × CELL × 4."""
+    black, white = _drawing(noun, size)
+    return np.stack([_tinted(black, white, colour) for colour in ALL_COLOURS.values()])
+
+
 def _tinted(black: Sprite, white: Sprite, colour: RGB) -> Sprite:
     """Interpolate between black and white by each channel of the colour, rounded to the nearest."""
-    share = np.array([*colour, 0], np.uint32)
-    low, high = black.astype(np.uint32), white.astype(np.uint32)
-    pixels = ((low * (255 - share) + high * share + 127) // 255).astype(np.uint8)
+    share = np.array([*colour, 0], np.uint16)
+    pixels = black * (255 - share) + white * share + np.uint16(127)
+    pixels = ((pixels + 1 + (pixels >> 8)) >> 8).astype(np.uint8)  # divided by 255
     pixels.setflags(write=False)
     return pixels
 
