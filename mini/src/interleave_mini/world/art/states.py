@@ -10,18 +10,17 @@ from PIL import Image, ImageChops, ImageDraw
 from interleave_mini.world.art.pieces import WATER, Drawing, drop
 from interleave_mini.world.brush import CREAM, GREY, RGB, STONE, WHITE, Brush, arc_points
 
-_MUD: RGB = (110, 88, 52)
-_MOULD: RGB = (110, 112, 70)
+_MUD: RGB = (126, 100, 62)
+_WET_MUD: RGB = (72, 54, 38)
+_MOULD: RGB = (92, 100, 62)
+_FUZZ: RGB = (196, 204, 162)
 _CLEAR = (0, 0, 0, 0)
 Spots = Sequence[tuple[float, float, float]]
 """x, y and radius of each."""
 
 _SPLASHES: Spots = (
-    (0.34, 0.62, 0.1),
-    (0.6, 0.72, 0.12),
-    (0.52, 0.5, 0.07),
-    (0.78, 0.58, 0.075),
-    (0.2, 0.78, 0.08),
+    *((0.34, 0.62, 0.1), (0.6, 0.72, 0.12), (0.52, 0.5, 0.07)),
+    *((0.78, 0.58, 0.075), (0.2, 0.78, 0.08)),
 )
 _PATCHES: Spots = ((0.34, 0.5, 0.11), (0.62, 0.68, 0.13), (0.66, 0.38, 0.08), (0.38, 0.78, 0.075))
 
@@ -31,11 +30,8 @@ def wet(brush: Brush, draw: Drawing) -> None:
     brush.ellipse(0.5, 0.925, 0.46, 0.062, WATER, line=0.02)
     draw(brush)
     for x, y, size in (
-        (0.3, 0.66, 0.065),
-        (0.55, 0.74, 0.07),
-        (0.75, 0.6, 0.06),
-        (0.14, 0.5, 0.055),
-        (0.88, 0.34, 0.055),
+        *((0.3, 0.66, 0.065), (0.55, 0.74, 0.07), (0.75, 0.6, 0.06)),
+        *((0.14, 0.5, 0.055), (0.88, 0.34, 0.055)),
     ):
         drop(brush, x, y, size)
 
@@ -44,7 +40,8 @@ def dirty(brush: Brush, draw: Drawing) -> None:
     """With splashes of mud."""
     before = _begin(brush)
     draw(brush)
-    _stain(brush, _SPLASHES, _MUD)
+    _stain(brush, _SPLASHES, _WET_MUD)
+    _stain(brush, [(x, y, r * 0.68) for x, y, r in _SPLASHES], _MUD)
     _finish(brush, before)
 
 
@@ -53,7 +50,7 @@ def rotten(brush: Brush, draw: Drawing, *, spots: Spots = _PATCHES) -> None:
     before = _begin(brush)
     draw(brush)
     _stain(brush, spots, _MOULD)
-    _stain(brush, [(x, y, r * 0.45) for x, y, r in spots], STONE)
+    _stain(brush, [(x - r * 0.1, y - r * 0.1, r * 0.5) for x, y, r in spots], _FUZZ)
     _finish(brush, before)
     for x, y in ((0.14, 0.16), (0.88, 0.12), (0.9, 0.44)):
         for side in (-1, 1):
@@ -66,26 +63,20 @@ def bitten(brush: Brush, draw: Drawing, *, bites: Spots, flesh: RGB = CREAM) -> 
     before = _begin(brush)
     draw(brush)
     for grow, fill in ((0.085, flesh), (0.028, brush.ink)):
-        _stain(brush, [(x, y, r + grow) for x, y, r in bites], fill, line=0)
+        _stain(brush, [(x, y, r + grow) for x, y, r in bites], fill, smooth=True)
     hole = ImageDraw.Draw(brush.image)
     for x, y, r in bites:
         hole.polygon([(a * brush.side, b * brush.side) for a, b in arc_points(x, y, r, r, 0, 360)], _CLEAR)
     _finish(brush, before)
 
 
-def broken(brush: Brush, draw: Drawing, *, lean: float = 9) -> None:
+def broken(brush: Brush, draw: Drawing, *, lean: float = -8) -> None:
     """In two pieces, which fall apart along a jagged line."""
     before = _begin(brush)
     draw(brush)
     crack = [
-        (0.52, -0.1),
-        (0.52, 0.12),
-        (0.42, 0.3),
-        (0.58, 0.46),
-        (0.42, 0.62),
-        (0.57, 0.78),
-        (0.5, 0.9),
-        (0.5, 1.1),
+        *((0.52, -0.1), (0.52, 0.12), (0.42, 0.3), (0.58, 0.46)),
+        *((0.42, 0.62), (0.57, 0.78), (0.5, 0.9), (0.5, 1.1)),
     ]
     _inside(brush, lambda: brush.stroke(crack, brush.ink, 0.056))
     whole = brush.image.copy()
@@ -137,14 +128,16 @@ def _finish(brush: Brush, before: Image.Image) -> None:
     brush.image.paste(before)
 
 
-def _stain(brush: Brush, spots: Spots, fill: RGB, *, line: float = 0.02) -> None:
+def _stain(brush: Brush, spots: Spots, fill: RGB, *, smooth: bool = False) -> None:
+    """Ragged or smooth round spots, on the drawing only."""
+    ragged = [(1, 0), (0.6, 0.75), (-0.2, 1), (-0.9, 0.5), (-0.95, -0.4), (-0.1, -0.9), (0.75, -0.75)]
+
     def paint() -> None:
         for x, y, r in spots:
-            wobble = [(1, 0), (0.6, 0.75), (-0.2, 1), (-0.9, 0.5), (-0.95, -0.4), (-0.1, -0.9), (0.75, -0.75)]
-            if line:
-                brush.blob([(x + dx * r, y + dy * r) for dx, dy in wobble], fill, line=line)
-            else:
+            if smooth:
                 brush.circle(x, y, r, fill, line=0)
+            else:
+                brush.blob([(x + dx * r, y + dy * r) for dx, dy in ragged], fill, line=0)
 
     _inside(brush, paint)
 

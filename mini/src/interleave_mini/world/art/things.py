@@ -62,16 +62,8 @@ def key(brush: Brush) -> None:
         return turned(points, 0.5, 0.5, -38)
 
     bar = along(
-        (0.3, 0.45),
-        (0.94, 0.45),
-        (0.94, 0.7),
-        (0.84, 0.7),
-        (0.84, 0.56),
-        (0.76, 0.56),
-        (0.76, 0.66),
-        (0.67, 0.66),
-        (0.67, 0.56),
-        (0.3, 0.56),
+        *((0.3, 0.45), (0.94, 0.45), (0.94, 0.7), (0.84, 0.7), (0.84, 0.56)),
+        *((0.76, 0.56), (0.76, 0.66), (0.67, 0.66), (0.67, 0.56), (0.3, 0.56)),
     )
     brush.polygon(bar, brush.main)
     ((x, y),) = along((0.2, 0.5))
@@ -85,14 +77,8 @@ def hat(brush: Brush) -> None:
     brush.ellipse(0.5, 0.78, 0.46, 0.14, brush.main)
     brush.blob(
         [
-            (0.22, 0.76),
-            (0.25, 0.4),
-            (0.34, 0.2),
-            (0.5, 0.26),
-            (0.66, 0.2),
-            (0.75, 0.4),
-            (0.78, 0.76),
-            (0.5, 0.84),
+            *((0.22, 0.76), (0.25, 0.4), (0.34, 0.2), (0.5, 0.26)),
+            *((0.66, 0.2), (0.75, 0.4), (0.78, 0.76), (0.5, 0.84)),
         ],
         brush.main,
     )
@@ -121,10 +107,10 @@ def shoe(brush: Brush) -> None:
 
 
 def drum(brush: Brush) -> None:
-    for x, tip in ((0.62, 0.92), (0.38, 0.08)):
-        brush.stroke([(x, 0.3), (tip, 0.07)], brush.ink, 0.075)
-        brush.stroke([(x, 0.3), (tip, 0.07)], WOOD, 0.03)
-        brush.circle(tip, 0.08, 0.05, CREAM)
+    for x, tip in ((0.62, 0.9), (0.38, 0.1)):
+        brush.stroke([(x, 0.3), (tip, 0.1)], brush.ink, 0.075)
+        brush.stroke([(x, 0.3), (tip, 0.1)], WOOD, 0.03)
+        brush.circle(tip, 0.11, 0.05, CREAM)
     brush.polygon([(0.08, 0.38), *arc_points(0.5, 0.8, 0.42, 0.13, 180, 0), (0.92, 0.38)], brush.main)
     zigzag = [(0.1, 0.52), (0.22, 0.82), (0.36, 0.56), (0.5, 0.86), (0.64, 0.56), (0.78, 0.82), (0.9, 0.52)]
     brush.stroke(zigzag, WHITE, 0.04)
@@ -135,13 +121,13 @@ def drum(brush: Brush) -> None:
 
 def guitar(brush: Brush) -> None:
     def along(*points: tuple[float, float]) -> list[tuple[float, float]]:
-        return turned(points, 0.5, 0.5, 38)
+        return turned([(0.5 + (x - 0.5) * 0.86, 0.13 + y * 0.78) for x, y in points], 0.5, 0.5, 30)
 
     brush.polygon(along((0.46, -0.06), (0.54, -0.06), (0.54, 0.5), (0.46, 0.5)), WOOD)
     brush.polygon(along((0.43, -0.14), (0.57, -0.14), (0.56, 0.03), (0.44, 0.03)), STONE)
     right = [(0.5, 0.4), (0.64, 0.42), (0.68, 0.54), (0.64, 0.63), (0.74, 0.78), (0.7, 0.98), (0.5, 1.04)]
     brush.blob(along(*right, *((1 - x, y) for x, y in right[-2:0:-1])), brush.main)
-    (x, y), (a, b) = along((0.5, 0.64), (0.5, 0.85))
+    ((x, y),) = along((0.5, 0.66))
     brush.circle(x, y, 0.085, brush.ink, line=0)
     brush.stroke(along((0.4, 0.86), (0.6, 0.86)), brush.ink, 0.06)
     for shift in (-0.025, 0.025):
@@ -151,7 +137,7 @@ def guitar(brush: Brush) -> None:
 
 def shovel(brush: Brush) -> None:
     def along(*points: tuple[float, float]) -> list[tuple[float, float]]:
-        return turned(points, 0.5, 0.5, 24)
+        return turned([(x, 0.05 + y * 0.88) for x, y in points], 0.5, 0.5, 24)
 
     for colour, width in ((brush.ink, 0.12), (WOOD, 0.07)):
         brush.stroke(along((0.5, 0.06), (0.5, 0.6)), colour, width)

@@ -45,10 +45,10 @@ def basket(brush: Brush) -> None:
     for colour, width in ((brush.ink, 0.11), (brush.main, 0.056)):
         brush.arc(0.5, 0.5, 0.33, 0.4, 180, 360, colour, width)
     brush.polygon([(0.08, 0.52), (0.92, 0.52), (0.8, 0.94), (0.2, 0.94)], brush.main)
-    for row, y in enumerate((0.66, 0.76, 0.86)):
-        for column in range(5):
-            x = 0.24 + column * 0.13 + (0.065 if row % 2 else 0) - 0.03
-            brush.stroke([(x, y), (x + 0.07, y)], brush.dark, 0.04)
+    for y, count in ((0.67, 4), (0.77, 3), (0.87, 4)):
+        for column in range(count):
+            x = 0.5 + (column - (count - 1) / 2) * 0.16
+            brush.stroke([(x - 0.04, y), (x + 0.04, y)], brush.dark, 0.042)
     brush.box(0.04, 0.47, 0.96, 0.6, brush.light, round=0.05)
 
 
@@ -80,14 +80,8 @@ def open_bag(brush: Brush) -> None:
 def bottle(brush: Brush) -> None:
     brush.box(0.4, 0.03, 0.6, 0.13, WOOD, round=0.02)
     right = [
-        (0.5, 0.12),
-        (0.59, 0.12),
-        (0.6, 0.28),
-        (0.7, 0.4),
-        (0.73, 0.54),
-        (0.73, 0.9),
-        (0.7, 0.95),
-        (0.5, 0.95),
+        *((0.5, 0.12), (0.59, 0.12), (0.6, 0.28), (0.7, 0.4)),
+        *((0.73, 0.54), (0.73, 0.9), (0.7, 0.95), (0.5, 0.95)),
     ]
     brush.polygon(mirrored(right), brush.main)
     brush.box(0.28, 0.53, 0.72, 0.79, CREAM, line=0.02)
@@ -114,14 +108,8 @@ def bowl(brush: Brush, *, full: bool = False) -> None:
 
 def vase(brush: Brush) -> None:
     right = [
-        (0.5, 0.28),
-        (0.62, 0.28),
-        (0.6, 0.38),
-        (0.74, 0.52),
-        (0.78, 0.7),
-        (0.68, 0.88),
-        (0.62, 0.95),
-        (0.5, 0.95),
+        *((0.5, 0.28), (0.62, 0.28), (0.6, 0.38), (0.74, 0.52)),
+        *((0.78, 0.7), (0.68, 0.88), (0.62, 0.95), (0.5, 0.95)),
     ]
     brush.blob(mirrored(right), brush.main)
     brush.ellipse(0.5, 0.27, 0.17, 0.06, brush.dark)

@@ -73,8 +73,7 @@ def helicopter(brush: Brush) -> None:
 def skateboard(brush: Brush) -> None:
     for x in (0.28, 0.72):
         brush.box(x - 0.05, 0.64, x + 0.05, 0.78, SILVER)
-        wheel(brush, x - 0.07, 0.83, 0.1)
-        wheel(brush, x + 0.07, 0.83, 0.1)
+        wheel(brush, x, 0.82, 0.13)
     for colour, width in ((brush.ink, 0.17), (brush.main, 0.118)):
         brush.curve([(0.1, 0.5), (0.22, 0.62), (0.5, 0.63), (0.78, 0.62), (0.9, 0.5)], colour, width)
     brush.curve([(0.11, 0.48), (0.22, 0.59), (0.5, 0.6), (0.78, 0.59), (0.89, 0.48)], brush.light, 0.036)

@@ -20,7 +20,7 @@ from interleave_mini.world.art import (
     weather,
     wheels,
 )
-from interleave_mini.world.art.pieces import Drawing, drop
+from interleave_mini.world.art.pieces import Drawing, drop, turned
 from interleave_mini.world.art.states import Spots, bitten, broken, broken_down, dirty, rotten, wet
 from interleave_mini.world.brush import (
     GOLD,
@@ -31,6 +31,7 @@ from interleave_mini.world.brush import (
     WOOD,
     Brush,
     mix,
+    star_points,
 )
 
 _WHOLE: dict[str, Drawing] = {
@@ -48,11 +49,31 @@ _WHOLE: dict[str, Drawing] = {
     **wheels.DRAWINGS,
 }
 
-_VEHICLES = "car bus train boat plane rocket truck bicycle tractor helicopter"
-_SHARDS = (
-    "house castle bridge fence cup lamp chair clock table bottle bowl vase phone computer kite pencil ladder"
-)
-_CORNER: Spots = ((0.98, 0.34, 0.14), (0.84, 0.18, 0.12))
+_VEHICLES = ["car", "bus", "train", "boat", "plane", "rocket", "truck", "bicycle", "tractor", "helicopter"]
+_SMOKING = [name for name in _VEHICLES if name not in ("boat", "bicycle")]
+_BREAKABLE = [
+    "boat",
+    "bicycle",
+    "house",
+    "castle",
+    "bridge",
+    "fence",
+    "cup",
+    "lamp",
+    "chair",
+    "clock",
+    "table",
+    "bottle",
+    "bowl",
+    "vase",
+    "phone",
+    "computer",
+    "kite",
+    "pencil",
+    "ladder",
+]
+_LEANS = dict.fromkeys(("table", "bridge", "chair", "ladder"), 9.0)
+"""These fall in upon themselves, the others fall apart."""
 _BITES: dict[str, Spots] = {
     "banana": ((0.92, 0.1, 0.16), (0.74, 0.1, 0.14)),
     "carrot": ((0.08, 0.96, 0.17), (0.2, 0.84, 0.1)),
@@ -103,12 +124,8 @@ def bare_tree(brush: Brush) -> None:
         for index, twig in enumerate(twigs):
             brush.stroke(twig, colour, (0.13, 0.085, 0.085, 0.05, 0.05, 0.05, 0.05)[index] + grow)
     for x, y, turn in (
-        (0.2, 0.9, 20),
-        (0.34, 0.93, -15),
-        (0.68, 0.92, 25),
-        (0.84, 0.89, -30),
-        (0.14, 0.28, 60),
-        (0.72, 0.16, 120),
+        *((0.2, 0.9, 20), (0.34, 0.93, -15), (0.68, 0.92, 25)),
+        *((0.84, 0.89, -30), (0.14, 0.28, 60), (0.72, 0.16, 120)),
     ):
         brush.ellipse(x, y, 0.085, 0.05, brush.main, turn=turn)
 
@@ -119,24 +136,12 @@ def melting_ice_cream(brush: Brush) -> None:
     for start, end in (((0.4, 0.5), (0.58, 0.74)), ((0.6, 0.5), (0.42, 0.74))):
         brush.stroke([start, end], WOOD, 0.024)
     ooze = [
-        (0.3, 0.36),
-        (0.4, 0.24),
-        (0.58, 0.26),
-        (0.7, 0.36),
-        (0.8, 0.5),
-        (0.78, 0.76),
-        (0.7, 0.78),
-        (0.68, 0.58),
+        *((0.3, 0.36), (0.4, 0.24), (0.58, 0.26), (0.7, 0.36)),
+        *((0.8, 0.5), (0.78, 0.76), (0.7, 0.78), (0.68, 0.58)),
     ]
     ooze += [
-        (0.6, 0.58),
-        (0.57, 0.72),
-        (0.5, 0.72),
-        (0.47, 0.58),
-        (0.38, 0.58),
-        (0.36, 0.84),
-        (0.27, 0.84),
-        (0.24, 0.52),
+        *((0.6, 0.58), (0.57, 0.72), (0.5, 0.72), (0.47, 0.58)),
+        *((0.38, 0.58), (0.36, 0.84), (0.27, 0.84), (0.24, 0.52)),
     ]
     brush.blob(ooze, brush.main)
     brush.curve([(0.36, 0.4), (0.42, 0.33), (0.5, 0.31)], brush.pale, 0.05)
@@ -165,33 +170,18 @@ def open_book(brush: Brush) -> None:
 
 
 def popped_balloon(brush: Brush) -> None:
-    burst = [
-        (0.5, 0.36),
-        (0.62, 0.1),
-        (0.66, 0.34),
-        (0.92, 0.24),
-        (0.74, 0.46),
-        (0.95, 0.6),
-        (0.7, 0.6),
-        (0.66, 0.76),
-    ]
-    brush.polygon(
-        [
-            *burst,
-            (0.5, 0.66),
-            (0.34, 0.76),
-            (0.3, 0.6),
-            (0.05, 0.6),
-            (0.26, 0.46),
-            (0.08, 0.24),
-            (0.34, 0.34),
-            (0.38, 0.1),
-        ],
-        household.BEAM,
-    )
-    for dx, dy, turn in ((-0.12, -0.1, -30), (0.13, -0.08, 40), (-0.02, 0.1, 80)):
-        brush.ellipse(0.5 + dx, 0.48 + dy, 0.075, 0.11, brush.main, turn=turn)
-    brush.curve([(0.5, 0.66), (0.56, 0.8), (0.44, 0.88), (0.52, 0.95)], brush.ink, 0.034)
+    """A bang, and scraps of it all around."""
+    brush.polygon(star_points(0.5, 0.44, 0.36, 0.19, 8), household.BEAM)
+    for x, y, turn in (
+        (0.2, 0.16, 200),
+        (0.82, 0.2, 40),
+        (0.15, 0.7, 130),
+        (0.85, 0.7, 310),
+        (0.5, 0.44, 90),
+    ):
+        scrap = [(x - 0.13, y - 0.06), (x + 0.11, y - 0.08), (x + 0.03, y + 0.1)]
+        brush.polygon(turned(scrap, x, y, turn), brush.main)
+    brush.curve([(0.5, 0.66), (0.56, 0.8), (0.44, 0.88), (0.52, 0.94)], brush.ink, 0.034)
     brush.polygon([(0.5, 0.6), (0.58, 0.72), (0.42, 0.72)], brush.main)
 
 
@@ -224,9 +214,9 @@ def _each(state: str, names: Iterable[str], happen: Callable[[str], Drawing]) ->
 
 
 DRAWINGS: dict[str, Drawing] = {
-    **_each("broken", _VEHICLES.split(), lambda name: partial(broken_down, draw=_WHOLE[name])),
-    **_each("dirty", _VEHICLES.split(), lambda name: partial(dirty, draw=_WHOLE[name])),
-    **_each("broken", _SHARDS.split(), lambda name: partial(broken, draw=_WHOLE[name])),
+    **_each("broken", _SMOKING, lambda name: partial(broken_down, draw=_WHOLE[name])),
+    **_each("dirty", _VEHICLES, lambda name: partial(dirty, draw=_WHOLE[name])),
+    **_each("broken", _BREAKABLE, lambda name: partial(broken, draw=_WHOLE[name], lean=_LEANS.get(name, -8))),
     **_each("bitten", _BITES, lambda name: partial(bitten, draw=_WHOLE[name], bites=_BITES[name])),
     **_each("wet", ("hat", "shoe", "ball", "teddy"), lambda name: partial(wet, draw=_WHOLE[name])),
     **_each("dirty", ("shoe", "ball", "teddy"), lambda name: partial(dirty, draw=_WHOLE[name])),
