@@ -70,7 +70,7 @@ def bitten(brush: Brush, draw: Drawing, *, bites: Spots, flesh: RGB = CREAM) -> 
     _finish(brush, before)
 
 
-def broken(brush: Brush, draw: Drawing, *, lean: float = -8) -> None:
+def broken(brush: Brush, draw: Drawing, *, lean: float = -5) -> None:
     """In two pieces, which fall apart along a jagged line."""
     before = _begin(brush)
     draw(brush)
@@ -87,7 +87,7 @@ def broken(brush: Brush, draw: Drawing, *, lean: float = -8) -> None:
         ImageDraw.Draw(mask).polygon([(x * brush.side, y * brush.side) for x, y in half], fill=255)
         piece = Image.new("RGBA", whole.size, _CLEAR)
         piece.paste(whole, (0, 0), mask)
-        piece = _placed(piece, 0.86, -side * lean, 0.5 + side * 0.06)
+        piece = _placed(piece, 0.85, -side * lean, 0.5 + side * 0.03)
         brush.image.alpha_composite(piece)
     _finish(brush, before)
 

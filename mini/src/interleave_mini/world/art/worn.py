@@ -127,7 +127,7 @@ def bare_tree(brush: Brush) -> None:
         *((0.2, 0.9, 20), (0.34, 0.93, -15), (0.68, 0.92, 25)),
         *((0.84, 0.89, -30), (0.14, 0.28, 60), (0.72, 0.16, 120)),
     ):
-        brush.ellipse(x, y, 0.085, 0.05, brush.main, turn=turn)
+        brush.ellipse(x, y, 0.105, 0.062, brush.main, turn=turn)
 
 
 def melting_ice_cream(brush: Brush) -> None:
@@ -216,7 +216,7 @@ def _each(state: str, names: Iterable[str], happen: Callable[[str], Drawing]) ->
 DRAWINGS: dict[str, Drawing] = {
     **_each("broken", _SMOKING, lambda name: partial(broken_down, draw=_WHOLE[name])),
     **_each("dirty", _VEHICLES, lambda name: partial(dirty, draw=_WHOLE[name])),
-    **_each("broken", _BREAKABLE, lambda name: partial(broken, draw=_WHOLE[name], lean=_LEANS.get(name, -8))),
+    **_each("broken", _BREAKABLE, lambda name: partial(broken, draw=_WHOLE[name], lean=_LEANS.get(name, -5))),
     **_each("bitten", _BITES, lambda name: partial(bitten, draw=_WHOLE[name], bites=_BITES[name])),
     **_each("wet", ("hat", "shoe", "ball", "teddy"), lambda name: partial(wet, draw=_WHOLE[name])),
     **_each("dirty", ("shoe", "ball", "teddy"), lambda name: partial(dirty, draw=_WHOLE[name])),
