@@ -126,13 +126,14 @@ def scene_of(codes: NDArray[np.integer]) -> Scene:
     loads = [int(code) for code in codes[LOAD_CODES:SCENE_CODES]]
     for cell, row in enumerate(int(code) for code in codes[1:LOAD_CODES]):
         if 1 <= row < _FIRST_GRIPPER:
-            things[cell] = _thing_of(row, loads[cell] if loads else EMPTY)
+            things[cell] = thing_of(row, loads[cell] if loads else EMPTY)
         elif row >= _FIRST_GRIPPER and cell < GRID and gripper is None:
             gripper = Gripper(cell, _GRIPPERS[row - _FIRST_GRIPPER])
     return Scene.of(ALL_BACKGROUNDS[int(codes[0])], things, gripper)
 
 
-def _thing_of(row: int, code: int) -> Thing:
+def thing_of(row: int, code: int) -> Thing:
+    """The thing of a row of the atlas, with what it carries."""
     carried, relation = divmod(code, len(RELATIONS))
     load = Load(RELATIONS[relation], THINGS[carried - 1]) if code else None
     return replace(THINGS[row - 1], load=load)

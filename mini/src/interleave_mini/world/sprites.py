@@ -15,6 +15,7 @@ from PIL import Image
 from interleave_mini.world.art import DRAWINGS
 from interleave_mini.world.art.tools import draw_gripper
 from interleave_mini.world.brush import RGB, Brush, painted_once
+from interleave_mini.world.kinds import NOUNS
 from interleave_mini.world.scene import Gripper, Size, Thing
 from interleave_mini.world.wider import ALL_COLOURS, ALL_KINDS, ALL_NOUNS
 
@@ -62,10 +63,10 @@ def _drawing(noun: str, size: Size) -> tuple[Sprite, Sprite]:
     side = PIXELS[size]
 
     def paint(colour: RGB) -> Image.Image:
-        brush = Brush(side, colour)
+        brush = Brush(side, colour, fast=noun not in NOUNS)
         if _stands(noun):
             brush.shadow()
-        DRAWINGS.get(noun, DRAWINGS['square'])(brush)  # TODO interim
+        DRAWINGS.get(noun, DRAWINGS["square"])(brush)  # TODO interim
         cell = Image.new("RGBa", (CELL, CELL))
         cell.paste(brush.finished(), ((CELL - side) // 2, CELL - side - _BOTTOM))
         return cell
