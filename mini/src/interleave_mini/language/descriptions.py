@@ -9,12 +9,12 @@ from interleave import InputError
 from interleave_mini.language.patterns import NotUnderstood, normalised
 from interleave_mini.language.references import THING, Style, thing_described
 from interleave_mini.language.words import (
-    BACKGROUND_OF_NOUN,
-    BACKGROUND_OF_PHRASE,
+    ALL_BACKGROUND_OF_NOUN,
+    ALL_BACKGROUND_OF_PHRASE,
+    ALL_PLACES,
     CELL_OF,
     DESCRIBED_MANY,
     NUMBERS,
-    PLACES,
     ROWS,
     UNCOUNTABLE,
     a,
@@ -40,8 +40,8 @@ _ITEM = re.compile(
     rf"|(?P<hand>{_HAND}) (?P<above>{_POSITION}))",
     re.IGNORECASE,
 )
-_PLACE, _WITHIN = one_of(BACKGROUND_OF_NOUN), one_of(BACKGROUND_OF_PHRASE)
-_BARE = {bare_noun(background): background for background in PLACES}
+_PLACE, _WITHIN = one_of(ALL_BACKGROUND_OF_NOUN), one_of(ALL_BACKGROUND_OF_PHRASE)
+_BARE = {bare_noun(background): background for background in ALL_PLACES}
 _WHOLE = (
     re.compile(rf"(?:draw |show )?(?P<place>{_PLACE}) with (?P<items>.+)", re.IGNORECASE),
     re.compile(rf"(?P<within>{_WITHIN}),? (?:there is|there are|we see) (?P<items>.+)", re.IGNORECASE),
@@ -57,7 +57,7 @@ _COMMA = re.compile(r", (?:and )?| and ", re.IGNORECASE)
 def describe(scene: Scene, style: Style = Style()) -> str:
     """A prompt that draws this scene without a source image."""
     items = _items(scene, style)
-    place = PLACES[scene.background]
+    place = ALL_PLACES[scene.background]
     if not items:
         return sentence(f"an empty {bare_noun(scene.background)}")
     if style.exact:
@@ -127,7 +127,7 @@ def parse_description(text: str) -> Scene:
 
 
 def _background(groups: dict[str, str | None]) -> str:
-    tables = {"place": BACKGROUND_OF_NOUN, "within": BACKGROUND_OF_PHRASE, "bare": _BARE}
+    tables = {"place": ALL_BACKGROUND_OF_NOUN, "within": ALL_BACKGROUND_OF_PHRASE, "bare": _BARE}
     return next(table[words.lower()] for group, table in tables.items() if (words := groups.get(group)))
 
 

@@ -15,8 +15,8 @@ from interleave_mini.language.patterns import NotUnderstood, normalised
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import parse_sentence, say_all
 from interleave_mini.language.words import (
-    BACKGROUND_OF_NOUN,
-    BACKGROUND_OF_PHRASE,
+    ALL_BACKGROUND_OF_NOUN,
+    ALL_BACKGROUND_OF_PHRASE,
     DESCRIBED,
     bare_noun,
     described,
@@ -34,7 +34,7 @@ _MENTIONED = re.compile(rf"\b{DESCRIBED}\b", re.IGNORECASE)
 _LITERAL_ORDER = (4, 3, 5, 7, 1, 6, 8, 0, 2)
 _PLACE_WORDS = {
     re.sub(r"^(an?|the) ", "", words): background
-    for words, background in (BACKGROUND_OF_NOUN | BACKGROUND_OF_PHRASE).items()
+    for words, background in (ALL_BACKGROUND_OF_NOUN | ALL_BACKGROUND_OF_PHRASE).items()
 }
 
 

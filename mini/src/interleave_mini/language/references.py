@@ -117,7 +117,9 @@ def find(scene: Scene, words: str) -> int:
     cells = _fitting(scene, described(found["what"]))
     if found["anchor"]:
         carrier, relation = find(scene, found["anchor"]), Relation(found["relation"].lower())
-        cells = [cell for cell in cells if cell == CELLS + carrier and _relation_at(scene, carrier) is relation]
+        cells = [
+            cell for cell in cells if cell == CELLS + carrier and _relation_at(scene, carrier) is relation
+        ]
     if found["where"]:
         cells = [cell for cell in cells if cell == CELL_OF[found["where"].lower()]]
     if len(cells) != 1:

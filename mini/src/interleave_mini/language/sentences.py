@@ -19,7 +19,7 @@ from interleave_mini.language.references import (
     thing_described,
 )
 from interleave_mini.language.words import (
-    BACKGROUND_OF_NOUN,
+    ALL_BACKGROUND_OF_NOUN,
     DESCRIBED_MANY,
     DIRECTIONS,
     NUMBERS,
@@ -67,7 +67,7 @@ GAPS = {
     "count": one_of(NUMBERS[2 : GRID + 1]),
     "things": DESCRIBED_MANY,
     "row": one_of(ROWS),
-    "place": one_of(BACKGROUND_OF_NOUN),
+    "place": one_of(ALL_BACKGROUND_OF_NOUN),
     "direction": one_of(DIRECTIONS),
     "touching": one_of(("on", "in", "under", "onto", "into")),
     "state": one_of({word for words in ADJECTIVES.values() for word in words if word}),
@@ -136,9 +136,7 @@ def _touching(words: Words) -> Relation:
 
 
 def _write_put(done: Put | PutNew, scene: Scene, style: Style) -> Words:
-    thing = (
-        a(done.thing, size=False) if isinstance(done, PutNew) else style.refer(scene, done.cell)
-    )
+    thing = a(done.thing, size=False) if isinstance(done, PutNew) else style.refer(scene, done.cell)
     gap = "thing" if isinstance(done, PutNew) else "ref"
     return {gap: thing, "touching": done.relation.value, "other": style.refer(scene, done.to)}
 
@@ -270,7 +268,7 @@ SPEECH: dict[str, Speech] = {
     ),
     "travel": _speech(
         lambda done, scene, style: {"place": f"the {bare_noun(done.background)}"},
-        lambda words, scene: ChangeBackground(BACKGROUND_OF_NOUN[words["place"].lower()]),
+        lambda words, scene: ChangeBackground(ALL_BACKGROUND_OF_NOUN[words["place"].lower()]),
         "Change the background to {place}",
         "The scene changes to {place}",
         "Make the background {place}",

@@ -78,6 +78,9 @@ PLACES: dict[str, Place] = {
     "city": Place("a city", "in the city", ("in a city", "in town")),
     "paper": Place("a sheet of paper", "on paper", ("on a sheet of paper", "on white paper")),
     "workbench": Place("a workbench", "on the workbench", ("on a workbench",)),
+}
+"""Places that the planner has learned."""
+_NEW_PLACES: dict[str, Place] = {
     "road": Place("a road", "on the road", ("on a road",)),
     "street": Place("a street", "on the street", ("on a street", "in the street")),
     "mountain": Place("a mountain", "on the mountain", ("on a mountain", "in the mountains")),
@@ -91,9 +94,13 @@ PLACES: dict[str, Place] = {
     "bedroom": Place("a bedroom", "in the bedroom", ("in a bedroom",)),
     "sea floor": Place("a sea floor", "on the sea floor", ("under the sea", "on a sea floor")),
 }
-PLACES |= {
-    night: Place(place.noun + NIGHT, place.within + NIGHT, tuple(other + NIGHT for other in place.others))
-    for night, place in ((NIGHT_OF[name], place) for name, place in PLACES.items() if name in NIGHT_OF)
+_BY_DAY = PLACES | _NEW_PLACES
+ALL_PLACES: dict[str, Place] = _BY_DAY | {
+    NIGHT_OF[name]: Place(
+        place.noun + NIGHT, place.within + NIGHT, tuple(other + NIGHT for other in place.others)
+    )
+    for name, place in _BY_DAY.items()
+    if name in NIGHT_OF
 }
 
 
@@ -222,24 +229,28 @@ def described_many(words: str) -> Described:
 
 DESCRIBED_MANY = rf"(?:{_SIZE} )?(?:{_COLOUR} )?{one_of(_SINGULARS)}"
 CELL_OF = {words: cell for cell, ways in enumerate(POSITIONS) for words in ways}
-BACKGROUND_OF_NOUN = {
+ALL_BACKGROUND_OF_NOUN = {
     form: background
-    for background, place in PLACES.items()
+    for background, place in ALL_PLACES.items()
     for form in (place.noun, re.sub("^an? ", "the ", place.noun))
 }
-BACKGROUND_OF_PHRASE = {
-    form: background for background, place in PLACES.items() for form in (place.within, *place.others)
+ALL_BACKGROUND_OF_PHRASE = {
+    form: background for background, place in ALL_PLACES.items() for form in (place.within, *place.others)
 }
+BACKGROUND_OF_NOUN, BACKGROUND_OF_PHRASE = (
+    {form: background for form, background in forms.items() if background in PLACES}
+    for forms in (ALL_BACKGROUND_OF_NOUN, ALL_BACKGROUND_OF_PHRASE)
+)
 
 
 def bare_noun(background: str) -> str:
     """ "meadow", "kitchen table"."""
-    return PLACES[background].noun.split(" ", 1)[1]
+    return ALL_PLACES[background].noun.split(" ", 1)[1]
 
 
 def within(background: str) -> str:
     """ "in the meadow", "on the kitchen table"."""
-    return PLACES[background].within
+    return ALL_PLACES[background].within
 
 
 def to_position(words: str) -> str:

@@ -67,9 +67,7 @@ class PairReader:
                 pairs.append((float(errors[0, load]), carrier, load))
         return self._exactly(np.asarray(self.arrays.to_numpy(pixels)), spot, sorted(pairs)[:_PAIRS])
 
-    def _exactly(
-        self, pixels: NDArray[np.uint8], spot: int, pairs: Sequence[tuple[float, int, int]]
-    ) -> Pair:
+    def _exactly(self, pixels: NDArray[np.uint8], spot: int, pairs: Sequence[tuple[float, int, int]]) -> Pair:
         """The best of some pairs, painted and compared with the cell."""
         top, left = corner(spot % CELLS)
         empty = background(ALL_BACKGROUNDS[spot // CELLS])[top : top + CELL, left : left + CELL]
@@ -116,11 +114,19 @@ class PairReader:
             for each in (change * weight, below, weight)
         )
         squared, product = weight**2, self.arrays.product
-        whole = (weight * 0 + squared).repeat(3, 2) if isinstance(weight, np.ndarray) else squared.expand(-1, -1, 3)
+        whole = (
+            (weight * 0 + squared).repeat(3, 2)
+            if isinstance(weight, np.ndarray)
+            else squared.expand(-1, -1, 3)
+        )
         colours, opacities = self._small
         return (
             total
-            - 2 * (product(colours, change.reshape(-1)) - product(opacities, (change * below).sum(axis=2).reshape(-1)))
+            - 2
+            * (
+                product(colours, change.reshape(-1))
+                - product(opacities, (change * below).sum(axis=2).reshape(-1))
+            )
             + product(self._small_squares, whole.reshape(-1))
             - 2 * product(self._small_tint, (squared * below).reshape(-1))
             + product(opacities**2, (squared * below**2).sum(axis=2).reshape(-1))
@@ -131,9 +137,9 @@ class PairReader:
         side, moved = self.coarse.side, values * 0
         lines = slice(max(0, down), min(side + min(0, down), cut))
         columns = slice(max(0, across), side + min(0, across))
-        moved[
-            lines.start - down : lines.stop - down, columns.start - across : columns.stop - across
-        ] = values[lines, columns]
+        moved[lines.start - down : lines.stop - down, columns.start - across : columns.stop - across] = (
+            values[lines, columns]
+        )
         return moved
 
     # The templates of carriers and of small things, computed when the first pair is read

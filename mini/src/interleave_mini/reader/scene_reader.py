@@ -30,9 +30,9 @@ from interleave_mini.reader.arrays import (
 from interleave_mini.reader.pairs import PairReader
 from interleave_mini.world.backgrounds import SIDE, background
 from interleave_mini.world.drawing import EMPTY, MARGIN, THINGS, atlas_blocks, scene_of
-from interleave_mini.world.wider import ALL_BACKGROUNDS
 from interleave_mini.world.scene import CELLS, GRID, Scene
 from interleave_mini.world.sprites import CELL
+from interleave_mini.world.wider import ALL_BACKGROUNDS
 
 COARSE, FINE = 20, 40
 SHORTLIST = 5
@@ -65,8 +65,6 @@ class Reading:
     def error(self) -> float:
         """The error of the whole image."""
         return float(np.sqrt(np.mean(np.square(self.errors))))
-
-
 
 
 class Reader:

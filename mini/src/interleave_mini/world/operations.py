@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from interleave import InputError
+from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.scene import (
     CELLS,
     GRID,
@@ -232,6 +233,13 @@ def apply_all(operations: Iterable[Operation], scene: Scene) -> Scene:
     return scene
 
 
+def stage_after(thing: Thing, step: int = 1) -> int:
+    """The state some stages further in the natural order of its kind; −1, which is impossible, for none."""
+    kind = KINDS.get(thing.kind)
+    state = thing.state + step
+    return state if kind and state < len(kind.states) else -1
+
+
 def nightfall(scene: Scene) -> ChangeBackground:
     """The same place at night."""
     if scene.background not in NIGHT_OF:
@@ -374,7 +382,9 @@ def _left_to(spot: int, now: Scene, after: Scene) -> Operation | None:
 def _went(cell: int, wanted: Thing, now: Scene, after: Scene) -> bool:
     """Whether the thing in this cell is carried afterwards."""
     thing = now.cells[cell]
-    return thing is not None and thing.load is None and carried(thing) == wanted and after.cells[cell] != thing
+    return (
+        thing is not None and thing.load is None and carried(thing) == wanted and after.cells[cell] != thing
+    )
 
 
 def _carried_away(wanted: Thing, now: Scene, after: Scene) -> int | None:

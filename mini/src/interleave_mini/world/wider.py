@@ -116,7 +116,12 @@ ALL_NOUNS: dict[str, tuple[str, int]] = {
 }
 """Noun → kind and state."""
 ADJECTIVES: dict[str, tuple[str, ...]] = {
-    kind.name: tuple(noun.removesuffix(kind.states[kind.usual]).strip() if noun.endswith(f" {kind.states[kind.usual]}") else "" for noun in kind.states)
+    kind.name: tuple(
+        noun.removesuffix(kind.states[kind.usual]).strip()
+        if noun.endswith(f" {kind.states[kind.usual]}")
+        else ""
+        for noun in kind.states
+    )
     for kind in ALL_KINDS.values()
 }
 """By kind, the word for each state before its usual noun: "wet", "half-full"; empty for other nouns."""

@@ -29,7 +29,12 @@ def road(brush: Brush) -> None:
     brush.polygon([(0.4, HORIZON), (0.6, HORIZON), (1.02, 1.01), (-0.02, 1.01)], (192, 192, 190))
     for side in (-1, 1):
         brush.stroke([(0.5 + side * 0.088, HORIZON), (0.5 + side * 0.45, 1.01)], (226, 226, 218), 0.014)
-    for top, bottom, width in ((0.28, 0.33, 0.01), (0.38, 0.46, 0.015), (0.54, 0.66, 0.02), (0.78, 0.94, 0.028)):
+    for top, bottom, width in (
+        (0.28, 0.33, 0.01),
+        (0.38, 0.46, 0.015),
+        (0.54, 0.66, 0.02),
+        (0.78, 0.94, 0.028),
+    ):
         brush.box(0.5 - width / 2, top, 0.5 + width / 2, bottom, (236, 234, 214))
 
 
@@ -49,7 +54,8 @@ def mountain(brush: Brush) -> None:
         brush.curve(ridge_line(level, [(0.03, 1.2, shift), (0.01, 3.1, shift)]), (176, 180, 162), 0.024)
     for x, y, size in spread(26, 0.32, start=11):
         brush.polygon(
-            [(x - 0.03 * size, y), (x - 0.012 * size, y - 0.024 * size), (x + 0.026 * size, y)], (156, 158, 152)
+            [(x - 0.03 * size, y), (x - 0.012 * size, y - 0.024 * size), (x + 0.026 * size, y)],
+            (156, 158, 152),
         )
     for x, y, size in spread(18, 0.33, start=50):
         tuft(brush, x, y, 0.022 * size, (146, 162, 124))
@@ -79,12 +85,23 @@ def garden(brush: Brush) -> None:
     brush.box(0, 0.1, 1, 0.26, (196, 170, 140))
     for x in range(18):
         brush.polygon(
-            [(x / 18, 0.27), (x / 18, 0.1), (x / 18 + 0.026, 0.07), (x / 18 + 0.05, 0.1), (x / 18 + 0.05, 0.27)],
+            [
+                (x / 18, 0.27),
+                (x / 18, 0.1),
+                (x / 18 + 0.026, 0.07),
+                (x / 18 + 0.05, 0.1),
+                (x / 18 + 0.05, 0.27),
+            ],
             (222, 202, 172),
         )
     for index, (x, _, size) in enumerate(spread(26, 0, start=5)):
         brush.circle(x, 0.245 + 0.012 * (index % 3), 0.032 * size, (160, 198, 140))
-        brush.circle(x, 0.235 + 0.012 * (index % 3), 0.01, ((240, 190, 196), (246, 222, 150), (206, 186, 230))[index % 3])
+        brush.circle(
+            x,
+            0.235 + 0.012 * (index % 3),
+            0.01,
+            ((240, 190, 196), (246, 222, 150), (206, 186, 230))[index % 3],
+        )
     fade(brush, 0.27, 1, (186, 214, 140), (168, 202, 122))
     for row in range(5):
         y = 0.33 + 0.15 * row
@@ -124,7 +141,13 @@ def river(brush: Brush) -> None:
     for grow, fill in ((0.025, (222, 210, 168)), (0.0, (156, 206, 222))):
         bank = [(x - grow, y) for x, y in left] + [(x + grow, y) for x, y in reversed(right)]
         brush.blob(bank, fill)
-    for x, y, size in ((0.5, 0.36, 0.03), (0.52, 0.5, 0.05), (0.44, 0.64, 0.06), (0.52, 0.78, 0.07), (0.34, 0.92, 0.08)):
+    for x, y, size in (
+        (0.5, 0.36, 0.03),
+        (0.52, 0.5, 0.05),
+        (0.44, 0.64, 0.06),
+        (0.52, 0.78, 0.07),
+        (0.34, 0.92, 0.08),
+    ):
         brush.curve([(x - size, y), (x, y - 0.01), (x + size, y)], (194, 226, 234), 0.008)
 
 

@@ -16,7 +16,13 @@ from interleave_mini.world.backgrounds.scenery import (
 )
 from interleave_mini.world.brush import RGB, Brush
 
-_WALLS: tuple[RGB, ...] = ((236, 206, 190), (206, 220, 226), (240, 226, 186), (216, 208, 228), (210, 226, 204))
+_WALLS: tuple[RGB, ...] = (
+    (236, 206, 190),
+    (206, 220, 226),
+    (240, 226, 186),
+    (216, 208, 228),
+    (210, 226, 204),
+)
 
 
 def street(brush: Brush) -> None:
@@ -78,7 +84,12 @@ def playground(brush: Brush) -> None:
     for x in (0.72, 0.76):
         brush.stroke([(x, 0.07), (x, 0.26)], (182, 190, 204), 0.01)
     fade(brush, HORIZON, 1, (240, 220, 176), (232, 206, 154))
-    for radius, fill in ((0.46, (226, 178, 160)), (0.4, (234, 192, 172)), (0.2, (226, 178, 160)), (0.16, (240, 206, 188))):
+    for radius, fill in (
+        (0.46, (226, 178, 160)),
+        (0.4, (234, 192, 172)),
+        (0.2, (226, 178, 160)),
+        (0.16, (240, 206, 188)),
+    ):
         brush.ellipse(0.5, 0.66, radius, radius * 0.66, fill)
     for x, y, size in spread(40, 0.3, start=9):
         brush.circle(x, y, 0.004 * size, (222, 194, 146))
@@ -120,13 +131,17 @@ def bedroom(brush: Brush) -> None:
     for column, row, corners in floor(8, growing(6)):
         brush.polygon(corners, tones[(column + row * 2) % 3])
     for share, fill in ((1.0, (176, 200, 214)), (0.92, (196, 216, 226)), (0.6, (184, 207, 220))):
-        brush.box(0.5 - 0.38 * share, 0.62 - 0.26 * share, 0.5 + 0.38 * share, 0.62 + 0.26 * share, fill, round=0.08)
+        brush.box(
+            0.5 - 0.38 * share, 0.62 - 0.26 * share, 0.5 + 0.38 * share, 0.62 + 0.26 * share, fill, round=0.08
+        )
 
 
 def sea_floor(brush: Brush) -> None:
     fade(brush, 0, 0.8, (150, 208, 222), (112, 172, 204))
     for x, width in ((0.16, 0.06), (0.42, 0.09), (0.74, 0.07)):
-        brush.polygon([(x, 0), (x + width, 0), (x + width * 2.6, 0.78), (x + width * 0.6, 0.78)], (140, 198, 218))
+        brush.polygon(
+            [(x, 0), (x + width, 0), (x + width * 2.6, 0.78), (x + width * 0.6, 0.78)], (140, 198, 218)
+        )
     fade(brush, 0.5, 0.8, (124, 184, 208), (112, 172, 204))
     ridge(brush, 0.76, [(0.02, 1.3, 0.2), (0.006, 3.1, 0.6)], (206, 204, 178))
     ridge(brush, 0.82, [(0.02, 1.1, 0.7)], (224, 216, 182))
