@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from interleave_mini.world.art.pieces import Drawing, drop
+from interleave_mini.world.art.pieces import Drawing, drop, joined, oval
 from interleave_mini.world.art.states import wet
 from interleave_mini.world.brush import BLUSH, RGB, WHITE, Brush, Point
 
+_CLOUD: RGB = (108, 112, 136)
 GULLET: RGB = (150, 44, 62)
 MOODS = ("sleeping", "happy", "sad")
 
@@ -49,6 +50,7 @@ def _in_mood(brush: Brush, *, draw: Drawing, face: Face, mood: str) -> None:
         _mouth(brush, face, mood)
     if mood == "sad":
         _tears(brush, face)
+        _gloom(brush, *face.corner)
     if mood == "sleeping":
         _snores(brush, *face.corner)
     if mood == "happy":
@@ -87,7 +89,19 @@ def _mouth(brush: Brush, face: Face, mood: str) -> None:
 
 def _tears(brush: Brush, face: Face) -> None:
     for index, (x, y) in enumerate(face.eyes):
-        drop(brush, x + (0.02 if index else -0.02), y + face.r + 0.065, 0.05)
+        drop(brush, x + (0.02 if index else -0.02), y + face.r + 0.065, 0.05 if face.eyes[1:] else 0.06)
+
+
+def _gloom(brush: Brush, x: float, y: float) -> None:
+    """A little dark cloud with its rain."""
+    x, y = min(x, 0.83), max(y, 0.15)
+    for dx in (-0.1, 0.04):
+        drop(brush, x + dx, y + 0.11, 0.042)
+    puffs = [
+        oval(x + dx, y + dy, r, r * 0.8)
+        for dx, dy, r in ((-0.12, 0.0, 0.07), (-0.03, -0.05, 0.085), (0.07, 0.0, 0.07))
+    ]
+    joined(brush, puffs, _CLOUD)
 
 
 def _snores(brush: Brush, x: float, y: float) -> None:
@@ -99,6 +113,6 @@ def _snores(brush: Brush, x: float, y: float) -> None:
 
 
 def _joy(brush: Brush, x: float, y: float) -> None:
-    for dx, dy, size in ((0.0, 0.0, 0.1), (-0.14, 0.09, 0.055)):
+    for dx, dy, size in ((0.0, 0.0, 0.12), (-0.16, 0.09, 0.065)):
         tips = [(0, -1), (0.25, -0.25), (1, 0), (0.25, 0.25), (0, 1), (-0.25, 0.25), (-1, 0), (-0.25, -0.25)]
         brush.polygon([(x + dx + a * size, y + dy + b * size) for a, b in tips], (255, 226, 96), line=0.02)

@@ -167,6 +167,7 @@ def open_book(brush: Brush) -> None:
         for y in (0.34, 0.46, 0.58):
             brush.stroke([(0.5 + side * 0.1, y), (0.5 + side * 0.34, y - 0.04)], GREY, 0.036)
     brush.stroke([(0.5, 0.26), (0.5, 0.88)], brush.ink, 0.03)
+    brush.circle(0.71, 0.46, 0.13, brush.main)
 
 
 def popped_balloon(brush: Brush) -> None:
