@@ -1,4 +1,4 @@
-"""What the parts of the reader share: templates, and the few array functions that differ between numpy and torch."""
+"""What the parts of the reader share: templates, and the array functions that differ in numpy and torch."""
 
 from __future__ import annotations
 

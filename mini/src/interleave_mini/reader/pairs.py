@@ -65,7 +65,8 @@ class PairReader:
             errors = self._load_errors(coarse, behind, carrier)[None]
             for load in self.arrays.to_numpy(self.arrays.smallest(errors, _PAIRS))[0].tolist():
                 pairs.append((float(errors[0, load]), carrier, load))
-        return self._exactly(np.asarray(self.arrays.to_numpy(pixels)), spot, sorted(pairs)[:_PAIRS])
+        shown = pixels if isinstance(pixels, np.ndarray) else self.arrays.to_numpy(pixels)
+        return self._exactly(shown, spot, sorted(pairs)[:_PAIRS])
 
     def _exactly(self, pixels: NDArray[np.uint8], spot: int, pairs: Sequence[tuple[float, int, int]]) -> Pair:
         """The best of some pairs, painted and compared with the cell."""
@@ -114,19 +115,12 @@ class PairReader:
             for each in (change * weight, below, weight)
         )
         squared, product = weight**2, self.arrays.product
-        whole = (
-            (weight * 0 + squared).repeat(3, 2)
-            if isinstance(weight, np.ndarray)
-            else squared.expand(-1, -1, 3)
-        )
+        whole = squared + ground * 0
         colours, opacities = self._small
+        veiled = product(opacities, (change * below).sum(axis=2).reshape(-1))
         return (
             total
-            - 2
-            * (
-                product(colours, change.reshape(-1))
-                - product(opacities, (change * below).sum(axis=2).reshape(-1))
-            )
+            - 2 * (product(colours, change.reshape(-1)) - veiled)
             + product(self._small_squares, whole.reshape(-1))
             - 2 * product(self._small_tint, (squared * below).reshape(-1))
             + product(opacities**2, (squared * below**2).sum(axis=2).reshape(-1))

@@ -1,8 +1,8 @@
 """Image → scene, with a confidence for every cell, by template matching on the pixels alone.
 
 The background is found from the border, which no thing covers. Every cell is then compared with all sprites
-at a coarse resolution, and the best few of them again at a finer one. A cell that none of them fits may show a
-thing that carries another (`pairs`).
+at a coarse resolution, and the best few of them again at a finer one. A cell that none of them fits may show
+a thing that carries another (`pairs`).
 """
 
 from __future__ import annotations

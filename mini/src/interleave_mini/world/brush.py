@@ -84,7 +84,7 @@ class Brush:
         self.ink = ink
         self.line = line
         self.joint = None if fast else "curve"
-        """Pillow's own joints take most of the time, and the discs at the corners cover nearly all of them."""
+        """Pillow's joints take most of the time, and the discs at the corners cover nearly all of them."""
         self.image = Image.new("RGBA", (self.side, self.side), (0, 0, 0, 0))
         self._draw = ImageDraw.Draw(self.image)
 

@@ -1,7 +1,7 @@
 """Scene → pixels: with numpy one at a time, or with torch in batches on a GPU.
 
-The arithmetic is in integers, so both give the same pixels. For batches a scene is encoded as nineteen numbers:
-its background, for each cell a row of the atlas of all sprites, and for each cell what the thing in it carries.
+The arithmetic is in integers, so both give the same pixels. For batches a scene is encoded as nineteen
+numbers: its background, for each cell a row of the atlas of all sprites, and for each what is carried there.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ ARM_ROW = 3
 EMPTY = 0
 Codes = NDArray[np.int16]
 """n × 19: background, one row of the atlas per cell, and one number per cell for what is carried there: four
-times its row, plus the number of the relation. With three more numbers a gripper is on its way: its row of the
-atlas (0: none), and how far to the right and down it is."""
+times its row, plus the number of the relation. With three more numbers a gripper is on its way: its row of
+the atlas (0: none), and how far to the right and down it is."""
 LOAD_CODES = 1 + CELLS
 SCENE_CODES, HAND_CODES = LOAD_CODES + CELLS, 3
 RELATIONS: tuple[Relation, ...] = tuple(Relation)

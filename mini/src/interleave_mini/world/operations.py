@@ -373,9 +373,8 @@ def _left_to(spot: int, now: Scene, after: Scene) -> Operation | None:
         if wanted == replace(thing, size=Size.LARGE) and now.is_free(cell):
             return Move(spot, cell)
         here = now.cells[cell]
-        if wanted and wanted.load and here and here.load is None and here.alone == wanted.alone:
-            if wanted.load.thing == thing:
-                return Put(spot, wanted.load.relation, cell)
+        if wanted and wanted.load and wanted.load.thing == thing and here == wanted.alone:
+            return Put(spot, wanted.load.relation, cell)
     return None
 
 

@@ -53,9 +53,9 @@ def _tinted(black: Sprite, white: Sprite, colour: RGB) -> Sprite:
     """Interpolate between black and white by each channel of the colour, rounded to the nearest."""
     share = np.array([*colour, 0], np.uint16)
     pixels = black * (255 - share) + white * share + np.uint16(127)
-    pixels = ((pixels + 1 + (pixels >> 8)) >> 8).astype(np.uint8)  # divided by 255
-    pixels.setflags(write=False)
-    return pixels
+    tinted: Sprite = ((pixels + 1 + (pixels >> 8)) >> 8).astype(np.uint8)  # divided by 255
+    tinted.setflags(write=False)
+    return tinted
 
 
 @painted_once

@@ -1,8 +1,8 @@
-"""The whole world that can be drawn: today's kinds with more states, and more kinds, colours and places.
+"""The whole world that can be drawn: more states, kinds, colours and places than `kinds` has.
 
-`kinds` is the part of it that the shipped planner and critic have learned, and the words of requests are gated
-by that part. Drawings, prompts and the reader know everything here. A strict superset: whatever stands in
-`kinds` has the same name, order of states and drawing.
+`kinds` is the part of it that the shipped planner and critic have learned, and requests may name only what is
+in that part. Drawings, prompts and the reader know everything here. It is a strict superset: whatever stands
+in `kinds` has the same name, order of states and drawing here.
 """
 
 from __future__ import annotations
@@ -115,13 +115,14 @@ ALL_NOUNS: dict[str, tuple[str, int]] = {
     noun: (kind.name, state) for kind in ALL_KINDS.values() for state, noun in enumerate(kind.states)
 }
 """Noun → kind and state."""
+
+
+def _adjective(noun: str, usual: str) -> str:
+    return noun.removesuffix(usual).rstrip() if noun.endswith(f" {usual}") else ""
+
+
 ADJECTIVES: dict[str, tuple[str, ...]] = {
-    kind.name: tuple(
-        noun.removesuffix(kind.states[kind.usual]).strip()
-        if noun.endswith(f" {kind.states[kind.usual]}")
-        else ""
-        for noun in kind.states
-    )
+    kind.name: tuple(_adjective(noun, kind.states[kind.usual]) for noun in kind.states)
     for kind in ALL_KINDS.values()
 }
 """By kind, the word for each state before its usual noun: "wet", "half-full"; empty for other nouns."""

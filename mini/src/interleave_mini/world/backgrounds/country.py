@@ -83,25 +83,14 @@ def farm(brush: Brush) -> None:
 def garden(brush: Brush) -> None:
     fade(brush, 0, 0.26, (196, 224, 236), (236, 242, 232))
     brush.box(0, 0.1, 1, 0.26, (196, 170, 140))
-    for x in range(18):
-        brush.polygon(
-            [
-                (x / 18, 0.27),
-                (x / 18, 0.1),
-                (x / 18 + 0.026, 0.07),
-                (x / 18 + 0.05, 0.1),
-                (x / 18 + 0.05, 0.27),
-            ],
-            (222, 202, 172),
-        )
+    for plank in range(18):
+        left = plank / 18
+        top = [(left, 0.27), (left, 0.1), (left + 0.026, 0.07), (left + 0.05, 0.1), (left + 0.05, 0.27)]
+        brush.polygon(top, (222, 202, 172))
+    petals: tuple[RGB, ...] = ((240, 190, 196), (246, 222, 150), (206, 186, 230))
     for index, (x, _, size) in enumerate(spread(26, 0, start=5)):
         brush.circle(x, 0.245 + 0.012 * (index % 3), 0.032 * size, (160, 198, 140))
-        brush.circle(
-            x,
-            0.235 + 0.012 * (index % 3),
-            0.01,
-            ((240, 190, 196), (246, 222, 150), (206, 186, 230))[index % 3],
-        )
+        brush.circle(x, 0.235 + 0.012 * (index % 3), 0.01, petals[index % 3])
     fade(brush, 0.27, 1, (186, 214, 140), (168, 202, 122))
     for row in range(5):
         y = 0.33 + 0.15 * row

@@ -178,7 +178,7 @@ class QuickEval:
     draw: DrawFunction
     reader: Reader
     folder: Path
-    images: int = 96
+    images: int = 48
     numbers: counter[int] = field(default_factory=counter)
 
     def __call__(self) -> dict[str, float]:

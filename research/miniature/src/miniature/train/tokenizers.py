@@ -127,7 +127,7 @@ def grown_tokenizer(tokenizer: Any, words: Iterable[str]) -> tuple[Any, dict[int
 
 
 def words_of_the_world() -> list[str]:
-    """Return the words of prompts about the whole world, as they stand within and at the start of a sentence."""
+    """Return the words of prompts about the whole world, within and at the start of a sentence."""
     phrases = (*ALL_NOUNS, *map(plural, ALL_NOUNS), *ALL_COLOURS, *ALL_BACKGROUND_OF_PHRASE)
     words = dict.fromkeys(word for phrase in phrases for word in phrase.split())
     verbs = (
