@@ -66,7 +66,7 @@ def _drawing(noun: str, size: Size) -> tuple[Sprite, Sprite]:
         brush = Brush(side, colour, fast=noun not in NOUNS)
         if _stands(noun):
             brush.shadow()
-        DRAWINGS.get(noun, DRAWINGS["square"])(brush)  # TODO interim
+        DRAWINGS[noun](brush)
         cell = Image.new("RGBa", (CELL, CELL))
         cell.paste(brush.finished(), ((CELL - side) // 2, CELL - side - _BOTTOM))
         return cell

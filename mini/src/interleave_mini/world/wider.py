@@ -153,7 +153,7 @@ SHELTERS: dict[str, bool] = {
 """What something can be under, and whether it then hides the upper part of it."""
 SEATS: dict[str, float] = {
     **{"chair": 0.6, "table": 0.5, "bed": 0.65, "sofa": 0.7, "boat": 0.72, "truck": 0.6, "skateboard": 0.8},
-    **{"turtle": 0.5, "bridge": 0.5, "bowl": 0.6, "box": 0.5, "book": 0.5, "bathtub": 0.6, "cake": 0.5},
+    **{"turtle": 0.5, "bridge": 0.5, "bowl": 0.6, "box": 0.5, "bathtub": 0.6, "cake": 0.5},
     **dict.fromkeys(("horse", "cow", "elephant", "dinosaur"), 0.55),
 }
 """Low kinds that stay large while something is on them, and how far down its feet are."""
