@@ -146,8 +146,8 @@ def smoking_fire(brush: Brush) -> None:
     joined(brush, [oval(x, y, r, r * 0.85) for x, y, r in puffs], GREY)
     brush.arc(0.56, 0.26, 0.08, 0.07, 180, 290, SILVER, 0.036)
     _logs(brush)
-    for x, y in ((0.36, 0.84), (0.64, 0.84), (0.5, 0.77)):
-        brush.ellipse(x, y, 0.105, 0.085, brush.main)
+    for x, y in ((0.36, 0.77), (0.64, 0.77), (0.26, 0.87), (0.5, 0.87), (0.74, 0.87)):
+        brush.ellipse(x, y, 0.135, 0.085, brush.main)
 
 
 def rock(brush: Brush) -> None:
