@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from interleave_mini.world.art import (
     animals,
@@ -25,6 +26,7 @@ from interleave_mini.world.art import (
     wheels,
     worn,
 )
+from interleave_mini.world.art.states import fitted
 from interleave_mini.world.brush import Brush
 
 DRAWINGS: dict[str, Callable[[Brush], None]] = {
@@ -48,3 +50,25 @@ DRAWINGS: dict[str, Callable[[Brush], None]] = {
     **things.DRAWINGS,
     **worn.DRAWINGS,
 }
+
+_TOO_WIDE = [
+    "sheep",
+    "bird",
+    "mouse",
+    "lion",
+    "snake",
+    "snail",
+    "dinosaur",
+    "dragon",
+    "cow",
+    "ghost",
+    "leaf",
+    "bicycle",
+    "bridge",
+    "bathtub",
+    "shovel",
+    "rainbow",
+]
+for noun, drawing in DRAWINGS.items():
+    if noun.split()[-1] in _TOO_WIDE or noun in ("open door", "closed umbrella"):
+        DRAWINGS[noun] = partial(fitted, draw=drawing)

@@ -94,7 +94,7 @@ def _tears(brush: Brush, face: Face) -> None:
 
 def _gloom(brush: Brush, x: float, y: float) -> None:
     """A little dark cloud with its rain."""
-    x, y = min(x, 0.83), max(y, 0.15)
+    x, y = min(x, 0.8), max(y, 0.17)
     for dx in (-0.1, 0.04):
         drop(brush, x + dx, y + 0.11, 0.042)
     puffs = [
@@ -105,6 +105,7 @@ def _gloom(brush: Brush, x: float, y: float) -> None:
 
 
 def _snores(brush: Brush, x: float, y: float) -> None:
+    x, y = min(x, 0.84), max(y, 0.16)
     for dx, dy, size in ((0.0, 0.0, 0.17), (-0.15, 0.1, 0.1)):
         left, top = x + dx - size / 2, y + dy - size / 2
         letter = [(left, top), (left + size, top), (left, top + size), (left + size, top + size)]
@@ -113,6 +114,7 @@ def _snores(brush: Brush, x: float, y: float) -> None:
 
 
 def _joy(brush: Brush, x: float, y: float) -> None:
+    x, y = min(x, 0.83), max(y, 0.17)
     for dx, dy, size in ((0.0, 0.0, 0.12), (-0.16, 0.09, 0.065)):
         tips = [(0, -1), (0.25, -0.25), (1, 0), (0.25, 0.25), (0, 1), (-0.25, 0.25), (-1, 0), (-0.25, -0.25)]
         brush.polygon([(x + dx + a * size, y + dy + b * size) for a, b in tips], (255, 226, 96), line=0.02)

@@ -67,7 +67,7 @@ def door(brush: Brush) -> None:
 def open_door(brush: Brush) -> None:
     _doorway(brush, (255, 244, 196))
     brush.polygon([(0.24, 0.95), (0.24, 0.8), (0.76, 0.8), (0.76, 0.95)], (232, 206, 150), line=0)
-    brush.polygon([(0.76, 0.11), (0.97, 0.03), (0.97, 0.99), (0.76, 0.95)], brush.main)
+    brush.polygon([(0.76, 0.11), (0.96, 0.04), (0.96, 0.96), (0.76, 0.95)], brush.main)
     brush.polygon([(0.81, 0.19), (0.92, 0.15), (0.92, 0.46), (0.81, 0.46)], brush.dark, line=0)
     brush.polygon([(0.81, 0.56), (0.92, 0.57), (0.92, 0.88), (0.81, 0.86)], brush.dark, line=0)
     brush.stroke([(0.24, 0.95), (0.24, 0.11), (0.76, 0.11)])

@@ -27,7 +27,7 @@ _PATCHES: Spots = ((0.34, 0.5, 0.11), (0.62, 0.68, 0.13), (0.66, 0.38, 0.08), (0
 
 def wet(brush: Brush, draw: Drawing) -> None:
     """In a puddle, dripping."""
-    brush.ellipse(0.5, 0.925, 0.46, 0.062, WATER, line=0.02)
+    brush.ellipse(0.5, 0.905, 0.44, 0.05, WATER, line=0.02)
     draw(brush)
     for x, y, size in (
         *((0.3, 0.66, 0.065), (0.55, 0.74, 0.07), (0.75, 0.6, 0.06)),
@@ -52,7 +52,7 @@ def rotten(brush: Brush, draw: Drawing, *, spots: Spots = _PATCHES) -> None:
     _stain(brush, spots, _MOULD)
     _stain(brush, [(x - r * 0.1, y - r * 0.1, r * 0.5) for x, y, r in spots], _FUZZ)
     _finish(brush, before)
-    for x, y in ((0.14, 0.16), (0.88, 0.12), (0.9, 0.44)):
+    for x, y in ((0.14, 0.16), (0.87, 0.12), (0.87, 0.44)):
         for side in (-1, 1):
             brush.ellipse(x + side * 0.045, y - 0.035, 0.045, 0.03, WHITE, turn=side * -35, line=0.016)
         brush.ellipse(x, y, 0.035, 0.045, brush.ink, line=0)
@@ -87,7 +87,7 @@ def broken(brush: Brush, draw: Drawing, *, lean: float = -5) -> None:
         ImageDraw.Draw(mask).polygon([(x * brush.side, y * brush.side) for x, y in half], fill=255)
         piece = Image.new("RGBA", whole.size, _CLEAR)
         piece.paste(whole, (0, 0), mask)
-        piece = _placed(piece, 0.85, -side * lean, 0.5 + side * 0.03)
+        piece = _placed(piece, 0.8, -side * lean, 0.5 + side * 0.03)
         brush.image.alpha_composite(piece)
     _finish(brush, before)
 
@@ -107,12 +107,21 @@ def broken_down(brush: Brush, draw: Drawing) -> None:
     brush.arc(0.82, 0.24, 0.06, 0.06, 180, 270, GREY, 0.03)
 
 
+def fitted(brush: Brush, draw: Drawing) -> None:
+    """A drawing made a little smaller, so that its outline stays on the square."""
+    before = _begin(brush)
+    draw(brush)
+    small = _placed(brush.image, 0.93, 0, 0.5)
+    brush.image.paste(small)
+    _finish(brush, before)
+
+
 def _placed(piece: Image.Image, scale: float, turn: float, x: float) -> Image.Image:
     """A piece made smaller and turned around the middle of its foot, which comes to (x, 0.95)."""
     side = piece.width
     small = piece.resize((round(side * scale),) * 2, Image.Resampling.BOX)
     page = Image.new("RGBA", piece.size, _CLEAR)
-    page.paste(small, (round(side * (x - scale / 2)), round(side * 0.95 * (1 - scale))))
+    page.paste(small, (round(side * (x - scale / 2)), round(side * 0.93 * (1 - scale))))
     return page.rotate(-turn, Image.Resampling.BILINEAR, center=(x * side, 0.95 * side))
 
 

@@ -112,7 +112,7 @@ def bare_tree(brush: Brush) -> None:
     """Without leaves: the last ones lie on the ground in the tree's colour."""
     bark = mix(WOOD, brush.ink, 0.25)
     twigs = (
-        [(0.5, 0.94), (0.5, 0.5), (0.5, 0.1)],
+        [(0.5, 0.87), (0.5, 0.5), (0.5, 0.1)],
         [(0.5, 0.62), (0.3, 0.46), (0.14, 0.3)],
         [(0.5, 0.56), (0.7, 0.42), (0.86, 0.26)],
         [(0.3, 0.46), (0.28, 0.24)],
@@ -131,7 +131,7 @@ def bare_tree(brush: Brush) -> None:
 
 
 def melting_ice_cream(brush: Brush) -> None:
-    brush.ellipse(0.5, 0.92, 0.34, 0.06, brush.main)
+    brush.ellipse(0.5, 0.905, 0.34, 0.055, brush.main)
     brush.polygon([(0.28, 0.48), (0.72, 0.48), (0.5, 0.9)], food.WAFFLE)
     for start, end in (((0.4, 0.5), (0.58, 0.74)), ((0.6, 0.5), (0.42, 0.74))):
         brush.stroke([start, end], WOOD, 0.024)
@@ -145,13 +145,13 @@ def melting_ice_cream(brush: Brush) -> None:
     ]
     brush.blob(ooze, brush.main)
     brush.curve([(0.36, 0.4), (0.42, 0.33), (0.5, 0.31)], brush.pale, 0.05)
-    for x, y in ((0.22, 0.94), (0.78, 0.9)):
+    for x, y in ((0.22, 0.91), (0.78, 0.9)):
         brush.ellipse(x, y, 0.05, 0.025, brush.main, line=0.018)
 
 
 def glowing_lighthouse(brush: Brush) -> None:
     for side in (-1, 1):
-        beam = ((0.08, 0.2), (0.48, 0.02), (0.48, 0.46), (0.08, 0.26))
+        beam = ((0.08, 0.2), (0.45, 0.03), (0.45, 0.45), (0.08, 0.26))
         brush.polygon([(0.5 + side * x, y) for x, y in beam], household.BEAM, line=0.02)
     buildings.lighthouse(brush)
     brush.box(0.38, 0.14, 0.62, 0.31, household.GLOW)
