@@ -51,24 +51,10 @@ DRAWINGS: dict[str, Callable[[Brush], None]] = {
     **worn.DRAWINGS,
 }
 
-_TOO_WIDE = [
-    "sheep",
-    "bird",
-    "mouse",
-    "lion",
-    "snake",
-    "snail",
-    "dinosaur",
-    "dragon",
-    "cow",
-    "ghost",
-    "leaf",
-    "bicycle",
-    "bridge",
-    "bathtub",
-    "shovel",
-    "rainbow",
-]
+_TOO_WIDE = (
+    *("sheep", "bird", "mouse", "lion", "snake", "snail", "dinosaur", "dragon", "cow", "ghost"),
+    *("leaf", "bicycle", "bridge", "bathtub", "shovel", "rainbow"),
+)
 for noun, drawing in DRAWINGS.items():
     if noun.split()[-1] in _TOO_WIDE or noun in ("open door", "closed umbrella"):
         DRAWINGS[noun] = partial(fitted, draw=drawing)

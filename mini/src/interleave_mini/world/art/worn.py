@@ -72,7 +72,7 @@ _BREAKABLE = [
     "pencil",
     "ladder",
 ]
-_LEANS = dict.fromkeys(("table", "bridge", "chair", "ladder"), 9.0)
+_LEANS = dict.fromkeys(("table", "bridge", "chair", "ladder"), 9.0) | {"castle": -2.0}
 """These fall in upon themselves, the others fall apart."""
 _BITES: dict[str, Spots] = {
     "banana": ((0.92, 0.1, 0.16), (0.74, 0.1, 0.14)),
@@ -124,8 +124,8 @@ def bare_tree(brush: Brush) -> None:
         for index, twig in enumerate(twigs):
             brush.stroke(twig, colour, (0.13, 0.085, 0.085, 0.05, 0.05, 0.05, 0.05)[index] + grow)
     for x, y, turn in (
-        *((0.2, 0.9, 20), (0.34, 0.93, -15), (0.68, 0.92, 25)),
-        *((0.84, 0.89, -30), (0.14, 0.28, 60), (0.72, 0.16, 120)),
+        *((0.2, 0.88, 20), (0.34, 0.9, -15), (0.68, 0.89, 25)),
+        *((0.84, 0.88, -30), (0.14, 0.28, 60), (0.72, 0.16, 120)),
     ):
         brush.ellipse(x, y, 0.105, 0.062, brush.main, turn=turn)
 
