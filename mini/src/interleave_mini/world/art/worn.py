@@ -112,7 +112,7 @@ def bare_tree(brush: Brush) -> None:
     """Without leaves: the last ones lie on the ground in the tree's colour."""
     bark = mix(WOOD, brush.ink, 0.25)
     twigs = (
-        [(0.5, 0.87), (0.5, 0.5), (0.5, 0.1)],
+        [(0.5, 0.87), (0.5, 0.5), (0.5, 0.15)],
         [(0.5, 0.62), (0.3, 0.46), (0.14, 0.3)],
         [(0.5, 0.56), (0.7, 0.42), (0.86, 0.26)],
         [(0.3, 0.46), (0.28, 0.24)],
