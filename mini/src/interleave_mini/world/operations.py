@@ -185,7 +185,7 @@ class Pick:
         hand = scene.gripper
         if hand is None or hand.holds is not None:
             raise Impossible("there is no empty gripper")
-        if block.kind != "block" or block.size is not Size.SMALL or self.cell < GRID:
+        if block.kind != "block" or block.size is not Size.SMALL or not GRID <= self.cell < CELLS:
             raise Impossible("the gripper picks up small blocks below the top row")
         if scene.cells[column] is not None:
             raise Impossible("something stands where the gripper has to go")
@@ -314,8 +314,6 @@ def _gripper_changes(before: Scene, after: Scene) -> tuple[Operation, ...]:
 
 def _change_at(cell: int, now: Scene, after: Scene) -> Operation:
     old, new = now.cells[cell], after.cells[cell]
-    if old and new and old.load != new.load:
-        return _change_of_load(cell, old, new, now, after)
     others = [other for other in range(CELLS) if other != cell and now.cells[other] != after.cells[other]]
     if old is not None:
         for other in others:
@@ -323,8 +321,10 @@ def _change_at(cell: int, now: Scene, after: Scene) -> Operation:
                 return Move(cell, other)
             if after.cells[other] == old and now.cells[other] == new:
                 return Swap(cell, other)
+    if old and new and old.load != new.load:
+        return _change_of_load(cell, old, new, now, after)
     if new is None:
-        return Remove(cell)
+        return (old and _put_on_another(cell, old, now, after)) or Remove(cell)
     if old is None:
         source = next((other for other in others if now.cells[other] == new), None)
         if source is None:
@@ -369,12 +369,16 @@ def _left_to(spot: int, now: Scene, after: Scene) -> Operation | None:
     """Where a thing that is carried no longer has gone."""
     thing = thing_at(now, spot)
     for cell in range(CELLS):
-        wanted = after.cells[cell]
-        if wanted == replace(thing, size=Size.LARGE) and now.is_free(cell):
+        if after.cells[cell] == replace(thing, size=Size.LARGE) and now.is_free(cell):
             return Move(spot, cell)
-        here = now.cells[cell]
-        if wanted and wanted.load and wanted.load.thing == thing and here == wanted.alone:
-            return Put(spot, wanted.load.relation, cell)
+    return _put_on_another(spot, thing, now, after)
+
+
+def _put_on_another(spot: int, thing: Thing, now: Scene, after: Scene) -> Put | None:
+    """A thing goes where it is carried afterwards, if another carries its like."""
+    for cell, wanted in after.things.items():
+        if wanted.load and now.cells[cell] == wanted.alone and wanted.load.thing == carried(thing.alone):
+            return Put(spot, wanted.load.relation, cell) if thing.load is None else None
     return None
 
 
