@@ -87,7 +87,7 @@ class Scorable:
         return {name: self._official(name, item, records) for name in names}
 
     def _without_a_value(self, item: Item, key: str, status: Status) -> Any | None:
-        """Return the worst value. A question that nobody was to ask, as in an import, has none."""
+        """Return the worst value. Questions that are never asked, as in an import, have none."""
         worst = self.missing == "zero" and key in self.keys[item.id]
         return self.benchmark.worst(key) if worst else None
 

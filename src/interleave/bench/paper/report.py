@@ -1,4 +1,4 @@
-"""The paper's tables with our numbers beside the printed ones, and the rows that nobody has measured yet."""
+"""The paper's tables with our numbers beside the printed ones, and the rows without a measurement."""
 
 from __future__ import annotations
 

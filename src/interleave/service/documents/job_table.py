@@ -223,7 +223,7 @@ class JobTable:
         connection.execute(statement, (SET_ASIDE_SECONDS, id_))
 
     async def free_all(self) -> int:
-        """Let this process claim all open jobs, and return their number: nobody else uses the table."""
+        """Make all open jobs claimable and return their number. No other process may use the table."""
 
         def work(connection: SqlConnection) -> int:
             connection.execute(f"UPDATE jobs SET worker = '' WHERE {HELD}")

@@ -1,6 +1,6 @@
 """Webhooks: a signed call when a job ends, following Standard Webhooks, retried until it is acknowledged.
 
-Every service makes the calls that are due, whoever stored them: a call whose sender died is made by another.
+Every service sends all calls that are due, so another service sends those of a process that died.
 
 A service calls only hosts that its operator allows. All addresses of a name must be public, and the
 connection uses an address that was checked, so DNS rebinding has no effect. An origin that is allowed with
