@@ -44,7 +44,7 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
         rendering: Annotated[asyncio.Semaphore, Depends(_rendering)],
         run: SeenRun,
         download: str | None = None,
-        paper: render.Paper = "a4",
+        paper: str = "",
         layout: render.PageLayout = "print",
     ) -> Response:
         call, job, record = run.call, run.job, run.started
@@ -64,8 +64,6 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
             )
         call.lease.keep(len(made.data))
         headers = {}
-        if made.missing_characters:
-            headers["x-interleave-missing-characters"] = str(len(made.missing_characters))
         if wanted.name == "html":
             headers |= {"content-security-policy": PAGE_POLICY, "referrer-policy": "no-referrer"}
         if wanted.name != "html" or download is not None:
