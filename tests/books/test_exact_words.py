@@ -42,7 +42,24 @@ LETTERS = "".join(
         and unicodedata.normalize("NFKC", each) == each
     )
 )
-MARKUP = ["#let x", "*b*", "$a$", "<b>", "&amp;", "]]>", "\\", "{{ x }}", "`c`", "@a", "//", "=", "- ", "'", '"', "[1]"]
+MARKUP = [
+    "#let x",
+    "*b*",
+    "$a$",
+    "<b>",
+    "&amp;",
+    "]]>",
+    "\\",
+    "{{ x }}",
+    "`c`",
+    "@a",
+    "//",
+    "=",
+    "- ",
+    "'",
+    '"',
+    "[1]",
+]
 HOSTILE = st.lists(
     st.one_of(st.text(LETTERS, min_size=1, max_size=12), st.sampled_from(MARKUP)), min_size=1, max_size=12
 ).map(" ".join)
@@ -92,7 +109,9 @@ def in_pdf(data: bytes) -> str:
 def in_format(name: str, data: bytes) -> str:
     """The words that a reader of the file meets, without spaces."""
     if name == "html":
-        return squeezed(html.unescape(re.sub(r"<style>.*?</style>|<[^>]+>", "", data.decode(), flags=re.DOTALL)))
+        return squeezed(
+            html.unescape(re.sub(r"<style>.*?</style>|<[^>]+>", "", data.decode(), flags=re.DOTALL))
+        )
     if name == "texts":
         return squeezed("".join(each["original"] for each in tomllib.loads(data.decode())["words"]))
     if name == "pptx":
@@ -104,9 +123,14 @@ def in_format(name: str, data: bytes) -> str:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         if name == "zip":
             return squeezed(re.sub(r"\\(.)", r"\1", archive.read("document.md").decode()))
-        pages = ["ComicInfo.xml"] if name == "cbz" else sorted(each for each in archive.namelist() if "xhtml" in each)
+        pages = (
+            ["ComicInfo.xml"]
+            if name == "cbz"
+            else sorted(each for each in archive.namelist() if "xhtml" in each)
+        )
         roots = [ElementTree.fromstring(archive.read(page)) for page in pages]
-        return squeezed("".join("".join(root.itertext()) for root in roots))
+        bodies = [next(root.iter("{http://www.w3.org/1999/xhtml}body"), root) for root in roots]
+        return squeezed("".join("".join(body.itertext()) for body in bodies))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -140,7 +164,9 @@ def test_every_word_is_in_the_other_formats(made: Path, name: str) -> None:
         record = with_words(made, "Title", list(texts), heading[:200], letters)
         found = in_format(name, export_run(made, record, name).data)
         wanted = ["Title", heading_of(heading[:200]), *map(clean, texts), clean(label)]
-        missing = [words for words in wanted if squeezed(words).replace("\\", "") not in found.replace("\\", "")]
+        missing = [
+            words for words in wanted if squeezed(words).replace("\\", "") not in found.replace("\\", "")
+        ]
         assert missing == []
 
     each_text()
@@ -166,13 +192,17 @@ def texts_file(made: Path, record: RunRecord, language: str, text: str) -> Path:
     data = export_run(made, record, "texts").data.decode()
     path = made.parent / f"{language}.toml"
     data = data.replace('language = ""', f'language = "{language}"')
-    path.write_text(re.sub(r'^text = ""', f"text = {json.dumps(text)}", data, flags=re.MULTILINE), "utf-8")
+    path.write_text(data.replace('\ntext = ""', f"\ntext = {json.dumps(text)}"), "utf-8")
     return path
 
 
-@pytest.mark.parametrize(("language", "text"), [("ar", ARABIC), ("zh", CHINESE), ("he", HEBREW)])
+@pytest.mark.parametrize(
+    ("language", "text"), [("ar", ARABIC), ("zh", CHINESE), ("he", HEBREW)], ids=("ar", "zh", "he")
+)
 @pytest.mark.parametrize("layout", ["one", "comic", "slides"])
-def test_two_languages_stand_together_in_any_direction(made: Path, layout: Any, language: str, text: str) -> None:
+def test_two_languages_stand_together_in_any_direction(
+    made: Path, layout: Any, language: str, text: str
+) -> None:
     letters = (Lettering(kind="speech", text="Hello", at=(0.5, 0.6)),)
     record = with_words(made, "Title", ["A cat.", "A dog.", "End."], "First", letters)
     options = ExportOptions(layout=layout, texts=(texts_file(made, record, language, text),))
@@ -201,9 +231,8 @@ def test_right_to_left_text_is_marked_as_such(made: Path) -> None:
 def test_a_missing_glyph_is_an_error_that_names_the_font(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = with_words(made, "Title", ["中文", "مرحبا", "End."])
     monkeypatch.delenv("INTERLEAVE_FONTS")
-    with pytest.raises(InputError, match=r"中 \(U\+4E2D\).*Noto Serif CJK.*Noto Naskh Arabic.*INTERLEAVE_FONTS") as raised:
+    with pytest.raises(InputError, match=r"中 \(U\+4E2D\).*Naskh Arabic and Noto Serif CJK"):
         export_run(made, record, "pdf")
-    assert "fonts-noto-cjk" in str(raised.value) or "fonts-noto-core" in str(raised.value)
     assert "中文" in in_format("epub", export_run(made, record, "epub").data)  # readers bring their fonts
 
 

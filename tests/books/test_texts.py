@@ -19,7 +19,9 @@ from interleave.types import Plan, PlanStep
 def made(tmp_path: Path) -> Path:
     steps = (PlanStep(number=1, prompt="an egg", caption="One egg."), PlanStep(number=2, caption="End."))
     folder = tmp_path / "run"
-    interleave.generate("Eggs", profile="dry-run", generator="solid?size=64", plan=Plan(steps=steps), out=folder)
+    interleave.generate(
+        "Eggs", profile="dry-run", generator="solid?size=64", plan=Plan(steps=steps), out=folder
+    )
     return folder
 
 
@@ -44,7 +46,10 @@ GERMAN = (
 
 def words(made: Path, **options: object) -> list[list[str]]:
     book = book_of(made, read_record(made), ExportOptions(**options))  # type: ignore[arg-type]
-    return [[each.heading for each in book.titles], *([each.text for each in page.words] for page in book.pages)]
+    return [
+        [each.heading for each in book.titles],
+        *([each.text for each in page.words] for page in book.pages),
+    ]
 
 
 def test_a_filled_file_gives_one_language_or_two(made: Path) -> None:
@@ -68,7 +73,10 @@ def test_a_markdown_file_with_a_sentence_for_each_step_will_do(made: Path) -> No
     [
         (GERMAN[1:], 'language = "": write a tag'),
         (GERMAN[:-1], "'step 2 text' has no text: translate 'End.'"),
-        ((*GERMAN, ('original = "End."', 'original = "Fin."')), "was translated from 'Fin.', and is now 'End.'"),
+        (
+            (*GERMAN, ('original = "End."', 'original = "Fin."')),
+            "was translated from 'Fin.', and is now 'End.'",
+        ),
         ((*GERMAN, ('where = "step 2 text"', 'where = "step 3 text"')), "'step 2 text' is missing"),
         ((("[[words]]", "[[words"),), "not TOML"),
     ],

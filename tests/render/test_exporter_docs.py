@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from example_packages import example_package, put_on_path
+from interleave.books import formats
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError, MissingDependency
 from interleave.render.exports import export_run, format_names, known_formats
-from interleave.books import formats
 from interleave.render.exports.formats import find_format
 from interleave.runs.record import read_record
 
@@ -72,8 +72,10 @@ def test_the_exporter_of_the_page_works_as_printed(built: Path, monkeypatch: pyt
     for command in PAGE.commands:
         assert run(command) == 0, command
     with tarfile.open("frog/document.cbt") as archive:
-        assert [name[:5] for name in archive.namelist()] == ["0001-", "0002-", "0003-"]
-        assert archive.read(archive.namelist()[0]).startswith(b"\x89PNG")
+        first, *_ = names = archive.getnames()
+        assert [name[:5] for name in names] == ["0001-", "0002-", "0003-"]
+        image = archive.extractfile(first)
+        assert image and image.read().startswith(b"\x89PNG")
 
 
 LISTED = """
@@ -95,7 +97,7 @@ def test_it_is_listed_by_the_command_and_the_service_without_importing_its_funct
     )
     assert listed.returncode == 0, listed.stderr
     assert "cbt" in listed.stdout and "fixed-epub" in listed.stdout
-    assert listed.stdout.endswith("application/vnd.comicbook+zip\n")
+    assert listed.stdout.endswith("application/vnd.comicbook+tar\n")
 
 
 @pytest.mark.usefixtures("broken")
@@ -123,7 +125,7 @@ def test_broken_exporters_are_left_out_of_the_lists_with_a_warning(caplog: pytes
     ours = [name for name in format_names() if hasattr(formats, name.upper().replace("-", "_"))]
     known_formats.cache_clear()
     try:
-        assert list(known_formats()) == [*ours, "lacking", "unfinished", "bytes"]
+        assert sorted(known_formats()) == sorted([*ours, "lacking", "unfinished", "bytes"])
     finally:
         known_formats.cache_clear()
     assert len(caplog.records) == 3 and "'gone' of the package comic-broken" in caplog.text

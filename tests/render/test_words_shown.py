@@ -13,7 +13,6 @@ import pytest
 import interleave
 from interleave.cli.main import run
 from interleave.render.exports import export_run
-from interleave.render.exports.formats import FORMATS
 from interleave.render.markdown import render_markdown
 from interleave.runs.record import read_record
 from interleave.types import Plan, PlanStep
@@ -25,7 +24,7 @@ PLAN = Plan(
         PlanStep(number=3, name="Moon", caption="The moon rises.", prompt="add a moon"),
     )
 )
-READABLE = [name for name in FORMATS if name != "pdf"]
+READABLE = ("epub", "fixed-epub", "pptx", "cbz", "zip", "html")
 INTERNAL = ("by hand", "still says", "turn the eggs", "a red fish")
 HIDDEN = ("Moon", "The moon rises.", "add a moon")
 

@@ -112,7 +112,7 @@ def drawn_over(page: BookPage) -> Drawn:
     if page.image is None:
         return Drawn(0.0, legend=tuple(Entry(None, parts) for _, parts in letters_of(page)))
     height = WIDTH * page.image.height / page.image.width
-    space, dots, legend = _Space(height), [], []
+    space, dots, legend = _Space(height), list[Dot](), list[Entry]()
     found = letters_of(page)
     space.kept = [_point(each, height) for each, _ in found if each.at is not None]
     for letters, parts in found:

@@ -67,4 +67,3 @@ from interleave.runs.shown_document import (
     StepAsShown as StepAsShown,
     as_shown as as_shown,
 )
-from interleave.runs.document_layer import DocumentLayer as DocumentLayer, StepLayer as StepLayer

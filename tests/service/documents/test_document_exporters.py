@@ -34,4 +34,5 @@ def test_a_document_is_sent_in_a_format_of_another_package(tmp_path: Path) -> No
         sent = running.http.get(link)
     assert sent.headers["content-type"] == "application/vnd.comicbook+tar"
     assert "attachment" in sent.headers["content-disposition"]
-    assert len(tarfile.open(fileobj=io.BytesIO(sent.content)).getnames()) == 2
+    with tarfile.open(fileobj=io.BytesIO(sent.content)) as archive:
+        assert len(archive.getnames()) == 2

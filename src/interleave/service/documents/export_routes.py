@@ -63,7 +63,7 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
                 render.export_run, folder, record, wanted.name, options
             )
         call.lease.keep(len(made.data))
-        headers = {}
+        headers: dict[str, str] = {}
         if wanted.name == "html":
             headers |= {"content-security-policy": PAGE_POLICY, "referrer-policy": "no-referrer"}
         if wanted.name != "html" or download is not None:
