@@ -1,0 +1,68 @@
+"""Words of a run in another language, by a language model: a file of texts for a person to check."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+from interleave import InputError, Message, Reply, ReplyError, Sampling, Text, load_vlm, read_record
+from interleave.books.texts import originals, texts_file
+from interleave.plugin import RetriedVlm, ask, load_pack, runs, write_atomic
+
+AT_ONCE = 30
+PROMPT = """\
+Translate these texts of an illustrated book into the language with the tag {language!r}, for the same readers.
+Keep names the same in all texts, keep line breaks, add nothing. Reply with a JSON list of {count} strings, in order.
+
+{texts}"""
+_LIST = re.compile(r"\[.*\]", re.DOTALL)
+
+
+def translate(folder: Path, language: str, out: Path | None = None, planner: str | None = None) -> Path:
+    """Write the file of texts of a run, translated by a model: the given one, or the run's planner."""
+    record = read_record(folder)
+    spec = planner or (record.config.planner.spec if record.config.planner else "")
+    if not spec:
+        raise InputError("this run has no planner: name a model with --planner")
+    document = runs.as_shown(record)
+    words = originals(document)
+    vlm, pack = RetriedVlm("the translator", load_vlm(spec)), load_pack(record.config.prompts.name)
+
+    def read(reply: Reply, wanted: int) -> list[str]:
+        match = _LIST.search(reply.text)
+        try:
+            texts = json.loads(match.group()) if match else None
+        except ValueError:
+            texts = None
+        if (
+            not isinstance(texts, list)
+            or len(texts) != wanted
+            or not all(isinstance(each, str) for each in texts)
+        ):
+            raise ReplyError(f"not a JSON list of {wanted} strings", reply=reply.text)
+        return texts
+
+    async def all_texts() -> list[str]:
+        translated: list[str] = []
+        places = list(words)
+        for start in range(0, len(places), AT_ONCE):
+            given = [words[place] for place in places[start : start + AT_ONCE]]
+            shown = PROMPT.format(
+                language=language, count=len(given), texts=json.dumps(given, ensure_ascii=False, indent=1)
+            )
+            count = len(given)
+            translated += await ask(
+                vlm,
+                [Message("user", (Text(shown),))],
+                lambda reply, wanted=count: read(reply, wanted),
+                sampling=Sampling(),
+                pack=pack,
+            )
+        return translated
+
+    filled = dict(zip(words, asyncio.run(all_texts()), strict=True))
+    path = out or folder / f"texts.{language}.toml"
+    write_atomic(path, texts_file(document, language, filled).encode())
+    return path
