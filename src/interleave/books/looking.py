@@ -1,7 +1,7 @@
 """Where things are in the images of a run, and what the images show: by a reader or the critic's model.
 
-A package may register a reader for the images of its generator in the entry-point group `interleave.readers`: an
-object with `describe(image)` and `point(image, phrase)`, which return `None` if they are not sure.
+A package may register a reader for the images of its generator in the entry-point group `interleave.readers`:
+an object with `describe(image)` and `point(image, phrase)`, which return `None` if they are not sure.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from interleave import (
 from interleave.plugin import ImageStore, RetriedVlm, ask, entry_points, load_pack, runs
 
 DESCRIBE = (
-    "Describe this image in one sentence of at most 30 words for a person who cannot see it: only what is visible, "
-    'no interpretation. Reply with JSON: {"description": "…"}'
+    "Describe this image in one sentence of at most 30 words for a person who cannot see it: "
+    'only what is visible, no interpretation. Reply with JSON: {"description": "…"}'
 )
 POINT = (
-    'Where in this image is: {phrase}? Reply with JSON: {{"x": 0-1000 from the left, "y": 0-1000 from the top, '
-    '"sure": true or false}} for its centre. Use "sure": false if it is not there or there are several.'
+    'Where in this image is: {phrase}? Reply with JSON: {{"x": 0-1000 from the left, '
+    '"y": 0-1000 from the top, "sure": true or false}} for its centre. '
+    'Use "sure": false if it is not there or there are several.'
 )
 _OBJECT = re.compile(r"\{[^{}]*\}")
 
@@ -85,7 +86,7 @@ class ModelReader:
 
 
 def reader_for(record: RunRecord, critic: str | None) -> Reader:
-    """Return the reader of a run's images: a given model, that of the generator's package, or the run's critic."""
+    """Return the reader of a run's images: the given model, the generator's reader, or the critic."""
     if critic is None:
         point = entry_points.installed("readers").get(parse_spec(record.config.generator.spec).name)
         if point is not None:

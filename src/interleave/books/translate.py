@@ -13,8 +13,9 @@ from interleave.plugin import RetriedVlm, ask, load_pack, runs, write_atomic
 
 AT_ONCE = 30
 PROMPT = """\
-Translate these texts of an illustrated book into the language with the tag {language!r}, for the same readers.
-Keep names the same in all texts, keep line breaks, add nothing. Reply with a JSON list of {count} strings, in order.
+Translate these texts of an illustrated book into the language with the tag {language!r}, for the same
+readers. Keep names the same in all texts, keep line breaks, add nothing. Reply with a JSON list of {count}
+strings, in order.
 
 {texts}"""
 _LIST = re.compile(r"\[.*\]", re.DOTALL)
