@@ -11,7 +11,12 @@ from interleave.plugin import Output, options, render, run_and_report, say
 
 app = typer.Typer(help="Make a book from sentences, translate it, describe its images.", no_args_is_help=True)
 
-Story = Annotated[Path, typer.Argument(metavar="STORY.md", help="A title and one sentence in each line.")]
+Story = Annotated[
+    Path,
+    typer.Argument(
+        metavar="STORY.md", help="A title, and one sentence in each line. '## ' begins a chapter."
+    ),
+]
 Layout = Annotated[
     str, typer.Option(metavar="LAYOUT", help=f"One of {', '.join(get_args(render.PageLayout))}.")
 ]
@@ -69,15 +74,16 @@ def make(
     from interleave.books.story import plan_story, read_story
     from interleave.plugin import open_run, slug
 
-    title, sentences = read_story(story)
+    title, chapters = read_story(story)
+    pages = sum(map(len, chapters))
     folder = out or Path("runs") / (slug(title) or "book")
     chosen = {"profile": profile, "planner": planner}
-    say(f"planning {len(sentences)} pages…")
-    made = plan_story(sentences, **chosen, nearest=nearest, max_steps=len(sentences))
+    say(f"planning {pages} pages…")
+    made = plan_story(chapters, **chosen, nearest=nearest, max_steps=pages)
     run = {"critic": critic, "generator": generator, "max_attempts": max_attempts, "seed": seed}
     given = {name: value for name, value in {**chosen, **run}.items() if value is not None}
     status = run_and_report(
-        lambda: open_run(Request.of(title), out=folder, plan=made, max_steps=len(sentences), **given),
+        lambda: open_run(Request.of(title), out=folder, plan=made, max_steps=pages, **given),
         output=Output(),
         open_document=False,
         fail_on_forced=False,
