@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -77,11 +77,11 @@ def make(
     title, chapters = read_story(story)
     pages = sum(map(len, chapters))
     folder = out or Path("runs") / (slug(title) or "book")
-    chosen = {"profile": profile, "planner": planner}
+    chosen: dict[str, Any] = {"profile": profile, "planner": planner}
     say(f"planning {pages} pages…")
     made = plan_story(chapters, **chosen, nearest=nearest, max_steps=pages)
-    run = {"critic": critic, "generator": generator, "max_attempts": max_attempts, "seed": seed}
-    given = {name: value for name, value in {**chosen, **run}.items() if value is not None}
+    drawing = {"critic": critic, "generator": generator, "max_attempts": max_attempts, "seed": seed}
+    given = {name: value for name, value in {**chosen, **drawing}.items() if value is not None}
     status = run_and_report(
         lambda: open_run(Request.of(title), out=folder, plan=made, max_steps=pages, **given),
         output=Output(),

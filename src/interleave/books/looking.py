@@ -95,7 +95,7 @@ def reader_for(record: RunRecord, critic: str | None) -> Reader:
         if record.config.critic is None:
             raise InputError("this run has no critic: name a model with --critic")
         critic = record.config.critic.spec
-    return ModelReader(load_vlm(critic), record.config.prompts.name)
+    return ModelReader(load_vlm(critic, "critic"), record.config.prompts.name)
 
 
 def look(folder: Path, *, critic: str | None = None, by: str = "") -> RunResult:

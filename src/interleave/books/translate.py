@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 from interleave import InputError, Message, Reply, ReplyError, Sampling, Text, load_vlm, read_record
@@ -29,41 +30,36 @@ def translate(folder: Path, language: str, out: Path | None = None, planner: str
         raise InputError("this run has no planner: name a model with --planner")
     document = runs.as_shown(record)
     words = originals(document)
-    vlm, pack = RetriedVlm("the translator", load_vlm(spec)), load_pack(record.config.prompts.name)
-
-    def read(reply: Reply, wanted: int) -> list[str]:
-        match = _LIST.search(reply.text)
-        try:
-            texts = json.loads(match.group()) if match else None
-        except ValueError:
-            texts = None
-        if (
-            not isinstance(texts, list)
-            or len(texts) != wanted
-            or not all(isinstance(each, str) for each in texts)
-        ):
-            raise ReplyError(f"not a JSON list of {wanted} strings", reply=reply.text)
-        return texts
+    vlm, pack = RetriedVlm("the translator", load_vlm(spec, "planner")), load_pack(record.config.prompts.name)
 
     async def all_texts() -> list[str]:
         translated: list[str] = []
-        places = list(words)
-        for start in range(0, len(places), AT_ONCE):
-            given = [words[place] for place in places[start : start + AT_ONCE]]
-            shown = PROMPT.format(
-                language=language, count=len(given), texts=json.dumps(given, ensure_ascii=False, indent=1)
-            )
-            count = len(given)
-            translated += await ask(
-                vlm,
-                [Message("user", (Text(shown),))],
-                lambda reply, wanted=count: read(reply, wanted),
-                sampling=Sampling(),
-                pack=pack,
-            )
+        for start in range(0, len(words), AT_ONCE):
+            given = list(words.values())[start : start + AT_ONCE]
+            messages = [Message("user", (Text(_prompt(language, given)),))]
+            read = partial(_read, wanted=len(given))
+            translated += await ask(vlm, messages, read, sampling=Sampling(), pack=pack)
         return translated
 
     filled = dict(zip(words, asyncio.run(all_texts()), strict=True))
     path = out or folder / f"texts.{language}.toml"
     write_atomic(path, texts_file(document, language, filled).encode())
     return path
+
+
+def _prompt(language: str, texts: list[str]) -> str:
+    shown = json.dumps(texts, ensure_ascii=False, indent=1)
+    return PROMPT.format(language=language, count=len(texts), texts=shown)
+
+
+def _read(reply: Reply, wanted: int) -> list[str]:
+    match, texts = _LIST.search(reply.text), None
+    try:
+        texts = json.loads(match.group()) if match else None
+    except ValueError:
+        pass  # reported below
+    listed = texts if isinstance(texts, list) else []
+    strings = [each for each in listed if isinstance(each, str)]
+    if not len(strings) == len(listed) == wanted:
+        raise ReplyError(f"not a JSON list of {wanted} strings", reply=reply.text)
+    return strings
