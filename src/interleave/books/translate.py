@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -54,10 +55,8 @@ def _prompt(language: str, texts: list[str]) -> str:
 
 def _read(reply: Reply, wanted: int) -> list[str]:
     match, texts = _LIST.search(reply.text), None
-    try:
+    with suppress(ValueError):  # reported below
         texts = json.loads(match.group()) if match else None
-    except ValueError:
-        pass  # reported below
     listed = texts if isinstance(texts, list) else []
     strings = [each for each in listed if isinstance(each, str)]
     if not len(strings) == len(listed) == wanted:
