@@ -149,11 +149,12 @@ def undo_decision(folder: str | Path, *, by: str = "") -> RunRecord:
 def carry_over(folder: Path, line: DecisionLine, *, after: int, lease: Lease | None = None) -> None:
     """Append to the journal a decision that was checked when the journal had `after` lines.
 
-    This is for callers that store a checked decision elsewhere until its run is continued. A journal with
-    more lines holds the decision already, and nothing is written.
+    This is for callers that store a checked decision elsewhere until its run is continued. Nothing is written
+    if the lines since then hold the decision already.
     """
     with _open_for_decision(folder, lease) as (journal, entries):
-        if len(entries) == after:
+        # lines since then may also be an edit of words, made in between
+        if not any(type(entry) is type(line) and entry.time == line.time for entry in entries[after:]):
             journal.append(line)
             journal.sync()
 

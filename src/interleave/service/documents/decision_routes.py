@@ -72,9 +72,21 @@ async def choose(
     return await _decide(call, id, body, partial(runs.choice_line, step=step, **given, by=call.caller.key))
 
 
+@router.post("/words", response_model=wire.ResponseObject)
+async def words(
+    call: SubmitCall, id: str, body: Annotated[dict[str, Any], json_object(wire.EditedWords)]
+) -> Response:
+    """Change what the document shows: title, headings, texts, alternative texts, order and visibility.
+
+    No model is called, and the job stays ended.
+    """
+    changes = {name: value for name, value in body.items() if value is not None}
+    return await _decide(call, id, body, partial(runs.words_line, given=changes, by=call.caller.key))
+
+
 @router.post("/undo", response_model=wire.ResponseObject)
 async def undo(call: SubmitCall, id: str, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
-    """Undo the last redraw or choice."""
+    """Undo the last redraw, choice or edit of words."""
     return await _decide(call, id, body, partial(runs.undo_line, by=call.caller.key))
 
 
