@@ -1,6 +1,11 @@
 """Public names of `interleave.runs`, available as `interleave.plugin.runs`."""
 
 from interleave.scheduler import parents_of as parents_of
+from interleave.runs.branch import (
+    CheckedBranch as CheckedBranch,
+    check_branch as check_branch,
+    check_new_step as check_new_step,
+)
 from interleave.runs.record import DecisionRecord as DecisionRecord
 from interleave.runs.decisions import (
     CheckedDecision as CheckedDecision,

@@ -41,7 +41,9 @@ def ended(running: Service, id_: str) -> dict[str, Any]:
 
 def events(running: Service, id_: str, after: int = -1) -> list[dict[str, Any]]:
     told = running.http.get(f"/v1/documents/{id_}/events?starting_after={after}").text
-    return [json.loads(line.removeprefix("data: ")) for line in told.splitlines() if line.startswith("data: {")]
+    return [
+        json.loads(line.removeprefix("data: ")) for line in told.splitlines() if line.startswith("data: {")
+    ]
 
 
 def words(id_: str) -> str:
@@ -195,7 +197,11 @@ def test_many_edits_at_once_lose_none_of_those_that_were_acknowledged(running: S
     with ThreadPoolExecutor(8) as threads:
         codes = list(threads.map(edit, range(16)))
     assert set(codes) <= {200, 409} and 200 in codes
-    edits = [entry for entry in read_journal(running.documents.folders.run(id_)) if entry.event == "document_edited"]
+    edits = [
+        entry
+        for entry in read_journal(running.documents.folders.run(id_))
+        if entry.event == "document_edited"
+    ]
     assert len(edits) == codes.count(200)
 
 
@@ -221,3 +227,34 @@ def test_words_need_no_quota(tmp_path: Path) -> None:
         running.http.post("/v1/responses", json={"input": ASKED, "background": True}).raise_for_status()
         assert post(running, words(id_), {"title": "x"})[0] == 200
         assert post(running, f"{id_}/steps/1/redraw")[0] == 503
+
+
+def test_a_new_illustrated_step_is_a_branch_in_which_all_other_images_stay(
+    running: Service, id_: str
+) -> None:
+    post(running, words(id_), {"title": "Der Frosch"})
+    before, calls = get(running, id_), len(running.generator.calls)
+    new = {"prompt": "a tadpole with legs", "text": "Now it has legs."}
+    status, answer = post(running, f"{id_}/steps/1/add", new)
+    assert status == 200 and answer["id"] != id_
+    facts = ended(running, answer["id"])
+    assert (facts["status"], facts["parent"], facts["title"]) == ("completed", id_, "Der Frosch")
+    assert [step["place"] for step in facts["steps"]] == [1, 3, 4, 2]
+    names = [step["picture"].rpartition("/")[2] for step in facts["steps"]]
+    assert names[:3] == [step["picture"].rpartition("/")[2] for step in before["steps"]]
+    assert facts["steps"][3]["text"] == "Now it has legs."
+    assert facts["steps"][3]["before"].rpartition("/")[2] == names[0]
+    drawn_prompts = {call.prompt for call in running.generator.calls[calls:]}
+    assert all("legs" in prompt or "part 4" in prompt for prompt in drawn_prompts)
+    assert get(running, id_) == before
+
+
+@pytest.mark.parametrize(
+    ("after", "new"), [(9, {"prompt": "a pond"}), (1, {"prompt": " "}), (1, {"text": "no prompt"})]
+)
+def test_a_new_step_that_cannot_be_drawn_leaves_no_document(
+    running: Service, id_: str, after: int, new: dict[str, Any]
+) -> None:
+    before = running.http.get("/v1/documents?limit=100").json()
+    assert post(running, f"{id_}/steps/{after}/add", new)[0] == 400
+    assert running.http.get("/v1/documents?limit=100").json() == before

@@ -94,7 +94,7 @@ async def document(run: SeenRun) -> Response:
         for part in (record.request if record else job.parts)
     ]
     links = {name: f"{DOCUMENTS}/{job.id}/{name}" for name in _parts()} if record else {}
-    more = {
+    more: dict[str, Any] = {
         "profile": call.documents.profile_of(job),
         "command": command_line(job, record, _named_profile(call.documents, job)),
         "request": given,

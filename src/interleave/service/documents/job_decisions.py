@@ -20,7 +20,6 @@ from interleave import (
     RunError,
     RunRecord,
     StorageError,
-    branch_run,
 )
 from interleave.plugin import journal, render, runs
 from interleave.service.documents.job_table import IdempotencyConflict
@@ -45,13 +44,8 @@ class DecisionRequest:
     request_id: str = ""
 
 
-@dataclass(frozen=True)
-class Branch:
-    """The step from which a branch differs, with its changes."""
-
-    step: int
-    prompt: str | None = None
-    seed: int | None = None
+Branch = Callable[[Path, Path], runs.CheckedBranch]
+"""Function that checks a branch of the run in one folder into another one."""
 
 
 class Decisions:
@@ -134,7 +128,7 @@ class Decisions:
         return end_of(job, lines)
 
     async def branch(self, asked: DecisionRequest, branch: Branch) -> Job:
-        """Create a job as a copy of another one that redraws a step and all that depend on it."""
+        """Create a job as a copy of another one that differs as `branch` says."""
         job, once, earlier = await self._found(asked)
         if earlier is not None:
             return earlier
@@ -179,14 +173,7 @@ class Decisions:
         folders = self.documents.folders
         self._refuse_without_models(job)
         try:
-            branch_run(
-                folders.run(job.id),
-                folders.run(new.id),
-                branch.step,
-                prompt=branch.prompt,
-                seed=branch.seed,
-                by=new.key,
-            )
+            branch(folders.own_run(job.id), folders.run(new.id)).write()
         except StorageError:
             raise
         except (RunError, InputError, ConfigurationError) as error:

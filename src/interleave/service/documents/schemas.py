@@ -127,6 +127,16 @@ class Decision(Value):
     """Reason for an automatic decision; null for a person's decision."""
 
 
+class NewStep(Value):
+    """A step to add."""
+
+    prompt: str
+    """What its image shows."""
+    text: str = ""
+    name: str = ""
+    """Its heading."""
+
+
 class StepWords(Value):
     """The words of one step."""
 
