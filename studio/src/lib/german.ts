@@ -6,13 +6,22 @@ export const german: Catalogue = {
   name: "Interleave",
   title: (page) => (page ? `${page} · Interleave-Studio` : "Interleave-Studio"),
   skip: "Zum Inhalt",
-  nav: { label: "Studio", make: "Neu", library: "Bibliothek", compare: "Vergleichen", judge: "Beurteilen", queue: "Warteschlange" },
+  nav: { label: "Studio", make: "Neu", library: "Bibliothek", lab: "Labor", compare: "Vergleichen", judge: "Beurteilen", queue: "Warteschlange" },
   theme: { toLight: "Helle Farben", toDark: "Dunkle Farben" },
   language: "Sprache",
   close: "Schließen",
   loading: "Wird geladen…",
   unreachable: "Der Dienst ist nicht erreichbar. Es geht nichts verloren; die Seite versucht es weiter.",
   failed: (what) => `Fehlgeschlagen: ${what}`,
+
+  lab: {
+    heading: "Labor",
+    intro: "Für alle, die Modelle untersuchen: mehrere Läufe nebeneinander, Urteile, die Warteschlange und Berichte.",
+    compare: "Ein Wunsch mit verschiedenen Einstellungen, oder vorhandene Dokumente, nebeneinander.",
+    judge: "Bilder und Dokumente mit der Tastatur beurteilen, ohne die Modelle zu kennen.",
+    queue: "Was gerade und als Nächstes gezeichnet wird; anhalten, umordnen, noch einmal versuchen.",
+    reports: "Seiten, die Benchmarks, Daten und Training geschrieben haben.",
+  },
 
   reports: {
     heading: "Berichte",
@@ -53,10 +62,16 @@ export const german: Catalogue = {
     notImage: (name) => `${name} ist kein verwendbares Bild.`,
     tooMany: (most) => `Ein Wunsch kann höchstens ${most} Bilder haben.`,
     holdPlan: "Den Plan vor dem Zeichnen ansehen",
-    strictness: "Gründlichkeit",
+    strictness: "Versuche je Bild",
     strictnessOf: (name, attempts) =>
-      `${({ quick: "Schnell", normal: "Normal", strict: "Gründlich" })[name] ?? name}: ${count(attempts, "Versuch", "Versuche")} je Bild`,
-    profile: "Modelle",
+      `${({ quick: "Schnell", normal: "Normal", strict: "Gründlich" })[name] ?? name}: ${attempts > 1 ? "bis zu " : ""}${count(attempts, "Versuch", "Versuche")}`,
+    profile: "Gezeichnet von",
+    profiles: {
+      mini: ["Demo-Modell", "Kleine Modelle auf diesem Rechner. Sie kennen eine kleine Welt aus Formen, Tieren und Dingen und können sich irren."],
+      oracle: ["Nach Regeln gezeichnet", "Ein Programm plant, zeichnet und prüft nach genauen Regeln, ohne Modell. Für die kleine Welt des Demo-Modells."],
+      "dry-run": ["Testmuster", "Farbige Muster statt Bilder, zum Ausprobieren. Jeder Wunsch geht."],
+    },
+    ownModels: (name) => `Ihre Modelle: ${name}`,
     seed: "Startzahl",
     more: "Weitere Einstellungen",
     go: "Dokument erstellen",

@@ -8,13 +8,22 @@ const english = {
   name: "Interleave",
   title: (page: string) => (page ? `${page} · Interleave studio` : "Interleave studio"),
   skip: "Skip to content",
-  nav: { label: "Studio", make: "New", library: "Library", compare: "Compare", judge: "Judge", queue: "Queue" },
+  nav: { label: "Studio", make: "New", library: "Library", lab: "Lab", compare: "Compare", judge: "Judge", queue: "Queue" },
   theme: { toLight: "Use light colours", toDark: "Use dark colours" },
   language: "Language",
   close: "Close",
   loading: "Loading…",
   unreachable: "The service cannot be reached. Nothing is lost; the page retries automatically.",
   failed: (what: string) => `Failed: ${what}`,
+
+  lab: {
+    heading: "Lab",
+    intro: "For those who study models: several runs side by side, labels, the queue and reports.",
+    compare: "One request with several settings, or existing documents, side by side.",
+    judge: "Label images and documents by keyboard, without knowing the models.",
+    queue: "What is drawn now and next; pause it, change the order, retry.",
+    reports: "Pages that benchmarks, data construction and training wrote.",
+  },
 
   reports: {
     heading: "Reports",
@@ -55,10 +64,17 @@ const english = {
     notImage: (name: string) => `${name} is not an image that can be used.`,
     tooMany: (most: number) => `A request can have at most ${most} images.`,
     holdPlan: "Review the plan before drawing",
-    strictness: "Strictness",
+    strictness: "Attempts per image",
     strictnessOf: (name: string, attempts: number) =>
-      `${({ quick: "Quick", normal: "Normal", strict: "Strict" })[name] ?? name}: ${count(attempts, "attempt", "attempts")} per image`,
-    profile: "Models",
+      `${({ quick: "Quick", normal: "Normal", strict: "Thorough" })[name] ?? name}: ${attempts > 1 ? "up to " : ""}${count(attempts, "attempt", "attempts")}`,
+    profile: "Drawn by",
+    /** The profiles that come with the program, by what they do. */
+    profiles: {
+      mini: ["Demo model", "Small models on this computer. They know a small world of shapes, animals and things, and can be wrong."],
+      oracle: ["Drawn by rule", "A program plans, draws and checks by exact rules, without a model. For the demo model's small world."],
+      "dry-run": ["Test pattern", "Coloured patterns in place of images, for trying things out. Any request works."],
+    } as Record<string, [string, string]>,
+    ownModels: (name: string) => `Your models: ${name}`,
     seed: "Seed",
     more: "More settings",
     go: "Make the document",
@@ -99,7 +115,7 @@ const english = {
 
   consistency: {
     heading: "Image consistency",
-    worst: (levels: number) => `up to ${decimal(levels, 1)} levels of drift`,
+    worst: (levels: number) => `differences up to ${decimal(levels, 1)} of 255`,
     intro:
       "Parts that a step did not change should stay the same. Drift is the change of those parts in levels of 255, and similarity is their structural similarity. The last columns compare with the first image and with the images of assets.",
     columns: ["Step", "Changed", "Drift", "Similarity", "Tint from the first", "Assets"],
