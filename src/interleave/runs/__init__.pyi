@@ -73,3 +73,9 @@ from interleave.runs.folder import IMAGES_FOLDER as IMAGES_FOLDER, image_name as
 from interleave.sources import SourceImages as SourceImages, Start as Start
 from interleave.runs.resolve import strictness as strictness
 from interleave.runs.run import Run as Run
+from interleave.runs.shown_document import (
+    ALT_CHARACTERS as ALT_CHARACTERS,
+    DocumentAsShown as DocumentAsShown,
+    StepAsShown as StepAsShown,
+    as_shown as as_shown,
+)
