@@ -32,6 +32,7 @@ from interleave.backends.registry import (
     require_backend as require_backend,
     shared_options as shared_options,
     suggested_requests as suggested_requests,
+    writes_documents as writes_documents,
 )
 from interleave.backends.retries import (
     IMAGE_DEADLINE_SECONDS as IMAGE_DEADLINE_SECONDS,

@@ -107,7 +107,7 @@ GENERATORS = {
     ),
     "none": BackendInfo(
         "interleave.backends.fakes:NoGenerator",
-        "generates nothing: a native system's document as it is",
+        "keeps a native system's document as it is",
         light=True,
     ),
 }
@@ -130,7 +130,7 @@ AGENTS = {
     ),
     "solid-document": BackendInfo(
         "interleave.backends.fakes:SolidDocument",
-        "writes a whole document of simple patterns; a fake of a native system",
+        "writes a whole document; a fake of a native system",
         note="Text and images come from the built-in fake “solid-document”; no model took part.",
         light=True,
         writes=True,

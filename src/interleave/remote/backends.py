@@ -37,8 +37,7 @@ COMFYUI = _row(
 )
 DOCUMENT = _row(
     "interleave.remote.documents:DocumentApi",
-    "native systems that write whole documents: document:gemini:MODEL, document:openai:MODEL, "
-    "document:chat:MODEL@http://host:8000/v1",
+    "native systems: document:gemini:MODEL, document:openai:MODEL, document:chat:MODEL@URL",
     needs=("openai", "google.genai", "httpx2"),
     writes=True,
 )
