@@ -61,3 +61,5 @@ from interleave.runs.folder import IMAGES_FOLDER as IMAGES_FOLDER, image_name as
 from interleave.sources import SourceImages as SourceImages, Start as Start
 from interleave.runs.resolve import strictness as strictness
 from interleave.runs.run import Run as Run
+from interleave.runs.shown_document import as_shown as as_shown
+from interleave.runs.words import words_line as words_line
