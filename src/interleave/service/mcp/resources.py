@@ -39,10 +39,10 @@ def _resource(document: dict[str, str]) -> Resource:
 
 def add_resources(server: MCPServer) -> None:
     """Add the templates of the files of a document."""
-    for name, each in {**render.known_formats()}.items():
-        uri = f"{SCHEME}/{{id}}/document.{name}"
-        described = {"title": f"Document as {each.title}", "mime_type": each.media_type}
-        server.resource(uri, name=f"document.{name}", **described)(_export(name, each.media_type))
+    for name, each in render.known_formats().items():
+        uri, title = f"{SCHEME}/{{id}}/document.{name}", f"Document as {each.title}"
+        export = server.resource(uri, name=f"document.{name}", title=title, mime_type=each.media_type)
+        export(_export(name, each.media_type))
     server.resource(f"{SCHEME}/{{id}}/images/{{name}}", name="image", mime_type="image/png")(_image)
 
 

@@ -16,7 +16,7 @@ from mcp_types import CallToolResult, ContentBlock, ImageContent, ResourceLink, 
 from PIL import Image
 
 from interleave.plugin import one_line
-from interleave.service.mcp.api import DOCUMENTS, OPEN, Api
+from interleave.service.mcp.api import DOCUMENTS, Api
 
 SCHEME = "interleave://documents"
 MAX_SIDE = 512
@@ -29,8 +29,6 @@ PROMPT_CHARACTERS = 600
 QUALITIES = (85, 70, 50, 30)
 MEDIA_TYPE = "image/jpeg"
 """Every vision model reads it, also those of local servers that have no WebP."""
-META = "interleave/document"
-"""Key of `_meta` with the state that the reading page needs."""
 _small: OrderedDict[str, bytes] = OrderedDict()
 SMALL_KEPT = 256
 
@@ -86,14 +84,12 @@ async def document_result(
 
     The images of one result begin at `first_step` and are limited; the text says how to get the others.
     """
-    id_ = document["id"]
     blocks: list[ContentBlock] = [text(state_text(document))]
     if document["status"] in ("held", "asked"):
         blocks.append(text(plan_text(document)))
     elif document.get("steps"):
         blocks += await _steps(api, document, first_step, images)
-    meta = {META: {"id": id_, "status": document["status"], "making": document["status"] in OPEN}}
-    return CallToolResult(content=blocks, is_error=document["status"] == "failed", _meta=meta)
+    return CallToolResult(content=blocks, is_error=document["status"] == "failed")
 
 
 def state_text(document: dict[str, Any]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from mcp.server.apps import Apps
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp_types import ToolAnnotations
+from mcp_types import CallToolResult, ToolAnnotations
 
 from interleave import __version__
 from interleave.service.mcp.api import CURRENT, Api
@@ -29,6 +29,7 @@ in order; every image is checked and redrawn if it is wrong.
 """
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
+Tool = Callable[..., Awaitable[CallToolResult]]
 ApiOf = Callable[[ServerRequestContext[Any, Any]], Api]
 
 
@@ -39,17 +40,16 @@ def build_server(
     tools, apps = Tools(wait_seconds=wait_seconds, exports=exports), Apps()
     page = files("interleave.service.mcp").joinpath("reading_page.html").read_text("utf-8")
     apps.add_html_resource(PAGE, page, name="reading-page", title="Reading page", prefers_border=False)
-    with_page = {
-        "make_document": (tools.make_document, "Make a document", ADDS),
-        "look_at_document": (tools.look_at_document, "Look at a document", READS),
-        "redraw_step": (tools.redraw_step, "Redraw a step", ADDS),
-        "choose_attempt": (tools.choose_attempt, "Choose an attempt", ADDS),
-        "edit_words": (tools.edit_words, "Edit words", ADDS),
-        "undo_change": (tools.undo_change, "Undo a change", ADDS),
-    }
-    for name, (tool, title, hints) in with_page.items():
-        described = {"name": name, "title": title, "annotations": hints, "structured_output": False}
-        apps.tool(resource_uri=PAGE, **described)(tool)
+    with_page: list[tuple[Tool, str, ToolAnnotations]] = [
+        (tools.make_document, "Make a document", ADDS),
+        (tools.look_at_document, "Look at a document", READS),
+        (tools.redraw_step, "Redraw a step", ADDS),
+        (tools.choose_attempt, "Choose an attempt", ADDS),
+        (tools.edit_words, "Edit words", ADDS),
+        (tools.undo_change, "Undo a change", ADDS),
+    ]
+    for tool, title, hints in with_page:
+        apps.tool(resource_uri=PAGE, title=title, annotations=hints, structured_output=False)(tool)
 
     async def with_api(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         token = CURRENT.set(api_of(ctx))
@@ -67,12 +67,12 @@ def build_server(
         middleware=[with_api],
         log_level="WARNING",
     )
-    plain = {
-        "plan_document": (tools.plan_document, "Plan a document", ADDS),
-        "stop_document": (tools.stop_document, "Stop a document", ADDS),
-        "export_document": (tools.export_document, "Export a document", READS),
-    }
-    for name, (tool, title, hints) in plain.items():
-        server.add_tool(tool, name=name, title=title, annotations=hints, structured_output=False)
+    plain: list[tuple[Tool, str, ToolAnnotations]] = [
+        (tools.plan_document, "Plan a document", ADDS),
+        (tools.stop_document, "Stop a document", ADDS),
+        (tools.export_document, "Export a document", READS),
+    ]
+    for tool, title, hints in plain:
+        server.add_tool(tool, title=title, annotations=hints, structured_output=False)
     add_resources(server)
     return server

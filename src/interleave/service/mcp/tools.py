@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from interleave.plugin import render, slug, types
 from interleave.service.mcp import results
-from interleave.service.mcp.api import DOCUMENTS, Api, current
+from interleave.service.mcp.api import DOCUMENTS, current
 from interleave.service.mcp.following import follow
 
 MAX_REQUEST = 20_000
@@ -138,6 +138,7 @@ class Tools:
         document: DocumentId | None = None,
         step: Annotated[Step | None, Field(description="Show all attempts of this step.")] = None,
         first_step: Annotated[Step | None, Field(description="Show the document from this step on.")] = None,
+        wait: Annotated[bool, Field(description="Whether to wait while it is being made.")] = True,
     ) -> CallToolResult:
         """Look at a document, and wait a while if it is being made. Without an id: list the newest documents.
 
@@ -149,7 +150,7 @@ class Tools:
             return results.list_result(listed["data"])
         if step is not None:
             return await results.attempts_result(api, await api.document(document), step)
-        return await self._followed(ctx, document, first_step=first_step)
+        return await self._followed(ctx, document, first_step=first_step, wait=wait)
 
     async def redraw_step(
         self,
@@ -277,12 +278,14 @@ class Tools:
         if found["status"] in ("failed", "incomplete", "cancelled"):
             await api.post(f"{DOCUMENTS}/{id_}/continue", {})
 
-    async def _followed(self, ctx: Ctx, id_: str, first_step: int | None = None) -> CallToolResult:
+    async def _followed(
+        self, ctx: Ctx, id_: str, *, first_step: int | None = None, wait: bool = True
+    ) -> CallToolResult:
         """Wait for a document within the limit, and return it."""
         if (started := STARTED.get()) is not None:
             started.append(id_)
             return CallToolResult(content=[])
-        document = await follow(current(), id_, self.wait_seconds, ctx.report_progress)
+        document = await follow(current(), id_, self.wait_seconds if wait else 0.0, ctx.report_progress)
         return await results.document_result(current(), document, first_step=first_step)
 
 
