@@ -78,18 +78,22 @@ def clipped(said: str, most: int = TEXT_CHARACTERS) -> str:
 
 
 async def document_result(
-    api: Api, document: dict[str, Any], *, first_step: int | None = None, images: bool = True
+    api: Api, document: dict[str, Any], *, first_step: int | None = None
 ) -> CallToolResult:
     """Return a document as it is now: its state, its steps in order, and links to its files.
 
     The images of one result begin at `first_step` and are limited; the text says how to get the others.
     """
+    status, shown = document["status"], None
+    if document.get("steps") and status not in ("held", "asked"):
+        shown = await api.shown(document["id"])
+        document = {**document, "title": shown["title"]}
     blocks: list[ContentBlock] = [text(state_text(document))]
-    if document["status"] in ("held", "asked"):
+    if status in ("held", "asked"):
         blocks.append(text(plan_text(document)))
-    elif document.get("steps"):
-        blocks += await _steps(api, document, first_step, images)
-    return CallToolResult(content=blocks, is_error=document["status"] == "failed")
+    elif shown is not None:
+        blocks += await _steps(api, document, shown["steps"], first_step)
+    return CallToolResult(content=blocks, is_error=status == "failed")
 
 
 def state_text(document: dict[str, Any]) -> str:
@@ -138,15 +142,15 @@ def plan_text(document: dict[str, Any]) -> str:
 
 
 async def _steps(
-    api: Api, document: dict[str, Any], first_step: int | None, images: bool
+    api: Api, document: dict[str, Any], shown: list[dict[str, Any]], first_step: int | None
 ) -> list[ContentBlock]:
     id_, blocks, links, left_out = document["id"], list[ContentBlock](), list[ContentBlock](), list[int]()
     details = {step["number"]: step for step in document["steps"]}
-    for step in (await api.shown(id_))["steps"]:
+    for step in shown:
         if first_step is not None and step["step"] < first_step:
             continue
         blocks.append(text(await _step_text(api, step, details[step["step"]])))
-        if step["picture"] is None or not images:
+        if step["picture"] is None:
             continue
         if len(links) >= MAX_IMAGES:
             left_out.append(step["step"])

@@ -33,7 +33,7 @@ IMAGES = (
     "Never file paths."
 )
 STEPS = "The whole plan, edited, to release instead of the held one. Leave it out to release the held plan."
-FORMATS = "html, pdf, epub, pptx, md or another format that this server has."
+FORMATS = "pdf, epub, pptx, html, zip or another format that this server has."
 
 DocumentId = Annotated[
     str, Field(pattern=r"^resp_[0-9a-f]{48}$", description="The id of a document, from an earlier result.")
