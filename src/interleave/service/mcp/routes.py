@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.routes import Call, Router, per_service
+from interleave.service.documents.routes import Call, Router, per_service, sending
 from interleave.service.documents.service import Documents
 from interleave.service.documents.shared_images import origin_of
 
@@ -77,8 +77,6 @@ class MountedServer:
 class McpAnswer(Response):
     """The answer of the MCP server, which writes it itself."""
 
-    media_type = "application/json"
-
     def __init__(self, server: MountedServer) -> None:
         super().__init__()
         self.server = server
@@ -91,7 +89,7 @@ _mounted = per_service(MountedServer)
 ROUTES = Router()
 
 
-@ROUTES.post(PATH, response_class=McpAnswer)
+@ROUTES.post(PATH, response_class=sending("application/json"))
 async def mcp(call: Call, server: Annotated[MountedServer, Depends(_mounted)]) -> Response:
     """Call the MCP server, by streamable HTTP."""
     assert call.caller
