@@ -13,10 +13,10 @@ import httpx2
 from mcp.client import Client
 from mcp_types import CallToolResult
 from PIL import Image
+from running import Service
 
 from interleave.service.mcp.api import Api
 from interleave.service.mcp.server import build_server
-from running import Service
 
 
 def with_client(target: Any, work: Callable[[Client], Awaitable[Any]], **options: Any) -> Any:

@@ -14,9 +14,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, Request, Result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ConfigDict, Field
+from running import HeldGenerator, Service, service
 
 from interleave.service.mcp.tasks import IDENTIFIER
-from running import HeldGenerator, Service, service
 
 
 class Created(Result):

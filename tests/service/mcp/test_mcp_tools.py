@@ -16,10 +16,10 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from PIL import Image
+from running import HeldGenerator, Service, service
 
 from interleave.service.documents.keys import FILE_NAME, add_key
 from interleave.service.mcp.results import IMAGE_BYTES, MAX_IMAGES, scaled_down
-from running import HeldGenerator, Service, service
 
 FOREIGN = "resp_" + "0" * 48
 
@@ -241,11 +241,12 @@ def test_each_key_has_its_own_documents(tmp_path: Path) -> None:
         def as_user(secret: str, name: str, **arguments: Any) -> Any:
             async def connected() -> Any:
                 headers = {"authorization": f"Bearer {secret}"}
-                async with httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as http:
-                    async with Client(
-                        streamable_http_client(f"{running.url}/mcp", http_client=http)
-                    ) as client:
-                        return await client.call_tool(name, arguments)
+                url = f"{running.url}/mcp"
+                async with (
+                    httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as http,
+                    Client(streamable_http_client(url, http_client=http)) as client,
+                ):
+                    return await client.call_tool(name, arguments)
 
             return anyio.run(connected)
 

@@ -17,6 +17,8 @@ import anyio
 import httpx2
 from mcp.server.mcpserver.exceptions import ToolError
 
+from interleave import InterleaveError
+
 DOCUMENTS = "/v1/documents"
 OPEN = ("queued", "in_progress")
 READ_SECONDS = 60.0
@@ -108,7 +110,10 @@ class Api:
 
     async def _address(self) -> str:
         if self._base is None:
-            self._base = await self.find()
+            try:
+                self._base = await self.find()
+            except InterleaveError as error:
+                raise ToolError(str(error)) from error
         return self._base
 
 
