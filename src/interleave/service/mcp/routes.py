@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.routes import Call, Router, per_service, sending
+from interleave.service.documents.routes import ReadCall, Router, per_service, sending
 from interleave.service.documents.service import Documents
 from interleave.service.documents.shared_images import origin_of
 
@@ -90,9 +90,8 @@ ROUTES = Router()
 
 
 @ROUTES.post(PATH, response_class=sending("application/json"))
-async def mcp(call: Call, server: Annotated[MountedServer, Depends(_mounted)]) -> Response:
+async def mcp(call: ReadCall, server: Annotated[MountedServer, Depends(_mounted)]) -> Response:
     """Call the MCP server, by streamable HTTP."""
-    assert call.caller
     if importlib.util.find_spec("mcp") is None:
         raise ApiRefusal(f"the MCP server needs a package: {INSTALL}", status=501, code="not_installed")
     await server.ready()
