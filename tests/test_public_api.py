@@ -99,6 +99,7 @@ PUBLIC = [
     "read_markdown",
     "read_plan",
     "read_run",
+    "show",
 ]
 
 
