@@ -40,7 +40,7 @@ def _new_output() -> Any:
             "interleave.show needs a notebook: install it with pip install jupyterlab, or read the events "
             "with 'async for'"
         ) from None
-    return display(LiveDocument(), display_id=True)
+    return display(LiveDocument(), display_id=True)  # type: ignore[no-untyped-call, unused-ignore]
 
 
 class LiveDocument:

@@ -40,6 +40,10 @@ class ShownDocument(Value):
     steps: list[ShownStep]
 
 
+class EditedWords(journal.Words):
+    """Changes of the words of a document. Fields that are omitted stay unchanged."""
+
+
 @router.get("/shown", response_model=ShownDocument)
 async def shown(run: SeenRun) -> Response:
     """Get the document as readers see it."""
@@ -58,7 +62,7 @@ async def shown(run: SeenRun) -> Response:
 
 @router.post("/words", response_model=wire.ResponseObject, dependencies=IDEMPOTENT)
 async def edit_words(
-    call: SubmitCall, id: str, body: Annotated[dict[str, Any], json_object(journal.Words)]
+    call: SubmitCall, id: str, body: Annotated[dict[str, Any], json_object(EditedWords)]
 ) -> Response:
     """Change the title, names, texts, order or visibility of steps. No model is called."""
     return await decide(call, id, body, partial(runs.words_line, given=body, by=call.caller.key))
