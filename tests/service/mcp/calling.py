@@ -6,6 +6,7 @@ import base64
 import io
 import re
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
@@ -26,7 +27,8 @@ def with_client(target: Any, work: Callable[[Client], Awaitable[Any]], **options
         async with Client(target, **options) as client:
             return await work(client)
 
-    return anyio.run(connected)
+    with ThreadPoolExecutor(1) as thread:  # Playwright runs an event loop in the thread of a test
+        return thread.submit(anyio.run, connected).result()
 
 
 def impatient(running: Service, work: Callable[[Client], Awaitable[Any]], seconds: float = 0.3) -> Any:
