@@ -111,7 +111,7 @@ def test_limits_end_an_edit_early(run: interleave.RunResult) -> None:
         (lambda edit: edit.choose(2, 7), "step 2 has no attempt 7"),
         (lambda edit: edit.undo(), "nothing to undo"),
         (lambda edit: edit.branch(1, "run"), "choose another folder with out="),
-        (lambda edit: edit.change_generator("none?x=1"), "no image generator named 'none'"),
+        (lambda edit: edit.change_generator("nothing?x=1"), "no image generator named 'nothing'"),
     ],
 )
 @pytest.mark.parametrize("draw", [True, False])

@@ -83,6 +83,7 @@ ROUTES = {
     ROOT / "service" / "generator" / "app.py",
     ROOT / "service" / "generator" / "routes.py",
     ROOT / "service" / "http" / "routing.py",
+    ROOT / "service" / "mcp" / "routes.py",
     ROOT / "robots" / "service_routes.py",
 }
 """Routes and what they depend on, imported when a service starts: they may import FastAPI at the top."""

@@ -22,7 +22,7 @@ from interleave.config.run_config import DEFAULT_CONCURRENCY, Limits, RunConfig
 from interleave.errors import BackendError, ConfigurationError, InputError, add_advice
 from interleave.render.exports import ExportOptions, PageLayout, write_export
 from interleave.render.html import write_document
-from interleave.runs.branch import CheckedBranch, check_branch
+from interleave.runs.branch import CheckedBranch, check_branch, check_new_step
 from interleave.runs.decisions import (
     CheckedDecision,
     Decide,
@@ -535,10 +535,24 @@ class RunEditor:
         branch = check_branch(
             self.folder, out, step, prompt=prompt, seed=seed, generator=generator, by=self.by
         )
+        return self._branched(branch, generator)
+
+    def add_step(
+        self, after: int, out: str | Path, *, prompt: str, text: str = "", name: str = ""
+    ) -> RunResult:
+        """Copy the run to the folder `out` with one more step, shown after step `after`; 0 for before all.
+
+        Its image starts from the one before it. The other images, and this run, stay unchanged.
+        """
+        return self._branched(
+            check_new_step(self.folder, out, after, prompt=prompt, text=text, name=name, by=self.by)
+        )
+
+    def _branched(self, branch: CheckedBranch, generator: str | None = None) -> RunResult:
         if self.draw:
             return _run(lambda: open_branch(branch, self.limits, allow=self._allowed(generator)))
         branch.write()
-        return read_run(out)
+        return read_run(branch.run.folder)
 
     def _apply(self, decide: Decide, generator: str | None = None) -> RunResult:
         decision, allow = check_decision(self.folder, decide), self._allowed(generator)

@@ -25,12 +25,13 @@ DEVELOPERS = {"dev", "docs", "strict"}
 """Extras for developers of this project."""
 PURPOSES = {
     "api": "OpenAI, Gemini, ComfyUI, HTTP services",
+    "books": "PDF, CBZ and PPTX",
     "local": "models in this process",
     "postgres": "jobs on many machines",
     "ray": "collecting and serving on a Ray cluster",
     "robots": "LeRobot data sets and their videos",
     "serve": "the generator server, the document service",
-    "studio": "the studio in the browser; PDF and PPTX",
+    "studio": "the studio in the browser",
     "train": "SFT and GRPO",
 }
 """The purpose of each extra."""
@@ -74,10 +75,10 @@ def doctor(
     """
     findings = list(examine(profile))
     if json_output:
-        report = {**_machine(), "findings": [asdict(each) for each in findings]}
-        typer.echo(_anonymous(json.dumps(report, ensure_ascii=False)))
+        report = {**machine(), "findings": [asdict(each) for each in findings]}
+        typer.echo(anonymous(json.dumps(report, ensure_ascii=False)))
     else:
-        typer.echo(_anonymous("\n".join(_lines(findings))))
+        typer.echo(anonymous("\n".join(_lines(findings))))
     return 0
 
 
@@ -93,7 +94,8 @@ def examine(profile: str | None = None) -> Iterator[Finding]:
     yield _fonts()
 
 
-def _machine() -> dict[str, Any]:
+def machine() -> dict[str, Any]:
+    """Return the versions and the platform."""
     return {
         "interleave": __version__,
         "python": platform.python_version(),
@@ -227,6 +229,11 @@ def _plugins() -> Iterator[Finding]:
                 yield Finding("plugins", f"{group}: {name}", "ok", f"from {package}")
 
 
+def gpus() -> list[str]:
+    """Return the names of the GPUs."""
+    return [each.detail for each in _gpus() if each.name.startswith(("cuda:", "mps"))]
+
+
 def _gpus() -> Iterator[Finding]:
     try:
         import torch
@@ -279,9 +286,9 @@ def _fonts() -> Finding:
 
 
 def _lines(findings: list[Finding]) -> Iterator[str]:
-    machine = _machine()
-    yield f"interleave {machine['interleave']} · Python {machine['python']} · {machine['platform']}"
-    if not machine["locks"]:
+    host = machine()
+    yield f"interleave {host['interleave']} · Python {host['python']} · {host['platform']}"
+    if not host["locks"]:
         yield "this platform has no fcntl: runs need Linux or macOS (on Windows: WSL)"
     width = max(len(each.name) for each in findings)
     for group in dict.fromkeys(each.group for each in findings):
@@ -291,7 +298,7 @@ def _lines(findings: list[Finding]) -> Iterator[str]:
             yield f"  {each.status:8} {each.name:{width}}  {each.detail}{fix}".rstrip()
 
 
-def _anonymous(text: str) -> str:
+def anonymous(text: str) -> str:
     """Return the report without keys, addresses and the user's name."""
     redaction.keep_environment_secret()
     with suppress(RuntimeError):  # no home

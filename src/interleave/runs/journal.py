@@ -157,6 +157,8 @@ class Replied(CallLine):
     fingerprint: str
     """Digest of the messages."""
     text: str
+    document: tuple[RequestPart, ...] = Field(default=(), exclude_if=operator.not_)
+    """Parts of the document, in place of a text, if a native system answered as the planner."""
     finish_reason: str
     usage: dict[str, int] = Field(default_factory=dict)
     cost: float | None = None
