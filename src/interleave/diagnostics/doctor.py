@@ -27,6 +27,7 @@ PURPOSES = {
     "api": "OpenAI, Gemini, ComfyUI, HTTP services",
     "books": "PDF, CBZ and PPTX",
     "local": "models in this process",
+    "mcp": "documents in assistants",
     "postgres": "jobs on many machines",
     "ray": "collecting and serving on a Ray cluster",
     "robots": "LeRobot data sets and their videos",
