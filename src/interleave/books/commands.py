@@ -70,7 +70,9 @@ def make(
 
     On a folder that exists, it goes on where it stopped.
     """
-    from interleave import Request, export
+    from interleave import Request, export, read_record
+    from interleave.books.looking import look as look_at
+    from interleave.books.looking import own_reader
     from interleave.books.story import plan_story, read_story
     from interleave.plugin import open_run, slug
 
@@ -90,6 +92,8 @@ def make(
     )
     if status:
         return status
+    if own_reader(read_record(folder)) is not None:
+        look_at(folder, by="book make")
     for name in filter(None, to.split(",")):
         path = export(
             folder,

@@ -85,13 +85,20 @@ class ModelReader:
         return asyncio.run(ask(self.vlm, messages, read, sampling=Sampling(), pack=self.pack))
 
 
+def own_reader(record: RunRecord) -> Reader | None:
+    """Return the reader that the package of a run's generator registers; `None` if there is none."""
+    point = entry_points.installed("readers").get(parse_spec(record.config.generator.spec).name)
+    if point is None:
+        return None
+    reader: Reader = entry_points.load(point, f"the reader {point.name!r}")
+    return reader
+
+
 def reader_for(record: RunRecord, critic: str | None) -> Reader:
     """Return the reader of a run's images: the given model, the generator's reader, or the critic."""
     if critic is None:
-        point = entry_points.installed("readers").get(parse_spec(record.config.generator.spec).name)
-        if point is not None:
-            reader: Reader = entry_points.load(point, f"the reader {point.name!r}")
-            return reader
+        if (own := own_reader(record)) is not None:
+            return own
         if record.config.critic is None:
             raise InputError("this run has no critic: name a model with --critic")
         critic = record.config.critic.spec
