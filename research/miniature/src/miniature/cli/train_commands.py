@@ -24,7 +24,7 @@ Out = Annotated[Path, typer.Option(help="Output folder; repeating the command re
 Size = Annotated[
     str,
     typer.Option(
-        help="full (the shipped models), table (for comparisons), fresh (the same from random weights), small "
+        help="full (the shipped models), table (for comparisons), fresh (from random weights), small "
         "(a quick pass on a GPU) or toy."
     ),
 ]
