@@ -101,6 +101,7 @@ PUBLIC = [
     "read_markdown",
     "read_plan",
     "read_run",
+    "show",
 ]
 
 

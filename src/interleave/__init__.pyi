@@ -89,6 +89,7 @@ from interleave.runs.event_lines import (
     read_event_line as read_event_line,
 )
 from interleave.runs.folder import comparable as comparable
+from interleave.runs.notebook import show as show
 from interleave.runs.record import (
     CallCounts as CallCounts,
     RunRecord as RunRecord,

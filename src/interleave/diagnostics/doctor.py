@@ -17,7 +17,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from interleave import InterleaveError, MissingDependency, __version__
-from interleave.plugin import backends, config, entry_points, locks, options, redaction, render
+from interleave.books.fonts import installed_fonts
+from interleave.plugin import backends, config, entry_points, locks, options, redaction
 
 DISTRIBUTION = "interleavethinker"
 DEVELOPERS = {"dev", "docs", "strict"}
@@ -277,10 +278,10 @@ def _programs() -> Iterator[Finding]:
 
 
 def _fonts() -> Finding:
-    count = sum(1 for _ in render.font_files())
-    if count:
-        return Finding("fonts", "fonts", "ok", f"{count} files, for PDF")
-    return Finding("fonts", "fonts", "missing", "PDFs use the viewer's font", "apt-get install fonts-dejavu")
+    if not entry_points.is_importable("typst"):
+        return Finding("fonts", "fonts", "missing", "for PDF", 'pip install "interleavethinker[books]"')
+    families = len(installed_fonts().families())
+    return Finding("fonts", "fonts", "ok", f"{families} families, for PDF")
 
 
 def _lines(findings: list[Finding]) -> Iterator[str]:

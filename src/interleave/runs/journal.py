@@ -48,6 +48,7 @@ from interleave.types import (
     Chapter,
     Finding,
     Heading,
+    Lettering,
     Plan,
     PlanStep,
     Prose,
@@ -296,6 +297,8 @@ class StepWords(Value):
     """Alternative text of the image; empty to use the text of the step."""
     hidden: bool | None = WRITTEN_IF_GIVEN
     """Whether the document leaves the step out."""
+    lettering: tuple[Lettering, ...] | None = WRITTEN_IF_GIVEN
+    """Words set upon its image; empty for none."""
 
 
 class Words(Value):

@@ -16,7 +16,7 @@ from interleave import InputError, Plan
 from interleave.plugin import Value, first_problem, runs
 from interleave.service.documents import schemas as wire
 from interleave.service.documents.bodies import json_body, json_object
-from interleave.service.documents.job_decisions import Branch, DecisionRequest, Decisions
+from interleave.service.documents.job_decisions import DecisionRequest, Decisions
 from interleave.service.documents.jobs import Decision
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.responses import answer
@@ -36,7 +36,8 @@ def _asked(call: RequestContext, id_: str, body: Value | Mapping[str, Any]) -> D
     return DecisionRequest(call.caller, id_, digest, call.idempotency_key, call.request_id)
 
 
-async def _decide(call: RequestContext, id_: str, body: Value | Mapping[str, Any], line: Line) -> Response:
+async def decide(call: RequestContext, id_: str, body: Value | Mapping[str, Any], line: Line) -> Response:
+    """Make a decision about a job; return the Response of the reopened job."""
     return await answer(call, await Decisions(call.documents).decide(_asked(call, id_, body), line))
 
 
@@ -48,7 +49,7 @@ async def release(
     given, by = parameters_of(body, ("plan",)), call.caller.key
     plan = given.take("plan")
     given.refuse_unknown()
-    return await _decide(
+    return await decide(
         call, id, body, lambda run: runs.release_line(run, None if plan is None else _plan(plan, run), by=by)
     )
 
@@ -60,7 +61,7 @@ async def redraw(
     """Redraw a step."""
     given: dict[str, Any] = {"prompt": body.prompt, "seed": body.seed, "only_step": bool(body.only_step)}
     line = partial(runs.redraw_line, step=step, **given, generator=None, by=call.caller.key)
-    return await _decide(call, id, body, line)
+    return await decide(call, id, body, line)
 
 
 @router.post("/steps/{step}/choose", response_model=wire.ResponseObject)
@@ -69,13 +70,25 @@ async def choose(
 ) -> Response:
     """Show another attempt."""
     given: dict[str, Any] = {"attempt": body.attempt, "only_step": bool(body.only_step)}
-    return await _decide(call, id, body, partial(runs.choice_line, step=step, **given, by=call.caller.key))
+    return await decide(call, id, body, partial(runs.choice_line, step=step, **given, by=call.caller.key))
+
+
+@router.post("/words", response_model=wire.ResponseObject)
+async def words(
+    call: SubmitCall, id: str, body: Annotated[dict[str, Any], json_object(wire.EditedWords)]
+) -> Response:
+    """Change what the document shows: title, headings, texts, alternative texts, order and visibility.
+
+    No model is called, and the job stays ended.
+    """
+    changes = {name: value for name, value in body.items() if value is not None}
+    return await decide(call, id, body, partial(runs.words_line, given=changes, by=call.caller.key))
 
 
 @router.post("/undo", response_model=wire.ResponseObject)
 async def undo(call: SubmitCall, id: str, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
-    """Undo the last redraw or choice."""
-    return await _decide(call, id, body, partial(runs.undo_line, by=call.caller.key))
+    """Undo the last redraw, choice or edit of words."""
+    return await decide(call, id, body, partial(runs.undo_line, by=call.caller.key))
 
 
 @router.post("/continue", response_model=wire.ResponseObject)
@@ -91,7 +104,21 @@ async def branch(
     call: SubmitCall, id: str, body: Annotated[wire.BranchOff, json_body(wire.BranchOff)]
 ) -> Response:
     """Branch a new document from a step."""
-    new = Branch(body.step, body.prompt, body.seed)
+    given: dict[str, Any] = {"prompt": body.prompt, "seed": body.seed, "by": call.caller.key}
+    new = partial(runs.check_branch, step=body.step, **given)
+    return await answer(call, await Decisions(call.documents).branch(_asked(call, id, body), new))
+
+
+@router.post("/steps/{step}/add", response_model=wire.ResponseObject)
+async def add(
+    call: SubmitCall, id: str, step: StepNumber, body: Annotated[wire.NewStep, json_body(wire.NewStep)]
+) -> Response:
+    """Branch a new document with one more step, shown after this one; 0 for before all.
+
+    Its image starts from the one before it. All other images stay.
+    """
+    given: dict[str, Any] = {"prompt": body.prompt, "text": body.text, "name": body.name}
+    new = partial(runs.check_new_step, after=step, **given, by=call.caller.key)
     return await answer(call, await Decisions(call.documents).branch(_asked(call, id, body), new))
 
 
