@@ -4,7 +4,12 @@ import { defineConfig } from "vitest/config";
 
 const SERVICE = process.env.STUDIO_SERVICE ?? "http://127.0.0.1:8020";
 
-/** Puts the script and the style sheet into the page, so that the build is one file. */
+const TYPEFACE = /@font-face\{[^}]*\}/g;
+
+/**
+ * Puts the script and the style sheet into the page, so that the build is one file. The typeface comes last: the page
+ * works while it is still being loaded.
+ */
 function oneFile(): Plugin {
   return {
     name: "one-file",
@@ -13,19 +18,22 @@ function oneFile(): Plugin {
       const page = bundle["index.html"];
       if (page?.type !== "asset") throw new Error("the build has no page");
       let html = String(page.source);
+      let scripts = "";
+      let typefaces = "";
       for (const [name, file] of Object.entries(bundle)) {
         if (file === page) continue;
         const text = file.type === "chunk" ? file.code : String(file.source);
         const tag = file.type === "chunk" ? /<script type="module"[^>]*><\/script>\s*/ : /<link rel="stylesheet"[^>]*>\s*/;
         if (!tag.test(html)) throw new Error(`the page does not name ${name}`);
         html = html.replace(tag, "");
-        const inlined =
-          file.type === "chunk"
-            ? `<script type="module">${text.replaceAll("</script", "<\\/script").trimEnd()}</script>`
-            : `<style>${text.trimEnd()}</style>`;
-        html = html.replace(file.type === "chunk" ? "</body>" : "</head>", (end) => `${inlined}\n${end}`);
+        if (file.type === "chunk") scripts += `<script>${text.replaceAll("</script", "<\\/script").trimEnd()}</script>\n`;
+        else {
+          html = html.replace("</head>", () => `<style>${text.replace(TYPEFACE, "").trimEnd()}</style>\n</head>`);
+          typefaces += (text.match(TYPEFACE) ?? []).join("");
+        }
         delete bundle[name];
       }
+      html = html.replace("</body>", () => `${scripts}<style>${typefaces}</style>\n</body>`);
       page.fileName = "studio.html";
       page.source = html;
     },
@@ -42,6 +50,7 @@ export default defineConfig({
     cssCodeSplit: false,
     modulePreload: false,
     reportCompressedSize: false,
+    rollupOptions: { output: { format: "iife" } }, // a classic script runs where it stands, not at the end of the page
   },
   server: { proxy: { "/v1": SERVICE, "/health": SERVICE } },
   test: { include: ["src/**/*.test.ts"], environment: "node" },

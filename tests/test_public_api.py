@@ -40,6 +40,8 @@ PUBLIC = [
     "ConfigurationError",
     "Critic",
     "CriticInput",
+    "DocumentEnd",
+    "DocumentModel",
     "Drawn",
     "RunResult",
     "GeneratorCapabilities",

@@ -26,6 +26,8 @@ from interleave.api import (
     stream_resume as stream_resume,
 )
 from interleave.backends.protocols import (
+    DocumentEnd as DocumentEnd,
+    DocumentModel as DocumentModel,
     GeneratorCapabilities as GeneratorCapabilities,
     ImageGenerator as ImageGenerator,
     ImageRequest as ImageRequest,

@@ -20,9 +20,9 @@ from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.retries import RetriedVlm
 from interleave.config.run_config import DEFAULT_CONCURRENCY, Limits, RunConfig
 from interleave.errors import BackendError, ConfigurationError, InputError, add_advice
-from interleave.render.exports.formats import ExportOptions, PageLayout, Paper, write_export
+from interleave.render.exports import ExportOptions, PageLayout, write_export
 from interleave.render.html import write_document
-from interleave.runs.branch import CheckedBranch, check_branch
+from interleave.runs.branch import CheckedBranch, check_branch, check_new_step
 from interleave.runs.decisions import (
     CheckedDecision,
     Decide,
@@ -409,25 +409,23 @@ def read_run(folder: str | Path) -> RunResult:
 
 def export(
     run: RunFolder,
-    to: str,
+    to: str = "pdf",
     *,
     out: str | Path | None = None,
-    paper: Paper = "a4",
+    paper: str = "",
     layout: PageLayout = "print",
+    languages: Iterable[str] = (),
+    texts: Iterable[str | Path] = (),
+    bleed: bool = False,
 ) -> Path:
     """Write the document of a run in the format `to` and return the path of the file.
 
-    Formats are `pdf`, `epub`, `pptx`, `zip` (Markdown and images), `html` and those of installed packages.
-    `out` defaults to `document.FORMAT` in the run folder. `paper` and `layout` apply to PDF.
+    Formats are `pdf`, `epub`, `pptx`, `cbz`, `zip` (Markdown and images), `html`, `texts` (the words, to be
+    translated) and those of installed packages. `out` defaults to `document.FORMAT` in the run folder.
+    `texts` are files with the words in other languages, and `languages` those to show together.
     """
-    from interleave.render.exports.pdf import missing_note
-
-    path, made = write_export(
-        _folder_of(run), to, Path(out) if out is not None else None, ExportOptions(paper, layout)
-    )
-    if made.missing_characters:
-        log.warning("interleave: %s", missing_note(frozenset(made.missing_characters)))
-    return path
+    options = ExportOptions(paper, layout, tuple(languages), tuple(map(Path, texts)), bleed)
+    return write_export(_folder_of(run), to, Path(out) if out is not None else None, options)
 
 
 def edit(
@@ -537,10 +535,24 @@ class RunEditor:
         branch = check_branch(
             self.folder, out, step, prompt=prompt, seed=seed, generator=generator, by=self.by
         )
+        return self._branched(branch, generator)
+
+    def add_step(
+        self, after: int, out: str | Path, *, prompt: str, text: str = "", name: str = ""
+    ) -> RunResult:
+        """Copy the run to the folder `out` with one more step, shown after step `after`; 0 for before all.
+
+        Its image starts from the one before it. The other images, and this run, stay unchanged.
+        """
+        return self._branched(
+            check_new_step(self.folder, out, after, prompt=prompt, text=text, name=name, by=self.by)
+        )
+
+    def _branched(self, branch: CheckedBranch, generator: str | None = None) -> RunResult:
         if self.draw:
             return _run(lambda: open_branch(branch, self.limits, allow=self._allowed(generator)))
         branch.write()
-        return read_run(out)
+        return read_run(branch.run.folder)
 
     def _apply(self, decide: Decide, generator: str | None = None) -> RunResult:
         decision, allow = check_decision(self.folder, decide), self._allowed(generator)

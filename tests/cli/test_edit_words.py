@@ -122,3 +122,20 @@ def test_words_that_are_refused_leave_every_byte(
 def test_only_one_form_of_output_is_printed(done: None, capsys: Captured) -> None:
     assert run(["show", "run", "--words", "--json"]) == 2
     assert "cannot be combined" in capsys.readouterr().err
+
+
+def test_a_new_step_is_a_branch_that_draws_this_step_only(done: None, capsys: Captured) -> None:
+    before = snapshot(Path("run"))
+    assert (
+        run(["edit", "run", "add", "1", "--prompt", "a pond", "--text", "A pond.", "--out", "new", "--json"])
+        == 0
+    )
+    steps = json.loads(capsys.readouterr().out)["steps"]
+    assert [step["place"] for step in steps] == [1, 3, 4, 2]
+    assert [step.plan.number for step in read_record("new").steps if not step.attempts[0].inherited] == [4]
+    assert snapshot(Path("run")) == before
+    assert run(["edit", "new", "redraw", "1", "--prompt", "a lake"]) == 0  # the new step starts from step 1
+    assert read_record("new").steps[3].attempts[-1].take == 2
+    for refused in (["9", "--prompt", "x"], ["1", "--prompt", " "]):
+        assert run(["edit", "run", "add", *refused, "--out", "other"]) == 2
+    assert not Path("other").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shutil
@@ -46,7 +47,18 @@ def test_a_policy_by_hashes_can_hold() -> None:
     page = BUILT.read_text()
     outside = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.S)
     assert not re.search(r"\son\w+=|\sstyle=|javascript:", outside)
-    assert page.count("<script") == 1
+    assert re.findall(r"<script[^>]*>", page) == ["<script>", "<script>"]
+
+
+def test_one_can_type_before_most_of_it_has_arrived() -> None:
+    """What a slow line must bring, compressed as it is sent, until the field is there, and until it works."""
+    page = BUILT.read_text()
+    field, program, all_ = page.index("</form>"), page.rindex("</script>"), len(page)
+    arrived = [len(gzip.compress(page[:end].encode())) for end in (field, program, all_)]
+    assert arrived[0] <= 20_000
+    assert arrived[1] <= 110_000
+    assert arrived[2] <= 160_000
+    assert page.index("@font-face") > program  # covers and the typeface follow
 
 
 @pytest.mark.parametrize("file", sorted((SOURCE / "src").rglob("*.svelte")), ids=lambda file: file.name)

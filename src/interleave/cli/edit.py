@@ -182,6 +182,27 @@ def branch(
 
 @app.command()
 @taking(Continuation)
+def add(
+    context: typer.Context,
+    after: Annotated[int, typer.Argument(metavar="STEP", help="The step before it; 0 for the first place.")],
+    out: NewFolder,
+    prompt: Annotated[str, typer.Option("--prompt", metavar="TEXT", help="What its image shows.")],
+    text: Annotated[str, typer.Option("--text", metavar="TEXT", help="Its text.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="Its heading.")] = "",
+    by: options.By = "",
+    given: Continuation = DEFAULTS,
+) -> int:
+    """Copy a run to another folder with one more step after STEP. The other images stay."""
+    from interleave.api import open_branch
+    from interleave.runs.branch import check_new_step
+
+    refuse_batch(context.obj)
+    checked = check_new_step(context.obj, out, after, prompt=prompt, text=text, name=name, by=by)
+    return given.run(lambda **chosen: open_branch(checked, **chosen))
+
+
+@app.command()
+@taking(Continuation)
 def approve(
     context: typer.Context, plan: HeldPlan = None, by: options.By = "", given: Continuation = DEFAULTS
 ) -> int:

@@ -1,17 +1,29 @@
 """Public names of `interleave.runs`, available as `interleave.plugin.runs`."""
 
 from interleave.scheduler import parents_of as parents_of
+from interleave.runs.branch import (
+    CheckedBranch as CheckedBranch,
+    check_branch as check_branch,
+    check_new_step as check_new_step,
+)
 from interleave.runs.record import DecisionRecord as DecisionRecord
 from interleave.runs.decisions import (
+    CheckedDecision as CheckedDecision,
     DecidedRun as DecidedRun,
     MadeDecision as MadeDecision,
     carry_over as carry_over,
+    check_decision as check_decision,
     choice_line as choice_line,
-    is_under_way as is_under_way,
     redraw_line as redraw_line,
     release_line as release_line,
     undo_line as undo_line,
+    write_decision as write_decision,
 )
+from interleave.runs.document_layer import DocumentLayer as DocumentLayer
+from interleave.runs.shown_document import as_shown as as_shown, step_as_shown as step_as_shown
+from interleave.runs.steering import steering_after as steering_after
+from interleave.runs.words import words_line as words_line, words_of as words_of
+from interleave.sources import steps_that_follow as steps_that_follow
 from interleave.runs.models import Disk as Disk
 from interleave.runs.folder import (
     DOCUMENT_NAME as DOCUMENT_NAME,
@@ -59,7 +71,11 @@ from interleave.runs.resolve import (
 )
 from interleave.runs.folder import IMAGES_FOLDER as IMAGES_FOLDER, image_name as image_name
 from interleave.sources import SourceImages as SourceImages, Start as Start
-from interleave.runs.resolve import strictness as strictness
+from interleave.runs.resolve import is_native as is_native, strictness as strictness
 from interleave.runs.run import Run as Run
-from interleave.runs.shown_document import as_shown as as_shown
-from interleave.runs.words import words_line as words_line
+from interleave.runs.shown_document import (
+    ALT_CHARACTERS as ALT_CHARACTERS,
+    DocumentAsShown as DocumentAsShown,
+    StepAsShown as StepAsShown,
+    as_shown as as_shown,
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +18,10 @@ from pathlib import Path
 from interleave.errors import RunError, StorageError
 from interleave.files import make_folder, remove_temporaries_of, sync_folder, write_new
 from interleave.redaction import redacted_model
-from interleave.runs.decisions import DecidedRun, redraw_line, still_written
+from interleave.runs.decisions import DecidedRun, MadeDecision, new_step_lines, redraw_line, still_written
 from interleave.runs.folder import IMAGES_FOLDER as IMAGES
 from interleave.runs.folder import ImageStore, refuse_foreign_folder
-from interleave.runs.journal import Branched, JournalReader, Line, is_being_written
+from interleave.runs.journal import Branched, JournalReader, Line, Replied, is_being_written
 from interleave.runs.journal_files import JOURNAL_NAME, DigestChain, has_journal
 from interleave.runs.record import RunRecord, image_names, read_record
 
@@ -59,7 +59,9 @@ class CheckedBranch:
         try:
             make_folder(out)
             remove_temporaries_of(out)
-            _copy_images(self.parent, out, image_names(self.run.record))
+            _copy_images(
+                self.parent, out, [*image_names(self.run.record), *_document_images(self.run.entries)]
+            )
             _write_journal(out, self.run.entries)
         except OSError as error:
             raise StorageError.at(out, error) from error
@@ -76,17 +78,55 @@ def check_branch(
     by: str = "",
 ) -> CheckedBranch:
     """Check a branch as `branch_run` does, without writing anything."""
-    folder, out = Path(folder), Path(out)
+
+    def redraw(run: DecidedRun) -> tuple[int, list[MadeDecision]]:
+        return step, [redraw_line(run, step, prompt=prompt, seed=seed, generator=generator, by=by)]
+
+    return _checked(Path(folder), Path(out), redraw, by)
+
+
+def check_new_step(
+    folder: str | Path,
+    out: str | Path,
+    after: int,
+    *,
+    prompt: str,
+    text: str = "",
+    name: str = "",
+    by: str = "",
+) -> CheckedBranch:
+    """Check a branch with one more step, shown after step `after`; 0 for before all. Nothing is written.
+
+    It starts from the image of that step, or of the last one shown before it; no other step is redrawn.
+    """
+    return _checked(
+        Path(folder),
+        Path(out),
+        lambda run: new_step_lines(run, after, prompt, text=text, name=name, by=by),
+        by,
+    )
+
+
+def _checked(
+    folder: Path, out: Path, lines_of: Callable[[DecidedRun], tuple[int, list[MadeDecision]]], by: str
+) -> CheckedBranch:
+    """Check a branch with the lines of `lines_of`, which also returns the step where it differs."""
     if is_being_written(folder):
         raise still_written(folder)
     reader = JournalReader(folder)
     run = DecidedRun.of(folder, reader.read_new())
-    redraw = redraw_line(run, step, prompt=prompt, seed=seed, generator=generator, by=by)
+    step, lines = lines_of(run)
     branched = Branched(parent=folder.absolute().name, parent_journal=reader.position, step=step, by=by)
     _refuse_target(out)
     if problem := next(filter(None, map(ImageStore(folder).problem_with, image_names(run.record))), None):
         raise problem
-    return CheckedBranch(folder, DecidedRun.of(out, [*run.entries, branched, redraw]))
+    return CheckedBranch(folder, DecidedRun.of(out, [*run.entries, branched, *lines]))
+
+
+def _document_images(entries: Sequence[Line]) -> list[str]:
+    """Return the images of a native system's document, of which some may not be shown yet."""
+    replies = (entry for entry in entries if isinstance(entry, Replied))
+    return [part.image for reply in replies for part in reply.document if part.image]
 
 
 def _refuse_target(out: Path) -> None:

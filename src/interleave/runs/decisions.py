@@ -39,7 +39,7 @@ from interleave.runs.record import RunRecord, StepRecord, fold
 from interleave.runs.resolve import unfit_agents
 from interleave.runs.steering import Steering, steering_after
 from interleave.text import count
-from interleave.types import Plan
+from interleave.types import Plan, PlanStep
 
 
 @dataclass(frozen=True)
@@ -149,11 +149,12 @@ def undo_decision(folder: str | Path, *, by: str = "") -> RunRecord:
 def carry_over(folder: Path, line: DecisionLine, *, after: int, lease: Lease | None = None) -> None:
     """Append to the journal a decision that was checked when the journal had `after` lines.
 
-    This is for callers that store a checked decision elsewhere until its run is continued. A journal with
-    more lines holds the decision already, and nothing is written.
+    This is for callers that store a checked decision elsewhere until its run is continued. Nothing is written
+    if the lines since then hold the decision already.
     """
     with _open_for_decision(folder, lease) as (journal, entries):
-        if len(entries) == after:
+        # lines since then may also be an edit of words, made in between
+        if not any(type(entry) is type(line) and entry.time == line.time for entry in entries[after:]):
             journal.append(line)
             journal.sync()
 
@@ -170,6 +171,39 @@ def release_line(run: DecidedRun, plan: Plan | None, *, by: str = "") -> PlanRel
         refuse_edited(run.folder, run.record)
     _refuse_plan(run, chosen)
     return PlanReleased(plan=chosen, by=by)
+
+
+def new_step_lines(
+    run: DecidedRun, after: int, prompt: str, *, text: str, name: str, by: str
+) -> tuple[int, list[MadeDecision]]:
+    """Check a new step, shown after step `after`; return its neighbour and the lines that add it.
+
+    It is the last step of the plan, so that all images stay, and its place is an edit of the document.
+    """
+    refuse_undecidable(run)
+    plan, layer = run.steering.plan, run.steering.layer
+    if plan is None or plan.chapter is not None:
+        raise RunError(f"{run.folder} is written in chapters: a step cannot be added to its plan")
+    order = layer.in_order(step.number for step in plan.steps)
+    if after and after not in order:
+        raise InputError(f"no step {after}: the plan has steps {min(order)} to {max(order)}")
+    place = order.index(after) + 1 if after else 0
+    source = [number for number in order[:place] if number in run.steering.drawable()][-1:]
+    try:
+        new = PlanStep(
+            number=plan.steps[-1].number + 1,
+            name=name.strip() or None,
+            prompt=prompt.strip(),
+            caption=text.strip() or None,
+            sources=tuple(source),
+        )
+    except ValidationError as error:
+        raise InputError(f"the new step cannot be drawn: {first_problem(error)}") from None
+    longer = plan.model_copy(update={"steps": (*plan.steps, new)})
+    _refuse_plan(run, longer)
+    moved = (*order[:place], new.number, *order[place:])
+    neighbour = source[0] if source else min(run.steering.drawable(), default=0)
+    return neighbour, [PlanReleased(plan=longer, by=by), DocumentEdited(order=moved, by=by)]
 
 
 def choice_line(

@@ -134,9 +134,10 @@ class Steering:
             case ChapterPlanned() if self.plan is not None:
                 self.plan = entry.after(self.plan)
             case PlanReleased():
+                if not self._is_extended_by(entry.plan):
+                    self.in_effect, self._layers = [*self.decisions], []  # its steps may be others
                 self.plan = self.released = entry.plan
                 self.holds_plan = False
-                self.in_effect, self._layers = [*self.decisions], []  # its steps may be others
             case Ended(status="asked"):
                 self.holds_plan = True
             case RedrawDecided() | AttemptChosen() | GeneratorChanged():
@@ -163,7 +164,7 @@ class Steering:
     def problem_with(self, entry: Entry) -> str | None:
         """Return why a decision cannot follow the lines before it, or `None` if it can."""
         match entry:
-            case PlanReleased() if self._images:
+            case PlanReleased() if self._images and not self._is_extended_by(entry.plan):
                 return "images of another plan were drawn before it"
             case RedrawDecided() | AttemptChosen() | GeneratorChanged() | Branched() if (
                 entry.step not in self.drawable()
@@ -178,6 +179,10 @@ class Steering:
             case Undone() if self.undone_by(entry) is None:
                 return "there is no decision to undo"
         return None
+
+    def _is_extended_by(self, plan: Plan) -> bool:
+        """Return whether a plan has all steps of the current one, and perhaps more after them."""
+        return self.plan is not None and plan.steps[: len(self.plan.steps)] == self.plan.steps
 
     def planned(self, number: int) -> PlanStep:
         """Return a step of the plan; raise if there is none."""

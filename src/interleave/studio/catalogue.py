@@ -100,7 +100,8 @@ class Found:
 
 def state_of(job: Job) -> str:
     """Return the state that an entry was made from. A job that has changed has another state."""
-    return json.dumps([job.status, job.finished, len(job.ends)])
+    edits = [job.edits] if job.edits else []
+    return json.dumps([job.status, job.finished, len(job.ends), *edits])
 
 
 def outcome_of(job: Job, record: RunRecord | None) -> str:
@@ -111,10 +112,9 @@ def outcome_of(job: Job, record: RunRecord | None) -> str:
 
 def entry_of(job: Job, record: RunRecord | None, profile: str) -> Entry:
     """Return the entry of a document."""
-    shown = [step for step in record.steps if step.attempt] if record else []
-    names = [step.attempt.image for step in shown if step.attempt]
+    shown = [step for step in runs.as_shown(record).steps if step.record.attempt] if record else []
+    names = [step.record.attempt.image for step in shown if step.record.attempt]
     title = next((line for part in job.parts if part.text and (line := one_line(part.text))), "")
-    first = shown[0].attempt if shown else None
     return Entry(
         id=job.id,
         status=job.status,
@@ -129,7 +129,7 @@ def entry_of(job: Job, record: RunRecord | None, profile: str) -> Entry:
         cost=record.cost if record else None,
         cover=names[-1] if names else None,
         shown=tuple(names[:THUMBNAILS]),
-        alt=one_line(first.prompt, 300) if first else "",
+        alt=one_line(shown[0].alt, 300) if shown else "",
         parent=job.parent,
         error=one_line(job.error.message, 300) if job.error else None,
     )
@@ -138,6 +138,8 @@ def entry_of(job: Job, record: RunRecord | None, profile: str) -> Entry:
 def words_of(job: Job, record: RunRecord | None) -> str:
     """Return a document's searchable words: its request, texts and prompts."""
     texts = [part.text or "" for part in job.parts]
+    for shown in runs.as_shown(record).steps if record and record.words else ():
+        texts += [record.title if record else "", shown.name, shown.text]
     for step in record.steps if record else ():
         texts += [step.plan.name or "", step.plan.text, step.plan.prompt or ""]
     return "\n".join(dict.fromkeys(filter(None, texts)))[:MAX_INDEXED_CHARACTERS]

@@ -37,6 +37,7 @@ class Indexing:
         self._opening, self._putting = asyncio.Lock(), asyncio.Lock()
         documents.worker.listeners.append(self._changed)
         documents.queued.append(self._changed)
+        documents.edited.append(self._changed)
         documents.removed.append(self._changed_id)
         documents.closing.append(self.close)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ class Page:
     """The page as sent."""
 
     body: bytes
+    packed: bytes
+    """The body, compressed."""
     policy: str
     etag: str
 
@@ -71,7 +74,8 @@ class PageFile:
     def _made(self, text: str) -> Page:
         body = text.replace("\r\n", "\n").encode()
         policy = page_policy(body.decode(), self.frame_ancestors)
-        return Page(body, policy, f'"{hashlib.sha256(body + policy.encode()).hexdigest()[:32]}"')
+        digest = hashlib.sha256(body + policy.encode()).hexdigest()[:32]
+        return Page(body, gzip.compress(body, mtime=0), policy, f'W/"{digest}"')
 
 
 def page_router(page: PageFile) -> Router:
@@ -97,6 +101,7 @@ class _PageRoutes:
             "content-security-policy": page.policy,
             "etag": page.etag,
             "cache-control": "no-cache",
+            "vary": "Accept-Encoding",
             "referrer-policy": "no-referrer",
             "cross-origin-opener-policy": "same-origin",
         }
@@ -106,7 +111,11 @@ class _PageRoutes:
             headers["set-cookie"] = guests.new_cookie(embedded=embedded)
         if request.headers.get("if-none-match") == page.etag:
             return Response(status_code=304, headers=headers)
-        response = HTMLResponse(page.body, headers=headers)
+        packed = "gzip" in request.headers.get("accept-encoding", "")
+        response = HTMLResponse(
+            page.packed if packed else page.body,
+            headers=headers | ({"content-encoding": "gzip"} if packed else {}),
+        )
         if KEY_COOKIE in request.cookies:
             response.delete_cookie(KEY_COOKIE)
         return response

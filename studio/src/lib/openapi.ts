@@ -395,6 +395,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/documents/{id}/steps/{step}/add": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Branch a new document with one more step, shown after this one; 0 for before all
+         * @description Its image starts from the one before it. All other images stay.
+         */
+        post: operations["post_v1_documents_id_steps_step_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/documents/{id}/steps/{step}/choose": {
         parameters: {
             query?: never;
@@ -455,8 +475,29 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Undo the last redraw or choice */
+        /** Undo the last redraw, choice or edit of words */
         post: operations["post_v1_documents_id_undo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/documents/{id}/words": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the words of the document: title, headings, texts, alternative texts, order and visibility */
+        get: operations["get_v1_documents_id_words"];
+        put?: never;
+        /**
+         * Change what the document shows: title, headings, texts, alternative texts, order and visibility
+         * @description No model is called, and the job stays ended.
+         */
+        post: operations["post_v1_documents_id_words"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1430,6 +1471,8 @@ export interface components {
             title: string;
             /** Understood */
             understood?: string[] | null;
+            undoable: components["schemas"]["Undoable"] | null;
+            words?: components["schemas"]["Words"] | null;
         };
         /** DocumentEditedEvent */
         DocumentEditedEvent: {
@@ -1456,7 +1499,7 @@ export interface components {
              * Steps
              * @default []
              */
-            steps?: components["schemas"]["StepWords"][];
+            steps?: components["schemas"]["interleave__runs__journal__StepWords"][];
             /** Time */
             time: number;
             /** Title */
@@ -1630,6 +1673,36 @@ export interface components {
             /** Sources */
             sources?: number[] | null;
         };
+        /**
+         * EditedStepWords
+         * @description Changes of the words of one step; fields that are omitted stay unchanged.
+         */
+        EditedStepWords: {
+            /** Alt */
+            alt?: string | null;
+            /** Hidden */
+            hidden?: boolean | null;
+            /** Name */
+            name?: string | null;
+            /** Number */
+            number: number;
+            /** Text */
+            text?: string | null;
+        };
+        /**
+         * EditedWords
+         * @description Changes of the words of a document; fields that are omitted stay unchanged.
+         */
+        EditedWords: {
+            /** Keep */
+            keep?: number[] | null;
+            /** Order */
+            order?: number[] | null;
+            /** Steps */
+            steps?: components["schemas"]["EditedStepWords"][] | null;
+            /** Title */
+            title?: string | null;
+        };
         /** EndedEvent */
         EndedEvent: {
             question?: components["schemas"]["Question"] | null;
@@ -1757,6 +1830,7 @@ export interface components {
             steps?: components["schemas"]["Step"][];
             /** Understood */
             understood?: string[] | null;
+            words?: components["schemas"]["Words"] | null;
         };
         /**
          * File
@@ -2351,6 +2425,24 @@ export interface components {
             labels: components["schemas"]["NewLabel"][];
             /** Rater */
             rater: string;
+        };
+        /**
+         * NewStep
+         * @description A step to add.
+         */
+        NewStep: {
+            /**
+             * Name
+             * @default
+             */
+            name?: string;
+            /** Prompt */
+            prompt: string;
+            /**
+             * Text
+             * @default
+             */
+            text?: string;
         };
         /**
          * Nothing
@@ -3015,6 +3107,8 @@ export interface components {
         Step: {
             /** Accepted */
             accepted: boolean;
+            /** Alt */
+            alt: string | null;
             /** Attempts */
             attempts: components["schemas"]["Attempt"][];
             /** Before */
@@ -3032,6 +3126,14 @@ export interface components {
             number: number;
             /** Picture */
             picture: string | null;
+            /** Place */
+            place: number | null;
+            /** Redraw Seconds */
+            redraw_seconds: {
+                [key: string]: number;
+            };
+            /** Redraws */
+            redraws: number[];
             /** Shown */
             shown: number | null;
             /**
@@ -3041,6 +3143,8 @@ export interface components {
             state: "text" | "accepted" | "forced" | "chosen" | "unfinished";
             /** Text */
             text: string;
+            /** Words For */
+            words_for: string | null;
         };
         /**
          * StepDrift
@@ -3082,22 +3186,6 @@ export interface components {
              * @enum {string}
              */
             type: "step_finished";
-        };
-        /**
-         * StepWords
-         * @description Words of one step of a document. Fields that are `None` stay unchanged.
-         */
-        StepWords: {
-            /** Alt */
-            alt?: string | null;
-            /** Hidden */
-            hidden?: boolean | null;
-            /** Name */
-            name?: string | null;
-            /** Number */
-            number: number;
-            /** Text */
-            text?: string | null;
         };
         /**
          * Steps
@@ -3298,6 +3386,19 @@ export interface components {
             /** Rater */
             rater: string;
         };
+        /**
+         * Undoable
+         * @description The last edit in effect, which an undo removes.
+         */
+        Undoable: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "words" | "redraw" | "choice" | "generator";
+            /** Step */
+            step: number | null;
+        };
         /** UndoneEvent */
         UndoneEvent: {
             /**
@@ -3357,6 +3458,50 @@ export interface components {
             reasoning: string;
             /** Refined Prompt */
             refined_prompt: string | null;
+        };
+        /**
+         * Words
+         * @description All words of a document. What was changed is here; the plan keeps the original.
+         */
+        Words: {
+            /** Order */
+            order: number[];
+            /** Steps */
+            steps: components["schemas"]["interleave__service__documents__schemas__StepWords"][];
+            /** Title */
+            title: string;
+        };
+        /**
+         * StepWords
+         * @description Words of one step of a document. Fields that are `None` stay unchanged.
+         */
+        interleave__runs__journal__StepWords: {
+            /** Alt */
+            alt?: string | null;
+            /** Hidden */
+            hidden?: boolean | null;
+            /** Name */
+            name?: string | null;
+            /** Number */
+            number: number;
+            /** Text */
+            text?: string | null;
+        };
+        /**
+         * StepWords
+         * @description The words of one step.
+         */
+        interleave__service__documents__schemas__StepWords: {
+            /** Alt */
+            alt: string | null;
+            /** Hidden */
+            hidden: boolean;
+            /** Name */
+            name: string;
+            /** Number */
+            number: number;
+            /** Text */
+            text: string;
         };
     };
     responses: never;
@@ -4127,6 +4272,45 @@ export interface operations {
             };
         };
     };
+    post_v1_documents_id_steps_step_add: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string | null;
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+                step: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewStep"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResponseObject"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     post_v1_documents_id_steps_step_choose: {
         parameters: {
             query?: never;
@@ -4254,6 +4438,75 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResponseObject"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_documents_id_words: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Words"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_documents_id_words: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string | null;
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["EditedWords"];
             };
         };
         responses: {

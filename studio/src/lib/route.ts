@@ -3,6 +3,7 @@
 export type Route =
   | { view: "make" }
   | { view: "library"; query: URLSearchParams }
+  | { view: "lab" }
   | { view: "reports" }
   | { view: "report"; folder: string; path: string }
   | { view: "queue" }
@@ -18,6 +19,7 @@ export function routeOf(hash: string): Route {
     const [, folder = "", ...rest] = path.split("/").map(decoded);
     return folder && rest.length ? { view: "report", folder, path: rest.join("/") } : { view: "reports" };
   }
+  if (head === "lab") return { view: "lab" };
   if (head === "queue") return { view: "queue" };
   if (head === "compare") return { view: "compare", ids: idsIn(id), query: new URLSearchParams(search) };
   if (head === "judge") return { view: "judge", task: id ?? "", query: new URLSearchParams(search) };
@@ -54,6 +56,7 @@ export const links = {
   reports: "#/reports",
   report: (folder: string, path: string): string => `#/reports/${[folder, ...path.split("/")].map(encodeURIComponent).join("/")}`,
   library: "#/library",
+  lab: "#/lab",
   queue: "#/queue",
   compare: (ids: string[] = [], how: ComparisonState = {}): string =>
     address(ids.length ? `#/compare/${ids.join(",")}` : "#/compare", {

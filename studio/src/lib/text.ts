@@ -1,17 +1,29 @@
-/** All user-visible text of the studio. */
+/** All user-visible text of the studio: the English catalogue, and the one in use. A new text gets a line in each. */
+import { count, decimal, duration, figure } from "./format";
+import { german } from "./german";
 
-const count = (number: number, one: string, many: string): string => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+export { clock, day, duration, figure, moment } from "./format";
 
-export const text = {
+const english = {
   name: "Interleave",
   title: (page: string) => (page ? `${page} · Interleave studio` : "Interleave studio"),
   skip: "Skip to content",
-  nav: { label: "Studio", make: "New", library: "Library", compare: "Compare", judge: "Judge", queue: "Queue" },
+  nav: { label: "Studio", make: "New", library: "Library", lab: "Lab", compare: "Compare", judge: "Judge", queue: "Queue" },
   theme: { toLight: "Use light colours", toDark: "Use dark colours" },
+  language: "Language",
   close: "Close",
   loading: "Loading…",
   unreachable: "The service cannot be reached. Nothing is lost; the page retries automatically.",
   failed: (what: string) => `Failed: ${what}`,
+
+  lab: {
+    heading: "Lab",
+    intro: "For those who study models: several runs side by side, labels, the queue and reports.",
+    compare: "One request with several settings, or existing documents, side by side.",
+    judge: "Label images and documents by keyboard, without knowing the models.",
+    queue: "What is drawn now and next; pause it, change the order, retry.",
+    reports: "Pages that benchmarks, data construction and training wrote.",
+  },
 
   reports: {
     heading: "Reports",
@@ -52,10 +64,17 @@ export const text = {
     notImage: (name: string) => `${name} is not an image that can be used.`,
     tooMany: (most: number) => `A request can have at most ${most} images.`,
     holdPlan: "Review the plan before drawing",
-    strictness: "Strictness",
+    strictness: "Attempts per image",
     strictnessOf: (name: string, attempts: number) =>
-      `${({ quick: "Quick", normal: "Normal", strict: "Strict" })[name] ?? name}: ${count(attempts, "attempt", "attempts")} per image`,
-    profile: "Models",
+      `${({ quick: "Quick", normal: "Normal", strict: "Thorough" })[name] ?? name}: ${attempts > 1 ? "up to " : ""}${count(attempts, "attempt", "attempts")}`,
+    profile: "Drawn by",
+    /** The profiles that come with the program, by what they do. */
+    profiles: {
+      mini: ["Demo model", "Small models on this computer. They know a small world of shapes, animals and things, and can be wrong."],
+      oracle: ["Drawn by rule", "A program plans, draws and checks by exact rules, without a model. For the demo model's small world."],
+      "dry-run": ["Test pattern", "Coloured patterns in place of images, for trying things out. Any request works."],
+    } as Record<string, [string, string]>,
+    ownModels: (name: string) => `Your models: ${name}`,
     seed: "Seed",
     more: "More settings",
     go: "Make the document",
@@ -96,7 +115,7 @@ export const text = {
 
   consistency: {
     heading: "Image consistency",
-    worst: (levels: number) => `up to ${levels.toFixed(1)} levels of drift`,
+    worst: (levels: number) => `differences up to ${decimal(levels, 1)} of 255`,
     intro:
       "Parts that a step did not change should stay the same. Drift is the change of those parts in levels of 255, and similarity is their structural similarity. The last columns compare with the first image and with the images of assets.",
     columns: ["Step", "Changed", "Drift", "Similarity", "Tint from the first", "Assets"],
@@ -228,7 +247,7 @@ export const text = {
     time: "Time",
     cost: "Cost",
     critic: "Critic",
-    drawTime: (draw: number, judge: number) => `${draw.toFixed(1)} s to draw, ${judge.toFixed(1)} s to judge`,
+    drawTime: (draw: number, judge: number) => `${decimal(draw, 1)} s to draw, ${decimal(judge, 1)} s to judge`,
     replies: "Critic's raw replies",
     redraw: "Redraw",
     redrawGo: "Redraw",
@@ -262,7 +281,7 @@ export const text = {
     time: "Time",
     made: "Requested",
     cost: "Cost",
-    dollars: (amount: number) => `${amount.toFixed(4)} US dollars`,
+    dollars: (amount: number) => `${decimal(amount, 4)} US dollars`,
     noCost: "none or unknown",
     id: "ID",
     log: "Log of model calls",
@@ -321,7 +340,7 @@ export const text = {
     sameImage: "Same image",
     difference: "Show differences",
     differenceOff: "Show images",
-    differenceShare: (share: number) => `${share < 0.0005 ? "less than 0.1" : (share * 100).toFixed(1)} % of the pixels differ visibly`,
+    differenceShare: (share: number) => `${share < 0.0005 ? "less than 0.1" : decimal(share * 100, 1)} % of the pixels differ visibly`,
     differenceNone: "No pixel differs visibly",
     otherSize: (size: string) => `other size: ${size}`,
     differenceAlt: "Differing pixels in colour",
@@ -370,7 +389,7 @@ export const text = {
       document_score: ["Document scores", "How good is the whole document, from 0 to 10?"],
       wrong_step: ["First wrong step", "Which is the first wrong step of the document?"],
     } as Record<string, [string, string]>,
-    left: (left: number, total: number) => `${left.toLocaleString("en")} of ${total.toLocaleString("en")} left`,
+    left: (left: number, total: number) => `${figure(left)} of ${figure(total)} left`,
     scope: (number: number) => `Only ${count(number, "document", "documents")}`,
     everything: "Judge all documents",
     nothing: "Nothing to judge yet.",
@@ -419,7 +438,7 @@ export const text = {
     agreementIntro: "Krippendorff's alpha: 1 is full agreement, 0 is chance. Below 0.67, conclusions are unreliable.",
     kinds: { accept: "Right or wrong", better: "Better of two", score: "Scores", wrong_step: "First wrong step" } as Record<string, string>,
     columns: { kind: "Labels", number: "Number", raters: "Raters", shared: "Items with two raters", alpha: "Alpha", interval: "95 % interval" },
-    alphaNone: (raters: number, units: number) =>
+    alphaNone: (raters: number, units: number): string =>
       units ? "all labels are equal" : raters > 1 ? "no item has two raters yet" : "needs a second rater",
     noLabels: "No labels yet: choose a task above.",
     files: "Label file",
@@ -471,7 +490,7 @@ export const text = {
     running: "Running",
     waiting: "Waiting",
     failed: "Failed",
-    more: (number: number) => `and ${number.toLocaleString("en")} more`,
+    more: (number: number) => `and ${figure(number)} more`,
     nothing: "The queue is empty.",
     progress: (step: number, steps: number) => `step ${step} of ${steps}`,
     planning: "writing the plan",
@@ -496,17 +515,15 @@ export const text = {
   },
 };
 
-export function duration(seconds: number): string {
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 100) return `${Math.round(seconds)} s`;
-  const minutes = Math.round(seconds / 60);
-  return minutes < 100 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
+/** What every catalogue has. */
+export type Catalogue = typeof english;
+
+/** The languages of the page, by their codes. */
+export const catalogues: Record<string, Catalogue> = { en: english, de: german };
+
+/** The text in use. Components read it when they are made, and are made again in another language. */
+export let text: Catalogue = english;
+
+export function useCatalogue(language: string): void {
+  text = catalogues[language] ?? english;
 }
-
-const DAY = new Intl.DateTimeFormat("en", { day: "numeric", month: "short", year: "numeric" });
-const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
-const SECOND = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-
-export const day = (seconds: number): string => DAY.format(seconds * 1000);
-export const moment = (seconds: number): string => `${day(seconds)}, ${TIME.format(seconds * 1000)}`;
-export const clock = (seconds: number): string => SECOND.format(seconds * 1000);

@@ -65,7 +65,7 @@ class JobBroadcast:
             return
         if self._reader.size:  # always read: another machine's writes may not show in its size yet
             self._read()
-        self.events += self._job_events.fold.end(job, self.folders.record(job.id))
+        self.events += self._job_events.end(job, self.folders.record(job.id))
         self.close()
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from interleave import InputError, Plan
 from interleave.plugin import Value, first_problem, runs
 from interleave.service.documents import schemas as wire
 from interleave.service.documents.bodies import json_body, json_object
-from interleave.service.documents.job_decisions import Branch, DecisionRequest, Decisions
+from interleave.service.documents.job_decisions import DecisionRequest, Decisions
 from interleave.service.documents.jobs import Decision
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.responses import answer
@@ -73,9 +73,21 @@ async def choose(
     return await decide(call, id, body, partial(runs.choice_line, step=step, **given, by=call.caller.key))
 
 
+@router.post("/words", response_model=wire.ResponseObject)
+async def words(
+    call: SubmitCall, id: str, body: Annotated[dict[str, Any], json_object(wire.EditedWords)]
+) -> Response:
+    """Change what the document shows: title, headings, texts, alternative texts, order and visibility.
+
+    No model is called, and the job stays ended.
+    """
+    changes = {name: value for name, value in body.items() if value is not None}
+    return await decide(call, id, body, partial(runs.words_line, given=changes, by=call.caller.key))
+
+
 @router.post("/undo", response_model=wire.ResponseObject)
 async def undo(call: SubmitCall, id: str, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
-    """Undo the last redraw or choice."""
+    """Undo the last redraw, choice or edit of words."""
     return await decide(call, id, body, partial(runs.undo_line, by=call.caller.key))
 
 
@@ -92,7 +104,21 @@ async def branch(
     call: SubmitCall, id: str, body: Annotated[wire.BranchOff, json_body(wire.BranchOff)]
 ) -> Response:
     """Branch a new document from a step."""
-    new = Branch(body.step, body.prompt, body.seed)
+    given: dict[str, Any] = {"prompt": body.prompt, "seed": body.seed, "by": call.caller.key}
+    new = partial(runs.check_branch, step=body.step, **given)
+    return await answer(call, await Decisions(call.documents).branch(_asked(call, id, body), new))
+
+
+@router.post("/steps/{step}/add", response_model=wire.ResponseObject)
+async def add(
+    call: SubmitCall, id: str, step: StepNumber, body: Annotated[wire.NewStep, json_body(wire.NewStep)]
+) -> Response:
+    """Branch a new document with one more step, shown after this one; 0 for before all.
+
+    Its image starts from the one before it. All other images stay.
+    """
+    given: dict[str, Any] = {"prompt": body.prompt, "text": body.text, "name": body.name}
+    new = partial(runs.check_new_step, after=step, **given, by=call.caller.key)
     return await answer(call, await Decisions(call.documents).branch(_asked(call, id, body), new))
 
 

@@ -94,13 +94,28 @@ async def document(run: SeenRun) -> Response:
         for part in (record.request if record else job.parts)
     ]
     links = {name: f"{DOCUMENTS}/{job.id}/{name}" for name in _parts()} if record else {}
-    more = {
+    more: dict[str, Any] = {
         "profile": call.documents.profile_of(job),
         "command": command_line(job, record, _named_profile(call.documents, job)),
         "request": given,
         "links": links,
     }
-    return plain_json({**_summary(job), **details, **more, "error": await _error(call.documents, job)})
+    more["undoable"] = await call.documents.in_thread(_undoable, call.documents, job) if record else None
+    more["error"] = await _error(call.documents, job)
+    edited = record and record.words and record.words.title
+    summary = _summary(job) | ({"title": edited} if edited else {})
+    return plain_json({**summary, **details, **more})
+
+
+def _undoable(documents: Documents, job: Job) -> dict[str, Any] | None:
+    """Return the last edit of a job's run in effect."""
+    entries = journal.read_journal(documents.folders.run(job.id))
+    in_effect = runs.steering_after(entries).in_effect
+    if not in_effect:
+        return None
+    kinds = {"document_edited": "words", "redraw_decided": "redraw", "attempt_chosen": "choice"}
+    last = in_effect[-1]
+    return {"kind": kinds.get(last.event, "generator"), "step": getattr(last, "step", None)}
 
 
 def _named_profile(documents: Documents, job: Job) -> str | None:
@@ -125,6 +140,15 @@ async def plan(run: SeenRun) -> Response:
     if record is None or record.plan is None:
         raise ApiRefusal(f"the job {run.job.id} has no plan yet", status=404, code="not_ready")
     return plain_json(record.plan.model_dump(mode="json"))
+
+
+@router.get("/v1/documents/{id}/words", response_model=wire.Words)
+async def words(run: SeenRun) -> Response:
+    """Get the words of the document: title, headings, texts, alternative texts, order and visibility."""
+    record = run.record
+    if record is None or record.plan is None:
+        raise ApiRefusal(f"the job {run.job.id} has no plan yet", status=404, code="not_ready")
+    return plain_json(runs.words_of(record))
 
 
 @router.get("/v1/documents/{id}/steps", response_model=wire.Steps)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from interleave import Plan, PlanStep, RunRecord
 from interleave.plugin import journal, runs
-from interleave.service.documents.jobs import Job, JobEnd
+from interleave.service.documents.jobs import Job, JobEnd, end_of
 from interleave.service.documents.response_json import image_url, response_object
 from interleave.service.documents.stored_images import StoredImage
 
@@ -33,37 +33,50 @@ class JobEvents:
     """Events of a job through all its final states.
 
     A reopened job has an earlier final state. Its event comes after the journal line where the job ended, and
-    the numbers of later events continue from it.
+    the numbers of later events continue from it. Edits of words come after the final state, which stays.
     """
 
     def __init__(self, job: Job, fold: Fold) -> None:
         self.job = job
         self.fold = fold
-        self._ends = list(job.ends)
+        self._marks: list[tuple[int, JobEnd | None]] = []
+        """The lines of final states, and of the reopening after each, which is `None`."""
+        for place, end in enumerate(job.ends):
+            self._marks += [(job.edited_from.get(place, end.lines), end), (end.lines, None)]
+        edited_from = job.edited_from.get(len(job.ends)) if job.is_final else None
+        self._told = edited_from is not None
+        """Whether the current final state has its place among the lines."""
+        if edited_from is not None:
+            self._marks.append((edited_from, end_of(job, edited_from)))
         self._lines = 0
         self._entries: list[journal.Entry] = []
-        """Entries so far, kept while an earlier final state is pending."""
+        """Entries so far, kept while a final state is pending."""
 
     def begin(self) -> list[Event]:
-        events = self.fold.begin()
-        while self._ends and not self._ends[0].lines:  # it ended before it started
-            events += self._ended(self._ends.pop(0))
-        return events
+        return [*self.fold.begin(), *self._due()]  # it may have ended before it started
 
     def add(self, entry: journal.Entry) -> list[Event]:
         events = self.fold.add(entry)
         self._lines += 1
-        if self._ends:
+        if self._marks:
             self._entries.append(entry)
-        while self._ends and self._ends[0].lines == self._lines:
-            events += self._ended(self._ends.pop(0))
+        return [*events, *self._due()]
+
+    def end(self, job: Job, record: RunRecord | None) -> list[Event]:
+        """Return the events of the current final state, after all lines."""
+        return [] if self._told else self.fold.end(job, record)
+
+    def _due(self) -> list[Event]:
+        events: list[Event] = []
+        while self._marks and self._marks[0][0] == self._lines:
+            end = self._marks.pop(0)[1]
+            events += self.fold.reopen() if end is None else self._ended(end)
         return events
 
     def _ended(self, end: JobEnd) -> list[Event]:
         then = {**end.model_dump(exclude={"lines", "error"}), "error": end.error}
         job = self.job.model_copy(update={**then, "cancelling": end.status == "cancelled"})
-        record = runs.fold(self._entries) if self._entries else None
-        return [*self.fold.end(job, record), *self.fold.reopen()]
+        return self.fold.end(job, runs.fold(self._entries) if self._entries else None)
 
 
 class JournalFold:

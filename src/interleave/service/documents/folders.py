@@ -50,6 +50,13 @@ class Folders:
         """Return the run folder of a job, which may not exist yet."""
         return self.root / batches.run_folder(id_)
 
+    def own_run(self, id_: str) -> Path:
+        """Return the run folder of a job; raise if it is a link to another place."""
+        folder = self.run(id_)
+        if files.has_link_below(self.root, folder):
+            raise RunError("the run folder is a symbolic link, which is not followed")
+        return folder
+
     def images(self, id_: str) -> ImageStore:
         """Return the images of a job's run, for which no link below the service folder is followed."""
         return ImageStore(self.run(id_), self.root)
@@ -89,9 +96,7 @@ class Folders:
 
     def record(self, id_: str) -> RunRecord | None:
         """Return the record of a job's run; `None` if it has not started and its journal is empty."""
-        folder = self.run(id_)
-        if files.has_link_below(self.root, folder):
-            raise RunError("the run folder is a symbolic link, which is not followed")
+        folder = self.own_run(id_)
         try:
             return read_record(folder)
         except RunError:
@@ -141,11 +146,11 @@ class Folders:
             ImagePart(store.get(part.image)) if part.image else Text(part.text or "")
             for part in record.request
         ]
-        for step in record.steps:
-            if step.finished and step.plan.text.strip():
-                parts.append(Text(step.plan.text))
-            if step.attempt is not None:
-                parts.append(ImagePart(store.get(step.attempt.image)))
+        for step in runs.as_shown(record).steps:
+            if step.record.finished and step.text.strip():
+                parts.append(Text(step.text))
+            if step.record.attempt is not None:
+                parts.append(ImagePart(store.get(step.record.attempt.image)))
         return parts
 
     def assets_of(self, id_: str) -> tuple[GivenAsset, ...]:

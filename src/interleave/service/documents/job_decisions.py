@@ -1,7 +1,8 @@
-"""Decisions about jobs: release a plan, redraw a step, choose an attempt, undo, branch, resume.
+"""Decisions about jobs: release a plan, redraw a step, choose an attempt, change words, undo, branch, resume.
 
 A decision is checked against the run, stored in the job table, and written to the journal when its job runs
-again. So it is acknowledged only once no crash can lose it, and it is carried out once.
+again. So it is acknowledged only once no crash can lose it, and it is carried out once. An edit of words, and
+its undo, calls no model: it is written to the journal immediately, and the job stays ended.
 """
 
 from __future__ import annotations
@@ -9,9 +10,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
-from interleave import ConfigurationError, InputError, InterleaveError, RunError, StorageError, branch_run
-from interleave.plugin import journal, runs
+from interleave import (
+    ConfigurationError,
+    InputError,
+    InterleaveError,
+    RunError,
+    RunRecord,
+    StorageError,
+)
+from interleave.plugin import journal, render, runs
 from interleave.service.documents.job_table import IdempotencyConflict
 from interleave.service.documents.jobs import Decision, Job, JobEnd, end_of, new_job_id
 from interleave.service.documents.keys import Caller
@@ -34,13 +44,8 @@ class DecisionRequest:
     request_id: str = ""
 
 
-@dataclass(frozen=True)
-class Branch:
-    """The step from which a branch differs, with its changes."""
-
-    step: int
-    prompt: str | None = None
-    seed: int | None = None
+Branch = Callable[[Path, Path], runs.CheckedBranch]
+"""Function that checks a branch of the run in one folder into another one."""
 
 
 class Decisions:
@@ -55,9 +60,30 @@ class Decisions:
         if earlier is not None:
             return earlier
         documents = self.documents
+        checked = await documents.in_thread(self._checked, job, line)
+        if checked.is_about_words:
+            return await self._edited(job, checked)
         await documents.jobs.check(documents.admission(asked.caller))
-        end, decision = await documents.in_thread(self._checked, job, line)
-        return await self._reopened(asked, job, end, decision, once)
+        await documents.in_thread(self._refuse_without_models, job)
+        return await self._reopened(asked, job, end_of(job, checked.after), checked.line, once)
+
+    async def _edited(self, job: Job, checked: runs.CheckedDecision) -> Job:
+        """Write an edit of words; the job stays ended."""
+        if checked.line is None:
+            return job
+        documents = self.documents
+        edited = await documents.jobs.note_edit(job, checked.after)
+        if edited is None:
+            raise _changed_meanwhile()
+        try:
+            await documents.in_thread(partial(runs.write_decision, checked, _write_pages))
+        except StorageError as error:
+            raise storage_failed() from error
+        except RunError:
+            raise _changed_meanwhile() from None
+        documents.broadcaster.job_reopened(job.id)
+        documents.was_edited(edited)
+        return edited
 
     async def resume(self, asked: DecisionRequest) -> Job:
         """Put a failed, cancelled or incomplete job back into the queue, to resume where it stopped."""
@@ -87,7 +113,7 @@ class Decisions:
         except IdempotencyConflict:
             raise key_conflict() from None
         if reopened is None:
-            raise _not_now("another decision about this job was made concurrently: read the job again")
+            raise _changed_meanwhile()
         opened, is_new = reopened
         if is_new:
             documents.broadcaster.job_reopened(job.id)
@@ -102,7 +128,7 @@ class Decisions:
         return end_of(job, lines)
 
     async def branch(self, asked: DecisionRequest, branch: Branch) -> Job:
-        """Create a job as a copy of another one that redraws a step and all that depend on it."""
+        """Create a job as a copy of another one that differs as `branch` says."""
         job, once, earlier = await self._found(asked)
         if earlier is not None:
             return earlier
@@ -137,31 +163,17 @@ class Decisions:
                 raise _not_now("the job is still open: wait for it, or cancel it first")
         return job, once, earlier
 
-    def _checked(
-        self, job: Job, line: Callable[[runs.DecidedRun], Decision]
-    ) -> tuple[JobEnd, Decision | None]:
-        folder = self.documents.folders.run(job.id)
+    def _checked(self, job: Job, line: Callable[[runs.DecidedRun], Decision]) -> runs.CheckedDecision:
         try:
-            entries = journal.read_journal(folder)
-            run = runs.DecidedRun.of(folder, entries)
-            decision = line(run)
+            return runs.check_decision(self.documents.folders.own_run(job.id), line)
         except (RunError, InputError, ConfigurationError) as error:
             raise self._refusal(job, error) from None
-        self._refuse_without_models(job)
-        return end_of(job, len(entries)), None if runs.is_under_way(run, decision) else decision
 
     def _copied(self, job: Job, new: Job, branch: Branch) -> None:
         folders = self.documents.folders
         self._refuse_without_models(job)
         try:
-            branch_run(
-                folders.run(job.id),
-                folders.run(new.id),
-                branch.step,
-                prompt=branch.prompt,
-                seed=branch.seed,
-                by=new.key,
-            )
+            branch(folders.own_run(job.id), folders.run(new.id)).write()
         except StorageError:
             raise
         except (RunError, InputError, ConfigurationError) as error:
@@ -208,6 +220,17 @@ def _branched(job: Job, asked: DecisionRequest, created: float) -> Job:
         traceparent=traceparent(),
         parent=job.id,
     )
+
+
+def _write_pages(folder: Path, record: RunRecord) -> None:
+    """Write the files of a run that follow from its journal."""
+    runs.write_stored(folder, record)
+    if (folder / runs.DOCUMENT_NAME).exists():  # services write none
+        render.write_document(folder, record)
+
+
+def _changed_meanwhile() -> ApiRefusal:
+    return _not_now("another decision about this job was made concurrently: read the job again")
 
 
 def _not_now(message: str) -> ApiRefusal:

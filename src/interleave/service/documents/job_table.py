@@ -351,6 +351,27 @@ class JobTable:
 
         return await self.run(work)
 
+    async def note_edit(self, job: Job, lines: int) -> Job | None:
+        """Count an edit of an ended job's words, made when its journal had `lines` lines.
+
+        Return the job; `None` if it has changed in the meantime.
+        """
+
+        def work(connection: SqlConnection) -> Job | None:
+            row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job.id,)).fetchone()
+            now = job_of(row) if row else None
+            if now is None or not now.is_final or (now.ends, now.edits) != (job.ends, job.edits):
+                return None
+            edited_from = {len(now.ends): lines, **now.edited_from}
+            edited = now.model_copy(update={"edited_from": edited_from, "edits": now.edits + 1})
+            statement = (
+                "UPDATE jobs SET job = ? WHERE id = ? AND status NOT IN ('queued', 'in_progress') AND job = ?"
+            )
+            values = (edited.model_dump_json(exclude=STATE), job.id, row["job"])
+            return edited if connection.execute(statement, values).rowcount else None
+
+        return await self.run(work)
+
     async def pause(self, paused: bool) -> None:
         """Stop or allow claims by all workers; running jobs continue."""
         statement = (

@@ -74,6 +74,10 @@ class Job(Value):
     """Id of the job it was branched from."""
     ends: tuple[JobEnd, ...] = ()
     """Earlier final states, in order."""
+    edited_from: dict[int, int] = Field(default_factory=dict, exclude_if=operator.not_)
+    """Number of journal lines at a final state, by its place in order, if words were edited after it."""
+    edits: int = Field(default=0, exclude_if=operator.not_)
+    """Number of edits of its words, so that the state of a document changes with each."""
     decision: Annotated[Decision, Field(discriminator="event")] | None = None
     """Last decision; it is written to the journal when the job runs."""
 

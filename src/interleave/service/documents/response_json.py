@@ -8,6 +8,7 @@ from typing import Any
 from interleave import RunRecord
 from interleave.plugin import journal, render, runs
 from interleave.service.documents import input_roles
+from interleave.service.documents.forecast import Forecast, forecasts_of
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.submissions import OWN_FIELD
 
@@ -88,14 +89,22 @@ def job_details(job: Job, record: RunRecord | None) -> dict[str, Any]:
     if record is None:
         return details | {"assets": [asset_json(job, asset, started=False) for asset in job.assets]}
     same = {"reason", "audits", "plan", "calls", "cost", "seconds"}
+    forecasts, document = forecasts_of(record), runs.as_shown(record)
+    places = {step.record.plan.number: place for place, step in enumerate(document.steps, start=1)}
     return {
         **details,
         **record.model_dump(mode="json", include=same),
         "assets": [asset_json(job, asset) for asset in record.assets],
         "understood": list(record.question.understood) if record.question else None,
         "missing": list(record.question.missing) if record.question else None,
+        "words": runs.words_of(record) if record.plan else None,
         "steps": [
-            _step(job, step, before) for step, before in zip(record.steps, images_before(record), strict=True)
+            {
+                **_step(job, step, before),
+                **_words(step, record, places),
+                **_redraw(forecasts.get(step.plan.number)),
+            }
+            for step, before in zip(record.steps, images_before(record), strict=True)
         ],
         "forced": list(record.forced_steps),
         "models": {
@@ -129,14 +138,32 @@ def _image_before(
 def _step(job: Job, step: runs.StepRecord, before: str | None) -> dict[str, Any]:
     return {
         "number": step.plan.number,
-        "name": step.plan.name,
-        "text": step.plan.text,
         "picture": image_url(job.id, step.attempt.image) if step.attempt else None,
         "before": image_url(job.id, before) if before else None,
         "accepted": step.plan.prompt is None or step.accepted,
         "state": render.state_of(step),
         **step.model_dump(mode="json", include={"shown", "forced", "finished", "by_hand", "drift"}),
         "attempts": [_attempt(job, attempt) for attempt in step.attempts],
+    }
+
+
+def _words(step: runs.StepRecord, record: RunRecord, places: Mapping[int, int]) -> dict[str, Any]:
+    """Return the words of a step as readers see them, and its place; null if it is hidden."""
+    number = step.plan.number
+    shown = runs.step_as_shown(step, record.words or runs.DocumentLayer(), places.get(number, number))
+    return {
+        "name": shown.name or None,
+        "text": shown.text,
+        "alt": shown.alt if step.attempt else None,
+        "place": places.get(number),
+        "words_for": step.words_for,
+    }
+
+
+def _redraw(forecast: Forecast | None) -> dict[str, Any]:
+    return {
+        "redraws": list(forecast.follows) if forecast else [],
+        "redraw_seconds": forecast.seconds if forecast else {},
     }
 
 

@@ -74,7 +74,19 @@ class Step(Value):
 
     number: int
     name: str | None
+    """Heading that readers see: a person's, else the plan's; null if it has none or if it equals the text."""
     text: str
+    """Text that readers see: a person's, else the plan's."""
+    alt: str | None
+    """Alternative text of its image; null if it has no image."""
+    place: int | None
+    """Place in the document, from 1; null if the step is hidden."""
+    words_for: str | None
+    """Prompt for which its text was written, if its image was redrawn with another one; else null."""
+    redraws: list[int]
+    """Later steps that a redraw of this one redraws too, unless they are kept."""
+    redraw_seconds: dict[int, float]
+    """Expected seconds to redraw this step and each of those, by number."""
     picture: str | None
     before: str | None
     """Source image of the step; the latest if there are several."""
@@ -115,6 +127,65 @@ class Decision(Value):
     """Reason for an automatic decision; null for a person's decision."""
 
 
+class NewStep(Value):
+    """A step to add."""
+
+    prompt: str
+    """What its image shows."""
+    text: str = ""
+    name: str = ""
+    """Its heading."""
+
+
+class StepWords(Value):
+    """The words of one step."""
+
+    number: int
+    name: str
+    text: str
+    alt: str | None
+    """Alternative text of its image; null for the text of the step."""
+    hidden: bool
+    """Whether the document leaves the step out."""
+
+
+class Words(Value):
+    """All words of a document. What was changed is here; the plan keeps the original."""
+
+    title: str
+    order: list[int]
+    """All steps in the order to show them."""
+    steps: list[StepWords]
+
+
+class EditedStepWords(Value):
+    """Changes of the words of one step; fields that are omitted stay unchanged."""
+
+    number: int
+    name: str | None = None
+    text: str | None = None
+    alt: str | None = None
+    hidden: bool | None = None
+
+
+class EditedWords(Value):
+    """Changes of the words of a document; fields that are omitted stay unchanged."""
+
+    title: str | None = None
+    order: list[int] | None = None
+    """The first steps to show, in order; the others follow in the order of the plan."""
+    steps: list[EditedStepWords] | None = None
+    keep: list[int] | None = None
+    """Steps whose text fits their redrawn image."""
+
+
+class Undoable(Value):
+    """The last edit in effect, which an undo removes."""
+
+    kind: Literal["words", "redraw", "choice", "generator"]
+    step: int | None
+
+
 class DocumentPart(Value):
     """A part of the request: a text, or the address of an image (null before the job starts)."""
 
@@ -143,6 +214,8 @@ class Facts(Value):
     audits: list[runs.AuditRecord] = Field(default_factory=list)
     """Results of the audits of the whole document."""
     plan: Plan | None = None
+    words: Words | None = None
+    """Title, headings, texts, alternative texts, order and visibility."""
     steps: list[Step] = Field(default_factory=list)
     forced: list[int] = Field(default_factory=list)
     calls: runs.CallCounts | None = None
@@ -177,7 +250,10 @@ class Document(Facts, Summary):
 
     profile: str
     command: str
+    """The command that makes the document as it was first planned."""
     request: list[DocumentPart]
+    undoable: Undoable | None
+    """The edit that the next undo removes; null if there is none."""
     links: dict[str, str]
 
 

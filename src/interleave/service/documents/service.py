@@ -169,6 +169,8 @@ class Documents:
         """Background tasks, such as cancelling a job whose client disconnected."""
         self.queued: list[Callable[[Job], None]] = []
         """Callbacks for every job that enters the queue, also after a decision."""
+        self.edited: list[Callable[[Job], None]] = []
+        """Callbacks for every ended job whose words were edited."""
         self.removed: list[Callable[[str], None]] = []
         """Callbacks for every deleted job."""
         self.closing: list[Callable[[], None]] = []
@@ -455,6 +457,11 @@ class Documents:
         self.worker.wake()
         for queued in self.queued:
             queued(job)
+
+    def was_edited(self, job: Job) -> None:
+        """Notify listeners of an edit of a job's words."""
+        for edited in self.edited:
+            edited(job)
 
     async def _request(
         self, caller: Caller, asked: Submission, config: RunConfig, lease: MemoryLease

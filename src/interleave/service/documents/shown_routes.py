@@ -1,18 +1,13 @@
-"""Routes for the document as readers see it, and for changes of its words."""
+"""The route of a document as readers see it."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
-
 from starlette.responses import Response
 
-from interleave.plugin import Value, journal, runs
-from interleave.service.documents import schemas as wire
-from interleave.service.documents.bodies import json_object
-from interleave.service.documents.decision_routes import decide
+from interleave.plugin import Value, runs
 from interleave.service.documents.document_routes import SeenRun
-from interleave.service.documents.routes import IDEMPOTENT, Router, SubmitCall, value_json
+from interleave.service.documents.routes import Router, value_json
 
 router = Router(prefix="/v1/documents/{id}")
 
@@ -40,10 +35,6 @@ class ShownDocument(Value):
     steps: list[ShownStep]
 
 
-class EditedWords(journal.Words):
-    """Changes of the words of a document. Fields that are omitted stay unchanged."""
-
-
 @router.get("/shown", response_model=ShownDocument)
 async def shown(run: SeenRun) -> Response:
     """Get the document as readers see it."""
@@ -58,11 +49,3 @@ async def shown(run: SeenRun) -> Response:
         for each in document.steps
     ]
     return value_json(ShownDocument(title=document.title, steps=steps))
-
-
-@router.post("/words", response_model=wire.ResponseObject, dependencies=IDEMPOTENT)
-async def edit_words(
-    call: SubmitCall, id: str, body: Annotated[dict[str, Any], json_object(EditedWords)]
-) -> Response:
-    """Change the title, names, texts, order or visibility of steps. No model is called."""
-    return await decide(call, id, body, partial(runs.words_line, given=body, by=call.caller.key))
