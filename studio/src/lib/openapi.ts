@@ -395,6 +395,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/documents/{id}/steps/{step}/add": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Branch a new document with one more step, shown after this one; 0 for before all
+         * @description Its image starts from the one before it. All other images stay.
+         */
+        post: operations["post_v1_documents_id_steps_step_add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/documents/{id}/steps/{step}/choose": {
         parameters: {
             query?: never;
@@ -455,8 +475,29 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Undo the last redraw or choice */
+        /** Undo the last redraw, choice or edit of words */
         post: operations["post_v1_documents_id_undo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/documents/{id}/words": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the words of the document: title, headings, texts, alternative texts, order and visibility */
+        get: operations["get_v1_documents_id_words"];
+        put?: never;
+        /**
+         * Change what the document shows: title, headings, texts, alternative texts, order and visibility
+         * @description No model is called, and the job stays ended.
+         */
+        post: operations["post_v1_documents_id_words"];
         delete?: never;
         options?: never;
         head?: never;
@@ -654,6 +695,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/shared/{token}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A shared document, for everybody with its link */
+        get: operations["get_v1_shared_token"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shared/{token}/images/{image}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An image that a shared document shows */
+        get: operations["get_v1_shared_token_images_image"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/studio/agreement": {
         parameters: {
             query?: never;
@@ -665,6 +740,23 @@ export interface paths {
         get: operations["get_v1_studio_agreement"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Delete documents. They can be restored for a week; open ones are stopped */
+        post: operations["post_v1_studio_delete"];
         delete?: never;
         options?: never;
         head?: never;
@@ -697,6 +789,42 @@ export interface paths {
         };
         /** Documents to compare this one with: its parent, its branches, and others of the same request */
         get: operations["get_v1_studio_documents_id_related"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/documents/{id}/share": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The link with which others may read a document; null if it is not shared */
+        get: operations["get_v1_studio_documents_id_share"];
+        put?: never;
+        /** Let everybody with the link read a document */
+        post: operations["post_v1_studio_documents_id_share"];
+        /** End the link */
+        delete: operations["delete_v1_studio_documents_id_share"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get several documents in one archive; in the format `web`, as a folder for any web server */
+        get: operations["get_v1_studio_export"];
         put?: never;
         post?: never;
         delete?: never;
@@ -927,6 +1055,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/studio/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Restore deleted documents */
+        post: operations["post_v1_studio_restore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/studio/session": {
         parameters: {
             query?: never;
@@ -956,6 +1101,74 @@ export interface paths {
         get: operations["get_v1_studio_start"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/stories": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Finished documents that come with the studio */
+        get: operations["get_v1_studio_stories"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/stories/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A document that comes with the studio */
+        get: operations["get_v1_studio_stories_name"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/stories/{name}/images/{image}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An image of such a document */
+        get: operations["get_v1_studio_stories_name_images_image"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/stories/{name}/own": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Copy such a document into the library of the caller, to change it */
+        post: operations["post_v1_studio_stories_name_own"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1296,6 +1509,14 @@ export interface components {
             /** Only Step */
             only_step?: boolean | null;
         };
+        /**
+         * Chosen
+         * @description Documents that something is done with.
+         */
+        Chosen: {
+            /** Ids */
+            ids: string[];
+        };
         /** ContinuedEvent */
         ContinuedEvent: {
             /** Sequence Number */
@@ -1430,6 +1651,8 @@ export interface components {
             title: string;
             /** Understood */
             understood?: string[] | null;
+            undoable: components["schemas"]["Undoable"] | null;
+            words?: components["schemas"]["Words"] | null;
         };
         /** DocumentEditedEvent */
         DocumentEditedEvent: {
@@ -1456,7 +1679,7 @@ export interface components {
              * Steps
              * @default []
              */
-            steps?: components["schemas"]["StepWords"][];
+            steps?: components["schemas"]["interleave__runs__journal__StepWords"][];
             /** Time */
             time: number;
             /** Title */
@@ -1503,6 +1726,14 @@ export interface components {
              * @constant
              */
             object: "list";
+        };
+        /**
+         * Done
+         * @description The documents with which it was done; the others do not exist.
+         */
+        Done: {
+            /** Ids */
+            ids: string[];
         };
         /** DrawnEvent */
         DrawnEvent: {
@@ -1629,6 +1860,36 @@ export interface components {
             scene?: string | null;
             /** Sources */
             sources?: number[] | null;
+        };
+        /**
+         * EditedStepWords
+         * @description Changes of the words of one step; fields that are omitted stay unchanged.
+         */
+        EditedStepWords: {
+            /** Alt */
+            alt?: string | null;
+            /** Hidden */
+            hidden?: boolean | null;
+            /** Name */
+            name?: string | null;
+            /** Number */
+            number: number;
+            /** Text */
+            text?: string | null;
+        };
+        /**
+         * EditedWords
+         * @description Changes of the words of a document; fields that are omitted stay unchanged.
+         */
+        EditedWords: {
+            /** Keep */
+            keep?: number[] | null;
+            /** Order */
+            order?: number[] | null;
+            /** Steps */
+            steps?: components["schemas"]["EditedStepWords"][] | null;
+            /** Title */
+            title?: string | null;
         };
         /** EndedEvent */
         EndedEvent: {
@@ -1757,6 +2018,7 @@ export interface components {
             steps?: components["schemas"]["Step"][];
             /** Understood */
             understood?: string[] | null;
+            words?: components["schemas"]["Words"] | null;
         };
         /**
          * File
@@ -1849,6 +2111,8 @@ export interface components {
         GalleryItem: {
             /** Alt */
             alt: string;
+            /** Branch Step */
+            branch_step: number | null;
             /** Cost */
             cost: number | null;
             /** Cover */
@@ -1865,6 +2129,8 @@ export interface components {
             id: string;
             /** Parent */
             parent: string | null;
+            /** Parent Title */
+            parent_title: string | null;
             /** Pictures */
             pictures: number;
             /** Profile */
@@ -2353,6 +2619,24 @@ export interface components {
             rater: string;
         };
         /**
+         * NewStep
+         * @description A step to add.
+         */
+        NewStep: {
+            /**
+             * Name
+             * @default
+             */
+            name?: string;
+            /** Prompt */
+            prompt: string;
+            /**
+             * Text
+             * @default
+             */
+            text?: string;
+        };
+        /**
          * Nothing
          * @description An empty object.
          */
@@ -2386,6 +2670,14 @@ export interface components {
             sources?: components["schemas"]["SourceRule"] | null;
             /** Webhook */
             webhook?: string | null;
+        };
+        /**
+         * Owned
+         * @description The new document of a caller.
+         */
+        Owned: {
+            /** Id */
+            id: string;
         };
         /**
          * PackConfig
@@ -2581,6 +2873,40 @@ export interface components {
              * @enum {string}
              */
             status: "ready" | "not ready";
+        };
+        /**
+         * Reading
+         * @description A document as readers see it.
+         */
+        Reading: {
+            /** Notes */
+            notes: string[];
+            /** Request */
+            request: string;
+            /** Steps */
+            steps: components["schemas"]["ReadingStep"][];
+            /** Title */
+            title: string;
+        };
+        /**
+         * ReadingStep
+         * @description A step as readers see it.
+         */
+        ReadingStep: {
+            /** Alt */
+            alt: string;
+            /** Height */
+            height: number;
+            /** Name */
+            name: string;
+            /** Number */
+            number: number;
+            /** Picture */
+            picture: string | null;
+            /** Text */
+            text: string;
+            /** Width */
+            width: number;
         };
         /** Redraw */
         Redraw: {
@@ -2927,6 +3253,14 @@ export interface components {
             total: number;
         };
         /**
+         * Share
+         * @description The link of a shared document: its address ends in `#/s/TOKEN`.
+         */
+        Share: {
+            /** Token */
+            token: string | null;
+        };
+        /**
          * SourceRule
          * @description Images that a step starts from if its plan does not name them.
          * @enum {string}
@@ -3015,6 +3349,8 @@ export interface components {
         Step: {
             /** Accepted */
             accepted: boolean;
+            /** Alt */
+            alt: string | null;
             /** Attempts */
             attempts: components["schemas"]["Attempt"][];
             /** Before */
@@ -3032,6 +3368,14 @@ export interface components {
             number: number;
             /** Picture */
             picture: string | null;
+            /** Place */
+            place: number | null;
+            /** Redraw Seconds */
+            redraw_seconds: {
+                [key: string]: number;
+            };
+            /** Redraws */
+            redraws: number[];
             /** Shown */
             shown: number | null;
             /**
@@ -3041,6 +3385,8 @@ export interface components {
             state: "text" | "accepted" | "forced" | "chosen" | "unfinished";
             /** Text */
             text: string;
+            /** Words For */
+            words_for: string | null;
         };
         /**
          * StepDrift
@@ -3082,22 +3428,6 @@ export interface components {
              * @enum {string}
              */
             type: "step_finished";
-        };
-        /**
-         * StepWords
-         * @description Words of one step of a document. Fields that are `None` stay unchanged.
-         */
-        StepWords: {
-            /** Alt */
-            alt?: string | null;
-            /** Hidden */
-            hidden?: boolean | null;
-            /** Name */
-            name?: string | null;
-            /** Number */
-            number: number;
-            /** Text */
-            text?: string | null;
         };
         /**
          * Steps
@@ -3160,6 +3490,36 @@ export interface components {
             notes: string[];
             /** Parts */
             parts: components["schemas"]["RequestPart"][];
+        };
+        /**
+         * Stories
+         * @description `GET /v1/studio/stories`.
+         */
+        Stories: {
+            /** Data */
+            data: components["schemas"]["Story"][];
+            /**
+             * Object
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        /**
+         * Story
+         * @description A finished document that comes with the studio.
+         */
+        Story: {
+            /** Alt */
+            alt: string;
+            /** Cover */
+            cover: string;
+            /** Name */
+            name: string;
+            /** Steps */
+            steps: number;
+            /** Title */
+            title: string;
         };
         /**
          * Strictness
@@ -3298,6 +3658,19 @@ export interface components {
             /** Rater */
             rater: string;
         };
+        /**
+         * Undoable
+         * @description The last edit in effect, which an undo removes.
+         */
+        Undoable: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "words" | "redraw" | "choice" | "generator";
+            /** Step */
+            step: number | null;
+        };
         /** UndoneEvent */
         UndoneEvent: {
             /**
@@ -3357,6 +3730,50 @@ export interface components {
             reasoning: string;
             /** Refined Prompt */
             refined_prompt: string | null;
+        };
+        /**
+         * Words
+         * @description All words of a document. What was changed is here; the plan keeps the original.
+         */
+        Words: {
+            /** Order */
+            order: number[];
+            /** Steps */
+            steps: components["schemas"]["interleave__service__documents__schemas__StepWords"][];
+            /** Title */
+            title: string;
+        };
+        /**
+         * StepWords
+         * @description Words of one step of a document. Fields that are `None` stay unchanged.
+         */
+        interleave__runs__journal__StepWords: {
+            /** Alt */
+            alt?: string | null;
+            /** Hidden */
+            hidden?: boolean | null;
+            /** Name */
+            name?: string | null;
+            /** Number */
+            number: number;
+            /** Text */
+            text?: string | null;
+        };
+        /**
+         * StepWords
+         * @description The words of one step.
+         */
+        interleave__service__documents__schemas__StepWords: {
+            /** Alt */
+            alt: string | null;
+            /** Hidden */
+            hidden: boolean;
+            /** Name */
+            name: string;
+            /** Number */
+            number: number;
+            /** Text */
+            text: string;
         };
     };
     responses: never;
@@ -4127,6 +4544,45 @@ export interface operations {
             };
         };
     };
+    post_v1_documents_id_steps_step_add: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string | null;
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+                step: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewStep"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResponseObject"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     post_v1_documents_id_steps_step_choose: {
         parameters: {
             query?: never;
@@ -4254,6 +4710,75 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResponseObject"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_documents_id_words: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Words"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_documents_id_words: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string | null;
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["EditedWords"];
             };
         };
         responses: {
@@ -4784,6 +5309,69 @@ export interface operations {
             };
         };
     };
+    get_v1_shared_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                token: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reading"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_shared_token_images_image: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                token: string;
+                image: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/png": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_studio_agreement: {
         parameters: {
             query?: never;
@@ -4813,6 +5401,41 @@ export interface operations {
             };
         };
     };
+    post_v1_studio_delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Chosen"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_studio_documents: {
         parameters: {
             query?: {
@@ -4820,7 +5443,7 @@ export interface operations {
                 cursor?: number | null;
                 q?: string;
                 profile?: string | null;
-                outcome?: ("completed" | "forced" | "failed" | "incomplete" | "cancelled" | "held" | "asked" | "open") | null;
+                outcome?: ("completed" | "forced" | "failed" | "incomplete" | "cancelled" | "held" | "asked" | "open" | "deleted") | null;
                 since?: string | null;
                 until?: string | null;
                 order?: "newest" | "oldest";
@@ -4869,6 +5492,135 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Related"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_documents_id_share: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Share"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_studio_documents_id_share: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Share"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_v1_studio_documents_id_share: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Share"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_export: {
+        parameters: {
+            query: {
+                ids: string;
+                format?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
                 };
             };
             /** @description Error */
@@ -5344,6 +6096,41 @@ export interface operations {
             };
         };
     };
+    post_v1_studio_restore: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Chosen"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     post_v1_studio_session: {
         parameters: {
             query?: never;
@@ -5418,6 +6205,131 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Start"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_stories: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Stories"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_stories_name: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reading"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_stories_name_images_image: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                image: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/png": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_studio_stories_name_own: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Owned"];
                 };
             };
             /** @description Error */
