@@ -2,7 +2,7 @@
 import { readEvents } from "./sse";
 import type {
   AssetKind, DocumentFacts, EditedPlan, Gallery, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Reports,
-  Retried, RunLabels, Start,
+  Reading, Retried, RunLabels, Share, Start, Stories, Story,
 } from "./types";
 
 /** An error response with the service's message. `status` 0 means that the service could not be reached. */
@@ -133,6 +133,20 @@ export const api = {
     for await (const event of readEvents(response)) yield JSON.parse(event.data) as JournalEvent;
   },
 
+  stories: async (): Promise<Story[]> => (await get<Stories>("/v1/studio/stories")).data,
+  story: (name: string): Promise<Reading> => get(`/v1/studio/stories/${name}`),
+  ownStory: (name: string): Promise<Job> => post(`/v1/studio/stories/${name}/own`),
+  shared: (token: string): Promise<Reading> => get(`/v1/shared/${token}`),
+  sharedAs: (id: string): Promise<Share> => get(`/v1/studio/documents/${encodeURIComponent(id)}/share`),
+  share: (id: string): Promise<Share> => post(`/v1/studio/documents/${encodeURIComponent(id)}/share`),
+  unshare: async (id: string): Promise<void> => {
+    await request(`/v1/studio/documents/${encodeURIComponent(id)}/share`, { method: "DELETE", headers: CHANGE_HEADERS });
+  },
+  /** Deletes documents; they can be restored for a week. */
+  trash: (ids: string[]): Promise<unknown> => post("/v1/studio/delete", { ids }),
+  restore: (ids: string[]): Promise<unknown> => post("/v1/studio/restore", { ids }),
+  exportOf: (ids: string[], format: string): string => `/v1/studio/export?ids=${ids.join()}&format=${format}`,
+  rename: (id: string, title: string): Promise<Job> => post(`${document_(id)}/words`, { title }),
   gallery: (query: URLSearchParams, signal?: AbortSignal): Promise<Gallery> =>
     get(`/v1/studio/documents?${query}`, signal),
 

@@ -32,6 +32,10 @@ export type RelatedItem = Schemas["RelatedItem"];
 export type Kind = Schemas["Kind"];
 export type Report = Schemas["Report"];
 export type Reports = Schemas["Reports"];
+export type Reading = Schemas["Reading"];
+export type Story = Schemas["Story"];
+export type Stories = Schemas["Stories"];
+export type Share = Schemas["Share"];
 export type Retried = Schemas["Retried"];
 
 /** The events of one kind. */
