@@ -2,8 +2,9 @@
 import { readEvents } from "./sse";
 import type {
   AssetKind, DocumentFacts, EditedPlan, Gallery, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Reports,
-  Reading, Retried, RunLabels, Share, Start, Stories, Story,
+  Reading, Retried, RunLabels, Share, Start, Stories, Story, Words,
 } from "./types";
+import type { WordsChange } from "./wording";
 
 /** An error response with the service's message. `status` 0 means that the service could not be reached. */
 export class ServiceError extends Error {
@@ -118,6 +119,13 @@ export const api = {
     post(`${document_(id)}/steps/${step}/redraw`, how),
   choose: (id: string, step: number, attempt: number, onlyStep: boolean): Promise<Job> =>
     post(`${document_(id)}/steps/${step}/choose`, { attempt, only_step: onlyStep }),
+  /** Changes words; returns all words after it. */
+  changeWords: async (id: string, change: WordsChange): Promise<Words> => {
+    const answer = await post<{ interleave: { words: Words } }>(`${document_(id)}/words`, change);
+    return answer.interleave.words;
+  },
+  addStep: (id: string, after: number, step: { prompt: string; text: string; name: string }, key: string): Promise<Job> =>
+    post(`${document_(id)}/steps/${after}/add`, step, { "Idempotency-Key": key }),
   undo: (id: string): Promise<Job> => post(`${document_(id)}/undo`),
   branch: (id: string, how: { step: number; prompt?: string; seed?: number }): Promise<Job> =>
     post(`${document_(id)}/branch`, how),
@@ -128,8 +136,9 @@ export const api = {
   },
 
   /** Yields the journal's events after `after`, until the job or the connection ends. */
-  async *events(id: string, after: number, signal: AbortSignal): AsyncGenerator<JournalEvent> {
+  async *events(id: string, after: number, signal: AbortSignal, opened: () => void): AsyncGenerator<JournalEvent> {
     const response = await request(`${document_(id)}/events?starting_after=${after}`, { signal });
+    opened();
     for await (const event of readEvents(response)) yield JSON.parse(event.data) as JournalEvent;
   },
 

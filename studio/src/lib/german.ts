@@ -2,6 +2,8 @@
 import { count, decimal, duration, figure } from "./format";
 import type { Catalogue } from "./text";
 
+const list = (steps: number[]): string => `Schritt ${new Intl.ListFormat("de").format(steps.map(String))}`;
+
 export const german: Catalogue = {
   name: "Interleave",
   title: (page) => (page ? `${page} · Interleave-Studio` : "Interleave-Studio"),
@@ -11,7 +13,7 @@ export const german: Catalogue = {
   language: "Sprache",
   close: "Schließen",
   loading: "Wird geladen…",
-  unreachable: "Der Dienst ist nicht erreichbar. Es geht nichts verloren; die Seite versucht es weiter.",
+  unreachable: "Der Dienst ist nicht erreichbar. Ihr Text bleibt in diesem Browser; versuchen Sie es wieder, sobald der Dienst antwortet.",
   failed: (what) => `Fehlgeschlagen: ${what}`,
 
   lab: {
@@ -164,7 +166,10 @@ export const german: Catalogue = {
     approve: "Bilder zeichnen",
     approveEdited: "Geänderten Plan zeichnen",
     reset: "Meine Änderungen zurücknehmen",
-    discard: "Verwerfen",
+    discard: "Diesen Plan löschen",
+    discardQuestion: "Diesen Plan löschen? Ihr Wunsch bleibt auf der Seite „Neu“.",
+    kept: "Ihre Änderungen bleiben in diesem Browser, bis der Plan gezeichnet wird.",
+    problems: (steps) => `Es fehlt noch etwas bei ${list(steps)}.`,
     needsSomething: (number) => `Schritt ${number} braucht einen Text oder eine Bildbeschreibung.`,
     needsPrompt: (number) => `Schritt ${number}: Bitte das Bild beschreiben oder „Nur Text“ wählen.`,
     moved: (number) => `Jetzt Schritt ${number}.`,
@@ -200,7 +205,11 @@ export const german: Catalogue = {
     stop: "Anhalten",
     undo: "Rückgängig",
     undoOf: (kind, step) =>
-      kind === "redraw" ? `Neuzeichnen von Schritt ${step} rückgängig machen` : `Auswahl bei Schritt ${step} rückgängig machen`,
+      kind === "words" ? "Letzte Textänderung rückgängig machen"
+      : kind === "redraw" ? `Neuzeichnen von Schritt ${step} rückgängig machen`
+      : kind === "choice" ? `Auswahl bei Schritt ${step} rückgängig machen`
+      : "Wechsel der Modelle rückgängig machen",
+    undone: "Rückgängig gemacht.",
     read: "Lesen",
     slides: "Folien",
     inside: "Einzelheiten",
@@ -248,6 +257,42 @@ export const german: Catalogue = {
       `${count(steps, "Schritt", "Schritte")}, ${count(attempts, "Bild", "Bilder")} gezeichnet in ${duration(seconds)}`,
   },
 
+  words: {
+    edit: "Texte ändern",
+    end: "Fertig",
+    intro: "Änderungen werden gespeichert, sobald Sie ein Feld verlassen. Bilder werden nicht neu gezeichnet; „Rückgängig“ nimmt jeweils eine Änderung zurück.",
+    title: "Titel des Dokuments",
+    step: (number) => `Schritt ${number}`,
+    hiddenStep: "Ausgeblendeter Schritt",
+    heading: "Überschrift",
+    text: "Text",
+    alt: "Beschreibung des Bildes für alle, die es nicht sehen",
+    altHint: "Leer: der Text",
+    hide: (number) => `Schritt ${number} ausblenden`,
+    show: "Diesen Schritt wieder zeigen",
+    up: (number) => `Schritt ${number} nach oben`,
+    down: (number) => `Schritt ${number} nach unten`,
+    moved: (number) => `Jetzt an Stelle ${number}.`,
+    saving: "Wird gespeichert…",
+    saved: "Alle Änderungen sind gespeichert.",
+    unsaved: (number) => `${count(number, "Änderung ist", "Änderungen sind")} noch nicht gespeichert und bleiben in diesem Browser.`,
+    notSaved: "Noch nicht gespeichert: Der Dienst ist nicht erreichbar. Ihr Text bleibt in diesem Browser und wird erneut gesendet.",
+    conflict: (theirs) => `Inzwischen steht hier „${theirs}“.`,
+    useMine: "Meinen Text speichern",
+    useTheirs: "Den anderen nehmen",
+    stillSays: (said, drawn) => `Im Text steht noch „${said}“; das Bild wurde als „${drawn}“ neu gezeichnet.`,
+    change: "Text ändern",
+    keep: "Der Text passt",
+    addAfter: (number) => `Bebilderten Schritt nach Schritt ${number} einfügen`,
+    add: "Bebilderten Schritt einfügen",
+    newStep: "Neuer bebilderter Schritt",
+    newHint: "Macht ein neues Dokument mit diesem Schritt; sein Bild geht vom Bild davor aus. Alle anderen Bilder und dieses Dokument bleiben, wie sie sind.",
+    newPrompt: "Bild",
+    newGo: "Neuen Schritt zeichnen",
+    newCancel: "Abbrechen",
+    newNeeds: "Bitte erst das Bild beschreiben.",
+  },
+
   slides: {
     label: "Folien",
     previous: "Voriger Schritt",
@@ -277,6 +322,10 @@ export const german: Catalogue = {
     branch: "Von hier abzweigen",
     branchHint: "Ein neues Dokument mit denselben Schritten bis hierher. Dieses Dokument bleibt, wie es ist.",
     onlyStep: "Die späteren Schritte behalten",
+    forecast: (steps, seconds) =>
+      (steps.length ? `Zeichnet auch ${list(steps)} neu` : "Zeichnet nur diesen Schritt neu") + (seconds >= 1 ? `: etwa ${duration(seconds)}.` : "."),
+    branchForecast: (steps) => `Der Zweig zeichnet ${count(steps, "Schritt", "Schritte")}; die anderen sind gemeinsam.`,
+    kept: "Vom letzten Mal.",
     seedAuto: "zufällig",
     divider: "Grenze zwischen vorher und nachher",
     before: "Vorher",
@@ -290,6 +339,7 @@ export const german: Catalogue = {
 
   inside: {
     command: "Befehlszeile",
+    commandPlain: "Macht das Dokument, wie es zuerst geplant war. Spätere Änderungen gehören nicht dazu.",
     copy: "Kopieren",
     copied: "Kopiert",
     models: "Modelle",

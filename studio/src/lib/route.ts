@@ -1,5 +1,8 @@
 /** Routes: the part of the URL after `#`. */
 
+/** A view of a document: reading, its details, slides, a step to redraw, or its words to edit. */
+export type Part = "read" | "inside" | "slides" | "step" | "edit";
+
 export type Route =
   | { view: "make" }
   | { view: "library"; query: URLSearchParams }
@@ -11,7 +14,9 @@ export type Route =
   | { view: "queue" }
   | { view: "compare"; ids: string[]; query: URLSearchParams }
   | { view: "judge"; task: string; query: URLSearchParams }
-  | { view: "document"; id: string; part: "read" | "inside" | "slides" | "step"; step: number };
+  | { view: "document"; id: string; part: Part; step: number };
+
+const PARTS: Part[] = ["inside", "slides", "step", "edit"];
 
 export function routeOf(hash: string): Route {
   const [path = "", search = ""] = hash.replace(/^#\/?/, "").split("?", 2);
@@ -28,8 +33,8 @@ export function routeOf(hash: string): Route {
   if (head === "compare") return { view: "compare", ids: idsIn(id), query: new URLSearchParams(search) };
   if (head === "judge") return { view: "judge", task: id ?? "", query: new URLSearchParams(search) };
   if (head === "d" && id) {
-    const step = /^\d{1,6}$/.test(number ?? "") ? Number(number) : 1;
-    const known = part === "inside" || part === "slides" || part === "step" ? part : "read";
+    const step = /^\d{1,6}$/.test(number ?? "") ? Number(number) : part === "edit" ? 0 : 1;
+    const known = PARTS.find((each) => each === part) ?? "read";
     return { view: "document", id: decodeURIComponent(id), part: known, step };
   }
   return { view: "make" };
@@ -72,6 +77,7 @@ export const links = {
   document: (id: string): string => `#/d/${encodeURIComponent(id)}`,
   inside: (id: string): string => `#/d/${encodeURIComponent(id)}/inside`,
   slides: (id: string, step = 1): string => `#/d/${encodeURIComponent(id)}/slides/${step}`,
+  edit: (id: string, step = 0): string => `#/d/${encodeURIComponent(id)}/edit${step ? `/${step}` : ""}`,
   step: (id: string, step: number): string => `#/d/${encodeURIComponent(id)}/step/${step}`,
 };
 

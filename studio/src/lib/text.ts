@@ -4,6 +4,10 @@ import { german } from "./german";
 
 export { clock, day, duration, figure, moment } from "./format";
 
+/** The names of several steps. */
+const list = (steps: number[]): string =>
+  `${steps.length === 1 ? "step" : "steps"} ${new Intl.ListFormat("en").format(steps.map(String))}`;
+
 const english = {
   name: "Interleave",
   title: (page: string) => (page ? `${page} · Interleave studio` : "Interleave studio"),
@@ -13,7 +17,7 @@ const english = {
   language: "Language",
   close: "Close",
   loading: "Loading…",
-  unreachable: "The service cannot be reached. Nothing is lost; the page retries automatically.",
+  unreachable: "The service cannot be reached. What you typed is kept in this browser; try again when the service is back.",
   failed: (what: string) => `Failed: ${what}`,
 
   lab: {
@@ -167,7 +171,10 @@ const english = {
     approve: "Draw images",
     approveEdited: "Draw the edited plan",
     reset: "Undo my changes",
-    discard: "Discard",
+    discard: "Delete this plan",
+    discardQuestion: "Delete this plan? Your request stays on the page New.",
+    kept: "Your changes are kept in this browser until the plan is drawn.",
+    problems: (steps: number[]) => `Something is missing in ${list(steps)}.`,
     needsSomething: (number: number) => `Step ${number} needs a text or an image prompt.`,
     needsPrompt: (number: number) => `Step ${number}: describe the image, or make it text only.`,
     moved: (number: number) => `Moved to step ${number}.`,
@@ -203,7 +210,11 @@ const english = {
     stop: "Stop",
     undo: "Undo",
     undoOf: (kind: string, step: number) =>
-      kind === "redraw" ? `Undo the redraw of step ${step}` : `Undo the choice at step ${step}`,
+      kind === "words" ? "Undo the last change of words"
+      : kind === "redraw" ? `Undo the redraw of step ${step}`
+      : kind === "choice" ? `Undo the choice at step ${step}`
+      : "Undo the change of models",
+    undone: "Undone.",
     read: "Read",
     slides: "Slides",
     inside: "Details",
@@ -251,6 +262,42 @@ const english = {
       `${count(steps, "step", "steps")}, ${count(attempts, "image", "images")} drawn in ${duration(seconds)}`,
   },
 
+  words: {
+    edit: "Edit words",
+    end: "Done editing",
+    intro: "Changes are saved when you leave a field. Images are not redrawn, and Undo takes back one change at a time.",
+    title: "Title of the document",
+    step: (number: number) => `Step ${number}`,
+    hiddenStep: "Hidden step",
+    heading: "Heading",
+    text: "Text",
+    alt: "Description of the image for those who cannot see it",
+    altHint: "Empty: the text",
+    hide: (number: number) => `Hide step ${number}`,
+    show: "Show this step again",
+    up: (number: number) => `Move step ${number} up`,
+    down: (number: number) => `Move step ${number} down`,
+    moved: (number: number) => `Moved to place ${number}.`,
+    saving: "Saving…",
+    saved: "All changes are saved.",
+    unsaved: (number: number) => `${count(number, "change is", "changes are")} not saved yet; kept in this browser.`,
+    notSaved: "Not saved yet: the service cannot be reached. Your text is kept in this browser and sent again.",
+    conflict: (theirs: string) => `Meanwhile this was changed to “${theirs}”.`,
+    useMine: "Save mine",
+    useTheirs: "Use that",
+    stillSays: (said: string, drawn: string) => `The text still says “${said}”; the image was redrawn as “${drawn}”.`,
+    change: "Change the text",
+    keep: "The text fits",
+    addAfter: (number: number) => `Add an illustrated step after step ${number}`,
+    add: "Add an illustrated step",
+    newStep: "New illustrated step",
+    newHint: "Makes a new document with this step, drawn from the image before it. All other images stay, and so does this document.",
+    newPrompt: "Image",
+    newGo: "Draw the new step",
+    newCancel: "Cancel",
+    newNeeds: "Describe the image first.",
+  },
+
   slides: {
     label: "Slides",
     previous: "Previous step",
@@ -280,6 +327,10 @@ const english = {
     branch: "Branch from here",
     branchHint: "A new document that shares the steps before this one. This document does not change.",
     onlyStep: "Keep the later steps",
+    forecast: (steps: number[], seconds: number) =>
+      (steps.length ? `Also redraws ${list(steps)}` : "Redraws this step only") + (seconds >= 1 ? `: about ${duration(seconds)}.` : "."),
+    branchForecast: (steps: number) => `The branch draws ${count(steps, "step", "steps")}; the others are shared.`,
+    kept: "Kept from last time.",
     seedAuto: "random",
     divider: "Divider between before and after",
     before: "Before",
@@ -293,6 +344,7 @@ const english = {
 
   inside: {
     command: "Command line",
+    commandPlain: "Makes the document as it was first planned. Later edits are not part of the command.",
     copy: "Copy",
     copied: "Copied",
     models: "Models",

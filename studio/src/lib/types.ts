@@ -10,6 +10,7 @@ export type Plan = Schemas["Plan"];
 export type Asset = Schemas["Asset"];
 export type AssetKind = Asset["kind"];
 export type PlanStep = Schemas["PlanStep"];
+export type Words = Schemas["Words"];
 export type EditedPlan = Schemas["EditedPlan"];
 export type Verdict = Schemas["Verdict"];
 /** A line of a run's journal, or a state change of its job. */
