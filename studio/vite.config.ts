@@ -50,6 +50,8 @@ export default defineConfig({
     cssCodeSplit: false,
     modulePreload: false,
     reportCompressedSize: false,
+    minify: "terser",
+    terserOptions: { ecma: 2020, compress: { passes: 3, unsafe_arrows: true } },
     rollupOptions: { output: { format: "iife" } }, // a classic script runs where it stands, not at the end of the page
   },
   server: { proxy: { "/v1": SERVICE, "/health": SERVICE } },
