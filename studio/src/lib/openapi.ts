@@ -695,6 +695,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/shared/{token}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A shared document, for everybody with its link */
+        get: operations["get_v1_shared_token"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shared/{token}/images/{image}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An image that a shared document shows */
+        get: operations["get_v1_shared_token_images_image"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/studio/agreement": {
         parameters: {
             query?: never;
@@ -706,6 +740,40 @@ export interface paths {
         get: operations["get_v1_studio_agreement"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Check the words of a request. No model is called, and nothing is stored */
+        post: operations["post_v1_studio_check"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Delete documents. They can be restored for a week; open ones are stopped */
+        post: operations["post_v1_studio_delete"];
         delete?: never;
         options?: never;
         head?: never;
@@ -738,6 +806,42 @@ export interface paths {
         };
         /** Documents to compare this one with: its parent, its branches, and others of the same request */
         get: operations["get_v1_studio_documents_id_related"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/documents/{id}/share": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The link with which others may read a document; null if it is not shared */
+        get: operations["get_v1_studio_documents_id_share"];
+        put?: never;
+        /** Let everybody with the link read a document */
+        post: operations["post_v1_studio_documents_id_share"];
+        /** End the link */
+        delete: operations["delete_v1_studio_documents_id_share"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get several documents in one archive; in the format `web`, as a folder for any web server */
+        get: operations["get_v1_studio_export"];
         put?: never;
         post?: never;
         delete?: never;
@@ -968,6 +1072,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/studio/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Restore deleted documents */
+        post: operations["post_v1_studio_restore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/studio/session": {
         parameters: {
             query?: never;
@@ -997,6 +1118,74 @@ export interface paths {
         get: operations["get_v1_studio_start"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/stories": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Finished documents that come with the studio */
+        get: operations["get_v1_studio_stories"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/stories/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A document that comes with the studio */
+        get: operations["get_v1_studio_stories_name"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/stories/{name}/images/{image}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An image of such a document */
+        get: operations["get_v1_studio_stories_name_images_image"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/stories/{name}/own": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Copy such a document into the library of the caller, to change it */
+        post: operations["post_v1_studio_stories_name_own"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1330,12 +1519,43 @@ export interface components {
              */
             type: "chapter_planned";
         };
+        /**
+         * CheckedRequest
+         * @description What a planner would say to a request.
+         */
+        CheckedRequest: {
+            /** Accepted */
+            accepted: boolean;
+            /** Exchanges */
+            exchanges: {
+                [key: string]: string;
+            };
+            /**
+             * Message
+             * @default
+             */
+            message: string;
+            /** Nearest */
+            nearest: string[];
+            /** Notes */
+            notes: string[];
+            /** Understood */
+            understood: string[];
+        };
         /** Choose */
         Choose: {
             /** Attempt */
             attempt: number;
             /** Only Step */
             only_step?: boolean | null;
+        };
+        /**
+         * Chosen
+         * @description Documents that something is done with.
+         */
+        Chosen: {
+            /** Ids */
+            ids: string[];
         };
         /** ContinuedEvent */
         ContinuedEvent: {
@@ -1438,6 +1658,8 @@ export interface components {
             models?: {
                 [key: string]: string;
             };
+            /** Nearest */
+            nearest?: string[];
             /** Notes */
             notes?: string[];
             /**
@@ -1546,6 +1768,14 @@ export interface components {
              * @constant
              */
             object: "list";
+        };
+        /**
+         * Done
+         * @description The documents with which it was done; the others do not exist.
+         */
+        Done: {
+            /** Ids */
+            ids: string[];
         };
         /** DrawnEvent */
         DrawnEvent: {
@@ -1815,6 +2045,8 @@ export interface components {
             models?: {
                 [key: string]: string;
             };
+            /** Nearest */
+            nearest?: string[];
             /** Notes */
             notes?: string[];
             /** Parent */
@@ -1923,6 +2155,8 @@ export interface components {
         GalleryItem: {
             /** Alt */
             alt: string;
+            /** Branch Step */
+            branch_step: number | null;
             /** Cost */
             cost: number | null;
             /** Cover */
@@ -1939,6 +2173,8 @@ export interface components {
             id: string;
             /** Parent */
             parent: string | null;
+            /** Parent Title */
+            parent_title: string | null;
             /** Pictures */
             pictures: number;
             /** Profile */
@@ -2480,6 +2716,14 @@ export interface components {
             webhook?: string | null;
         };
         /**
+         * Owned
+         * @description The new document of a caller.
+         */
+        Owned: {
+            /** Id */
+            id: string;
+        };
+        /**
          * PackConfig
          * @description Prompt pack of a run.
          */
@@ -2674,6 +2918,40 @@ export interface components {
              */
             status: "ready" | "not ready";
         };
+        /**
+         * Reading
+         * @description A document as readers see it.
+         */
+        Reading: {
+            /** Notes */
+            notes: string[];
+            /** Request */
+            request: string;
+            /** Steps */
+            steps: components["schemas"]["ReadingStep"][];
+            /** Title */
+            title: string;
+        };
+        /**
+         * ReadingStep
+         * @description A step as readers see it.
+         */
+        ReadingStep: {
+            /** Alt */
+            alt: string;
+            /** Height */
+            height: number;
+            /** Name */
+            name: string;
+            /** Number */
+            number: number;
+            /** Picture */
+            picture: string | null;
+            /** Text */
+            text: string;
+            /** Width */
+            width: number;
+        };
         /** Redraw */
         Redraw: {
             /** Only Step */
@@ -2834,6 +3112,16 @@ export interface components {
             image: string | null;
             /** Text */
             text: string | null;
+        };
+        /**
+         * RequestToCheck
+         * @description A request that is being typed.
+         */
+        RequestToCheck: {
+            /** Model */
+            model?: string | null;
+            /** Text */
+            text: string;
         };
         /**
          * ResponseObject
@@ -3017,6 +3305,14 @@ export interface components {
             object: "list";
             /** Total */
             total: number;
+        };
+        /**
+         * Share
+         * @description The link of a shared document: its address ends in `#/s/TOKEN`.
+         */
+        Share: {
+            /** Token */
+            token: string | null;
         };
         /**
          * SourceRule
@@ -3248,6 +3544,36 @@ export interface components {
             notes: string[];
             /** Parts */
             parts: components["schemas"]["RequestPart"][];
+        };
+        /**
+         * Stories
+         * @description `GET /v1/studio/stories`.
+         */
+        Stories: {
+            /** Data */
+            data: components["schemas"]["Story"][];
+            /**
+             * Object
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        /**
+         * Story
+         * @description A finished document that comes with the studio.
+         */
+        Story: {
+            /** Alt */
+            alt: string;
+            /** Cover */
+            cover: string;
+            /** Name */
+            name: string;
+            /** Steps */
+            steps: number;
+            /** Title */
+            title: string;
         };
         /**
          * Strictness
@@ -5037,6 +5363,69 @@ export interface operations {
             };
         };
     };
+    get_v1_shared_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                token: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reading"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_shared_token_images_image: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                token: string;
+                image: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/png": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_studio_agreement: {
         parameters: {
             query?: never;
@@ -5066,6 +5455,76 @@ export interface operations {
             };
         };
     };
+    post_v1_studio_check: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RequestToCheck"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckedRequest"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_studio_delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Chosen"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_studio_documents: {
         parameters: {
             query?: {
@@ -5073,7 +5532,7 @@ export interface operations {
                 cursor?: number | null;
                 q?: string;
                 profile?: string | null;
-                outcome?: ("completed" | "forced" | "failed" | "incomplete" | "cancelled" | "held" | "asked" | "open") | null;
+                outcome?: ("completed" | "forced" | "failed" | "incomplete" | "cancelled" | "held" | "asked" | "open" | "deleted") | null;
                 since?: string | null;
                 until?: string | null;
                 order?: "newest" | "oldest";
@@ -5122,6 +5581,135 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Related"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_documents_id_share: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Share"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_studio_documents_id_share: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Share"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_v1_studio_documents_id_share: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Share"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_export: {
+        parameters: {
+            query: {
+                ids: string;
+                format?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
                 };
             };
             /** @description Error */
@@ -5597,6 +6185,41 @@ export interface operations {
             };
         };
     };
+    post_v1_studio_restore: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Chosen"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     post_v1_studio_session: {
         parameters: {
             query?: never;
@@ -5671,6 +6294,131 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Start"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_stories: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Stories"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_stories_name: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reading"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_stories_name_images_image: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                image: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/png": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_studio_stories_name_own: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Owned"];
                 };
             };
             /** @description Error */

@@ -7,6 +7,8 @@ export type Route =
   | { view: "make" }
   | { view: "library"; query: URLSearchParams }
   | { view: "lab" }
+  | { view: "story"; name: string }
+  | { view: "shared"; name: string }
   | { view: "reports" }
   | { view: "report"; folder: string; path: string }
   | { view: "queue" }
@@ -24,6 +26,8 @@ export function routeOf(hash: string): Route {
     const [, folder = "", ...rest] = path.split("/").map(decoded);
     return folder && rest.length ? { view: "report", folder, path: rest.join("/") } : { view: "reports" };
   }
+  if (head === "story" && /^[a-z]{1,20}$/.test(id ?? "")) return { view: "story", name: id ?? "" };
+  if (head === "s" && /^[0-9a-f]{32}$/.test(id ?? "")) return { view: "shared", name: id ?? "" };
   if (head === "lab") return { view: "lab" };
   if (head === "queue") return { view: "queue" };
   if (head === "compare") return { view: "compare", ids: idsIn(id), query: new URLSearchParams(search) };
@@ -62,6 +66,8 @@ export const links = {
   report: (folder: string, path: string): string => `#/reports/${[folder, ...path.split("/")].map(encodeURIComponent).join("/")}`,
   library: "#/library",
   lab: "#/lab",
+  story: (name: string): string => `#/story/${name}`,
+  shared: (token: string): string => `#/s/${token}`,
   queue: "#/queue",
   compare: (ids: string[] = [], how: ComparisonState = {}): string =>
     address(ids.length ? `#/compare/${ids.join(",")}` : "#/compare", {
