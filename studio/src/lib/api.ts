@@ -1,7 +1,7 @@
 /** Calls to the service's API. */
 import { readEvents } from "./sse";
 import type {
-  AssetKind, DocumentFacts, EditedPlan, Gallery, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Reports,
+  AssetKind, CheckedRequest, DocumentFacts, EditedPlan, Gallery, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Reports,
   Reading, Retried, RunLabels, Share, Start, Stories, Story, Words,
 } from "./types";
 import type { WordsChange } from "./wording";
@@ -47,8 +47,8 @@ async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return (await (await request(path, { signal })).json()) as T;
 }
 
-async function post<T>(path: string, body: unknown = {}, headers: Record<string, string> = {}): Promise<T> {
-  const init = { method: "POST", headers: { ...CHANGE_HEADERS, ...headers }, body: JSON.stringify(body) };
+async function post<T>(path: string, body: unknown = {}, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<T> {
+  const init = { method: "POST", headers: { ...CHANGE_HEADERS, ...headers }, body: JSON.stringify(body), signal };
   const text = await (await request(path, init)).text();
   return (text ? JSON.parse(text) : null) as T;
 }
@@ -112,6 +112,9 @@ export const api = {
     if (asked.profile) body.model = asked.profile;
     return post("/v1/responses", body, { "Idempotency-Key": key });
   },
+
+  check: (asked: { text: string; model: string | null }, signal: AbortSignal): Promise<CheckedRequest> =>
+    post("/v1/studio/check", asked, {}, signal),
 
   document: (id: string, signal?: AbortSignal): Promise<DocumentFacts> => get(document_(id), signal),
   release: (id: string, plan: EditedPlan | null): Promise<Job> => post(`${document_(id)}/plan/release`, plan ? { plan } : {}),

@@ -86,6 +86,7 @@ export const german: Catalogue = {
     all: "Alle Dokumente",
     empty: "Bitte zuerst einen Wunsch eingeben.",
     refused: "Diese Modelle können diesen Wunsch nicht erfüllen",
+    understood: "Verstanden: ein Schritt für jeden Ihrer Sätze.",
     nearest: "Ähnliche Wünsche, die möglich sind",
     useNearest: "Die nächsten Wörter nehmen",
     exchanges: (pairs) => pairs.map(([word, near]) => `${near} statt ${word}`).join(", "),

@@ -746,6 +746,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/studio/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Check the words of a request. No model is called, and nothing is stored */
+        post: operations["post_v1_studio_check"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/studio/delete": {
         parameters: {
             query?: never;
@@ -1502,6 +1519,29 @@ export interface components {
              */
             type: "chapter_planned";
         };
+        /**
+         * CheckedRequest
+         * @description What a planner would say to a request.
+         */
+        CheckedRequest: {
+            /** Accepted */
+            accepted: boolean;
+            /** Exchanges */
+            exchanges: {
+                [key: string]: string;
+            };
+            /**
+             * Message
+             * @default
+             */
+            message: string;
+            /** Nearest */
+            nearest: string[];
+            /** Notes */
+            notes: string[];
+            /** Understood */
+            understood: string[];
+        };
         /** Choose */
         Choose: {
             /** Attempt */
@@ -1618,6 +1658,8 @@ export interface components {
             models?: {
                 [key: string]: string;
             };
+            /** Nearest */
+            nearest?: string[];
             /** Notes */
             notes?: string[];
             /**
@@ -2003,6 +2045,8 @@ export interface components {
             models?: {
                 [key: string]: string;
             };
+            /** Nearest */
+            nearest?: string[];
             /** Notes */
             notes?: string[];
             /** Parent */
@@ -3068,6 +3112,16 @@ export interface components {
             image: string | null;
             /** Text */
             text: string | null;
+        };
+        /**
+         * RequestToCheck
+         * @description A request that is being typed.
+         */
+        RequestToCheck: {
+            /** Model */
+            model?: string | null;
+            /** Text */
+            text: string;
         };
         /**
          * ResponseObject
@@ -5388,6 +5442,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgreementFacts"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_studio_check: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RequestToCheck"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckedRequest"];
                 };
             };
             /** @description Error */

@@ -91,6 +91,7 @@ const english = {
     all: "All documents",
     empty: "Enter a request first.",
     refused: "These models do not support this request",
+    understood: "Understood: one step for each of your sentences.",
     nearest: "Similar supported requests",
     useNearest: "Use the nearest",
     exchanges: (pairs: [string, string][]) => pairs.map(([word, near]) => `${near} for ${word}`).join(", "),

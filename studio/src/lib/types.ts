@@ -10,6 +10,7 @@ export type Plan = Schemas["Plan"];
 export type Asset = Schemas["Asset"];
 export type AssetKind = Asset["kind"];
 export type PlanStep = Schemas["PlanStep"];
+export type CheckedRequest = Schemas["CheckedRequest"];
 export type Words = Schemas["Words"];
 export type EditedPlan = Schemas["EditedPlan"];
 export type Verdict = Schemas["Verdict"];

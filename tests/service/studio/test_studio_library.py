@@ -1,4 +1,4 @@
-"""The library: example stories, runs of the command line, deletion that can be undone, sharing, web folders."""
+"""The library: example stories, runs of the command line, deletion and its undoing, sharing, web folders."""
 
 from __future__ import annotations
 

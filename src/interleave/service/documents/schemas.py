@@ -210,6 +210,8 @@ class Facts(Value):
     """Things of the request that the plan of an asked job has."""
     missing: list[str] | None = None
     """What the plan of an asked job lacks."""
+    nearest: list[str] = Field(default_factory=list)
+    """Requests near that of an asked job that its planner can do; only in the document."""
     assets: list[GivenAsset] = Field(default_factory=list)
     audits: list[runs.AuditRecord] = Field(default_factory=list)
     """Results of the audits of the whole document."""
