@@ -1,4 +1,4 @@
-"""What surrounds the documents: first visit, languages, waiting, library, sharing, narrow pages and slow lines."""
+"""What surrounds the documents: first visit, languages, waiting, library, sharing, small and slow."""
 
 from __future__ import annotations
 
