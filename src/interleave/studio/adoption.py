@@ -36,7 +36,8 @@ class Adoption:
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
         self.beside = documents.settings.runs_beside
-        self._known: set[str] | None = None
+        self._known: set[str] = set()
+        self._was_read = False
         self._left: dict[str, int] = {}
         """Runs that cannot be adopted yet, with the time of their last change."""
 
@@ -78,8 +79,9 @@ class Adoption:
 
     def _found(self, beside: Path) -> list[tuple[str, RunRecord]]:
         """Return ended runs that are not adopted yet."""
-        if self._known is None:
-            self._known = set(_lines(self.documents.folders.root / FILE_NAME))
+        if not self._was_read:
+            self._known.update(_lines(self.documents.folders.root / FILE_NAME))
+            self._was_read = True
         found: list[tuple[str, RunRecord]] = []
         for folder, changed in _runs_in(beside):
             if folder.name in self._known or self._left.get(folder.name) == changed:
@@ -94,7 +96,6 @@ class Adoption:
         return found
 
     def _remember(self, name: str) -> None:
-        assert self._known is not None
         self._known.add(name)
         lines = "".join(f"{each}\n" for each in sorted(self._known))
         write_atomic(self.documents.folders.root / FILE_NAME, lines.encode("utf-8", "surrogateescape"))
