@@ -41,11 +41,14 @@ function oneFile(): Plugin {
 }
 
 export default defineConfig({
-  plugins: [svelte(), oneFile()],
+  // Short names of scopes: the page has more than a thousand of them.
+  plugins: [svelte({ compilerOptions: { cssHash: ({ hash, css }) => `s${hash(css).slice(-3)}` } }), oneFile()],
   build: {
     outDir: "../src/interleave/studio/static",
     emptyOutDir: false,
     target: "es2022",
+    minify: "terser", // 5 kB smaller than esbuild's
+    terserOptions: { compress: { passes: 2 } },
     assetsInlineLimit: 200_000,
     cssCodeSplit: false,
     modulePreload: false,

@@ -62,6 +62,7 @@ VIEWS = {
     "plan": ("/#/d/{held}", "button:has-text('Draw images')"),
     "document": ("/#/d/{done}", "button:has-text('Export')"),
     "step": ("/#/d/{done}/step/2", "dialog button:has-text('Redraw')"),
+    "edit": ("/#/d/{done}/edit", "li textarea"),
     "slides": ("/#/d/{done}/slides/2", "dialog img"),
     "inside": ("/#/d/{done}/inside", ".log summary"),
     "library": ("/#/library", "li img"),

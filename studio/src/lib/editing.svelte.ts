@@ -23,6 +23,7 @@ export class WordsEditing {
   saving = $state(0);
   private typed: Kept<Record<Field, Typed>>;
   private retrying = 0;
+  private last: Promise<unknown> = Promise.resolve();
 
   constructor(
     readonly id: string,
@@ -84,8 +85,11 @@ export class WordsEditing {
   /** Sends a change; `place` is where its error is shown. */
   async send(place: string, change: WordsChange): Promise<boolean> {
     this.saving++;
+    // One after the other: leaving a field by a click on a button sends two changes.
+    const sent = this.last.then(() => api.changeWords(this.id, change));
+    this.last = sent.catch(() => undefined);
     try {
-      this.saved(await api.changeWords(this.id, change));
+      this.saved(await sent);
       this.problems[place] = "";
       return true;
     } catch (error) {

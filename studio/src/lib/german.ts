@@ -326,7 +326,6 @@ export const german: Catalogue = {
     forecast: (steps, seconds) =>
       (steps.length ? `Zeichnet auch ${list(steps)} neu` : "Zeichnet nur diesen Schritt neu") + (seconds >= 1 ? `: etwa ${duration(seconds)}.` : "."),
     branchForecast: (steps) => `Der Zweig zeichnet ${count(steps, "Schritt", "Schritte")}; die anderen sind gemeinsam.`,
-    kept: "Vom letzten Mal.",
     seedAuto: "zufällig",
     divider: "Grenze zwischen vorher und nachher",
     before: "Vorher",

@@ -331,7 +331,6 @@ const english = {
     forecast: (steps: number[], seconds: number) =>
       (steps.length ? `Also redraws ${list(steps)}` : "Redraws this step only") + (seconds >= 1 ? `: about ${duration(seconds)}.` : "."),
     branchForecast: (steps: number) => `The branch draws ${count(steps, "step", "steps")}; the others are shared.`,
-    kept: "Kept from last time.",
     seedAuto: "random",
     divider: "Divider between before and after",
     before: "Before",

@@ -217,7 +217,7 @@ class Facts(Value):
     """Results of the audits of the whole document."""
     plan: Plan | None = None
     words: Words | None = None
-    """Title, headings, texts, alternative texts, order and visibility."""
+    """Title, headings, texts, alternative texts, order and visibility; null while the plan waits."""
     steps: list[Step] = Field(default_factory=list)
     forced: list[int] = Field(default_factory=list)
     calls: runs.CallCounts | None = None
