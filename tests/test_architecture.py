@@ -32,7 +32,7 @@ LAYERS: list[set[str]] = [
     {"__init__", "__main__"},
 ]
 """Lowest first."""
-ROOMS = {"bench", "diagnostics", "local", "remote", "robots", "service", "studio", "train"}
+ROOMS = {"bench", "books", "diagnostics", "local", "remote", "robots", "service", "studio", "train"}
 """They stand above the core; test_rooms.py says what each may import."""
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
 HEAVY = {
@@ -86,6 +86,7 @@ ROUTES = {
     ROOT / "service" / "generator" / "app.py",
     ROOT / "service" / "generator" / "routes.py",
     ROOT / "service" / "http" / "routing.py",
+    ROOT / "service" / "mcp" / "routes.py",
     ROOT / "robots" / "service_routes.py",
 }
 """Routes and what they depend on, imported when a service starts: they may import FastAPI at the top."""

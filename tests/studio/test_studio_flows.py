@@ -180,7 +180,7 @@ def _is_zip_with(*names: str) -> Callable[[bytes], bool]:
 
 
 FORMATS: dict[str, tuple[str, str, Callable[[bytes], bool]]] = {
-    "pdf": ("PDF", "fpdf", lambda data: data.startswith(b"%PDF-")),
+    "pdf": ("PDF", "typst", lambda data: data.startswith(b"%PDF-")),
     "epub": ("EPUB", "jinja2", _is_zip_with("mimetype", ".opf", ".png")),
     "pptx": ("PowerPoint", "pptx", _is_zip_with("ppt/slides/slide1.xml", "ppt/media")),
     "zip": ("Markdown and images", "jinja2", _is_zip_with(".md", ".png")),
