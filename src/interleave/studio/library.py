@@ -121,7 +121,7 @@ def _archive(call: RequestContext, jobs: list[Job], wanted: render.Format, for_w
                 continue
             if record is None or not record.steps:
                 continue
-            name = f"{len(pages) + 1:02d}-{slug(record.title) or 'document'}.{wanted.name}"
+            name = f"{len(pages) + 1:02d}-{slug(record.title) or 'document'}.{wanted.suffix or wanted.name}"
             pages.append((name, record, folder))
             only = for_web and len(jobs) == 1
             made = render.export_run(folder, record, wanted.name, render.ExportOptions())

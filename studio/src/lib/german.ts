@@ -227,6 +227,9 @@ export const german: Catalogue = {
     formats: {
       pdf: ["PDF", "zum Drucken und Verschicken"],
       epub: ["EPUB", "für Lesegeräte"],
+      "fixed-epub": ["EPUB mit festen Seiten", "jede Seite wie gedruckt"],
+      cbz: ["Comicbuch", "für Comic-Leseprogramme"],
+      texts: ["Wörter zum Übersetzen", "eine Datei für eine andere Sprache"],
       pptx: ["PowerPoint", "eine Folie je Schritt"],
       zip: ["Markdown und Bilder", "als ZIP-Archiv"],
       html: ["Webseite", "eine Datei, auch ohne Netz"],

@@ -232,6 +232,9 @@ const english = {
     formats: {
       pdf: ["PDF", "for printing and sending"],
       epub: ["EPUB", "for e-book readers"],
+      "fixed-epub": ["EPUB with fixed pages", "each page as it is printed"],
+      cbz: ["Comic book", "for comic readers"],
+      texts: ["Words to translate", "a file for another language"],
       pptx: ["PowerPoint", "one slide per step"],
       zip: ["Markdown and images", "a ZIP archive"],
       html: ["Web page", "one file, works offline"],
