@@ -72,6 +72,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Call the MCP server, by streamable HTTP */
+        post: operations["post_mcp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -208,6 +225,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/documents/{id}/document.cbz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the document as Comic book */
+        get: operations["get_v1_documents_id_document_cbz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/documents/{id}/document.epub": {
         parameters: {
             query?: never;
@@ -217,6 +251,23 @@ export interface paths {
         };
         /** Get the document as EPUB */
         get: operations["get_v1_documents_id_document_epub"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/documents/{id}/document.fixed-epub": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the document as EPUB with fixed pages */
+        get: operations["get_v1_documents_id_document_fixed_epub"];
         put?: never;
         post?: never;
         delete?: never;
@@ -285,6 +336,23 @@ export interface paths {
         };
         /** Get the document as PowerPoint */
         get: operations["get_v1_documents_id_document_pptx"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/documents/{id}/document.texts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the document as Words to translate */
+        get: operations["get_v1_documents_id_document_texts"];
         put?: never;
         post?: never;
         delete?: never;
@@ -372,6 +440,23 @@ export interface paths {
         put?: never;
         /** Release the held plan: unchanged with `{}`, edited with `{"plan": {"steps": […]}}` */
         post: operations["post_v1_documents_id_plan_release"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/documents/{id}/shown": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the document as readers see it */
+        get: operations["get_v1_documents_id_shown"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1887,6 +1972,8 @@ export interface components {
             caption?: string | null;
             /** Instruction */
             instruction?: string | null;
+            /** Lettering */
+            lettering?: components["schemas"]["Lettering-Input"][] | null;
             /** Name */
             name?: string | null;
             /** Needs */
@@ -1912,6 +1999,8 @@ export interface components {
             alt?: string | null;
             /** Hidden */
             hidden?: boolean | null;
+            /** Lettering */
+            lettering?: components["schemas"]["Lettering-Input"][] | null;
             /** Name */
             name?: string | null;
             /** Number */
@@ -2539,6 +2628,52 @@ export interface components {
             units: number;
         };
         /**
+         * Lettering
+         * @description Words set upon an image by the program, letter by letter. They are no part of the prompt.
+         */
+        "Lettering-Input": {
+            /** At */
+            at?: [
+                number,
+                number
+            ] | null;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "caption" | "speech" | "label";
+            /**
+             * Target
+             * @default
+             */
+            target?: string;
+            /** Text */
+            text: string;
+        };
+        /**
+         * Lettering
+         * @description Words set upon an image by the program, letter by letter. They are no part of the prompt.
+         */
+        "Lettering-Output": {
+            /** At */
+            at: [
+                number,
+                number
+            ] | null;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "caption" | "speech" | "label";
+            /**
+             * Target
+             * @default
+             */
+            target: string;
+            /** Text */
+            text: string;
+        };
+        /**
          * Liveness
          * @description `GET /health/live`; the status is 503 if there are reasons.
          */
@@ -2790,6 +2925,8 @@ export interface components {
             caption: string | null;
             /** Instruction */
             instruction: string | null;
+            /** Lettering */
+            lettering?: components["schemas"]["Lettering-Output"][] | null;
             /** Name */
             name: string | null;
             /** Needs */
@@ -3030,6 +3167,11 @@ export interface components {
             call: number;
             /** Cost */
             cost: number | null;
+            /**
+             * Document
+             * @default []
+             */
+            document?: components["schemas"]["RequestPart"][];
             /** Finish Reason */
             finish_reason: string;
             /**
@@ -3313,6 +3455,36 @@ export interface components {
         Share: {
             /** Token */
             token: string | null;
+        };
+        /**
+         * ShownDocument
+         * @description `GET /v1/documents/{id}/shown`: without hidden steps, in order, with a person's words.
+         */
+        ShownDocument: {
+            /** Steps */
+            steps: components["schemas"]["ShownStep"][];
+            /** Title */
+            title: string;
+        };
+        /**
+         * ShownStep
+         * @description A step as readers see it.
+         */
+        ShownStep: {
+            /** Alt */
+            alt: string;
+            /** Name */
+            name: string;
+            /** Note */
+            note: string;
+            /** Number */
+            number: number;
+            /** Picture */
+            picture: string | null;
+            /** Step */
+            step: number;
+            /** Text */
+            text: string;
         };
         /**
          * SourceRule
@@ -3806,6 +3978,8 @@ export interface components {
             alt?: string | null;
             /** Hidden */
             hidden?: boolean | null;
+            /** Lettering */
+            lettering?: components["schemas"]["Lettering-Output"][] | null;
             /** Name */
             name?: string | null;
             /** Number */
@@ -3822,6 +3996,8 @@ export interface components {
             alt: string | null;
             /** Hidden */
             hidden: boolean;
+            /** Lettering */
+            lettering: components["schemas"]["Lettering-Output"][];
             /** Name */
             name: string;
             /** Number */
@@ -3941,6 +4117,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Readiness"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_mcp: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": string;
                 };
             };
             /** @description Error */
@@ -4227,12 +4434,82 @@ export interface operations {
             };
         };
     };
+    get_v1_documents_id_document_cbz: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.comicbook+zip": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_documents_id_document_epub: {
         parameters: {
             query?: {
                 download?: string | null;
-                paper?: "a4" | "letter";
-                layout?: "print" | "slides";
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/epub+zip": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_documents_id_document_fixed_epub: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
             };
             header?: never;
             path: {
@@ -4266,8 +4543,8 @@ export interface operations {
         parameters: {
             query?: {
                 download?: string | null;
-                paper?: "a4" | "letter";
-                layout?: "print" | "slides";
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
             };
             header?: never;
             path: {
@@ -4332,8 +4609,8 @@ export interface operations {
         parameters: {
             query?: {
                 download?: string | null;
-                paper?: "a4" | "letter";
-                layout?: "print" | "slides";
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
             };
             header?: never;
             path: {
@@ -4367,8 +4644,8 @@ export interface operations {
         parameters: {
             query?: {
                 download?: string | null;
-                paper?: "a4" | "letter";
-                layout?: "print" | "slides";
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
             };
             header?: never;
             path: {
@@ -4398,12 +4675,47 @@ export interface operations {
             };
         };
     };
+    get_v1_documents_id_document_texts: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/toml": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_documents_id_document_zip: {
         parameters: {
             query?: {
                 download?: string | null;
-                paper?: "a4" | "letter";
-                layout?: "print" | "slides";
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
             };
             header?: never;
             path: {
@@ -4554,6 +4866,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ResponseObject"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_documents_id_shown: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ShownDocument"];
                 };
             };
             /** @description Error */

@@ -147,6 +147,8 @@ class StepWords(Value):
     """Alternative text of its image; null for the text of the step."""
     hidden: bool
     """Whether the document leaves the step out."""
+    lettering: list[types.Lettering]
+    """Words set upon its image."""
 
 
 class Words(Value):
@@ -166,6 +168,7 @@ class EditedStepWords(Value):
     text: str | None = None
     alt: str | None = None
     hidden: bool | None = None
+    lettering: list[types.Lettering] | None = None
 
 
 class EditedWords(Value):
