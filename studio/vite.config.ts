@@ -41,7 +41,8 @@ function oneFile(): Plugin {
 }
 
 export default defineConfig({
-  plugins: [svelte(), oneFile()],
+  // Short names of scopes: the page has more than a thousand of them.
+  plugins: [svelte({ compilerOptions: { cssHash: ({ hash, css }) => `s${hash(css).slice(-3)}` } }), oneFile()],
   build: {
     outDir: "../src/interleave/studio/static",
     emptyOutDir: false,
@@ -50,6 +51,8 @@ export default defineConfig({
     cssCodeSplit: false,
     modulePreload: false,
     reportCompressedSize: false,
+    minify: "terser", // 5 kB smaller than esbuild's
+    terserOptions: { ecma: 2020, compress: { passes: 3, unsafe_arrows: true } },
     rollupOptions: { output: { format: "iife" } }, // a classic script runs where it stands, not at the end of the page
   },
   server: { proxy: { "/v1": SERVICE, "/health": SERVICE } },

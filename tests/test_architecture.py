@@ -72,7 +72,10 @@ TRAINING_LOOPS = {
 LOCAL_MODELS = ("local/",)
 """Imported only when a spec names a model in this process: they may import torch at the top."""
 ROUTES = {
-    *(ROOT / "studio" / f"{name}.py" for name in ("gallery", "indexing", "label_routes", "page", "queue")),
+    *(
+        ROOT / "studio" / f"{name}.py"
+        for name in ("adoption", "gallery", "indexing", "label_routes", "library", "page", "queue", "reading")
+    ),
     *(
         ROOT / "service" / "documents" / f"{name}.py"
         for name in (

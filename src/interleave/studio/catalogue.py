@@ -22,7 +22,7 @@ from interleave.studio import subjects
 
 log = logging.getLogger(__name__)
 FILE_NAME = "studio.sqlite"
-VERSION = 2
+VERSION = 3
 SCHEMA = """
 CREATE TABLE entries (
     number INTEGER PRIMARY KEY,
@@ -46,6 +46,8 @@ MAX_INDEXED_CHARACTERS = 50_000
 """Searchable characters per document."""
 TITLE_CHARACTERS = 200
 THUMBNAILS = 4
+DELETED = "deleted"
+"""The outcome of documents that can still be restored. Searches leave them out unless asked for them."""
 _UNSPACED = re.compile(
     "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[\U00020000-\U0003ffff])"
 )
@@ -73,6 +75,7 @@ class Entry(Value):
     """The names of its first images."""
     alt: str = ""
     parent: str | None = None
+    branch_step: int | None = None
     error: str | None = None
 
 
@@ -104,7 +107,9 @@ def state_of(job: Job) -> str:
     return json.dumps([job.status, job.finished, len(job.ends), *edits])
 
 
-def outcome_of(job: Job, record: RunRecord | None) -> str:
+def outcome_of(job: Job, record: RunRecord | None, *, deleted: bool = False) -> str:
+    if deleted:
+        return DELETED
     if job.status in OPEN:
         return "open"
     return "forced" if job.status == "completed" and record and record.forced_steps else job.status
@@ -114,6 +119,9 @@ def entry_of(job: Job, record: RunRecord | None, profile: str) -> Entry:
     """Return the entry of a document."""
     shown = [step for step in runs.as_shown(record).steps if step.record.attempt] if record else []
     names = [step.record.attempt.image for step in shown if step.record.attempt]
+    branched = record.parent.step if record and record.parent else None
+    new = [each.record.attempt for each in shown if each.record.plan.number == branched]
+    covers = [attempt.image for attempt in new if attempt] or names[-1:]  # a branch: what is new in it
     title = next((line for part in job.parts if part.text and (line := one_line(part.text))), "")
     return Entry(
         id=job.id,
@@ -127,10 +135,11 @@ def entry_of(job: Job, record: RunRecord | None, profile: str) -> Entry:
         forced=len(record.forced_steps) if record else 0,
         seconds=record.seconds if record else None,
         cost=record.cost if record else None,
-        cover=names[-1] if names else None,
+        cover=covers[0] if covers else None,
         shown=tuple(names[:THUMBNAILS]),
         alt=one_line(shown[0].alt, 300) if shown else "",
         parent=job.parent,
+        branch_step=branched,
         error=one_line(job.error.message, 300) if job.error else None,
     )
 
@@ -257,6 +266,7 @@ class Catalogue:
             ("outcome = ?", search.outcome),
             ("created >= ?", search.since),
             ("created < ?", search.until),
+            ("outcome != ?", DELETED if search.outcome is None else None),
         ]
         chosen = [(condition, value) for condition, value in given if value is not None]
         words = _WORD.findall(_spaced(search.words))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from calendar import timegm
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -28,6 +29,7 @@ from interleave.service.documents.routes import (
 )
 from interleave.service.documents.service import Documents
 from interleave.service.http.memory import MemoryLease
+from interleave.studio.adoption import OwnAdoption
 from interleave.studio.catalogue import Entry, Search
 from interleave.studio.indexing import OwnIndexing
 from interleave.studio.label_schemas import Related, RelatedItem
@@ -88,6 +90,7 @@ async def _search(
 async def listing(
     call: ReadCall,
     indexing: OwnIndexing,
+    adoption: OwnAdoption,
     search: Annotated[Search, Depends(_search)],
     limit: Annotated[int, Query(ge=1, le=MOST)] = PAGE,
     cursor: Annotated[int | None, BLANK, Query(ge=0, lt=10**18)] = None,
@@ -95,10 +98,12 @@ async def listing(
     """Search the gallery."""
     catalogue = await indexing.catalogue()
     if cursor is None:
+        await adoption.look()
         await indexing.refresh_newest()
     found = await catalogue.search(call.caller.sees, search, limit=limit, start=cursor)
+    parents = await catalogue.entries([entry.parent for entry in found.entries if entry.parent])
     page = Gallery(
-        data=[item_of(entry) for entry in found.entries],
+        data=[item_of(entry, parents) for entry in found.entries],
         total=found.total,
         cursor=None if found.next is None else str(found.next),
         complete=indexing.is_complete,
@@ -155,14 +160,17 @@ async def thumbnail(
         "cache-control": IMMUTABLE,
         "etag": f'"{name.removesuffix(".webp")}-{side}"',
         "content-security-policy": IMAGE_POLICY,
+        "cross-origin-resource-policy": "same-origin",
     }
     return Response(data, headers=headers, media_type="image/webp")
 
 
-def item_of(entry: Entry) -> GalleryItem:
+def item_of(entry: Entry, parents: Mapping[str, Entry] | None = None) -> GalleryItem:
+    parent = (parents or {}).get(entry.parent or "")
     return GalleryItem.model_validate(
         {
             **entry.model_dump(exclude={"shown", "cover"}),
+            "parent_title": parent.title if parent else None,
             "created_at": int(entry.created_at),
             "finished_at": None if entry.finished_at is None else int(entry.finished_at),
             "cover": thumbnail_url(entry.id, entry.cover) if entry.cover else None,

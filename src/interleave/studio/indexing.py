@@ -21,6 +21,7 @@ from interleave.studio.catalogue import (
     state_of,
     words_of,
 )
+from interleave.studio.trash import Trash
 
 log = logging.getLogger(__name__)
 BATCH = 50
@@ -32,6 +33,7 @@ class Indexing:
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
+        self.trash = Trash(documents.folders.root)
         self._catalogue: Catalogue | None = None
         self._updating: asyncio.Task[None] | None = None
         self._opening, self._putting = asyncio.Lock(), asyncio.Lock()
@@ -108,7 +110,12 @@ class Indexing:
 
     def _entry(self, job: Job, record: RunRecord | None) -> tuple[Job, Entry, str, str]:
         entry = entry_of(job, record, self.documents.profile_of(job))
-        return job, entry, outcome_of(job, record), words_of(job, record)
+        outcome = outcome_of(job, record, deleted=self.trash.has(job.id))
+        return job, entry, outcome, words_of(job, record)
+
+    async def put_again(self, ids: list[str]) -> None:
+        """Index documents that were deleted or restored."""
+        await self._put(await self.catalogue(), ids)
 
     def _changed(self, job: Job) -> None:
         self._changed_id(job.id)

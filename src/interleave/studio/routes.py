@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from interleave.service.documents.routes import Router
-from interleave.studio import gallery, label_routes, queue
+from interleave.studio import gallery, label_routes, library, queue, reading, request_check
 from interleave.studio.page import PageFile, page_router
 from interleave.studio.report_routes import report_router
 
@@ -21,6 +21,9 @@ def studio_routes(page: PageFile | None = None, reports: Sequence[Path] = ()) ->
     for each in (
         page_router(page),
         gallery.router,
+        library.router,
+        reading.router,
+        request_check.router,
         report_router(reports, page.frame_ancestors),
         queue.router,
         label_routes.router,

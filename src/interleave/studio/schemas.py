@@ -8,8 +8,10 @@ from pydantic import Field
 
 from interleave.plugin import Value
 
-Outcome = Literal["completed", "forced", "failed", "incomplete", "cancelled", "held", "asked", "open"]
-"""The outcome of a document. `forced` has images that the critic did not accept."""
+Outcome = Literal[
+    "completed", "forced", "failed", "incomplete", "cancelled", "held", "asked", "open", "deleted"
+]
+"""The outcome of a document. `forced`: the critic did not accept an image. `deleted`: can be restored."""
 
 
 class Example(Value):
@@ -107,6 +109,10 @@ class GalleryItem(Value):
     """URLs of the first images' thumbnails."""
     alt: str
     parent: str | None
+    parent_title: str | None = None
+    """What it was branched from."""
+    branch_step: int | None = None
+    """The step from which on it differs from its parent."""
     error: str | None
 
 
@@ -123,6 +129,69 @@ class Gallery(Value):
     profiles: list[str] | None = None
     outcomes: dict[Outcome, int] | None = None
     """Number of documents by outcome, regardless of the search. Like `profiles`, only on the first page."""
+
+
+class ReadingStep(Value):
+    """A step as readers see it."""
+
+    number: int
+    name: str
+    text: str
+    picture: str | None
+    alt: str
+    width: int
+    height: int
+
+
+class Reading(Value):
+    """A document as readers see it."""
+
+    title: str
+    request: str
+    notes: list[str]
+    """Notes about its models."""
+    steps: list[ReadingStep]
+
+
+class Story(Value):
+    """A finished document that comes with the studio."""
+
+    name: str
+    title: str
+    steps: int
+    cover: str
+    alt: str
+
+
+class Stories(Value):
+    """`GET /v1/studio/stories`."""
+
+    object: Literal["list"] = "list"
+    data: list[Story]
+
+
+class Owned(Value):
+    """The new document of a caller."""
+
+    id: str
+
+
+class Share(Value):
+    """The link of a shared document: its address ends in `#/s/TOKEN`."""
+
+    token: str | None
+
+
+class Chosen(Value):
+    """Documents that something is done with."""
+
+    ids: list[str] = Field(min_length=1, max_length=200)
+
+
+class Done(Value):
+    """The documents with which it was done; the others do not exist."""
+
+    ids: list[str]
 
 
 class QueueItem(Value):

@@ -1,9 +1,10 @@
 /** Calls to the service's API. */
 import { readEvents } from "./sse";
 import type {
-  AssetKind, DocumentFacts, EditedPlan, Gallery, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Reports,
-  Retried, RunLabels, Start,
+  AssetKind, CheckedRequest, DocumentFacts, EditedPlan, Gallery, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Reports,
+  Reading, Retried, RunLabels, Share, Start, Stories, Story, Words,
 } from "./types";
+import type { WordsChange } from "./wording";
 
 /** An error response with the service's message. `status` 0 means that the service could not be reached. */
 export class ServiceError extends Error {
@@ -46,8 +47,8 @@ async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return (await (await request(path, { signal })).json()) as T;
 }
 
-async function post<T>(path: string, body: unknown = {}, headers: Record<string, string> = {}): Promise<T> {
-  const init = { method: "POST", headers: { ...CHANGE_HEADERS, ...headers }, body: JSON.stringify(body) };
+async function post<T>(path: string, body: unknown = {}, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<T> {
+  const init = { method: "POST", headers: { ...CHANGE_HEADERS, ...headers }, body: JSON.stringify(body), signal };
   const text = await (await request(path, init)).text();
   return (text ? JSON.parse(text) : null) as T;
 }
@@ -112,12 +113,22 @@ export const api = {
     return post("/v1/responses", body, { "Idempotency-Key": key });
   },
 
+  check: (asked: { text: string; model: string | null }, signal: AbortSignal): Promise<CheckedRequest> =>
+    post("/v1/studio/check", asked, {}, signal),
+
   document: (id: string, signal?: AbortSignal): Promise<DocumentFacts> => get(document_(id), signal),
   release: (id: string, plan: EditedPlan | null): Promise<Job> => post(`${document_(id)}/plan/release`, plan ? { plan } : {}),
   redraw: (id: string, step: number, how: { prompt?: string; seed?: number; only_step?: boolean }): Promise<Job> =>
     post(`${document_(id)}/steps/${step}/redraw`, how),
   choose: (id: string, step: number, attempt: number, onlyStep: boolean): Promise<Job> =>
     post(`${document_(id)}/steps/${step}/choose`, { attempt, only_step: onlyStep }),
+  /** Changes words; returns all words after it. */
+  changeWords: async (id: string, change: WordsChange): Promise<Words> => {
+    const answer = await post<{ interleave: { words: Words } }>(`${document_(id)}/words`, change);
+    return answer.interleave.words;
+  },
+  addStep: (id: string, after: number, step: { prompt: string; text: string; name: string }, key: string): Promise<Job> =>
+    post(`${document_(id)}/steps/${after}/add`, step, { "Idempotency-Key": key }),
   undo: (id: string): Promise<Job> => post(`${document_(id)}/undo`),
   branch: (id: string, how: { step: number; prompt?: string; seed?: number }): Promise<Job> =>
     post(`${document_(id)}/branch`, how),
@@ -128,11 +139,26 @@ export const api = {
   },
 
   /** Yields the journal's events after `after`, until the job or the connection ends. */
-  async *events(id: string, after: number, signal: AbortSignal): AsyncGenerator<JournalEvent> {
+  async *events(id: string, after: number, signal: AbortSignal, opened: () => void): AsyncGenerator<JournalEvent> {
     const response = await request(`${document_(id)}/events?starting_after=${after}`, { signal });
+    opened();
     for await (const event of readEvents(response)) yield JSON.parse(event.data) as JournalEvent;
   },
 
+  stories: async (): Promise<Story[]> => (await get<Stories>("/v1/studio/stories")).data,
+  story: (name: string): Promise<Reading> => get(`/v1/studio/stories/${name}`),
+  ownStory: (name: string): Promise<Job> => post(`/v1/studio/stories/${name}/own`),
+  shared: (token: string): Promise<Reading> => get(`/v1/shared/${token}`),
+  sharedAs: (id: string): Promise<Share> => get(`/v1/studio/documents/${encodeURIComponent(id)}/share`),
+  share: (id: string): Promise<Share> => post(`/v1/studio/documents/${encodeURIComponent(id)}/share`),
+  unshare: async (id: string): Promise<void> => {
+    await request(`/v1/studio/documents/${encodeURIComponent(id)}/share`, { method: "DELETE", headers: CHANGE_HEADERS });
+  },
+  /** Deletes documents; they can be restored for a week. */
+  trash: (ids: string[]): Promise<unknown> => post("/v1/studio/delete", { ids }),
+  restore: (ids: string[]): Promise<unknown> => post("/v1/studio/restore", { ids }),
+  exportOf: (ids: string[], format: string): string => `/v1/studio/export?ids=${ids.join()}&format=${format}`,
+  rename: (id: string, title: string): Promise<Job> => post(`${document_(id)}/words`, { title }),
   gallery: (query: URLSearchParams, signal?: AbortSignal): Promise<Gallery> =>
     get(`/v1/studio/documents?${query}`, signal),
 

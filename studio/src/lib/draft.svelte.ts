@@ -1,4 +1,5 @@
-/** The draft of a request. It survives reloads and navigation. */
+/** The draft of a request. It survives reloads, navigation, a closed tab and a stopped service. */
+import { loadValue, storeValue } from "./database";
 import type { AssetKind } from "./types";
 
 const KEY = "interleave-draft";
@@ -29,9 +30,16 @@ export function isFilled(asset: GivenAsset): boolean {
 }
 
 class Draft {
-  text = $state(sessionStorage.getItem(KEY) ?? "");
+  text = $state(localStorage.getItem(KEY) ?? "");
   images = $state<GivenImage[]>([]);
   assets = $state<GivenAsset[]>([]);
+
+  constructor() {
+    addEventListener("storage", (event) => {
+      if (event.key === KEY && document.hidden) this.text = event.newValue ?? "";
+    });
+    void this.load();
+  }
 
   set(words: string, images: GivenImage[] = [], assets: GivenAsset[] = []): void {
     this.text = words;
@@ -41,7 +49,20 @@ class Draft {
   }
 
   keep(): void {
-    sessionStorage.setItem(KEY, this.text);
+    localStorage.setItem(KEY, this.text);
+  }
+
+  /** Reads images and assets from earlier, then keeps every change of them. */
+  private async load(): Promise<void> {
+    const kept = await loadValue<{ images: GivenImage[]; assets: GivenAsset[] }>("draft");
+    if (kept && !this.images.length && !this.assets.length) {
+      keys = Math.max(keys, ...kept.assets.map((each) => each.key));
+      this.images = kept.images;
+      this.assets = kept.assets;
+    }
+    $effect.root(() => {
+      $effect(() => storeValue("draft", { images: $state.snapshot(this.images), assets: $state.snapshot(this.assets) }));
+    });
   }
 }
 

@@ -35,6 +35,8 @@ export interface Step {
   accepted: boolean;
   forced: boolean;
   attempts: Attempt[];
+  /** Number of attempts before the last decision to redraw it. */
+  earlier: number;
 }
 
 export interface Call {
@@ -162,7 +164,7 @@ function planned(run: RunState, plan: Plan): void {
 }
 
 function newStep(plan: PlanStep): Step {
-  return { plan, state: "waiting", current: 0, shown: null, accepted: false, forced: false, attempts: [] };
+  return { plan, state: "waiting", current: 0, shown: null, accepted: false, forced: false, attempts: [], earlier: 0 };
 }
 
 function stepAt(run: RunState, event: { step: number }): Step | undefined {
@@ -251,6 +253,9 @@ function stepFinished(run: RunState, event: EventOf<"step_finished">): void {
 function stepDecided(run: RunState, event: EventOf<"redraw_decided" | "attempt_chosen">): void {
   for (const step of run.steps) {
     const kept = event.keep[String(step.plan.number)] !== undefined;
-    if (step.plan.number >= event.step && step.plan.prompt !== null && !kept) step.state = "waiting";
+    if (step.plan.number >= event.step && step.plan.prompt !== null && !kept) {
+      step.state = "waiting";
+      step.earlier = step.attempts.length;
+    }
   }
 }

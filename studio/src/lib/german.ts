@@ -2,6 +2,8 @@
 import { count, decimal, duration, figure } from "./format";
 import type { Catalogue } from "./text";
 
+const list = (steps: number[]): string => `Schritt ${new Intl.ListFormat("de").format(steps.map(String))}`;
+
 export const german: Catalogue = {
   name: "Interleave",
   title: (page) => (page ? `${page} · Interleave-Studio` : "Interleave-Studio"),
@@ -11,7 +13,7 @@ export const german: Catalogue = {
   language: "Sprache",
   close: "Schließen",
   loading: "Wird geladen…",
-  unreachable: "Der Dienst ist nicht erreichbar. Es geht nichts verloren; die Seite versucht es weiter.",
+  unreachable: "Der Dienst ist nicht erreichbar. Ihr Text bleibt in diesem Browser; versuchen Sie es wieder, sobald der Dienst antwortet.",
   failed: (what) => `Fehlgeschlagen: ${what}`,
 
   lab: {
@@ -84,9 +86,29 @@ export const german: Catalogue = {
     all: "Alle Dokumente",
     empty: "Bitte zuerst einen Wunsch eingeben.",
     refused: "Diese Modelle können diesen Wunsch nicht erfüllen",
+    understood: "Verstanden: ein Schritt für jeden Ihrer Sätze.",
     nearest: "Ähnliche Wünsche, die möglich sind",
     useNearest: "Die nächsten Wörter nehmen",
     exchanges: (pairs) => pairs.map(([word, near]) => `${near} statt ${word}`).join(", "),
+  },
+
+  stories: {
+    heading: "Fertige Geschichten",
+    own: "Zu meiner machen",
+    another: "Aus ihrem Wunsch noch eine machen",
+    gone: "Dieses Dokument wird nicht oder nicht mehr geteilt.",
+  },
+
+  share: {
+    open: "Teilen",
+    heading: "Dieses Dokument teilen",
+    folder: "Ordner für eine Website",
+    folderHint: "Ein ZIP-Archiv. Ausgepackt zeigt es jeder Webserver.",
+    link: "Link für Leser",
+    linkHint: "Wer den Link hat, kann Titel, Texte und Bilder lesen und sonst nichts. Die Adresse muss für sie erreichbar sein.",
+    make: "Link erstellen",
+    end: "Link beenden",
+    ended: "Der Link gilt nicht mehr.",
   },
 
   assets: {
@@ -145,7 +167,10 @@ export const german: Catalogue = {
     approve: "Bilder zeichnen",
     approveEdited: "Geänderten Plan zeichnen",
     reset: "Meine Änderungen zurücknehmen",
-    discard: "Verwerfen",
+    discard: "Diesen Plan löschen",
+    discardQuestion: "Diesen Plan löschen? Ihr Wunsch bleibt auf der Seite „Neu“.",
+    kept: "Ihre Änderungen bleiben in diesem Browser, bis der Plan gezeichnet wird.",
+    problems: (steps) => `Es fehlt noch etwas bei ${list(steps)}.`,
     needsSomething: (number) => `Schritt ${number} braucht einen Text oder eine Bildbeschreibung.`,
     needsPrompt: (number) => `Schritt ${number}: Bitte das Bild beschreiben oder „Nur Text“ wählen.`,
     moved: (number) => `Jetzt Schritt ${number}.`,
@@ -181,16 +206,30 @@ export const german: Catalogue = {
     stop: "Anhalten",
     undo: "Rückgängig",
     undoOf: (kind, step) =>
-      kind === "redraw" ? `Neuzeichnen von Schritt ${step} rückgängig machen` : `Auswahl bei Schritt ${step} rückgängig machen`,
+      kind === "words" ? "Letzte Textänderung rückgängig machen"
+      : kind === "redraw" ? `Neuzeichnen von Schritt ${step} rückgängig machen`
+      : kind === "choice" ? `Auswahl bei Schritt ${step} rückgängig machen`
+      : "Wechsel der Modelle rückgängig machen",
+    undone: "Rückgängig gemacht.",
     read: "Lesen",
     slides: "Folien",
     inside: "Einzelheiten",
     print: "Drucken",
-    export: "Exportieren",
+    enlarged: (width, height) => `Die Bilder haben ${width} × ${height} Bildpunkte und werden größer gezeigt, als sie sind.`,
+    left: (time) => `noch etwa ${time}`,
+    leftShort: "fast fertig",
+    notify: "Benachrichtigen, wenn es fertig ist",
+    notifyOn: "Sie werden benachrichtigt, wenn es fertig ist.",
+    notifyOff: "Der Browser erlaubt dieser Seite keine Benachrichtigungen.",
+    inTab: (done, all) => `(${done}/${all})`,
+    export: "Exportieren und teilen",
     exportMenu: "Das Dokument exportieren",
     formats: {
       pdf: ["PDF", "zum Drucken und Verschicken"],
       epub: ["EPUB", "für Lesegeräte"],
+      "fixed-epub": ["EPUB mit festen Seiten", "jede Seite wie gedruckt"],
+      cbz: ["Comicbuch", "für Comic-Leseprogramme"],
+      texts: ["Wörter zum Übersetzen", "eine Datei für eine andere Sprache"],
       pptx: ["PowerPoint", "eine Folie je Schritt"],
       zip: ["Markdown und Bilder", "als ZIP-Archiv"],
       html: ["Webseite", "eine Datei, auch ohne Netz"],
@@ -201,7 +240,7 @@ export const german: Catalogue = {
       `${count(number, "Zeichen fehlt", "Zeichen fehlen")} im PDF, weil keine Schrift auf diesem Rechner sie hat; die Datei zählt sie auf.`,
     again: "Aus diesem Wunsch noch eines machen",
     remove: "Dieses Dokument löschen",
-    removeQuestion: "Dieses Dokument und seine Bilder endgültig löschen?",
+    removeQuestion: "Dieses Dokument und seine Bilder löschen? Eine Woche lang lässt es sich wiederherstellen.",
     removeYes: "Löschen",
     removeNo: "Abbrechen",
     notFound: "Dokument nicht gefunden.",
@@ -220,6 +259,42 @@ export const german: Catalogue = {
     layouts: { label: "Anordnung", grid: "Bilderbuch", page: "Eine Spalte" },
     facts: (steps, attempts, seconds) =>
       `${count(steps, "Schritt", "Schritte")}, ${count(attempts, "Bild", "Bilder")} gezeichnet in ${duration(seconds)}`,
+  },
+
+  words: {
+    edit: "Texte ändern",
+    end: "Fertig",
+    intro: "Änderungen werden gespeichert, sobald Sie ein Feld verlassen. Bilder werden nicht neu gezeichnet; „Rückgängig“ nimmt jeweils eine Änderung zurück.",
+    title: "Titel des Dokuments",
+    step: (number) => `Schritt ${number}`,
+    hiddenStep: "Ausgeblendeter Schritt",
+    heading: "Überschrift",
+    text: "Text",
+    alt: "Beschreibung des Bildes für alle, die es nicht sehen",
+    altHint: "Leer: der Text",
+    hide: (number) => `Schritt ${number} ausblenden`,
+    show: "Diesen Schritt wieder zeigen",
+    up: (number) => `Schritt ${number} nach oben`,
+    down: (number) => `Schritt ${number} nach unten`,
+    moved: (number) => `Jetzt an Stelle ${number}.`,
+    saving: "Wird gespeichert…",
+    saved: "Alle Änderungen sind gespeichert.",
+    unsaved: (number) => `${count(number, "Änderung ist", "Änderungen sind")} noch nicht gespeichert und bleiben in diesem Browser.`,
+    notSaved: "Noch nicht gespeichert: Der Dienst ist nicht erreichbar. Ihr Text bleibt in diesem Browser und wird erneut gesendet.",
+    conflict: (theirs) => `Inzwischen steht hier „${theirs}“.`,
+    useMine: "Meinen Text speichern",
+    useTheirs: "Den anderen nehmen",
+    stillSays: (said, drawn) => `Im Text steht noch „${said}“; das Bild wurde als „${drawn}“ neu gezeichnet.`,
+    change: "Text ändern",
+    keep: "Der Text passt",
+    addAfter: (number) => `Bebilderten Schritt nach Schritt ${number} einfügen`,
+    add: "Bebilderten Schritt einfügen",
+    newStep: "Neuer bebilderter Schritt",
+    newHint: "Macht ein neues Dokument mit diesem Schritt; sein Bild geht vom Bild davor aus. Alle anderen Bilder und dieses Dokument bleiben, wie sie sind.",
+    newPrompt: "Bild",
+    newGo: "Neuen Schritt zeichnen",
+    newCancel: "Abbrechen",
+    newNeeds: "Bitte erst das Bild beschreiben.",
   },
 
   slides: {
@@ -251,6 +326,9 @@ export const german: Catalogue = {
     branch: "Von hier abzweigen",
     branchHint: "Ein neues Dokument mit denselben Schritten bis hierher. Dieses Dokument bleibt, wie es ist.",
     onlyStep: "Die späteren Schritte behalten",
+    forecast: (steps, seconds) =>
+      (steps.length ? `Zeichnet auch ${list(steps)} neu` : "Zeichnet nur diesen Schritt neu") + (seconds >= 1 ? `: etwa ${duration(seconds)}.` : "."),
+    branchForecast: (steps) => `Der Zweig zeichnet ${count(steps, "Schritt", "Schritte")}; die anderen sind gemeinsam.`,
     seedAuto: "zufällig",
     divider: "Grenze zwischen vorher und nachher",
     before: "Vorher",
@@ -264,6 +342,7 @@ export const german: Catalogue = {
 
   inside: {
     command: "Befehlszeile",
+    commandPlain: "Macht das Dokument, wie es zuerst geplant war. Spätere Änderungen gehören nicht dazu.",
     copy: "Kopieren",
     copied: "Kopiert",
     models: "Modelle",
@@ -450,7 +529,20 @@ export const german: Catalogue = {
     selectEnd: "Auswahl beenden",
     selectItem: (title) => `„${title}“ auswählen`,
     selected: (number) => `${number} ausgewählt`,
-    selectHint: "Dokumente zum Vergleichen oder Beurteilen auswählen.",
+    selectHint: "Dokumente zum Exportieren, Löschen, Vergleichen oder Beurteilen auswählen.",
+    held: "Wartet auf Sie",
+    branchOf: (title, step) =>
+      `Zweig von ${title ? `„${title}“` : "einem anderen Dokument"}${step === null ? "" : `, ab Schritt ${step}`}`,
+    rename: "Umbenennen",
+    renameOf: (title) => `Neuer Titel von „${title}“`,
+    save: "Speichern",
+    delete: "Löschen",
+    deleted: (number) => `${count(number, "Dokument", "Dokumente")} gelöscht.`,
+    restore: "Wiederherstellen",
+    export: "Exportieren",
+    exportAs: "Exportieren als",
+    web: "Ordner für eine Website",
+    working: "In Arbeit…",
     heading: "Bibliothek",
     search: "Suchen",
     placeholder: "Wörter in Wünschen und Texten",
@@ -465,6 +557,7 @@ export const german: Catalogue = {
       incomplete: "Vorzeitig beendet",
       failed: "Fehlgeschlagen",
       cancelled: "Angehalten",
+      deleted: "Gelöscht",
     },
     profile: "Modelle",
     since: "Von",

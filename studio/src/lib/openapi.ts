@@ -72,6 +72,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Call the MCP server, by streamable HTTP */
+        post: operations["post_mcp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -208,6 +225,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/documents/{id}/document.cbz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the document as Comic book */
+        get: operations["get_v1_documents_id_document_cbz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/documents/{id}/document.epub": {
         parameters: {
             query?: never;
@@ -217,6 +251,23 @@ export interface paths {
         };
         /** Get the document as EPUB */
         get: operations["get_v1_documents_id_document_epub"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/documents/{id}/document.fixed-epub": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the document as EPUB with fixed pages */
+        get: operations["get_v1_documents_id_document_fixed_epub"];
         put?: never;
         post?: never;
         delete?: never;
@@ -285,6 +336,23 @@ export interface paths {
         };
         /** Get the document as PowerPoint */
         get: operations["get_v1_documents_id_document_pptx"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/documents/{id}/document.texts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the document as Words to translate */
+        get: operations["get_v1_documents_id_document_texts"];
         put?: never;
         post?: never;
         delete?: never;
@@ -372,6 +440,23 @@ export interface paths {
         put?: never;
         /** Release the held plan: unchanged with `{}`, edited with `{"plan": {"steps": […]}}` */
         post: operations["post_v1_documents_id_plan_release"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/documents/{id}/shown": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the document as readers see it */
+        get: operations["get_v1_documents_id_shown"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -695,6 +780,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/shared/{token}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A shared document, for everybody with its link */
+        get: operations["get_v1_shared_token"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shared/{token}/images/{image}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An image that a shared document shows */
+        get: operations["get_v1_shared_token_images_image"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/studio/agreement": {
         parameters: {
             query?: never;
@@ -706,6 +825,40 @@ export interface paths {
         get: operations["get_v1_studio_agreement"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Check the words of a request. No model is called, and nothing is stored */
+        post: operations["post_v1_studio_check"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Delete documents. They can be restored for a week; open ones are stopped */
+        post: operations["post_v1_studio_delete"];
         delete?: never;
         options?: never;
         head?: never;
@@ -738,6 +891,42 @@ export interface paths {
         };
         /** Documents to compare this one with: its parent, its branches, and others of the same request */
         get: operations["get_v1_studio_documents_id_related"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/documents/{id}/share": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The link with which others may read a document; null if it is not shared */
+        get: operations["get_v1_studio_documents_id_share"];
+        put?: never;
+        /** Let everybody with the link read a document */
+        post: operations["post_v1_studio_documents_id_share"];
+        /** End the link */
+        delete: operations["delete_v1_studio_documents_id_share"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get several documents in one archive; in the format `web`, as a folder for any web server */
+        get: operations["get_v1_studio_export"];
         put?: never;
         post?: never;
         delete?: never;
@@ -968,6 +1157,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/studio/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Restore deleted documents */
+        post: operations["post_v1_studio_restore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/studio/session": {
         parameters: {
             query?: never;
@@ -997,6 +1203,74 @@ export interface paths {
         get: operations["get_v1_studio_start"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/stories": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Finished documents that come with the studio */
+        get: operations["get_v1_studio_stories"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/stories/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A document that comes with the studio */
+        get: operations["get_v1_studio_stories_name"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/stories/{name}/images/{image}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An image of such a document */
+        get: operations["get_v1_studio_stories_name_images_image"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/stories/{name}/own": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Copy such a document into the library of the caller, to change it */
+        post: operations["post_v1_studio_stories_name_own"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1330,12 +1604,43 @@ export interface components {
              */
             type: "chapter_planned";
         };
+        /**
+         * CheckedRequest
+         * @description What a planner would say to a request.
+         */
+        CheckedRequest: {
+            /** Accepted */
+            accepted: boolean;
+            /** Exchanges */
+            exchanges: {
+                [key: string]: string;
+            };
+            /**
+             * Message
+             * @default
+             */
+            message: string;
+            /** Nearest */
+            nearest: string[];
+            /** Notes */
+            notes: string[];
+            /** Understood */
+            understood: string[];
+        };
         /** Choose */
         Choose: {
             /** Attempt */
             attempt: number;
             /** Only Step */
             only_step?: boolean | null;
+        };
+        /**
+         * Chosen
+         * @description Documents that something is done with.
+         */
+        Chosen: {
+            /** Ids */
+            ids: string[];
         };
         /** ContinuedEvent */
         ContinuedEvent: {
@@ -1438,6 +1743,8 @@ export interface components {
             models?: {
                 [key: string]: string;
             };
+            /** Nearest */
+            nearest?: string[];
             /** Notes */
             notes?: string[];
             /**
@@ -1546,6 +1853,14 @@ export interface components {
              * @constant
              */
             object: "list";
+        };
+        /**
+         * Done
+         * @description The documents with which it was done; the others do not exist.
+         */
+        Done: {
+            /** Ids */
+            ids: string[];
         };
         /** DrawnEvent */
         DrawnEvent: {
@@ -1657,6 +1972,8 @@ export interface components {
             caption?: string | null;
             /** Instruction */
             instruction?: string | null;
+            /** Lettering */
+            lettering?: components["schemas"]["Lettering-Input"][] | null;
             /** Name */
             name?: string | null;
             /** Needs */
@@ -1682,6 +1999,8 @@ export interface components {
             alt?: string | null;
             /** Hidden */
             hidden?: boolean | null;
+            /** Lettering */
+            lettering?: components["schemas"]["Lettering-Input"][] | null;
             /** Name */
             name?: string | null;
             /** Number */
@@ -1815,6 +2134,8 @@ export interface components {
             models?: {
                 [key: string]: string;
             };
+            /** Nearest */
+            nearest?: string[];
             /** Notes */
             notes?: string[];
             /** Parent */
@@ -1923,6 +2244,8 @@ export interface components {
         GalleryItem: {
             /** Alt */
             alt: string;
+            /** Branch Step */
+            branch_step: number | null;
             /** Cost */
             cost: number | null;
             /** Cover */
@@ -1939,6 +2262,8 @@ export interface components {
             id: string;
             /** Parent */
             parent: string | null;
+            /** Parent Title */
+            parent_title: string | null;
             /** Pictures */
             pictures: number;
             /** Profile */
@@ -2303,6 +2628,52 @@ export interface components {
             units: number;
         };
         /**
+         * Lettering
+         * @description Words set upon an image by the program, letter by letter. They are no part of the prompt.
+         */
+        "Lettering-Input": {
+            /** At */
+            at?: [
+                number,
+                number
+            ] | null;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "caption" | "speech" | "label";
+            /**
+             * Target
+             * @default
+             */
+            target?: string;
+            /** Text */
+            text: string;
+        };
+        /**
+         * Lettering
+         * @description Words set upon an image by the program, letter by letter. They are no part of the prompt.
+         */
+        "Lettering-Output": {
+            /** At */
+            at: [
+                number,
+                number
+            ] | null;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "caption" | "speech" | "label";
+            /**
+             * Target
+             * @default
+             */
+            target: string;
+            /** Text */
+            text: string;
+        };
+        /**
          * Liveness
          * @description `GET /health/live`; the status is 503 if there are reasons.
          */
@@ -2480,6 +2851,14 @@ export interface components {
             webhook?: string | null;
         };
         /**
+         * Owned
+         * @description The new document of a caller.
+         */
+        Owned: {
+            /** Id */
+            id: string;
+        };
+        /**
          * PackConfig
          * @description Prompt pack of a run.
          */
@@ -2546,6 +2925,8 @@ export interface components {
             caption: string | null;
             /** Instruction */
             instruction: string | null;
+            /** Lettering */
+            lettering?: components["schemas"]["Lettering-Output"][] | null;
             /** Name */
             name: string | null;
             /** Needs */
@@ -2674,6 +3055,40 @@ export interface components {
              */
             status: "ready" | "not ready";
         };
+        /**
+         * Reading
+         * @description A document as readers see it.
+         */
+        Reading: {
+            /** Notes */
+            notes: string[];
+            /** Request */
+            request: string;
+            /** Steps */
+            steps: components["schemas"]["ReadingStep"][];
+            /** Title */
+            title: string;
+        };
+        /**
+         * ReadingStep
+         * @description A step as readers see it.
+         */
+        ReadingStep: {
+            /** Alt */
+            alt: string;
+            /** Height */
+            height: number;
+            /** Name */
+            name: string;
+            /** Number */
+            number: number;
+            /** Picture */
+            picture: string | null;
+            /** Text */
+            text: string;
+            /** Width */
+            width: number;
+        };
         /** Redraw */
         Redraw: {
             /** Only Step */
@@ -2752,6 +3167,11 @@ export interface components {
             call: number;
             /** Cost */
             cost: number | null;
+            /**
+             * Document
+             * @default []
+             */
+            document?: components["schemas"]["RequestPart"][];
             /** Finish Reason */
             finish_reason: string;
             /**
@@ -2834,6 +3254,16 @@ export interface components {
             image: string | null;
             /** Text */
             text: string | null;
+        };
+        /**
+         * RequestToCheck
+         * @description A request that is being typed.
+         */
+        RequestToCheck: {
+            /** Model */
+            model?: string | null;
+            /** Text */
+            text: string;
         };
         /**
          * ResponseObject
@@ -3017,6 +3447,44 @@ export interface components {
             object: "list";
             /** Total */
             total: number;
+        };
+        /**
+         * Share
+         * @description The link of a shared document: its address ends in `#/s/TOKEN`.
+         */
+        Share: {
+            /** Token */
+            token: string | null;
+        };
+        /**
+         * ShownDocument
+         * @description `GET /v1/documents/{id}/shown`: without hidden steps, in order, with a person's words.
+         */
+        ShownDocument: {
+            /** Steps */
+            steps: components["schemas"]["ShownStep"][];
+            /** Title */
+            title: string;
+        };
+        /**
+         * ShownStep
+         * @description A step as readers see it.
+         */
+        ShownStep: {
+            /** Alt */
+            alt: string;
+            /** Name */
+            name: string;
+            /** Note */
+            note: string;
+            /** Number */
+            number: number;
+            /** Picture */
+            picture: string | null;
+            /** Step */
+            step: number;
+            /** Text */
+            text: string;
         };
         /**
          * SourceRule
@@ -3250,6 +3718,36 @@ export interface components {
             parts: components["schemas"]["RequestPart"][];
         };
         /**
+         * Stories
+         * @description `GET /v1/studio/stories`.
+         */
+        Stories: {
+            /** Data */
+            data: components["schemas"]["Story"][];
+            /**
+             * Object
+             * @default list
+             * @constant
+             */
+            object: "list";
+        };
+        /**
+         * Story
+         * @description A finished document that comes with the studio.
+         */
+        Story: {
+            /** Alt */
+            alt: string;
+            /** Cover */
+            cover: string;
+            /** Name */
+            name: string;
+            /** Steps */
+            steps: number;
+            /** Title */
+            title: string;
+        };
+        /**
          * Strictness
          * @description A limit on redrawing images that the critic rejects.
          */
@@ -3480,6 +3978,8 @@ export interface components {
             alt?: string | null;
             /** Hidden */
             hidden?: boolean | null;
+            /** Lettering */
+            lettering?: components["schemas"]["Lettering-Output"][] | null;
             /** Name */
             name?: string | null;
             /** Number */
@@ -3496,6 +3996,8 @@ export interface components {
             alt: string | null;
             /** Hidden */
             hidden: boolean;
+            /** Lettering */
+            lettering: components["schemas"]["Lettering-Output"][];
             /** Name */
             name: string;
             /** Number */
@@ -3615,6 +4117,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Readiness"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_mcp: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": string;
                 };
             };
             /** @description Error */
@@ -3901,12 +4434,82 @@ export interface operations {
             };
         };
     };
+    get_v1_documents_id_document_cbz: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.comicbook+zip": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_documents_id_document_epub: {
         parameters: {
             query?: {
                 download?: string | null;
-                paper?: "a4" | "letter";
-                layout?: "print" | "slides";
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/epub+zip": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_documents_id_document_fixed_epub: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
             };
             header?: never;
             path: {
@@ -3940,8 +4543,8 @@ export interface operations {
         parameters: {
             query?: {
                 download?: string | null;
-                paper?: "a4" | "letter";
-                layout?: "print" | "slides";
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
             };
             header?: never;
             path: {
@@ -4006,8 +4609,8 @@ export interface operations {
         parameters: {
             query?: {
                 download?: string | null;
-                paper?: "a4" | "letter";
-                layout?: "print" | "slides";
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
             };
             header?: never;
             path: {
@@ -4041,8 +4644,8 @@ export interface operations {
         parameters: {
             query?: {
                 download?: string | null;
-                paper?: "a4" | "letter";
-                layout?: "print" | "slides";
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
             };
             header?: never;
             path: {
@@ -4072,12 +4675,47 @@ export interface operations {
             };
         };
     };
+    get_v1_documents_id_document_texts: {
+        parameters: {
+            query?: {
+                download?: string | null;
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/toml": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_documents_id_document_zip: {
         parameters: {
             query?: {
                 download?: string | null;
-                paper?: "a4" | "letter";
-                layout?: "print" | "slides";
+                paper?: string;
+                layout?: "print" | "picture-book" | "one" | "two" | "four" | "comic" | "how-to" | "worksheet" | "labels" | "slides";
             };
             header?: never;
             path: {
@@ -4228,6 +4866,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ResponseObject"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_documents_id_shown: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ShownDocument"];
                 };
             };
             /** @description Error */
@@ -5037,6 +5706,69 @@ export interface operations {
             };
         };
     };
+    get_v1_shared_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                token: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reading"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_shared_token_images_image: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                token: string;
+                image: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/png": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_studio_agreement: {
         parameters: {
             query?: never;
@@ -5066,6 +5798,76 @@ export interface operations {
             };
         };
     };
+    post_v1_studio_check: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RequestToCheck"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckedRequest"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_studio_delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Chosen"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_studio_documents: {
         parameters: {
             query?: {
@@ -5073,7 +5875,7 @@ export interface operations {
                 cursor?: number | null;
                 q?: string;
                 profile?: string | null;
-                outcome?: ("completed" | "forced" | "failed" | "incomplete" | "cancelled" | "held" | "asked" | "open") | null;
+                outcome?: ("completed" | "forced" | "failed" | "incomplete" | "cancelled" | "held" | "asked" | "open" | "deleted") | null;
                 since?: string | null;
                 until?: string | null;
                 order?: "newest" | "oldest";
@@ -5122,6 +5924,135 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Related"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_documents_id_share: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Share"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_studio_documents_id_share: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Share"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_v1_studio_documents_id_share: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Share"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_export: {
+        parameters: {
+            query: {
+                ids: string;
+                format?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
                 };
             };
             /** @description Error */
@@ -5597,6 +6528,41 @@ export interface operations {
             };
         };
     };
+    post_v1_studio_restore: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Chosen"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     post_v1_studio_session: {
         parameters: {
             query?: never;
@@ -5671,6 +6637,131 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Start"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_stories: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Stories"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_stories_name: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reading"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_stories_name_images_image: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                image: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/png": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_studio_stories_name_own: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Owned"];
                 };
             };
             /** @description Error */

@@ -33,7 +33,9 @@ export interface PlanDraft {
 let keys = 0;
 
 export function draftOf(plan: Plan): PlanDraft {
-  const keyOf = new Map(plan.steps.map((step) => [step.number, ++keys]));
+  // The same keys in every tab and after a reload, so that a kept draft can be compared with its plan.
+  const keyOf = new Map(plan.steps.map((step) => [step.number, step.number]));
+  keys = Math.max(keys, ...keyOf.values());
   const assets = (plan.assets ?? []).map(({ step, ...asset }) => ({
     ...asset,
     from: step === null ? null : (keyOf.get(step) ?? null),
@@ -60,12 +62,24 @@ export function emptyDraft(): Draft {
   return { key: ++keys, name: "", caption: "", instruction: null, prompt: "", textOnly: false, sources: null, needs: null, assets: null, scene: null };
 }
 
-/** Reasons why a plan cannot be drawn; empty if it can. */
-export function problemsOf(steps: Draft[]): string[] {
-  return steps.flatMap((step, place) => {
-    if (step.textOnly) return step.caption.trim() || step.name.trim() ? [] : [text.plan.needsSomething(place + 1)];
-    return step.prompt.trim() ? [] : [text.plan.needsPrompt(place + 1)];
+export interface StepProblem {
+  step: number;
+  text: string;
+}
+
+/** Reasons why a plan cannot be drawn, by step; empty if it can. */
+export function problemsOf(steps: Draft[], first = 1): StepProblem[] {
+  return steps.flatMap((each, place) => {
+    const step = first + place;
+    if (each.textOnly) return each.caption.trim() || each.name.trim() ? [] : [{ step, text: text.plan.needsSomething(step) }];
+    return each.prompt.trim() ? [] : [{ step, text: text.plan.needsPrompt(step) }];
   });
+}
+
+/** Reserves the keys of a draft from earlier, so that new steps get others. */
+export function seenKeys(draft: PlanDraft): PlanDraft {
+  keys = Math.max(keys, ...draft.steps.map((step) => step.key));
+  return draft;
 }
 
 /**

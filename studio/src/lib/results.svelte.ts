@@ -30,6 +30,16 @@ export class SearchResults {
     void this.read(true);
   }
 
+  /** Reads again what is shown. */
+  reload(): void {
+    this.ask(this.query);
+  }
+
+  /** Shows a new title before the service has indexed it. */
+  renamed(id: string, title: string): void {
+    this.items = this.items.map((item) => (item.id === id ? { ...item, title } : item));
+  }
+
   /** Loads the next page, if there is one and none is loading. */
   more(): void {
     if (this.cursor && !this.reading) void this.read(false);

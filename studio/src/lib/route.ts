@@ -1,15 +1,22 @@
 /** Routes: the part of the URL after `#`. */
 
+/** A view of a document: reading, its details, slides, a step to redraw, or its words to edit. */
+export type Part = "read" | "inside" | "slides" | "step" | "edit";
+
 export type Route =
   | { view: "make" }
   | { view: "library"; query: URLSearchParams }
   | { view: "lab" }
+  | { view: "story"; name: string }
+  | { view: "shared"; name: string }
   | { view: "reports" }
   | { view: "report"; folder: string; path: string }
   | { view: "queue" }
   | { view: "compare"; ids: string[]; query: URLSearchParams }
   | { view: "judge"; task: string; query: URLSearchParams }
-  | { view: "document"; id: string; part: "read" | "inside" | "slides" | "step"; step: number };
+  | { view: "document"; id: string; part: Part; step: number };
+
+const PARTS: Part[] = ["inside", "slides", "step", "edit"];
 
 export function routeOf(hash: string): Route {
   const [path = "", search = ""] = hash.replace(/^#\/?/, "").split("?", 2);
@@ -19,13 +26,15 @@ export function routeOf(hash: string): Route {
     const [, folder = "", ...rest] = path.split("/").map(decoded);
     return folder && rest.length ? { view: "report", folder, path: rest.join("/") } : { view: "reports" };
   }
+  if (head === "story" && /^[a-z]{1,20}$/.test(id ?? "")) return { view: "story", name: id ?? "" };
+  if (head === "s" && /^[0-9a-f]{32}$/.test(id ?? "")) return { view: "shared", name: id ?? "" };
   if (head === "lab") return { view: "lab" };
   if (head === "queue") return { view: "queue" };
   if (head === "compare") return { view: "compare", ids: idsIn(id), query: new URLSearchParams(search) };
   if (head === "judge") return { view: "judge", task: id ?? "", query: new URLSearchParams(search) };
   if (head === "d" && id) {
-    const step = /^\d{1,6}$/.test(number ?? "") ? Number(number) : 1;
-    const known = part === "inside" || part === "slides" || part === "step" ? part : "read";
+    const step = /^\d{1,6}$/.test(number ?? "") ? Number(number) : part === "edit" ? 0 : 1;
+    const known = PARTS.find((each) => each === part) ?? "read";
     return { view: "document", id: decodeURIComponent(id), part: known, step };
   }
   return { view: "make" };
@@ -57,6 +66,8 @@ export const links = {
   report: (folder: string, path: string): string => `#/reports/${[folder, ...path.split("/")].map(encodeURIComponent).join("/")}`,
   library: "#/library",
   lab: "#/lab",
+  story: (name: string): string => `#/story/${name}`,
+  shared: (token: string): string => `#/s/${token}`,
   queue: "#/queue",
   compare: (ids: string[] = [], how: ComparisonState = {}): string =>
     address(ids.length ? `#/compare/${ids.join(",")}` : "#/compare", {
@@ -66,6 +77,7 @@ export const links = {
   document: (id: string): string => `#/d/${encodeURIComponent(id)}`,
   inside: (id: string): string => `#/d/${encodeURIComponent(id)}/inside`,
   slides: (id: string, step = 1): string => `#/d/${encodeURIComponent(id)}/slides/${step}`,
+  edit: (id: string, step = 0): string => `#/d/${encodeURIComponent(id)}/edit${step ? `/${step}` : ""}`,
   step: (id: string, step: number): string => `#/d/${encodeURIComponent(id)}/step/${step}`,
 };
 

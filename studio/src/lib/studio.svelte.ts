@@ -4,6 +4,7 @@ import { text } from "./text";
 import type { Start } from "./types";
 
 const POLL_MS = 1500;
+const UNDO_MS = 20_000;
 
 class Studio {
   start = $state<Start | null>(null);
@@ -13,6 +14,17 @@ class Studio {
   announcement = $state("");
   /** An error shown until closed. */
   problem = $state("");
+
+  /** What was just done, and how to undo it. */
+  undoable = $state<{ done: string; undo: () => Promise<unknown> } | null>(null);
+  private forgetting = 0;
+
+  /** Offers for a while to undo what was just done. */
+  offerUndo(done: string, undo: () => Promise<unknown>): void {
+    this.undoable = { done, undo };
+    clearTimeout(this.forgetting);
+    this.forgetting = window.setTimeout(() => (this.undoable = null), UNDO_MS);
+  }
 
   /** Loads the initial data, polling until the models are loaded. */
   async load(): Promise<void> {

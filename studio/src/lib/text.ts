@@ -4,6 +4,10 @@ import { german } from "./german";
 
 export { clock, day, duration, figure, moment } from "./format";
 
+/** The names of several steps. */
+const list = (steps: number[]): string =>
+  `${steps.length === 1 ? "step" : "steps"} ${new Intl.ListFormat("en").format(steps.map(String))}`;
+
 const english = {
   name: "Interleave",
   title: (page: string) => (page ? `${page} · Interleave studio` : "Interleave studio"),
@@ -13,7 +17,7 @@ const english = {
   language: "Language",
   close: "Close",
   loading: "Loading…",
-  unreachable: "The service cannot be reached. Nothing is lost; the page retries automatically.",
+  unreachable: "The service cannot be reached. What you typed is kept in this browser; try again when the service is back.",
   failed: (what: string) => `Failed: ${what}`,
 
   lab: {
@@ -87,9 +91,29 @@ const english = {
     all: "All documents",
     empty: "Enter a request first.",
     refused: "These models do not support this request",
+    understood: "Understood: one step for each of your sentences.",
     nearest: "Similar supported requests",
     useNearest: "Use the nearest",
     exchanges: (pairs: [string, string][]) => pairs.map(([word, near]) => `${near} for ${word}`).join(", "),
+  },
+
+  stories: {
+    heading: "Finished stories",
+    own: "Make it mine",
+    another: "Make another from its request",
+    gone: "This document is not shared, or no longer.",
+  },
+
+  share: {
+    open: "Share",
+    heading: "Share this document",
+    folder: "Folder for a website",
+    folderHint: "A ZIP archive. Unpacked, any web server shows it.",
+    link: "Link for readers",
+    linkHint: "Whoever has the link can read the title, texts and images, and nothing else. They must be able to reach this address.",
+    make: "Create a link",
+    end: "End the link",
+    ended: "The link no longer works.",
   },
 
   assets: {
@@ -148,7 +172,10 @@ const english = {
     approve: "Draw images",
     approveEdited: "Draw the edited plan",
     reset: "Undo my changes",
-    discard: "Discard",
+    discard: "Delete this plan",
+    discardQuestion: "Delete this plan? Your request stays on the page New.",
+    kept: "Your changes are kept in this browser until the plan is drawn.",
+    problems: (steps: number[]) => `Something is missing in ${list(steps)}.`,
     needsSomething: (number: number) => `Step ${number} needs a text or an image prompt.`,
     needsPrompt: (number: number) => `Step ${number}: describe the image, or make it text only.`,
     moved: (number: number) => `Moved to step ${number}.`,
@@ -184,16 +211,30 @@ const english = {
     stop: "Stop",
     undo: "Undo",
     undoOf: (kind: string, step: number) =>
-      kind === "redraw" ? `Undo the redraw of step ${step}` : `Undo the choice at step ${step}`,
+      kind === "words" ? "Undo the last change of words"
+      : kind === "redraw" ? `Undo the redraw of step ${step}`
+      : kind === "choice" ? `Undo the choice at step ${step}`
+      : "Undo the change of models",
+    undone: "Undone.",
     read: "Read",
     slides: "Slides",
     inside: "Details",
     print: "Print",
-    export: "Export",
+    enlarged: (width: number, height: number) => `The images have ${width} × ${height} pixels and are shown larger than they are.`,
+    left: (time: string) => `about ${time} left`,
+    leftShort: "almost done",
+    notify: "Notify me when it is done",
+    notifyOn: "You will be notified when it is done.",
+    notifyOff: "The browser does not allow notifications from this page.",
+    inTab: (done: number, all: number) => `(${done}/${all})`,
+    export: "Export and share",
     exportMenu: "Export the document",
     formats: {
       pdf: ["PDF", "for printing and sending"],
       epub: ["EPUB", "for e-book readers"],
+      "fixed-epub": ["EPUB with fixed pages", "each page as it is printed"],
+      cbz: ["Comic book", "for comic readers"],
+      texts: ["Words to translate", "a file for another language"],
       pptx: ["PowerPoint", "one slide per step"],
       zip: ["Markdown and images", "a ZIP archive"],
       html: ["Web page", "one file, works offline"],
@@ -204,7 +245,7 @@ const english = {
       `${count(number, "character", "characters")} could not be written to the PDF with the fonts on this machine; the file lists them.`,
     again: "Make another from this request",
     remove: "Delete this document",
-    removeQuestion: "Permanently delete this document and its images?",
+    removeQuestion: "Delete this document and its images? It can be restored for a week.",
     removeYes: "Delete",
     removeNo: "Cancel",
     notFound: "Document not found.",
@@ -223,6 +264,42 @@ const english = {
     layouts: { label: "Layout", grid: "Storybook", page: "One column" },
     facts: (steps: number, attempts: number, seconds: number) =>
       `${count(steps, "step", "steps")}, ${count(attempts, "image", "images")} drawn in ${duration(seconds)}`,
+  },
+
+  words: {
+    edit: "Edit words",
+    end: "Done editing",
+    intro: "Changes are saved when you leave a field. Images are not redrawn, and Undo takes back one change at a time.",
+    title: "Title of the document",
+    step: (number: number) => `Step ${number}`,
+    hiddenStep: "Hidden step",
+    heading: "Heading",
+    text: "Text",
+    alt: "Description of the image for those who cannot see it",
+    altHint: "Empty: the text",
+    hide: (number: number) => `Hide step ${number}`,
+    show: "Show this step again",
+    up: (number: number) => `Move step ${number} up`,
+    down: (number: number) => `Move step ${number} down`,
+    moved: (number: number) => `Moved to place ${number}.`,
+    saving: "Saving…",
+    saved: "All changes are saved.",
+    unsaved: (number: number) => `${count(number, "change is", "changes are")} not saved yet; kept in this browser.`,
+    notSaved: "Not saved yet: the service cannot be reached. Your text is kept in this browser and sent again.",
+    conflict: (theirs: string) => `Meanwhile this was changed to “${theirs}”.`,
+    useMine: "Save mine",
+    useTheirs: "Use that",
+    stillSays: (said: string, drawn: string) => `The text still says “${said}”; the image was redrawn as “${drawn}”.`,
+    change: "Change the text",
+    keep: "The text fits",
+    addAfter: (number: number) => `Add an illustrated step after step ${number}`,
+    add: "Add an illustrated step",
+    newStep: "New illustrated step",
+    newHint: "Makes a new document with this step, drawn from the image before it. All other images stay, and so does this document.",
+    newPrompt: "Image",
+    newGo: "Draw the new step",
+    newCancel: "Cancel",
+    newNeeds: "Describe the image first.",
   },
 
   slides: {
@@ -254,6 +331,9 @@ const english = {
     branch: "Branch from here",
     branchHint: "A new document that shares the steps before this one. This document does not change.",
     onlyStep: "Keep the later steps",
+    forecast: (steps: number[], seconds: number) =>
+      (steps.length ? `Also redraws ${list(steps)}` : "Redraws this step only") + (seconds >= 1 ? `: about ${duration(seconds)}.` : "."),
+    branchForecast: (steps: number) => `The branch draws ${count(steps, "step", "steps")}; the others are shared.`,
     seedAuto: "random",
     divider: "Divider between before and after",
     before: "Before",
@@ -267,6 +347,7 @@ const english = {
 
   inside: {
     command: "Command line",
+    commandPlain: "Makes the document as it was first planned. Later edits are not part of the command.",
     copy: "Copy",
     copied: "Copied",
     models: "Models",
@@ -454,7 +535,20 @@ const english = {
     selectEnd: "Done selecting",
     selectItem: (title: string) => `Select “${title}”`,
     selected: (number: number) => `${number} selected`,
-    selectHint: "Select documents to compare or judge.",
+    selectHint: "Select documents to export, delete, compare or judge.",
+    held: "Waiting for you",
+    branchOf: (title: string, step: number | null) =>
+      `Branch of ${title ? `“${title}”` : "another document"}${step === null ? "" : `, from step ${step}`}`,
+    rename: "Rename",
+    renameOf: (title: string) => `New title of “${title}”`,
+    save: "Save",
+    delete: "Delete",
+    deleted: (number: number) => `${count(number, "document", "documents")} deleted.`,
+    restore: "Restore",
+    export: "Export",
+    exportAs: "Export as",
+    web: "Folder for a website",
+    working: "Working…",
     heading: "Library",
     search: "Search",
     placeholder: "Words in requests and texts",
@@ -469,6 +563,7 @@ const english = {
       incomplete: "Ended early",
       failed: "Failed",
       cancelled: "Stopped",
+      deleted: "Deleted",
     } as Record<string, string>,
     profile: "Models",
     since: "From",

@@ -10,6 +10,8 @@ export type Plan = Schemas["Plan"];
 export type Asset = Schemas["Asset"];
 export type AssetKind = Asset["kind"];
 export type PlanStep = Schemas["PlanStep"];
+export type CheckedRequest = Schemas["CheckedRequest"];
+export type Words = Schemas["Words"];
 export type EditedPlan = Schemas["EditedPlan"];
 export type Verdict = Schemas["Verdict"];
 /** A line of a run's journal, or a state change of its job. */
@@ -32,6 +34,10 @@ export type RelatedItem = Schemas["RelatedItem"];
 export type Kind = Schemas["Kind"];
 export type Report = Schemas["Report"];
 export type Reports = Schemas["Reports"];
+export type Reading = Schemas["Reading"];
+export type Story = Schemas["Story"];
+export type Stories = Schemas["Stories"];
+export type Share = Schemas["Share"];
 export type Retried = Schemas["Retried"];
 
 /** The events of one kind. */

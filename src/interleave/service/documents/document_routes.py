@@ -102,6 +102,8 @@ async def document(run: SeenRun) -> Response:
     }
     more["undoable"] = await call.documents.in_thread(_undoable, call.documents, job) if record else None
     more["error"] = await _error(call.documents, job)
+    if job.status == "asked":
+        more["nearest"] = await call.documents.in_thread(_nearest, job)
     edited = record and record.words and record.words.title
     summary = _summary(job) | ({"title": edited} if edited else {})
     return plain_json({**summary, **details, **more})
@@ -128,9 +130,12 @@ async def _error(documents: Documents, job: Job) -> dict[str, Any] | None:
     """Return why a job failed; for an invalid request, with the nearest valid ones."""
     if job.error is None or job.error.code != "invalid_prompt":
         return job.error.model_dump() if job.error else None
-    said = "\n".join(part.text for part in job.parts if part.text)
-    nearest = await documents.in_thread(suggestions_for, said, job.config.planner)
-    return {**job.error.model_dump(), "nearest": nearest}
+    return {**job.error.model_dump(), "nearest": await documents.in_thread(_nearest, job)}
+
+
+def _nearest(job: Job) -> list[str]:
+    """Return requests near a job's that its planner can do."""
+    return suggestions_for("\n".join(part.text for part in job.parts if part.text), job.config.planner)
 
 
 @router.get("/v1/documents/{id}/plan", response_model=Plan)
@@ -192,7 +197,9 @@ async def image(run: SeenRun, name: str) -> Response:
     call, job, record = run
     if record is None or name not in runs.image_names(record):
         raise unknown("image", name)
-    return await _image(call, job, name)
+    sent = await _image(call, job, name)
+    sent.headers["cross-origin-resource-policy"] = "same-origin"  # no page of another site may show it
+    return sent
 
 
 @router.get(SHARED, response_class=sending("image/png"), openapi_extra=OPEN)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from interleave import (
     ConfigurationError,
+    FolderInUse,
     InputError,
     InterleaveError,
     RunError,
@@ -31,6 +32,8 @@ from interleave.service.documents.tracing import traceparent
 
 log = logging.getLogger(__name__)
 Idempotency = tuple[str, str] | None
+WORDS_TRIES = 5
+"""Edits of words by several people at the same time follow one another."""
 
 
 @dataclass(frozen=True)
@@ -56,31 +59,38 @@ class Decisions:
 
     async def decide(self, asked: DecisionRequest, line: Callable[[runs.DecidedRun], Decision]) -> Job:
         """Put an ended job back into the queue with a decision; `line` checks it against the run."""
-        job, once, earlier = await self._found(asked)
-        if earlier is not None:
-            return earlier
+        for _ in range(WORDS_TRIES):
+            job, once, earlier = await self._found(asked)
+            if earlier is not None:
+                return earlier
+            checked = await self.documents.in_thread(self._checked, job, line)
+            if not checked.is_about_words:
+                break
+            if (edited := await self._edited(job, checked)) is not None:
+                return edited
+            if isinstance(checked.line, journal.Undone):  # it would undo the other edit
+                raise _changed_meanwhile()
+        else:
+            raise _changed_meanwhile()
         documents = self.documents
-        checked = await documents.in_thread(self._checked, job, line)
-        if checked.is_about_words:
-            return await self._edited(job, checked)
         await documents.jobs.check(documents.admission(asked.caller))
         await documents.in_thread(self._refuse_without_models, job)
         return await self._reopened(asked, job, end_of(job, checked.after), checked.line, once)
 
-    async def _edited(self, job: Job, checked: runs.CheckedDecision) -> Job:
-        """Write an edit of words; the job stays ended."""
+    async def _edited(self, job: Job, checked: runs.CheckedDecision) -> Job | None:
+        """Write an edit of words; the job stays ended. Return `None` if another edit came first."""
         if checked.line is None:
             return job
         documents = self.documents
         edited = await documents.jobs.note_edit(job, checked.after)
         if edited is None:
-            raise _changed_meanwhile()
+            return None
         try:
             await documents.in_thread(partial(runs.write_decision, checked, _write_pages))
         except StorageError as error:
             raise storage_failed() from error
-        except RunError:
-            raise _changed_meanwhile() from None
+        except FolderInUse:
+            return None
         documents.broadcaster.job_reopened(job.id)
         documents.was_edited(edited)
         return edited

@@ -119,8 +119,9 @@ class JobTable:
             self._admit(connection, admission)
             connection.execute("DELETE FROM removals WHERE job = ?", (job.id,))
             connection.execute(
-                "INSERT INTO jobs (id, key, status, job, arrived, needs) VALUES (?, ?, ?, ?, now(), ?)",
-                (job.id, job.key, job.status, job.model_dump_json(exclude=STATE), NEEDS),
+                "INSERT INTO jobs (id, key, status, finished, job, arrived, needs) "
+                "VALUES (?, ?, ?, ?, ?, now(), ?)",
+                (job.id, job.key, job.status, job.finished, job.model_dump_json(exclude=STATE), NEEDS),
             )
             if idempotency is not None:
                 connection.execute(

@@ -97,7 +97,7 @@ def job_details(job: Job, record: RunRecord | None) -> dict[str, Any]:
         "assets": [asset_json(job, asset) for asset in record.assets],
         "understood": list(record.question.understood) if record.question else None,
         "missing": list(record.question.missing) if record.question else None,
-        "words": runs.words_of(record) if record.plan else None,
+        "words": runs.words_of(record) if record.plan and not job.waits_for_person else None,
         "steps": [
             {
                 **_step(job, step, before),

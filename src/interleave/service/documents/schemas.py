@@ -147,6 +147,8 @@ class StepWords(Value):
     """Alternative text of its image; null for the text of the step."""
     hidden: bool
     """Whether the document leaves the step out."""
+    lettering: list[types.Lettering]
+    """Words set upon its image."""
 
 
 class Words(Value):
@@ -166,6 +168,7 @@ class EditedStepWords(Value):
     text: str | None = None
     alt: str | None = None
     hidden: bool | None = None
+    lettering: list[types.Lettering] | None = None
 
 
 class EditedWords(Value):
@@ -210,12 +213,14 @@ class Facts(Value):
     """Things of the request that the plan of an asked job has."""
     missing: list[str] | None = None
     """What the plan of an asked job lacks."""
+    nearest: list[str] = Field(default_factory=list)
+    """Requests near that of an asked job that its planner can do; only in the document."""
     assets: list[GivenAsset] = Field(default_factory=list)
     audits: list[runs.AuditRecord] = Field(default_factory=list)
     """Results of the audits of the whole document."""
     plan: Plan | None = None
     words: Words | None = None
-    """Title, headings, texts, alternative texts, order and visibility."""
+    """Title, headings, texts, alternative texts, order and visibility; null while the plan waits."""
     steps: list[Step] = Field(default_factory=list)
     forced: list[int] = Field(default_factory=list)
     calls: runs.CallCounts | None = None
