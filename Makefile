@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO := .demo
 BARE := $(VENV)/bare/.ready
-EXTRAS := dev,api,local,postgres,robots,serve,studio,train,ray
+EXTRAS := dev,api,local,mcp,postgres,robots,serve,studio,train,ray
 
 # Hundreds of processes that tests start import the same files: compiled once, they start in half of the time.
 unexport PYTHONDONTWRITEBYTECODE

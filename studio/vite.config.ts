@@ -47,12 +47,12 @@ export default defineConfig({
     outDir: "../src/interleave/studio/static",
     emptyOutDir: false,
     target: "es2022",
-    minify: "terser", // 5 kB smaller than esbuild's
-    terserOptions: { compress: { passes: 2 } },
     assetsInlineLimit: 200_000,
     cssCodeSplit: false,
     modulePreload: false,
     reportCompressedSize: false,
+    minify: "terser", // 5 kB smaller than esbuild's
+    terserOptions: { ecma: 2020, compress: { passes: 3, unsafe_arrows: true } },
     rollupOptions: { output: { format: "iife" } }, // a classic script runs where it stands, not at the end of the page
   },
   server: { proxy: { "/v1": SERVICE, "/health": SERVICE } },

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from pathlib import Path
 from typing import Any
@@ -112,7 +111,7 @@ def test_limits_end_an_edit_early(run: interleave.RunResult) -> None:
         (lambda edit: edit.choose(2, 7), "step 2 has no attempt 7"),
         (lambda edit: edit.undo(), "nothing to undo"),
         (lambda edit: edit.branch(1, "run"), "choose another folder with out="),
-        (lambda edit: edit.change_generator("none?x=1"), "no image generator named 'none'"),
+        (lambda edit: edit.change_generator("nothing?x=1"), "no image generator named 'nothing'"),
     ],
 )
 @pytest.mark.parametrize("draw", [True, False])
@@ -137,24 +136,13 @@ def test_a_run_is_exported_to_its_folder_or_to_a_file(run: interleave.RunResult)
     ("options", "problem"),
     [
         ({"to": "pfd"}, "Did you mean 'pdf'"),
-        ({"to": "pdf", "paper": "a3"}, "paper=a3: use a4 or letter"),
-        ({"to": "pdf", "layout": "book"}, "layout=book: use print or slides"),
+        ({"to": "pdf", "paper": "a3"}, "paper=a3: use a4, "),
+        ({"to": "pdf", "layout": "book"}, "layout=book: use one of print, "),
     ],
 )
 def test_an_unknown_format_is_refused(run: interleave.RunResult, options: Any, problem: str) -> None:
     with pytest.raises(interleave.ConfigurationError, match=problem):
         interleave.export(run, **options)
-
-
-def test_characters_without_a_font_are_a_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, run: interleave.RunResult
-) -> None:
-    from interleave.render.exports import Exported, formats
-
-    monkeypatch.setattr(formats, "export_run", lambda *given: Exported(b"x", missing_characters="☃"))
-    with caplog.at_level(logging.WARNING):
-        assert interleave.export(run, to="pdf").read_bytes() == b"x"
-    assert "☃" in caplog.text or "2603" in caplog.text
 
 
 # --- files and specs

@@ -32,7 +32,7 @@ LAYERS: list[set[str]] = [
     {"__init__", "__main__"},
 ]
 """Lowest first."""
-ROOMS = {"bench", "diagnostics", "local", "remote", "robots", "service", "studio", "train"}
+ROOMS = {"bench", "books", "diagnostics", "local", "remote", "robots", "service", "studio", "train"}
 """They stand above the core; test_rooms.py says what each may import."""
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
 HEAVY = {
@@ -72,7 +72,10 @@ TRAINING_LOOPS = {
 LOCAL_MODELS = ("local/",)
 """Imported only when a spec names a model in this process: they may import torch at the top."""
 ROUTES = {
-    *(ROOT / "studio" / f"{name}.py" for name in ("gallery", "indexing", "label_routes", "page", "queue")),
+    *(
+        ROOT / "studio" / f"{name}.py"
+        for name in ("adoption", "gallery", "indexing", "label_routes", "library", "page", "queue", "reading")
+    ),
     *(
         ROOT / "service" / "documents" / f"{name}.py"
         for name in (
@@ -83,6 +86,7 @@ ROUTES = {
     ROOT / "service" / "generator" / "app.py",
     ROOT / "service" / "generator" / "routes.py",
     ROOT / "service" / "http" / "routing.py",
+    ROOT / "service" / "mcp" / "routes.py",
     ROOT / "robots" / "service_routes.py",
 }
 """Routes and what they depend on, imported when a service starts: they may import FastAPI at the top."""

@@ -40,6 +40,8 @@ PUBLIC = [
     "ConfigurationError",
     "Critic",
     "CriticInput",
+    "DocumentEnd",
+    "DocumentModel",
     "Drawn",
     "RunResult",
     "GeneratorCapabilities",
@@ -99,6 +101,7 @@ PUBLIC = [
     "read_markdown",
     "read_plan",
     "read_run",
+    "show",
 ]
 
 

@@ -26,6 +26,8 @@ from interleave.api import (
     stream_resume as stream_resume,
 )
 from interleave.backends.protocols import (
+    DocumentEnd as DocumentEnd,
+    DocumentModel as DocumentModel,
     GeneratorCapabilities as GeneratorCapabilities,
     ImageGenerator as ImageGenerator,
     ImageRequest as ImageRequest,
@@ -87,6 +89,7 @@ from interleave.runs.event_lines import (
     read_event_line as read_event_line,
 )
 from interleave.runs.folder import comparable as comparable
+from interleave.runs.notebook import show as show
 from interleave.runs.record import (
     CallCounts as CallCounts,
     RunRecord as RunRecord,

@@ -20,7 +20,7 @@ from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.retries import RetriedVlm
 from interleave.config.run_config import DEFAULT_CONCURRENCY, Limits, RunConfig
 from interleave.errors import BackendError, ConfigurationError, InputError, add_advice
-from interleave.render.exports.formats import ExportOptions, PageLayout, Paper, write_export
+from interleave.render.exports import ExportOptions, PageLayout, write_export
 from interleave.render.html import write_document
 from interleave.runs.branch import CheckedBranch, check_branch, check_new_step
 from interleave.runs.decisions import (
@@ -409,25 +409,23 @@ def read_run(folder: str | Path) -> RunResult:
 
 def export(
     run: RunFolder,
-    to: str,
+    to: str = "pdf",
     *,
     out: str | Path | None = None,
-    paper: Paper = "a4",
+    paper: str = "",
     layout: PageLayout = "print",
+    languages: Iterable[str] = (),
+    texts: Iterable[str | Path] = (),
+    bleed: bool = False,
 ) -> Path:
     """Write the document of a run in the format `to` and return the path of the file.
 
-    Formats are `pdf`, `epub`, `pptx`, `zip` (Markdown and images), `html` and those of installed packages.
-    `out` defaults to `document.FORMAT` in the run folder. `paper` and `layout` apply to PDF.
+    Formats are `pdf`, `epub`, `pptx`, `cbz`, `zip` (Markdown and images), `html`, `texts` (the words, to be
+    translated) and those of installed packages. `out` defaults to `document.FORMAT` in the run folder.
+    `texts` are files with the words in other languages, and `languages` those to show together.
     """
-    from interleave.render.exports.pdf import missing_note
-
-    path, made = write_export(
-        _folder_of(run), to, Path(out) if out is not None else None, ExportOptions(paper, layout)
-    )
-    if made.missing_characters:
-        log.warning("interleave: %s", missing_note(frozenset(made.missing_characters)))
-    return path
+    options = ExportOptions(paper, layout, tuple(languages), tuple(map(Path, texts)), bleed)
+    return write_export(_folder_of(run), to, Path(out) if out is not None else None, options)
 
 
 def edit(

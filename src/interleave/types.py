@@ -67,6 +67,7 @@ Prose = Annotated[str, StringConstraints(max_length=MAX_FIELD_CHARACTERS), After
 """Text written by a person or a model, of bounded length and valid Unicode."""
 Title = Annotated[str, StringConstraints(max_length=120), AfterValidator(_storable)]
 Heading = Annotated[str, StringConstraints(max_length=200), AfterValidator(_storable)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
 AltText = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_storable)]
 """Title of a document, heading of a step, and alternative text of an image, as a person writes them."""
 
@@ -243,6 +244,17 @@ class Asset(Value):
     """Step whose image is the reference. `None`: the user's image, if there is one."""
 
 
+class Lettering(Value):
+    """Words set upon an image by the program, letter by letter. They are no part of the prompt."""
+
+    kind: Literal["caption", "speech", "label"]
+    text: Annotated[str, StringConstraints(min_length=1, max_length=500), AfterValidator(_storable)]
+    target: Annotated[str, StringConstraints(max_length=120), AfterValidator(_storable)] = ""
+    """Who speaks, or the thing that is labelled, in the words of the prompt."""
+    at: tuple[Fraction, Fraction] | None = None
+    """Its point in the image, as fractions of width and height from the top left."""
+
+
 class PlanStep(Value):
     """One step of the answer: text, and one image unless `prompt` is `None`."""
 
@@ -260,6 +272,8 @@ class PlanStep(Value):
     """Assets in the image. `None`: those that its texts name."""
     scene: Prose | None = WRITTEN_IF_GIVEN
     """Description of the whole image, to draw it without the previous image."""
+    lettering: tuple[Lettering, ...] | None = WRITTEN_IF_GIVEN
+    """Words to set upon its image."""
     needs: tuple[int, ...] | None = WRITTEN_IF_GIVEN
     """Earlier steps that this one depends on. It starts from the image of the last of them, or from the
     user's image if empty. `None`: the previous step."""

@@ -156,7 +156,7 @@ def test_a_wrapped_backend_can_be_copied() -> None:
 
 EVERY = {
     "generator": [
-        *("solid", "world", "plugin", "bare", "http://127.0.0.1:1", "gemini:m@http://127.0.0.1:1"),
+        *("solid", "none", "world", "plugin", "bare", "http://127.0.0.1:1", "gemini:m@http://127.0.0.1:1"),
         *("openai-images:m@http://127.0.0.1:1/v1", "comfyui:./text.json@http://127.0.0.1:1"),
         "json:automatic1111@http://127.0.0.1:1",
     ],

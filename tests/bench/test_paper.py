@@ -35,7 +35,14 @@ from interleave.remote.prices import TOKENS, typical_price
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "reproduce-the-paper.md"
 ROWS = [(table, row) for table in paper().tables for row in table.rows]
-QUICK = ("ueval-klein", "ablation-3-attempts", "comm-continue-emu2", "wise-qwen-base", "rise-klein")
+QUICK = (
+    "ueval-klein",
+    "ueval-nano-banana-pro",
+    "ablation-3-attempts",
+    "comm-continue-emu2",
+    "wise-qwen-base",
+    "rise-klein",
+)
 ROLES = ("planner", "critic", "generator")
 FAKES = {"planner": "scripted", "critic": "scripted", "generator": "solid?size=64"}
 
@@ -115,7 +122,7 @@ def tried(command: str, data: Path, judge: JudgeServer, stand: Stand) -> list[st
     if words[1] == "run" and "--import" not in given:
         system = System(given.get("--system", "full"), {k: v for k, v in choices.items() if v})
         config = system.config()
-        for role in ROLES:
+        for role in ROLES if system.name != "native" else ("planner",):
             spec = getattr(config, role).spec
             given[f"--{role}"] = spec if spec == "none" else stand(role, spec)
     given |= {"--data": str(data), "--judge": judge.spec.replace("judge@", f"{judge_word(judge)}@")}
@@ -127,7 +134,7 @@ def judge_word(judge: JudgeServer) -> str:
 
 
 def fake(role: str, spec: str) -> str:
-    return FAKES[role]
+    return "solid-document?size=64" if spec.startswith("document:") else FAKES[role]
 
 
 def answers(table: PaperTable, row: Row, data: Path) -> None:
@@ -215,7 +222,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Stand:
         if parsed.name == "transformers":
             return str(tiny_vlm(parsed, role, folder))
         if parsed.name != "diffusers":
-            return FAKES[role]
+            return fake(role, spec)
         made = tiny_generator(parsed, role, folder)
         return str(replace(made, options={**made.options, "steps": "1"}))
 

@@ -93,5 +93,5 @@ def test_the_list_is_readable_in_80_columns(capsys: Captured, monkeypatch: pytes
     assert run(["models", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert len(lines) <= 60
+    assert len(lines) <= 64
     assert any(line.startswith("  solid ") for line in lines)

@@ -14,8 +14,8 @@ import interleave
 from interleave import Asked, Plan, PlanStep, Question, Reading, Request, Text
 from interleave.backends.fakes import ScriptedVlm
 from interleave.backends.registry import load_vlm
+from interleave.books.book import book_of
 from interleave.cli.main import run as command
-from interleave.render.exports.book import book_of
 from interleave.render.markdown import render_markdown
 from interleave.runs.record import read_record
 

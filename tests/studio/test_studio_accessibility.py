@@ -19,6 +19,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not AXE.exists(), reason="no axe-core: npm ci in studio/"),
 ]
+LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 SERIOUS = ("serious", "critical")
 
 
@@ -28,7 +29,7 @@ def problems(page: Page) -> list[str]:
     return [
         f"{each['id']}: {node['target']} {node['failureSummary']}"
         for each in found
-        if each["impact"] in SERIOUS
+        if each["impact"] in SERIOUS or set(each["tags"]) & set(LEVELS)
         for node in each["nodes"]
     ]
 
@@ -65,6 +66,9 @@ VIEWS = {
     "slides": ("/#/d/{done}/slides/2", "dialog img"),
     "inside": ("/#/d/{done}/inside", ".log summary"),
     "library": ("/#/library", "li img"),
+    "library selected": ("/#/library", "li img"),
+    "lab": ("/#/lab", "main li"),
+    "story": ("/#/story/moon", "figure img"),
     "queue": ("/#/queue", "h1"),
     "compare form": ("/#/compare", "button:has-text('Add a run')"),
     "compare": ("/#/compare/{done},{other}?step=2&judge=1", ".pane button:has-text('attempt')"),
@@ -90,6 +94,10 @@ def test_nothing_serious_is_found(
         page.locator(seen).first.wait_for()
         if view == "document":
             page.get_by_role("button", name="Export").click()
+            page.get_by_text("Link for readers").wait_for()
+        if view == "library selected":
+            page.get_by_role("button", name="Select").click()
+            page.get_by_role("checkbox").first.check()
         if view == "make":
             page.get_by_text("More settings").click()
         if view == "compare":

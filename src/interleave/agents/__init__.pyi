@@ -37,3 +37,4 @@ from interleave.agents.auditor import Document as Document
 from interleave.agents.critic import VlmCritic as VlmCritic
 from interleave.agents.loading import planner_from as planner_from
 from interleave.agents.planner import named_steps as named_steps
+from interleave.agents.planner import request_parts as request_parts

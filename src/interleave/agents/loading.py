@@ -9,9 +9,10 @@ from typing import Any, Generic, TypeVar
 
 from interleave.agents.auditor import Auditor, CriticAsAuditor, VlmAuditor
 from interleave.agents.critic import Critic, Scorer, VlmCritic, VlmScorer
+from interleave.agents.documents import DocumentPlanner
 from interleave.agents.planner import ChapterPlanner, Planner, VlmChapterPlanner, VlmPlanner
 from interleave.agents.prompts import PromptPack
-from interleave.backends.protocols import VisionLanguageModel
+from interleave.backends.protocols import DocumentModel, VisionLanguageModel
 from interleave.backends.registry import is_agent
 from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError
@@ -36,21 +37,28 @@ class LoadedAgent(Generic[A]):
 
     def wrapped(self, wrap: Callable[[Any], Any]) -> LoadedAgent[A]:
         """Return a copy with the model wrapped, or the agent itself if it has no model."""
+        if isinstance(self.agent, DocumentPlanner):  # more than a plan is read from it
+            return self
         if self.vlm is None or self.build is None:
             return replace(self, agent=wrap(self.agent))
         return _prompted(wrap(self.vlm), self.build)
 
     @property
+    def model(self) -> VisionLanguageModel | DocumentModel | None:
+        """The model that it calls, if any."""
+        return self.agent.model if isinstance(self.agent, DocumentPlanner) else self.vlm
+
+    @property
     def concurrency(self) -> int | None:
-        return self.vlm.capabilities.concurrency if self.vlm else None
+        return self.model.capabilities.concurrency if self.model else None
 
     @property
     def knows_its_price(self) -> bool:
-        return self.vlm is None or self.vlm.capabilities.knows_its_price
+        return self.model is None or self.model.capabilities.knows_its_price
 
     @property
     def typical_price(self) -> float | None:
-        return self.vlm.capabilities.typical_price if self.vlm else None
+        return self.model.capabilities.typical_price if self.model else None
 
 
 def planner_from(
@@ -68,6 +76,8 @@ def planner_from(
     """
     if chapter_steps is not None:
         return _chapter_planner_from(backend, pack, max_steps, chapter_steps)
+    if isinstance(backend, DocumentModel):
+        return LoadedAgent(DocumentPlanner(backend))
     check = getattr(backend, "plan_check", None)
     return agent_from(
         backend, lambda vlm: VlmPlanner(vlm, pack, max_steps=max_steps, check=check, scenes=scenes)
@@ -128,6 +138,8 @@ def refuse_unusable_object(given: object, role: str) -> None:
     """Refuse a Python object that neither implements a role nor can be prompted for it."""
     method = METHODS[role]
     if has_async(given, method) or (has_async(given, "complete") and hasattr(given, "capabilities")):
+        return
+    if role == "planner" and isinstance(given, DocumentModel) and not isinstance(given, type):
         return
     raise ConfigurationError(
         f"the {role} must be an object with 'async def {method}(…)', or a model with 'capabilities' and "

@@ -8,6 +8,7 @@ from interleave.backends.concurrency import (
 from interleave.backends.protocols import (
     MAX_TEMPERATURE as MAX_TEMPERATURE,
     NO_SETTINGS as NO_SETTINGS,
+    DocumentEvent as DocumentEvent,
     ImageSettings as ImageSettings,
     SamplingOptions as SamplingOptions,
     Token as Token,
@@ -31,6 +32,7 @@ from interleave.backends.registry import (
     require_backend as require_backend,
     shared_options as shared_options,
     suggested_requests as suggested_requests,
+    writes_documents as writes_documents,
 )
 from interleave.backends.retries import (
     IMAGE_DEADLINE_SECONDS as IMAGE_DEADLINE_SECONDS,

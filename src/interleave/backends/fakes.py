@@ -1,4 +1,4 @@
-"""Two fakes for dry runs and tests without a model.
+"""Fakes for dry runs and tests without a model.
 
 `solid` draws a card for every step on the previous image, without a model or fonts. The same request gives
 the same pixels on every machine. Another prompt, seed or source gives other pixels, and the cards show the
@@ -8,6 +8,9 @@ number and prompt of each step.
 a JSONL file (`{"text": …, "finish_reason": …}`). `scripted` alone follows a rule. As planner, it makes as
 many steps as the request names, else four, in chapters if asked for them. As critic, it rejects every first
 attempt of an even step.
+
+`solid-document` is a native system: it writes a document with as many images as the request names, else four.
+`none` is a generator for native systems whose documents are not to be changed.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import asyncio
 import codecs
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from textwrap import wrap
@@ -26,6 +29,8 @@ from PIL import Image, ImageColor, ImageDraw, ImageFont
 from pydantic import Field, ValidationError
 
 from interleave.backends.protocols import (
+    DocumentEnd,
+    DocumentEvent,
     GeneratorCapabilities,
     ImageRequest,
     Message,
@@ -35,12 +40,12 @@ from interleave.backends.protocols import (
     VlmCapabilities,
 )
 from interleave.config.specs import BackendOptions, Spec
-from interleave.errors import BackendError, ConfigurationError, first_problem
+from interleave.errors import BackendError, ConfigurationError, Failure, first_problem
 from interleave.files import read_bytes, why
 from interleave.images import pixel_digest
 from interleave.step_counts import asking_text, first_number, named_step_count, read_chapter_place
 from interleave.text import one_line
-from interleave.types import Part, Text, Value
+from interleave.types import ImagePart, Part, Request, Slot, Text, Value
 
 MAX_SOURCES = 16
 CARDS = 6
@@ -79,6 +84,48 @@ class SolidGenerator:
             canvas = _gradient(_colour(request.prompt, 62), _colour(f"{request.prompt}/low", 86), size)
         _lay_card(canvas, request)
         return canvas
+
+
+class SolidDocument:
+    """A native system that writes a sentence and paints a card for every step."""
+
+    class Options(SolidGenerator.Options):
+        """The options of its images."""
+
+    def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
+        if role != "planner":
+            raise ConfigurationError(f"{str(spec)!r} writes documents: use it as the planner")
+        self._images = SolidGenerator(spec=Spec("solid"), options=options)
+        self.capabilities = VlmCapabilities(knows_its_price=True, concurrency=options.concurrency)
+
+    async def write(self, request: Request) -> AsyncIterator[DocumentEvent]:
+        sources = request.images[-1:]
+        asked = one_line(request.text, 60)
+        for number in range(1, (named_step_count(request.text) or 4) + 1):
+            yield Text(f"Step {number} of: {asked}\n")
+            drawing = ImageRequest(asked, number, sources, Slot(number))
+            sources = (await self._images.generate(drawing),)
+            yield ImagePart(sources[0])
+        yield DocumentEnd(cost=0.0)
+
+
+class NoGenerator:
+    """`none`: leaves a native system's document unchanged."""
+
+    class Options(BackendOptions):
+        """No further options."""
+
+    capabilities = GeneratorCapabilities(max_sources=MAX_SOURCES, price_per_image=0.0)
+
+    def __init__(self, *, spec: Spec, options: Options) -> None:
+        if spec.model or spec.base_url:
+            raise ConfigurationError(f"{str(spec)!r}: 'none' takes no model and no address")
+
+    async def generate(self, request: ImageRequest) -> Image.Image:
+        raise BackendError(
+            f"step {request.slot.step} needs another image, and the generator is 'none': name a generator",
+            kind=Failure.INVALID,
+        )
 
 
 def _gradient(top: tuple[int, int, int], bottom: tuple[int, int, int], size: tuple[int, int]) -> Image.Image:

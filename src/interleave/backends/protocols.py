@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from pydantic import Field, ValidationInfo, field_validator
 
 from interleave.errors import BackendError, Failure
-from interleave.types import Part, Slot, Text, Value
+from interleave.types import Part, Request, Slot, Text, Value
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -200,6 +200,32 @@ class VisionLanguageModel(Protocol):
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         """Return the model's answer. Raises `BackendError` if the model fails."""
+        ...
+
+
+@dataclass(frozen=True)
+class DocumentEnd:
+    """End of a native system's document."""
+
+    finish_reason: str = "stop"
+    """As in `Reply`: a document that ended with `length` is kept, and a note says that it is truncated."""
+    usage: dict[str, int] = field(default_factory=dict)
+    cost: float | None = None
+    """Cost of the document in US dollars, if the backend knows it."""
+
+
+DocumentEvent = Part | DocumentEnd
+
+
+@runtime_checkable
+class DocumentModel(Protocol):
+    """A native system: answers a request with a whole document of text and images."""
+
+    @property
+    def capabilities(self) -> VlmCapabilities: ...
+
+    def write(self, request: Request) -> AsyncIterator[DocumentEvent]:
+        """Yield texts and images in reading order, then the end. Raises `BackendError` if the model fails."""
         ...
 
 

@@ -73,6 +73,8 @@ class BackendInfo:
     and its meaning. `None`: a spec with an address needs one permission for the whole spec."""
     light: bool = False
     """Whether it can be built without weights or calls, so that a check may build it."""
+    writes: bool = False
+    """Whether it is a native system: a `DocumentModel`, used in place of a planner."""
     generators: tuple[str, ...] = ()
     """For a planner or critic: names of the generators that it was made for. Empty: any."""
     key: str | None = None
@@ -103,6 +105,11 @@ GENERATORS = {
         note="{} from the built-in fake “solid”; no image model took part.",
         light=True,
     ),
+    "none": BackendInfo(
+        "interleave.backends.fakes:NoGenerator",
+        "keeps a native system's document as it is",
+        light=True,
+    ),
 }
 
 VLMS = {
@@ -120,6 +127,13 @@ AGENTS = {
         "omits a role: the planner (one image of the request) or the critic (accepts all)",
         note="{} from “none”, which omits this role; no model took part.",
         light=True,
+    ),
+    "solid-document": BackendInfo(
+        "interleave.backends.fakes:SolidDocument",
+        "writes a whole document; a fake of a native system",
+        note="Text and images come from the built-in fake “solid-document”; no model took part.",
+        light=True,
+        writes=True,
     ),
 }
 
@@ -180,6 +194,12 @@ def look_for_model(generator: str | Spec) -> None:
     info = find_backend(parsed.name, "generator")
     if info is not None and info.finds:
         pkgutil.resolve_name(info.finds)(parsed)
+
+
+def writes_documents(spec: str | Spec) -> bool:
+    """Return whether a spec names a native system."""
+    info = find_backend(_parsed(spec).name, "agent")
+    return info is not None and info.writes
 
 
 def is_agent(spec: str | Spec) -> bool:

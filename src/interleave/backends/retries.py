@@ -25,6 +25,7 @@ from pydantic import BaseModel
 
 from interleave.backends.concurrency import TIMEOUT_ADVICE, CallLimit, Deadline
 from interleave.backends.protocols import (
+    DocumentModel,
     GeneratorCapabilities,
     ImageGenerator,
     ImageRequest,
@@ -297,7 +298,9 @@ def keep_limits(backend: object, options: BackendOptions, name: str) -> object:
     all callers respect, and the wrapper ends a try that exceeds the timeout.
     """
     capabilities = getattr(backend, "capabilities", None)
-    if not isinstance(capabilities, GeneratorCapabilities | VlmCapabilities):
+    if not isinstance(capabilities, GeneratorCapabilities | VlmCapabilities) or isinstance(
+        backend, DocumentModel
+    ):
         return backend  # an agent that computes, or not a backend, which the contract reports
     concurrency, timeout = options.concurrency, options.timeout
     if concurrency in (None, capabilities.concurrency) and timeout in (None, capabilities.timeout):

@@ -35,6 +35,7 @@ SYSTEMS = {
     "base": "the generator alone: one image from the request, no text",
     "plan": "planner and generator, one attempt per step",
     "full": "planner, generator and critic",
+    "native": "a native system, which writes whole documents: name it as the planner",
 }
 FEWER_ATTEMPTS = (3, 1)
 """Lower attempt limits that a full run is also measured with."""
@@ -59,8 +60,29 @@ class System:
         chosen = {key: value for key, value in self.options.items() if value is not None}
         if self.name == "full":
             return chosen
+        if self.name == "native":
+            return self._native(chosen)
         chosen |= {"critic": "none", "max_attempts": 1}
         return chosen if self.name == "plan" else {**chosen, "planner": "none"}
+
+    def _native(self, chosen: dict[str, Any]) -> dict[str, Any]:
+        """Return the choices of a native system alone; with other roles named, it is the full system's."""
+        if not runs.is_native(chosen.get("planner")):
+            raise ConfigurationError(
+                "the system 'native' needs a native system as the planner, e.g. "
+                "--planner document:gemini:gemini-3-pro-image"
+            )
+        if others := [role for role in ("profile", "critic", "generator") if role in chosen]:
+            raise ConfigurationError(
+                f"the system 'native' has no {others[0]}: drop it, or judge and redraw the documents with "
+                "--system full"
+            )
+        return chosen | {"critic": "none", "generator": "none", "max_attempts": 1}
+
+    @property
+    def is_native(self) -> bool:
+        """Whether its documents come from a native system, which answers differently each time."""
+        return runs.is_native(self.options.get("planner"))
 
     def config(self, attempts: int | None = None) -> RunConfig:
         """Return the configuration of its runs, with at most `attempts` attempts per step."""
@@ -203,7 +225,9 @@ def _executor(
 
 def fewer_attempts(system: System, most: int) -> tuple[int, ...]:
     """Return the lower attempt limits that a run is also measured with."""
-    return tuple(each for each in FEWER_ATTEMPTS if each < most) if system.name == "full" else ()
+    if system.name != "full" or system.is_native:  # another document would be another system's answer
+        return ()
+    return tuple(each for each in FEWER_ATTEMPTS if each < most)
 
 
 def gather_outputs(items: Sequence[Item], system: System, folder: Path) -> dict[int, dict[str, Output]]:

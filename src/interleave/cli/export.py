@@ -1,48 +1,85 @@
-"""`interleave export`: a run as PDF, EPUB, PowerPoint, ZIP, one HTML page, or a format of a plugin."""
+"""`interleave export`: a run as a file of one or more formats."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from interleave.cli import options
-from interleave.render.exports import format_names
+from interleave.errors import ConfigurationError
+from interleave.render.exports import ExportOptions, PageLayout, format_names
 
-To = Annotated[str, typer.Option("--to", metavar="FORMAT", help=f"The format: {', '.join(format_names())}.")]
+To = Annotated[
+    str,
+    typer.Option(
+        "--to", metavar="FORMAT", help=f"The format: {', '.join(format_names())}. Several with commas."
+    ),
+]
 File = Annotated[
     Path | None,
     typer.Option(
-        "--out", metavar="FILE", help="The file to write. [default: document.FORMAT in the run folder]"
+        "--out",
+        metavar="FILE",
+        help="The file to write; for several formats, a folder. [default: document.FORMAT in the run folder]",
     ),
 ]
-Paper = Annotated[str, typer.Option(metavar="a4|letter", help="The paper size of a PDF.")]
+Paper = Annotated[
+    str,
+    typer.Option(metavar="SIZE", help="Paper or trim size: a4, letter, a5, or such as 8x10in, 210x210mm."),
+]
 Layout = Annotated[
-    str, typer.Option(metavar="print|slides", help="The pages of a PDF: to print, or one wide page per step.")
+    str,
+    typer.Option(
+        metavar="LAYOUT", help=f"The pages of PDF, CBZ and fixed EPUB: {', '.join(get_args(PageLayout))}."
+    ),
+]
+Language = Annotated[
+    str,
+    typer.Option(
+        "--language", metavar="TAGS", help="The languages to show, such as de or en,ar for two on each page."
+    ),
+]
+Texts = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--texts", metavar="FILE", help="The words in another language: --to texts makes one. Repeatable."
+    ),
+]
+Bleed = Annotated[
+    bool, typer.Option("--bleed", help="A PDF for a printer: bleed of 3 mm, images at 300 dpi, even pages.")
 ]
 
 
 def export(
     run: options.RunFolder,
-    to: To,
+    to: To = "pdf",
     out: File = None,
-    paper: Paper = "a4",
+    paper: Paper = "",
     layout: Layout = "print",
+    language: Language = "",
+    texts: Texts = None,
+    bleed: Bleed = False,
     open_document: options.Open = False,
 ) -> int:
     """Write the document of a run as a file to keep, print or send. Prints its path."""
     from interleave.cli.run_command import open_in_browser, say_outdated_texts
-    from interleave.render.exports import ExportOptions, write_export
-    from interleave.render.exports.pdf import missing_note
+    from interleave.render.exports import write_export
     from interleave.runs.record import read_record
 
-    path, made = write_export(run, to, out, ExportOptions(paper, layout))  # type: ignore[arg-type]
-    if made.missing_characters:
-        print(f"interleave: {missing_note(frozenset(made.missing_characters))}", file=sys.stderr)
+    names, languages = _listed(to), tuple(_listed(language))
+    if len(names) > 1 and out is not None and not out.is_dir():
+        raise ConfigurationError(f"--out {out}: for several formats name an existing folder")
+    chosen = ExportOptions(paper, layout, languages, tuple(texts or ()), bleed)  # type: ignore[arg-type]
     say_outdated_texts(read_record(run), run)
-    print(path)
-    if open_document:
-        open_in_browser(path)
+    for name in names:
+        path = write_export(run, name, out, chosen)
+        print(path)
+        if open_document:
+            open_in_browser(path)
     return 0
+
+
+def _listed(names: str) -> list[str]:
+    return list(dict.fromkeys(name for each in names.split(",") if (name := each.strip())))

@@ -41,7 +41,7 @@ TINY_REQUEST = "How a frog grows up, in two pictures"
 
 def check_backend(spec: str, role: str | None, *, quick: bool, json_output: bool) -> int:
     """Check the backend of a spec and print the results; return the exit code."""
-    role = role or _role_of(spec)
+    role = role_of(spec, role)
     results = run_checks(spec, role, quick=quick, show=not json_output)
     if json_output:
         print(json.dumps(_summary(spec, role, results), ensure_ascii=False))
@@ -76,8 +76,6 @@ def check_profile(name: str, *, tiny: bool, quick: bool, json_output: bool) -> i
 
 def run_checks(spec: str, role: str, *, quick: bool, show: bool) -> list[Result]:
     """Load the backend of a spec and run the checks of its role."""
-    if role not in ROLES:
-        raise ConfigurationError(f"--role {role!r} is not one of {', '.join(ROLES)}")
     if backends.is_agent(spec) and role != "generator":
         raise ConfigurationError(f"{spec!r} is a program, not a model, and has no checks")
     asked = backends.shared_options(spec)
@@ -108,6 +106,14 @@ async def _results(backend: object, known: Known, quick: bool) -> list[Result]:
         results.append(result)
         say(f"{len(results)} of {total}: {result.check}: {result.status}")
     return results
+
+
+def role_of(spec: str, role: str | None) -> str:
+    """Return the role that was named, else the only one that the backend can have."""
+    role = role or _role_of(spec)
+    if role not in ROLES:
+        raise ConfigurationError(f"--role {role!r} is not one of {', '.join(ROLES)}")
+    return role
 
 
 def _role_of(spec: str) -> str:

@@ -17,7 +17,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from interleave import InterleaveError, MissingDependency, __version__
-from interleave.plugin import backends, config, entry_points, locks, options, redaction, render
+from interleave.books.fonts import installed_fonts
+from interleave.plugin import backends, config, entry_points, locks, options, redaction
 
 DISTRIBUTION = "interleavethinker"
 DEVELOPERS = {"dev", "docs", "strict"}
@@ -73,10 +74,10 @@ def doctor(
     """
     findings = list(examine(profile))
     if json_output:
-        report = {**_machine(), "findings": [asdict(each) for each in findings]}
-        typer.echo(_anonymous(json.dumps(report, ensure_ascii=False)))
+        report = {**machine(), "findings": [asdict(each) for each in findings]}
+        typer.echo(anonymous(json.dumps(report, ensure_ascii=False)))
     else:
-        typer.echo(_anonymous("\n".join(_lines(findings))))
+        typer.echo(anonymous("\n".join(_lines(findings))))
     return 0
 
 
@@ -92,7 +93,8 @@ def examine(profile: str | None = None) -> Iterator[Finding]:
     yield _fonts()
 
 
-def _machine() -> dict[str, Any]:
+def machine() -> dict[str, Any]:
+    """Return the versions and the platform."""
     return {
         "interleave": __version__,
         "python": platform.python_version(),
@@ -226,6 +228,11 @@ def _plugins() -> Iterator[Finding]:
                 yield Finding("plugins", f"{group}: {name}", "ok", f"from {package}")
 
 
+def gpus() -> list[str]:
+    """Return the names of the GPUs."""
+    return [each.detail for each in _gpus() if each.name.startswith(("cuda:", "mps"))]
+
+
 def _gpus() -> Iterator[Finding]:
     try:
         import torch
@@ -271,16 +278,16 @@ def _programs() -> Iterator[Finding]:
 
 
 def _fonts() -> Finding:
-    count = sum(1 for _ in render.font_files())
-    if count:
-        return Finding("fonts", "fonts", "ok", f"{count} files, for PDF")
-    return Finding("fonts", "fonts", "missing", "PDFs use the viewer's font", "apt-get install fonts-dejavu")
+    if not entry_points.is_importable("typst"):
+        return Finding("fonts", "fonts", "missing", "for PDF", 'pip install "interleavethinker[books]"')
+    families = len(installed_fonts().families())
+    return Finding("fonts", "fonts", "ok", f"{families} families, for PDF")
 
 
 def _lines(findings: list[Finding]) -> Iterator[str]:
-    machine = _machine()
-    yield f"interleave {machine['interleave']} · Python {machine['python']} · {machine['platform']}"
-    if not machine["locks"]:
+    host = machine()
+    yield f"interleave {host['interleave']} · Python {host['python']} · {host['platform']}"
+    if not host["locks"]:
         yield "this platform has no fcntl: runs need Linux or macOS (on Windows: WSL)"
     width = max(len(each.name) for each in findings)
     for group in dict.fromkeys(each.group for each in findings):
@@ -290,7 +297,7 @@ def _lines(findings: list[Finding]) -> Iterator[str]:
             yield f"  {each.status:8} {each.name:{width}}  {each.detail}{fix}".rstrip()
 
 
-def _anonymous(text: str) -> str:
+def anonymous(text: str) -> str:
     """Return the report without keys, addresses and the user's name."""
     redaction.keep_environment_secret()
     with suppress(RuntimeError):  # no home

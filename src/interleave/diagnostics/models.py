@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from interleave import ConfigurationError
-from interleave.diagnostics.check_backend import check_backend, check_profile
+from interleave.diagnostics.check_backend import check_backend, check_profile, role_of
 from interleave.plugin import backends, cli, config, lazy_command, lazy_group, options
 
 COMMANDS = {
@@ -61,6 +61,18 @@ def check(
         bool,
         typer.Option("--tiny", help="With --profile: check tiny models of the same classes, and one run."),
     ] = False,
+    report: Annotated[
+        bool,
+        typer.Option(
+            "--report", help="Also try its work on small tasks, and write one file to send to us; no secrets."
+        ),
+    ] = False,
+    max_cost: Annotated[
+        float, typer.Option(metavar="USD", min=0, help="With --report: the maximum cost.")
+    ] = 1.0,
+    max_seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="With --report: the maximum time.")
+    ] = 600.0,
     json_output: options.Json = False,
 ) -> int:
     """Check whether a backend keeps its contract. Exits with 1 if a check fails, 3 if it is unreachable.
@@ -73,11 +85,18 @@ def check(
             raise ConfigurationError(
                 "--profile names all three models: drop SPEC and --role, or drop --profile"
             )
+        if report:
+            raise ConfigurationError("--report tries one model: name it instead of --profile")
         return check_profile(profile, tiny=tiny, quick=quick, json_output=json_output)
     if tiny:
         raise ConfigurationError("--tiny goes with --profile NAME")
     if spec is None:
         raise ConfigurationError("name a backend, e.g. 'solid?size=256', or a profile with --profile NAME")
+    if report:
+        from interleave.diagnostics.report import report_on
+
+        chosen = role_of(spec, role)
+        return report_on(spec, chosen, max_cost=max_cost, max_seconds=max_seconds, json_output=json_output)
     return check_backend(spec, role, quick=quick, json_output=json_output)
 
 
@@ -101,7 +120,7 @@ def _rows() -> list[dict[str, Any]]:
 HEADINGS = {
     "generator": "Image generators (--generator)",
     "vlm": "Vision-language models (--planner, --critic, --scorer)",
-    "agent": "Agents that compute (--planner, --critic, --scorer)",
+    "agent": "Agents that compute, native systems (--planner, --critic, --scorer)",
     "profile": "Profiles (--profile)",
 }
 LEAST_COLUMNS = 60

@@ -35,6 +35,12 @@ COMFYUI = _row(
     "your workflow on a ComfyUI server: comfyui:WORKFLOW.json@http://host:8188",
     needs=("httpx2",),
 )
+DOCUMENT = _row(
+    "interleave.remote.documents:DocumentApi",
+    "native systems: document:gemini:MODEL, document:openai:MODEL, document:chat:MODEL@URL",
+    needs=("openai", "google.genai", "httpx2"),
+    writes=True,
+)
 OPENAI = _row(
     "interleave.remote.openai_vlm:OpenAIVlm",
     "chat completions of OpenAI, Azure, vLLM, SGLang, Ollama, OpenRouter and so on",

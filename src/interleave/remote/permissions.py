@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from interleave.plugin import Spec
+from interleave.remote.documents import api_of
 from interleave.remote.json_api import is_shipped
 from interleave.remote.keys import GEMINI_URL, OPENAI_URL, origin_of, usual_variable
 
@@ -25,6 +26,8 @@ Asked = Iterator[tuple[str, str]]
 
 def asked_of(spec: Spec) -> Asked:
     """Yield the permissions that the spec of one of these backends needs."""
+    if spec.name == "document":
+        spec = api_of(spec)
     urls = [url for url in (spec.base_url or DEFAULT_URLS.get(spec.name, "")).split(",") if url]
     yield from _keys(spec, urls)
     yield from _files(spec, urls)

@@ -4,17 +4,19 @@ from interleave.render.exports import (
     ExportOptions as ExportOptions,
     Exported as Exported,
     Format as Format,
+    PageLayout as PageLayout,
     export_run as export_run,
     known_formats as known_formats,
 )
-from interleave.render.exports.fonts import font_files as font_files
-from interleave.render.exports.formats import PageLayout as PageLayout, Paper as Paper
 from interleave.render.html import (
+    forced_note as forced_note,
+    merged_notes as merged_notes,
     page_template as page_template,
     state_of as state_of,
+    render_document as render_document,
     write_document as write_document,
 )
-from interleave.render.markdown import render_markdown as render_markdown
+from interleave.render.markdown import plain as plain, render_markdown as render_markdown
 from interleave.render.svg_charts import (
     Curve as Curve,
     Series as Series,

@@ -29,36 +29,36 @@ def write_markdown(folder: Path, record: RunRecord) -> Path:
 def render_markdown(record: RunRecord) -> str:
     """Render a run as Markdown; images are links into its `images` folder."""
     document = as_shown(record)
-    blocks = [f"# {_plain(one_line(document.title, 200))}"]
-    blocks += [f"> {_plain(one_line(note, 1000))}" for note in record.model_notes]
+    blocks = [f"# {plain(one_line(document.title, 200))}"]
+    blocks += [f"> {plain(one_line(note, 1000))}" for note in record.model_notes]
     if record.status != "done":
-        reason = _plain(one_line(record.reason, 300))
+        reason = plain(one_line(record.reason, 300))
         blocks.append(f"> This document is incomplete ({record.status}). {reason}".rstrip())
     if len(record.request) > 1:
         for part in record.request:
-            blocks.append(_image(part.image, "given") if part.image else _plain(part.text or ""))
+            blocks.append(_image(part.image, "given") if part.image else plain(part.text or ""))
         blocks.append("---")
     for step in document.steps:
         blocks += _step(step)
-    blocks += [f"*{_plain(one_line(note, 1000))}*" for note in record.plan_notes]
+    blocks += [f"*{plain(one_line(note, 1000))}*" for note in record.plan_notes]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 def _step(step: StepAsShown) -> list[str]:
-    blocks = [f"## {step.number}. {_plain(one_line(step.name, 200))}".rstrip()]
+    blocks = [f"## {step.number}. {plain(one_line(step.name, 200))}".rstrip()]
     if step.record.attempt:
         blocks.append(_image(step.record.attempt.image, step.alt))
     if step.record.forced:
         blocks.append("*Not accepted by the critic; the best attempt is shown.*")
-    blocks.append(_plain(step.text))
+    blocks.append(plain(step.text))
     return blocks
 
 
 def _image(name: str, description: str) -> str:
-    return f"![{_plain(description)}]({IMAGES_FOLDER}/{quote(name)})"
+    return f"![{plain(description)}]({IMAGES_FOLDER}/{quote(name)})"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Escape text so that Markdown shows it unchanged, as paragraphs."""
     return "\n".join(_plain_line(line) for line in visible(text).replace("\r\n", "\n").split("\n"))
 

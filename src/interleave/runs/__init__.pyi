@@ -71,5 +71,11 @@ from interleave.runs.resolve import (
 )
 from interleave.runs.folder import IMAGES_FOLDER as IMAGES_FOLDER, image_name as image_name
 from interleave.sources import SourceImages as SourceImages, Start as Start
-from interleave.runs.resolve import strictness as strictness
+from interleave.runs.resolve import is_native as is_native, strictness as strictness
 from interleave.runs.run import Run as Run
+from interleave.runs.shown_document import (
+    ALT_CHARACTERS as ALT_CHARACTERS,
+    DocumentAsShown as DocumentAsShown,
+    StepAsShown as StepAsShown,
+    as_shown as as_shown,
+)

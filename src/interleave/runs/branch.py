@@ -21,7 +21,7 @@ from interleave.redaction import redacted_model
 from interleave.runs.decisions import DecidedRun, MadeDecision, new_step_lines, redraw_line, still_written
 from interleave.runs.folder import IMAGES_FOLDER as IMAGES
 from interleave.runs.folder import ImageStore, refuse_foreign_folder
-from interleave.runs.journal import Branched, JournalReader, Line, is_being_written
+from interleave.runs.journal import Branched, JournalReader, Line, Replied, is_being_written
 from interleave.runs.journal_files import JOURNAL_NAME, DigestChain, has_journal
 from interleave.runs.record import RunRecord, image_names, read_record
 
@@ -59,7 +59,9 @@ class CheckedBranch:
         try:
             make_folder(out)
             remove_temporaries_of(out)
-            _copy_images(self.parent, out, image_names(self.run.record))
+            _copy_images(
+                self.parent, out, [*image_names(self.run.record), *_document_images(self.run.entries)]
+            )
             _write_journal(out, self.run.entries)
         except OSError as error:
             raise StorageError.at(out, error) from error
@@ -119,6 +121,12 @@ def _checked(
     if problem := next(filter(None, map(ImageStore(folder).problem_with, image_names(run.record))), None):
         raise problem
     return CheckedBranch(folder, DecidedRun.of(out, [*run.entries, branched, *lines]))
+
+
+def _document_images(entries: Sequence[Line]) -> list[str]:
+    """Return the images of a native system's document, of which some may not be shown yet."""
+    replies = (entry for entry in entries if isinstance(entry, Replied))
+    return [part.image for reply in replies for part in reply.document if part.image]
 
 
 def _refuse_target(out: Path) -> None:

@@ -16,6 +16,13 @@ from PIL.Image import Image
 
 from interleave.agents.auditor import AUDIT_ATTEMPTS, Auditor, Document
 from interleave.agents.critic import Critic, CriticInput
+from interleave.agents.documents import (
+    DOCUMENT_DEADLINE_SECONDS,
+    DocumentPlanner,
+    WrittenDocument,
+    first_images,
+    plan_of,
+)
 from interleave.agents.loading import auditor_from
 from interleave.agents.planner import ChapterPlanner, GivenPlan, Planner, StorySoFar
 from interleave.agents.reference_sheets import asset_planner
@@ -49,6 +56,7 @@ from interleave.runs.journal import (
     Drawn,
     Journal,
     Replied,
+    RequestPart,
     Role,
 )
 from interleave.runs.models import Meter, Models
@@ -56,7 +64,7 @@ from interleave.runs.replay import Replay, fingerprint_of_messages, fingerprint_
 from interleave.runs.steering import Steering
 from interleave.sources import images_of
 from interleave.text import count
-from interleave.types import Finding, Plan, Request, Slot, Verdict
+from interleave.types import Finding, Part, Plan, Request, Slot, Text, Verdict
 
 T = TypeVar("T")
 
@@ -81,6 +89,8 @@ class CallRunner:
         planner = self.models.planner
         if isinstance(planner.agent, GivenPlan):
             return planner.agent
+        if isinstance(planner.agent, DocumentPlanner):
+            return JournalledDocument(planner.agent, self)
         if planner.vlm is None:
             return JournalledPlanner(planner.agent, self)
         asked = planner.with_calls_through(lambda vlm: JournalledVlm("planner", vlm, self))
@@ -148,14 +158,31 @@ class CallRunner:
     ) -> Image:
         """Store an image, then journal it; return the image as stored once both are on disk."""
 
-        def work() -> tuple[Image, str]:
-            image = remember_digest(as_rgb(drawn))
-            return image, self.store.put(image, metadata)
-
-        image, name = await self.models.disk.run(work)
+        image, name = await self.models.disk.run(lambda: self._stored(drawn, metadata))
         self.journal.append(line(name))
         await self.models.disk.sync(self.journal)
         return image
+
+    async def store_document(
+        self, document: WrittenDocument, line: Callable[[tuple[RequestPart, ...]], Replied]
+    ) -> Replied:
+        """Store the images of a document, then journal it; return its line once everything is on disk."""
+
+        def stored(number: int, part: Part) -> RequestPart:
+            if isinstance(part, Text):
+                return RequestPart(text=part.text)
+            _, name = self._stored(part.image, {"Software": "interleave", "part": str(number)})
+            return RequestPart(image=name)
+
+        numbered = list(enumerate(document.parts, start=1))
+        parts = await self.models.disk.run(lambda: tuple(stored(*each) for each in numbered))
+        reply = line(parts)
+        await self.store_reply(reply)
+        return reply
+
+    def _stored(self, drawn: Image, metadata: dict[str, str]) -> tuple[Image, str]:
+        image = remember_digest(as_rgb(drawn))
+        return image, self.store.put(image, metadata)
 
 
 def _of_kind(result: object, kind: type[T], role: str) -> T:
@@ -245,6 +272,8 @@ class JournalledGenerator:
             except MissingImage:
                 if not replay.redraw:
                     raise
+        if slot.attempt == 1 and (given := replay.first_images.get(slot.step)) is not None:
+            return await self._given(given, request, fingerprint)
         models, name = self._models_for(slot.step)
         capabilities = models.generator.capabilities
         refuse_sources(slot.step, len(request.sources), capabilities, name)
@@ -280,6 +309,24 @@ class JournalledGenerator:
             )
 
         return await self.runner.store_image(drawn, _metadata(asked, name), line)
+
+    async def _given(self, name: str, request: ImageRequest, fingerprint: str) -> Image:
+        """Journal an image of a native system's document as the first attempt of its step."""
+        image = await self.models.disk.run(lambda: remember_digest(self.runner.store.get(name)))
+        drawn = Drawn(
+            role="planner",
+            call=1,
+            step=request.slot.step,
+            attempt=request.slot.attempt,
+            fingerprint=fingerprint,
+            prompt=request.prompt,
+            seed=request.seed,
+            image=name,
+            seconds=0.0,
+        )
+        self.runner.journal.append(drawn)
+        await self.models.disk.sync(self.runner.journal)
+        return image
 
     def _models_for(self, step: int) -> tuple[Models, str]:
         """Return the models with the generator chosen for a step, and its name."""
@@ -342,6 +389,49 @@ class JournalledPlanner:
             kind=Plan,
         )
         return made
+
+
+class JournalledDocument:
+    """A native system whose document is written once; its images are the first attempts of the steps."""
+
+    def __init__(self, planner: DocumentPlanner, runner: CallRunner) -> None:
+        self._planner = planner
+        self.runner = runner
+
+    async def plan(self, request: Request) -> Plan:
+        replay = self.runner.replay
+        fingerprint = fingerprint_of_messages((Message("user", request.parts),))
+        stored = replay.reply("planner", Slot(), 1)
+        if stored is None or not replay.answers(stored, fingerprint):
+            stored = await self._write(request, fingerprint, replay.number_of(stored, "planner", Slot()))
+        plan = plan_of([part.text for part in stored.document], request, stored.finish_reason)
+        replay.first_images = first_images(plan, [part.image for part in stored.document if part.image])
+        return plan
+
+    async def _write(self, request: Request, fingerprint: str, number: int) -> Replied:
+        document, seconds = await self.runner.run(
+            "planner",
+            Slot(call=number),
+            lambda: self._planner.write(request),
+            kind=WrittenDocument,
+            deadline=self._planner.model.capabilities.deadline or DOCUMENT_DEADLINE_SECONDS,
+        )
+        end = document.end
+        self.runner.meter.spend(end.cost)
+        return await self.runner.store_document(
+            document,
+            lambda parts: Replied(
+                role="planner",
+                call=number,
+                fingerprint=fingerprint,
+                text="",
+                document=parts,
+                finish_reason=end.finish_reason,
+                usage=end.usage,
+                cost=end.cost,
+                seconds=seconds,
+            ),
+        )
 
 
 class ReplayedChapters:

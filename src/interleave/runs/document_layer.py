@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pydantic import Field
 
 from interleave.runs.journal import StepWords, Words
-from interleave.types import WRITTEN_IF_GIVEN, AltText, Heading, PlanStep, Prose, Title, Value
+from interleave.types import WRITTEN_IF_GIVEN, AltText, Heading, Lettering, PlanStep, Prose, Title, Value
 
 
 class StepLayer(Value):
@@ -22,11 +22,12 @@ class StepLayer(Value):
     alt: AltText | None = WRITTEN_IF_GIVEN
     """Alternative text of the image. `None`: the text of the step."""
     hidden: bool = Field(default=False, exclude_if=operator.not_)
+    lettering: tuple[Lettering, ...] | None = WRITTEN_IF_GIVEN
     prompt: Prose | None = WRITTEN_IF_GIVEN
     """Prompt of the image for which the text was written or confirmed. `None`: the planned prompt."""
 
     def edited(self, words: StepWords) -> StepLayer:
-        changes = words.model_dump(exclude={"number"}, exclude_none=True)
+        changes = {key: value for key, value in words if key != "number" and value is not None}
         if words.alt == "":
             changes["alt"] = None
         return self.model_copy(update=changes)
@@ -38,6 +39,9 @@ class StepLayer(Value):
         if self.text is not None:
             return self.text
         return planned.caption or planned.instruction or self.name_of(planned)
+
+    def lettering_of(self, planned: PlanStep) -> tuple[Lettering, ...]:
+        return (planned.lettering or ()) if self.lettering is None else self.lettering
 
 
 class DocumentLayer(Value):

@@ -48,6 +48,7 @@ from interleave.types import (
     Chapter,
     Finding,
     Heading,
+    Lettering,
     Plan,
     PlanStep,
     Prose,
@@ -156,6 +157,8 @@ class Replied(CallLine):
     fingerprint: str
     """Digest of the messages."""
     text: str
+    document: tuple[RequestPart, ...] = Field(default=(), exclude_if=operator.not_)
+    """Parts of the document, in place of a text, if a native system answered as the planner."""
     finish_reason: str
     usage: dict[str, int] = Field(default_factory=dict)
     cost: float | None = None
@@ -294,6 +297,8 @@ class StepWords(Value):
     """Alternative text of the image; empty to use the text of the step."""
     hidden: bool | None = WRITTEN_IF_GIVEN
     """Whether the document leaves the step out."""
+    lettering: tuple[Lettering, ...] | None = WRITTEN_IF_GIVEN
+    """Words set upon its image; empty for none."""
 
 
 class Words(Value):

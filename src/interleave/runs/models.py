@@ -131,9 +131,9 @@ class Models:
 
 
 def _limit_of(agent: LoadedAgent[Planner] | LoadedAgent[Critic], what: str) -> CallLimit:
-    if agent.vlm is None:
+    if agent.model is None:
         return CallLimit(agent.concurrency)
-    return CallLimit.of(agent.vlm.capabilities, seconds=VLM_DEADLINE_SECONDS, what=what)
+    return CallLimit.of(agent.model.capabilities, seconds=VLM_DEADLINE_SECONDS, what=what)
 
 
 _AGENT_ROLES: tuple[Role, ...] = ("planner", "critic")

@@ -29,6 +29,7 @@ from interleave.runs.journal import (
     Branched,
     Called,
     CallFailed,
+    CallLine,
     Cause,
     ChapterPlanned,
     Continued,
@@ -352,7 +353,7 @@ class _Folding:
         match entry:
             case Started():
                 return "the run was started before"
-            case Replied() | Drawn() | CallFailed() if (entry.role, entry.call) not in self.called:
+            case Replied() | Drawn() | CallFailed() if self._unannounced(entry):
                 return f"call {entry.call} of the {entry.role} was never announced"
             case ChapterPlanned() if self.plan is None or not self.plan.is_unfinished:
                 return "the plan has no further chapter"
@@ -366,6 +367,11 @@ class _Folding:
                 drawn = entry.step in self.attempts and entry.attempt in self.attempts[entry.step]
                 return None if drawn else f"attempt {entry.attempt} of step {entry.step} was never drawn"
         return None
+
+    def _unannounced(self, entry: CallLine) -> bool:
+        """Return whether a result's call is missing. A branch draws images of its parent's document."""
+        is_of_document = isinstance(entry, Drawn) and entry.role == "planner"
+        return (entry.role, entry.call) not in self.called and not is_of_document
 
     def add(self, entry: Entry) -> None:
         self._add(entry)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from interleave import events
+from interleave.agents.documents import first_images
 from interleave.backends.protocols import ImageGenerator, ImageRequest, Message
 from interleave.drift.measures import StepDrift
 from interleave.errors import RunError
@@ -55,6 +56,8 @@ class Replay:
     released: Plan | None = None
     """Plan released by a person; the planner is not called."""
     verdicts: dict[tuple[int, int], Verdict] = field(default_factory=dict)
+    first_images: dict[int, str] = field(default_factory=dict)
+    """Images of a native system's document: the first attempts of its steps."""
     audits: int = 0
     """Number of audits of the whole document."""
     unreadable_plans: int = 0
@@ -129,12 +132,33 @@ class Replay:
                     replay.unreadable_plans = plans
                 case Ended(unreadable_plan=True):  # of a chapter
                     replay.replies.pop(("planner", 0, len(replay.chapters) + 2), None)
+        if replay.plan is not None:
+            replay.first_images = _first_images(replay, replay.plan)
         return replay
 
     def _count(self, entry: CallLine) -> None:
         self.last_calls[entry.role] = max(self.last_calls[entry.role], entry.call)
         if isinstance(entry, Replied | Drawn):
             self.open_calls.pop((entry.role, entry.step, entry.attempt), None)
+
+
+def _first_images(replay: Replay, plan: Plan) -> dict[int, str]:
+    """Return the document's images by step, without those of steps that a person has planned anew."""
+    document = next((each.document for each in _planner_replies(replay) if each.document), ())
+    names = [part.image for part in document if part.image]
+    found = first_images(plan, names) if names else {}
+    if replay.released is not None:
+        kept = {(step.number, step.prompt) for step in replay.released.steps}
+        found = {
+            step.number: found[step.number]
+            for step in plan.steps
+            if step.number in found and (step.number, step.prompt) in kept
+        }
+    return found
+
+
+def _planner_replies(replay: Replay) -> Iterable[Replied]:
+    return replay.replies.get(("planner", 0, 0), {}).values()
 
 
 class EventLog:

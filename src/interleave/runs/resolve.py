@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from interleave.agents.prompts import (
 )
 from interleave.agents.prompts.import_checkout import HOW_TO_IMPORT, RELEASED_MODELS
 from interleave.backends import registry
-from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
+from interleave.backends.protocols import DocumentModel, ImageGenerator, VisionLanguageModel
 from interleave.backends.registry import (
     AGENT_KINDS,
     adapt_request,
@@ -57,6 +57,7 @@ from interleave.runs.steering import steering_after
 from interleave.types import Plan, Request
 
 log = logging.getLogger(__name__)
+NO_GENERATOR = "none"
 OLD_OPTIONS = {"remedies": "drift_control", "sheets": "reference_sheets"}
 
 
@@ -65,7 +66,7 @@ class Choices:
     """Choices of a user; `None` means the profile's choice."""
 
     profile: str = field(default_factory=default_profile)
-    planner: str | VisionLanguageModel | Planner | None = None
+    planner: str | VisionLanguageModel | Planner | DocumentModel | None = None
     critic: str | VisionLanguageModel | Critic | None = None
     generator: str | ImageGenerator | None = None
     prompts: str | None = None
@@ -113,6 +114,7 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
     """
     if chosen.plan and chosen.chapter_steps is not None:
         raise ConfigurationError("chapter_steps= cannot be combined with plan= (no planner is asked)")
+    chosen = _native_choices(chosen, only_plans)
     profile = _profile(chosen, only_plans)
     planner, critic, generator = map(_spec_or_object, (chosen.planner, chosen.critic, chosen.generator))
     asked = GivenPlan(chosen.plan) if chosen.plan else planner  # with a plan, no planner is called
@@ -142,6 +144,33 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
         return RunConfig.model_validate(values), pack
     except ValidationError as error:
         raise _bad_option(error) from None
+
+
+def is_native(planner: Any) -> bool:
+    """Return whether a planner, as a spec or an object, is a native system that writes whole documents."""
+    if isinstance(planner, str | Spec):
+        return registry.writes_documents(planner)
+    return isinstance(planner, DocumentModel)
+
+
+def _native_choices(chosen: Choices, only_plans: bool) -> Choices:
+    """Return the choices, completed for a native system; raise for those that it cannot follow.
+
+    Its document stays as it is, unless a critic, a generator or a profile is named to judge and redraw it.
+    """
+    if chosen.plan is not None or not is_native(chosen.planner):
+        if not only_plans and chosen.generator == NO_GENERATOR and chosen.plan is None:
+            raise ConfigurationError(
+                "generator=none generates nothing: name a native system as planner, e.g. "
+                "planner=document:gemini:gemini-3-pro-image, or name a generator"
+            )
+        return chosen
+    for name in ("chapter_steps", "reference_sheets"):
+        if getattr(chosen, name):
+            raise ConfigurationError(f"{name}= cannot be combined with a native system as planner")
+    if chosen.critic is None and chosen.generator is None and chosen.profile == default_profile():
+        return replace(chosen, critic="none", generator=NO_GENERATOR)
+    return chosen
 
 
 def _profile(chosen: Choices, only_plans: bool) -> Profile:

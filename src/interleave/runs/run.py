@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -57,6 +57,7 @@ from interleave.runs.journal import (
 )
 from interleave.runs.journal_files import Lease, has_journal
 from interleave.runs.models import Meter, Models, refuse_unpriced
+from interleave.runs.notebook_html import CellStep, cell_html
 from interleave.runs.own_decisions import OwnDecisions, audits_made, document_of, pending_findings, redo_line
 from interleave.runs.permissions import refuse_keys_in
 from interleave.runs.plan_file import write_plan_file
@@ -157,6 +158,18 @@ class RunResult:
     def document(self) -> Path:
         """Path of the HTML page."""
         return self.folder / DOCUMENT_NAME
+
+    def _repr_html_(self) -> str:
+        """Return the document for the output of a notebook cell."""
+        ended = "" if self.status == "done" else f"{self.status}: {self.reason or 'see the journal'}"
+        return cell_html(self.title, map(self._in_cell, self.steps), ended)
+
+    def _in_cell(self, step: ShownStep) -> CellStep:
+        image = None
+        if step.image is not None:
+            with suppress(RunError):
+                image = ImageStore(self.folder).get(step.image.name)
+        return CellStep(step.name, step.text, step.alt, image, "not accepted" if step.forced else "")
 
 
 Event = events.Event | RunResult

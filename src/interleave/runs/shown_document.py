@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from interleave.runs.document_layer import DocumentLayer
 from interleave.runs.record import RunRecord, StepRecord
 from interleave.text import one_line
+from interleave.types import Lettering
 
 ALT_CHARACTERS, NOTE_CHARACTERS = 1000, 120
 
@@ -22,6 +23,7 @@ class StepAsShown:
     text: str
     alt: str
     """Alternative text of the image: the person's, else the text of the step."""
+    lettering: tuple[Lettering, ...]
     record: StepRecord
 
     @property
@@ -66,5 +68,6 @@ def step_as_shown(step: StepRecord, layer: DocumentLayer, number: int) -> StepAs
         name=name if name != text else "",
         text=text,
         alt=one_line(own.alt or text or name or f"Image {number}", ALT_CHARACTERS),
+        lettering=own.lettering_of(step.plan),
         record=step,
     )

@@ -38,6 +38,7 @@ def _words_of_step(planned: PlanStep, layer: DocumentLayer) -> dict[str, Any]:
         "text": own.text_of(planned),
         "alt": own.alt,
         "hidden": own.hidden,
+        "lettering": [each.model_dump(mode="json") for each in own.lettering_of(planned)],
     }
 
 
@@ -117,6 +118,8 @@ def _problems(words: Words, run: DecidedRun) -> Iterator[str]:
         planned = steps[each.number]
         if planned.prompt is None and each.alt:
             yield f"step {each.number} has no image, so it takes no alternative text"
+        if planned.prompt is None and each.lettering:
+            yield f"step {each.number} has no image, so it takes no lettering"
         if planned.prompt is None and not layer.text_of(planned).strip():
             yield f"step {each.number} is text only and would have no text: hide it instead"
     if all(layer.of(number).hidden for number in steps):

@@ -31,18 +31,21 @@ MOST_AT_ONCE = 200
 
 
 class Adoption:
-    """Adopts the runs that lie next to the folder of a service."""
+    """Adopts the runs in the folder that the settings of a service name."""
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
-        self.beside = documents.folders.root.absolute().parent
-        self._known: set[str] | None = None
+        self.beside = documents.settings.runs_beside
+        self._known: set[str] = set()
+        self._was_read = False
         self._left: dict[str, int] = {}
         """Runs that cannot be adopted yet, with the time of their last change."""
 
     async def look(self) -> None:
         """Adopt the runs of the command line that have ended since the last look."""
-        found = await self.documents.in_thread(self._found)
+        if self.beside is None:
+            return
+        found = await self.documents.in_thread(self._found, self.beside)
         for name, record in sorted(found, key=lambda each: each[1].started):
             id_ = f"resp_{hashlib.sha256(f'{name}/{record.started}'.encode()).hexdigest()[:48]}"
             try:
@@ -74,12 +77,13 @@ class Adoption:
             if await documents.jobs.get(job.id) is None:
                 await documents.worker.remove(job.id)
 
-    def _found(self) -> list[tuple[str, RunRecord]]:
+    def _found(self, beside: Path) -> list[tuple[str, RunRecord]]:
         """Return ended runs that are not adopted yet."""
-        if self._known is None:
-            self._known = set(_lines(self.documents.folders.root / FILE_NAME))
+        if not self._was_read:
+            self._known.update(_lines(self.documents.folders.root / FILE_NAME))
+            self._was_read = True
         found: list[tuple[str, RunRecord]] = []
-        for folder, changed in _runs_in(self.beside):
+        for folder, changed in _runs_in(beside):
             if folder.name in self._known or self._left.get(folder.name) == changed:
                 continue
             record = _ended(folder)
@@ -92,7 +96,6 @@ class Adoption:
         return found
 
     def _remember(self, name: str) -> None:
-        assert self._known is not None
         self._known.add(name)
         lines = "".join(f"{each}\n" for each in sorted(self._known))
         write_atomic(self.documents.folders.root / FILE_NAME, lines.encode("utf-8", "surrogateescape"))

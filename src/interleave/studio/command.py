@@ -123,6 +123,7 @@ def studio(
             public_url=service_options.checked_public_url(public_url),
             limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
             keep_days=keep_days,
+            runs_beside=runs.absolute().parent,
         ),
     )
     serve_documents(config, lambda address: _announce(address, opens=not no_open))

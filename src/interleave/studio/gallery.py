@@ -160,6 +160,7 @@ async def thumbnail(
         "cache-control": IMMUTABLE,
         "etag": f'"{name.removesuffix(".webp")}-{side}"',
         "content-security-policy": IMAGE_POLICY,
+        "cross-origin-resource-policy": "same-origin",
     }
     return Response(data, headers=headers, media_type="image/webp")
 

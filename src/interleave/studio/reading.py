@@ -236,5 +236,9 @@ async def _shared(documents: Documents, shares: Shares, token: str) -> tuple[str
 
 
 def _png(data: bytes) -> Response:
-    headers = {"cache-control": IMMUTABLE, "content-security-policy": IMAGE_POLICY}
+    headers = {
+        "cache-control": IMMUTABLE,
+        "content-security-policy": IMAGE_POLICY,
+        "cross-origin-resource-policy": "same-origin",
+    }
     return Response(data, headers=headers, media_type="image/png")

@@ -93,7 +93,9 @@ class ReportFolders:
         ]
         found.sort(key=lambda report: (-report.changed_at, report.folder, report.path))
         return Reports(
-            data=found[:MAX_REPORTS], total=len(found), folders=[str(each) for each in self.folders.values()]
+            data=found[:MAX_REPORTS],
+            total=len(found),
+            folders=[_shown(each) for each in self.folders.values()],
         )
 
     def ticket(self, name: str) -> str:
@@ -178,6 +180,11 @@ class ReportFolders:
     def _signature(self, name: str, ends: int) -> str:
         self._secret = self._secret or stored_secret(self._service / SECRET_NAME)
         return hmac.new(self._secret, f"{name}.{ends}".encode(), hashlib.sha256).hexdigest()[:32]
+
+
+def _shown(folder: Path) -> str:
+    """Return a folder as the page names it, without what lies above."""
+    return str(folder.relative_to(Path.cwd())) if folder.is_relative_to(Path.cwd()) else folder.name
 
 
 def _named(folders: Sequence[Path]) -> dict[str, Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import zipfile
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,9 +29,10 @@ def test_a_document_is_sent_in_a_format_of_another_package(tmp_path: Path) -> No
     with service(tmp_path / "documents") as running:
         id_ = running.sdk().responses.create(input="two images").id
         listed = running.http.get("/v1/studio/start").json()["exports"]
-        assert [each["available"] for each in listed if each["format"] == "cbz"] == [True]
-        link = running.http.get(f"/v1/documents/{id_}").json()["links"]["document.cbz"]
+        assert [each["available"] for each in listed if each["format"] == "cbt"] == [True]
+        link = running.http.get(f"/v1/documents/{id_}").json()["links"]["document.cbt"]
         sent = running.http.get(link)
-    assert sent.headers["content-type"] == "application/vnd.comicbook+zip"
+    assert sent.headers["content-type"] == "application/vnd.comicbook+tar"
     assert "attachment" in sent.headers["content-disposition"]
-    assert len(zipfile.ZipFile(io.BytesIO(sent.content)).namelist()) == 2
+    with tarfile.open(fileobj=io.BytesIO(sent.content)) as archive:
+        assert len(archive.getnames()) == 2

@@ -32,7 +32,9 @@ def test_the_start_tells_what_there_is(running: Service) -> None:
     assert profile.name == start.default_profile
     assert len(profile.examples) == 6
     assert any("fake" in note for note in profile.notes)  # what draws here is no model
-    assert {each.format for each in start.exports} == {"pdf", "epub", "pptx", "zip", "html"}
+    assert {each.format for each in start.exports} == {
+        *("pdf", "epub", "fixed-epub", "pptx", "cbz", "zip", "html", "texts")
+    }
 
 
 @pytest.mark.parametrize("profile", ["mini", "oracle", "dry-run", "klein"])

@@ -35,7 +35,11 @@ class BenchOptions:
         int | None, typer.Option(metavar="N", min=1, help="Only N items, from all groups in turn.")
     ] = None
     system: Annotated[
-        str, typer.Option(help="base (generator alone), plan (one attempt per step) or full (with critic).")
+        str,
+        typer.Option(
+            help="base (generator alone), plan (one attempt per step), full (with critic) or native (a "
+            "document: planner alone)."
+        ),
     ] = "full"
     profile: options.ProfileName = None
     max_attempts: options.MaxAttempts = None

@@ -1,9 +1,10 @@
-"""Exports of a run: PDF, EPUB, PPTX, Markdown with its images, or one HTML page."""
+"""Exports of a run: the registry of formats. The room `books` has ours."""
 
 from interleave.render.exports.formats import (
     Exported,
     ExportOptions,
     Format,
+    PageLayout,
     export_run,
     format_names,
     known_formats,
@@ -14,6 +15,7 @@ __all__ = [
     "ExportOptions",
     "Exported",
     "Format",
+    "PageLayout",
     "export_run",
     "format_names",
     "known_formats",

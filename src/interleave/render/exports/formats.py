@@ -1,7 +1,7 @@
-"""The export formats of runs: a built-in table, and entry points of other packages.
+"""The export formats of runs, found by their entry points.
 
-A package adds a format with an entry point in the group `interleave.exporters` that names a `Format`. The
-name of the entry point is the value of `--to` and the suffix of the file.
+The room `books` and other packages add a format with an entry point in the group `interleave.exporters` that
+names a `Format`. The name of the entry point is the value of `--to` and the suffix of the file.
 """
 
 from __future__ import annotations
@@ -31,34 +31,42 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 EXPORTERS = "exporters"
-"""Entry point group of formats in other packages."""
+"""Entry point group of formats."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-INSTALL = 'pip install "interleavethinker[studio]"'
-Paper = Literal["a4", "letter"]
-PageLayout = Literal["print", "slides"]
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+PageLayout = Literal[
+    "print", "picture-book", "one", "two", "four", "comic", "how-to", "worksheet", "labels", "slides"
+]
 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Options of PDF export; the other formats have none."""
+    """Options of an export; a format uses those that apply to it."""
 
-    paper: Paper = "a4"
+    paper: str = ""
+    """Paper or trim size, such as `a4`, `letter` or `8x10in`. Empty: that of the layout."""
     layout: PageLayout = "print"
-    """`print` fills portrait pages, `slides` has one landscape page per step."""
+    """`print` fills pages with steps. The other layouts are named after what they make."""
+    languages: tuple[str, ...] = ()
+    """Languages to show together, as tags such as `de`. Empty: the original and those of `texts`."""
+    texts: tuple[Path, ...] = ()
+    """Files with the words in other languages."""
+    bleed: bool = False
+    """Whether a PDF is for a printer: with bleed, images at 300 dpi, and an even number of pages."""
 
     def __post_init__(self) -> None:
-        for name, value, known in (("paper", self.paper, Paper), ("layout", self.layout, PageLayout)):
-            if value not in get_args(known):
-                raise ConfigurationError(f"{name}={value}: use {' or '.join(get_args(known))}")
+        if self.layout not in get_args(PageLayout):
+            raise ConfigurationError(f"layout={self.layout}: use one of {', '.join(get_args(PageLayout))}")
+        for language in self.languages:
+            if not _LANGUAGE.fullmatch(language):
+                raise ConfigurationError(f"language={language!r}: use a tag such as en, de or zh-Hans")
 
 
 @dataclass(frozen=True)
 class Exported:
-    """An exported file and the characters that it could not show."""
+    """An exported file."""
 
     data: bytes
-    missing_characters: str = ""
-    """Characters without a font on this machine; the file shows their code points instead."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,8 @@ class Format:
     """Required packages."""
     install: str = ""
     """Command that installs them, if it is not `pip install` with their names."""
+    suffix: str = ""
+    """Suffix of its files, if it is not the name."""
 
     @property
     def lacking(self) -> list[str]:
@@ -86,35 +96,13 @@ class Format:
         return (self.install or f"pip install {' '.join(self.lacking)}") if self.lacking else None
 
 
-_HERE = "interleave.render.exports"
-FORMATS = {
-    each.name: each
-    for each in (
-        Format("pdf", "PDF", "application/pdf", f"{_HERE}.pdf:render_pdf", ("fpdf",), INSTALL),
-        Format("epub", "EPUB", "application/epub+zip", f"{_HERE}.epub:render_epub"),
-        Format(
-            "pptx",
-            "PowerPoint",
-            "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-            f"{_HERE}.pptx:render_pptx",
-            ("pptx",),
-            INSTALL,
-        ),
-        Format("zip", "Markdown and images", "application/zip", f"{_HERE}.archive:render_archive"),
-        Format("html", "one HTML page", "text/html", f"{_HERE}.archive:render_page"),
-    )
-}
-
-
 def format_names() -> list[str]:
     """Return the names that `--to` accepts, without importing anything."""
-    return list(dict.fromkeys((*FORMATS, *entry_points.installed(EXPORTERS))))
+    return list(entry_points.installed(EXPORTERS))
 
 
 def find_format(name: str) -> Format:
-    """Return the format `name`; an exporter of another package cannot replace a built-in one."""
-    if name in FORMATS:
-        return FORMATS[name]
+    """Return the format `name`; an exporter of another package cannot replace one of ours."""
     point = entry_points.installed(EXPORTERS).get(name)
     if point is None:
         raise ConfigurationError(f"no format {name!r}. {did_you_mean(name, format_names())}")
@@ -155,12 +143,14 @@ def export_run(folder: Path, record: RunRecord, name: str, options: ExportOption
     return made
 
 
-def write_export(folder: Path, name: str, out: Path | None, options: ExportOptions) -> tuple[Path, Exported]:
-    """Export the run in `folder` to a file, by default `document.NAME` in the folder; return its path too."""
+def write_export(folder: Path, name: str, out: Path | None, options: ExportOptions) -> Path:
+    """Export the run in `folder` to a file, or `document.NAME` in a folder, by default its own."""
     from interleave.runs.record import read_record
 
     made = export_run(folder, read_record(folder), name, options)
-    path = out or folder / f"document.{name}"
+    path = out or folder
+    if path.is_dir():
+        path /= f"document.{find_format(name).suffix or name}"
     try:
         write_atomic(path, made.data)
     except StorageError as error:
@@ -169,7 +159,7 @@ def write_export(folder: Path, name: str, out: Path | None, options: ExportOptio
             problem = f"out={path}: cannot be written ({why(cause)}), name another file"
             raise ConfigurationError(problem) from None
         raise  # the disk, not the path
-    return path, made
+    return path
 
 
 def _function_of(wanted: Format) -> Any:

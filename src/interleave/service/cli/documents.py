@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import time
@@ -89,6 +90,14 @@ def serve_documents(
         list[str] | None,
         typer.Option(metavar="NAME", help="A parameter of requests to ignore. Repeatable."),
     ] = None,
+    end_when_idle: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            metavar="SECONDS",
+            help="End after this time without requests and jobs. [default: never]",
+        ),
+    ] = None,
 ) -> int:
     """Serve whole documents over HTTP, until Ctrl-C.
 
@@ -130,6 +139,7 @@ def serve_documents(
         webhook_hosts=tuple(webhook_host or ()),
         webhook_secret=os.environ.get(SECRET_VARIABLE),
         json_logs=log_format == "json",
+        idle_seconds=end_when_idle,
         settings=ServiceSettings(
             models=tuple(dict.fromkeys(("interleave", service_options.shown_profile(chosen.profile)))),
             profile=service_options.shown_profile(chosen.profile),
@@ -168,6 +178,8 @@ def _job_table(given: str | None) -> Path | str | None:
 
 def _announce(address: str) -> None:
     print(f"serving documents at {address}; the models are being loaded (Ctrl-C ends it)", file=sys.stderr)
+    if importlib.util.find_spec("mcp") is not None:
+        print(f"assistants connect to {address}/mcp", file=sys.stderr)
     print(address, flush=True)
 
 

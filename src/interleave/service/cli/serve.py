@@ -24,6 +24,10 @@ COMMANDS = {
         "interleave.service.cli.balancer:serve_balancer", "Balance several generator servers with nginx."
     ),
     "worker": lazy_command("interleave.service.cli.worker:worker", "Work on the jobs of document services."),
+    "mcp": lazy_command(
+        "interleave.service.cli.mcp:serve_mcp",
+        "Serve documents to assistants, by the Model Context Protocol.",
+    ),
     "keys": lazy_command("interleave.service.cli.documents:keys", "Add, list and revoke API keys."),
 }
 app = typer.Typer(

@@ -21,6 +21,7 @@ from interleave.service.documents import (
     gemini,
     operation_routes,
     responses,
+    shown_routes,
 )
 from interleave.service.documents.browser_guard import HEADER, ChangesGuard
 from interleave.service.documents.gemini import gemini_refusal, is_gemini_path
@@ -79,8 +80,8 @@ class DocumentApp(FastAPI):
         """Methods by path."""
         self.closed_paths = {"other"}
         """Paths that need an API key."""
-        own = (operation_routes, responses, chat, gemini, document_routes, decision_routes, file_routes)
-        for router in (*(module.router for module in own), export_routes.router()):
+        own = (operation_routes, responses, chat, gemini, document_routes, decision_routes, shown_routes)
+        for router in (*(module.router for module in own), file_routes.router, export_routes.router()):
             self._add("the service", router)
         for name, router in added.items():
             self._add(f"the router {name!r}", router)

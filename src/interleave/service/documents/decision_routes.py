@@ -36,7 +36,8 @@ def _asked(call: RequestContext, id_: str, body: Value | Mapping[str, Any]) -> D
     return DecisionRequest(call.caller, id_, digest, call.idempotency_key, call.request_id)
 
 
-async def _decide(call: RequestContext, id_: str, body: Value | Mapping[str, Any], line: Line) -> Response:
+async def decide(call: RequestContext, id_: str, body: Value | Mapping[str, Any], line: Line) -> Response:
+    """Make a decision about a job; return the Response of the reopened job."""
     return await answer(call, await Decisions(call.documents).decide(_asked(call, id_, body), line))
 
 
@@ -48,7 +49,7 @@ async def release(
     given, by = parameters_of(body, ("plan",)), call.caller.key
     plan = given.take("plan")
     given.refuse_unknown()
-    return await _decide(
+    return await decide(
         call, id, body, lambda run: runs.release_line(run, None if plan is None else _plan(plan, run), by=by)
     )
 
@@ -60,7 +61,7 @@ async def redraw(
     """Redraw a step."""
     given: dict[str, Any] = {"prompt": body.prompt, "seed": body.seed, "only_step": bool(body.only_step)}
     line = partial(runs.redraw_line, step=step, **given, generator=None, by=call.caller.key)
-    return await _decide(call, id, body, line)
+    return await decide(call, id, body, line)
 
 
 @router.post("/steps/{step}/choose", response_model=wire.ResponseObject)
@@ -69,7 +70,7 @@ async def choose(
 ) -> Response:
     """Show another attempt."""
     given: dict[str, Any] = {"attempt": body.attempt, "only_step": bool(body.only_step)}
-    return await _decide(call, id, body, partial(runs.choice_line, step=step, **given, by=call.caller.key))
+    return await decide(call, id, body, partial(runs.choice_line, step=step, **given, by=call.caller.key))
 
 
 @router.post("/words", response_model=wire.ResponseObject)
@@ -81,13 +82,13 @@ async def words(
     No model is called, and the job stays ended.
     """
     changes = {name: value for name, value in body.items() if value is not None}
-    return await _decide(call, id, body, partial(runs.words_line, given=changes, by=call.caller.key))
+    return await decide(call, id, body, partial(runs.words_line, given=changes, by=call.caller.key))
 
 
 @router.post("/undo", response_model=wire.ResponseObject)
 async def undo(call: SubmitCall, id: str, body: Annotated[wire.Nothing, json_body(wire.Nothing)]) -> Response:
     """Undo the last redraw, choice or edit of words."""
-    return await _decide(call, id, body, partial(runs.undo_line, by=call.caller.key))
+    return await decide(call, id, body, partial(runs.undo_line, by=call.caller.key))
 
 
 @router.post("/continue", response_model=wire.ResponseObject)

@@ -197,7 +197,9 @@ async def image(run: SeenRun, name: str) -> Response:
     call, job, record = run
     if record is None or name not in runs.image_names(record):
         raise unknown("image", name)
-    return await _image(call, job, name)
+    sent = await _image(call, job, name)
+    sent.headers["cross-origin-resource-policy"] = "same-origin"  # no page of another site may show it
+    return sent
 
 
 @router.get(SHARED, response_class=sending("image/png"), openapi_extra=OPEN)

@@ -44,7 +44,7 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
         rendering: Annotated[asyncio.Semaphore, Depends(_rendering)],
         run: SeenRun,
         download: str | None = None,
-        paper: render.Paper = "a4",
+        paper: str = "",
         layout: render.PageLayout = "print",
     ) -> Response:
         call, job, record = run.call, run.job, run.started
@@ -63,9 +63,7 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
                 render.export_run, folder, record, wanted.name, options
             )
         call.lease.keep(len(made.data))
-        headers = {}
-        if made.missing_characters:
-            headers["x-interleave-missing-characters"] = str(len(made.missing_characters))
+        headers: dict[str, str] = {}
         if wanted.name == "html":
             headers |= {"content-security-policy": PAGE_POLICY, "referrer-policy": "no-referrer"}
         if wanted.name != "html" or download is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -16,11 +17,12 @@ from typing import Any
 import uvicorn
 
 from interleave import ConfigurationError
-from interleave.plugin import count, make_folder, redaction, resolve, runs
+from interleave.plugin import count, make_folder, redaction, resolve, runs, write_atomic
 from interleave.service.documents.app import build_app
 from interleave.service.documents.call_observer import observed
 from interleave.service.documents.deliveries import Deliveries
 from interleave.service.documents.folders import Folders
+from interleave.service.documents.idle import LastUse, until_idle
 from interleave.service.documents.job_table import JobTable
 from interleave.service.documents.keys import FILE_NAME as KEYS_NAME
 from interleave.service.documents.keys import GuestQuota, Guests, KeyAccess
@@ -41,6 +43,8 @@ log = logging.getLogger("interleave.service")
 JOBS_NAME = "jobs.sqlite"
 DEFAULT_FOLDER = Path("runs") / "documents"
 DEFAULT_PORT = 8020
+ADDRESS_NAME = "service.json"
+"""File with the address of the running service of a folder."""
 DISK_THREADS = 32
 """Threads that open and close runs. They mostly wait for the disk, which serves many threads in parallel."""
 
@@ -66,6 +70,8 @@ class DocumentsConfig:
     """Quota of visitors without an API key; `None` to refuse them."""
     routes: Mapping[str, Router] = field(default_factory=dict)
     """Configured routers that replace the installed ones of the same names."""
+    idle_seconds: float | None = None
+    """Time without requests and jobs after which the service ends; `None` for never."""
 
     @property
     def keys_path(self) -> Path:
@@ -167,7 +173,8 @@ async def _serve(
     )
     metrics = DocumentMetrics()
     documents = make_documents(config, jobs, metrics)
-    server = Server(uvicorn_config(build_app(documents, access, metrics, config.routes)))
+    used = LastUse(build_app(documents, access, metrics, config.routes))
+    server = Server(uvicorn_config(used))
     gc.collect()
     gc.freeze()  # these objects are permanent; collecting them would delay every request
     died = documents.supervision.died()
@@ -176,10 +183,17 @@ async def _serve(
         log.info("resuming %s", count(opened, "job"))
     loading = documents.model_cache.start()
     try:
-        with drain_on_signals(server, lambda: _drain(server, documents, config.drain_seconds)):
+        with (
+            drain_on_signals(server, lambda: _drain(server, documents, config.drain_seconds)),
+            address_file(config.folder, address_of(listening)),
+        ):
             serving = asyncio.create_task(server.serve(sockets=[listening]))
             announce(address_of(listening))
             ending: set[asyncio.Future[Any]] = {serving, loading, died}
+            if config.idle_seconds is not None:
+                idle = asyncio.create_task(until_idle(used, documents, config.idle_seconds))
+                idle.add_done_callback(lambda _: setattr(server, "should_exit", True))
+                documents.background.add(idle)
             await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
             if loading.done() and loading.exception() is not None:
                 server.should_exit = True
@@ -190,6 +204,17 @@ async def _serve(
                 each.result()
     finally:
         await documents.stop()
+
+
+@contextmanager
+def address_file(folder: Path, address: str) -> Iterator[None]:
+    """Write the address of a service into its folder meanwhile, for programs that look for it."""
+    path = folder / ADDRESS_NAME
+    write_atomic(path, json.dumps({"address": address}).encode(), private=True)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
 
 
 async def _drain(server: uvicorn.Server, documents: Documents, within: float) -> None:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
@@ -113,6 +114,8 @@ class ServiceSettings:
     """Base URL of image addresses; `None` for the host of the client's request."""
     lease_seconds: float = 30.0
     """Duration of the lease on each running job, if the job table is in Postgres."""
+    runs_beside: Path | None = None
+    """Folder whose runs of the command line are shown too."""
 
 
 class Documents:

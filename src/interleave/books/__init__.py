@@ -1,0 +1,1 @@
+"""Books of runs: layouts, exact words, languages and file formats."""
