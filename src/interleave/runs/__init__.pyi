@@ -77,5 +77,4 @@ from interleave.runs.shown_document import (
     ALT_CHARACTERS as ALT_CHARACTERS,
     DocumentAsShown as DocumentAsShown,
     StepAsShown as StepAsShown,
-    as_shown as as_shown,
 )

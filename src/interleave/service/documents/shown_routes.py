@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+
 from starlette.responses import Response
 
 from interleave.plugin import Value, runs
