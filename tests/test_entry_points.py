@@ -43,6 +43,8 @@ doodle = crayon_box.plugin:doodle
 scribble = crayon_box.plugin:Scribble
 [interleave.exporters]
 wax = crayon_box.plugin:WAX
+[interleave.readers]
+crayon = crayon_box.plugin:Eye
 [interleave.executors]
 hand = crayon_box.plugin:by_hand
 [interleave.commands]
@@ -99,6 +101,15 @@ WAX = Format("wax", "Wax", "text/wax", "crayon_box.plugin:melt")
 
 def melt(folder, record, options):
     return Exported(record.title.encode())
+
+class Eye:
+    @staticmethod
+    def describe(image):
+        return "a wax line"
+
+    @staticmethod
+    def point(image, phrase):
+        return None
 
 @contextmanager
 def by_hand(work, folder, options):
@@ -247,6 +258,8 @@ def test_an_agent_a_critic_and_an_exporter_of_a_package_are_used(capsys: pytest.
     assert "the critic's reply could not be read" in capsys.readouterr().err
     assert run(["export", "run", "--to", "wax"]) == 0
     assert Path("run/document.wax").read_text() == "A line"
+    assert run(["book", "look", "run"]) == 0  # with the reader of the generator's package
+    assert 'alt="a wax line"' in Path("run/document.html").read_text("utf-8")
 
 
 BROKEN = "\n".join(

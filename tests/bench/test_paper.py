@@ -25,7 +25,7 @@ from judge_server import JudgeServer, judge_server
 
 from interleave.bench.paper.report import as_markdown, commands_as_markdown, paper_report
 from interleave.bench.paper.rows import PaperTable, Row, paper
-from interleave.bench.run import System
+from interleave.bench.run import System, fewer_attempts
 from interleave.bench.table import find_benchmark
 from interleave.cli.main import run
 from interleave.config.specs import parse_spec
@@ -305,3 +305,26 @@ def test_folders_of_something_else_are_refused(
         paper_report([Path("mine")])
     assert run(["bench", "report"]) == 2
     assert "name one benchmark" in capsys.readouterr().err
+
+
+# native systems
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"planner": "scripted"}, "needs a native system"),
+        ({}, "needs a native system"),
+        ({"planner": "solid-document", "critic": "scripted"}, "has no critic"),
+        ({"planner": "solid-document", "profile": "klein"}, "has no profile"),
+    ],
+)
+def test_a_native_system_is_measured_alone(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        System("native", options).config()
+
+
+def test_a_repaired_native_system_is_not_measured_again_with_fewer_attempts() -> None:
+    repaired = System("full", {"planner": "solid-document", "critic": "scripted", "generator": "solid"})
+    assert fewer_attempts(repaired, 5) == ()
+    assert fewer_attempts(System("full", {"profile": "dry-run"}), 5) == (3, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,21 @@ def test_texts_of_edited_words_are_refused_until_they_are_translated_again(made:
     with pytest.raises(InputError, match=r"is now 'The end\.'"):
         words(made, texts=(file,))
     assert words(made)[2] == ["The end."]
+
+
+def scripted(made: Path, reply: object) -> str:
+    path = made.parent / "replies.jsonl"
+    path.write_text(json.dumps({"text": json.dumps(reply), "finish_reason": "stop"}) + "\n", "utf-8")
+    return f"scripted:{path}"
+
+
+def test_a_model_translates_into_a_file_that_export_reads(made: Path) -> None:
+    planner = scripted(made, ["Eier", "Ein Ei.", "Ende."])
+    assert run(["book", "translate", str(made), "--language", "de", "--planner", planner]) == 0
+    assert words(made, texts=(made / "texts.de.toml",))[1] == ["One egg.", "Ein Ei."]
+
+
+def test_a_model_describes_images_as_alternative_texts(made: Path) -> None:
+    critic = scripted(made, {"description": "A pale pattern."})
+    assert run(["book", "look", str(made), "--critic", critic]) == 0
+    assert read_record(made).words.of(1).alt == "A pale pattern."  # type: ignore[union-attr]

@@ -39,7 +39,7 @@ REFUSALS = {
         "--critic",
         "none",
     ): "api",
-    ("export", "run", "--to", "pdf"): "studio",
+    ("export", "run", "--to", "pdf"): "books",
     ("studio", "--no-open"): "studio",
     ("serve", "documents"): "serve",
     ("serve", "generator", "--generator", "solid"): "serve",

@@ -43,6 +43,11 @@ def critic() -> Any:
     return load_vlm("mini?device=cpu", "critic")
 
 
+def test_plans_can_be_drawn_without_a_check() -> None:
+    assert load_vlm("mini", "planner").plan_check is not None  # type: ignore[attr-defined]
+    assert load_vlm("mini?check=false", "planner").plan_check is None  # type: ignore[attr-defined]
+
+
 def test_the_learned_trio_answers_four_short_tasks(tmp_path: Path) -> None:
     """Riddles: one image each, planned, drawn and judged by learned models."""
     settings = Settings(suite="know", items=4, concurrency=4, choices={"profile": "mini"})

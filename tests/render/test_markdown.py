@@ -91,12 +91,12 @@ def test_a_caption_is_never_more_than_text() -> None:
 
 
 def test_any_mixture_of_markup_is_text() -> None:
-    from interleave.render.markdown import _plain
+    from interleave.render.markdown import plain
 
     draw = random.Random(0)
     for _ in range(300):
         text = draw.choice(["\n", "\n\n", " "]).join(draw.choices(PIECES, k=4))
-        tokens = parse(f"# Title\n\n{_plain(text)}\n\n## Next\n")[3:-3]
+        tokens = parse(f"# Title\n\n{plain(text)}\n\n## Next\n")[3:-3]
         assert kinds(tokens) <= TEXT, text
         assert lines(tokens) == [line.strip() for line in visible(text).splitlines() if line.strip()], text
 

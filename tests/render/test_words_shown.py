@@ -24,7 +24,7 @@ PLAN = Plan(
         PlanStep(number=3, name="Moon", caption="The moon rises.", prompt="add a moon"),
     )
 )
-READABLE = ("epub", "fixed-epub", "pptx", "cbz", "zip", "html")
+READABLE = ("epub", "fixed-epub", "pptx", "zip", "html")
 INTERNAL = ("by hand", "still says", "turn the eggs", "a red fish")
 HIDDEN = ("Moon", "The moon rises.", "add a moon")
 

@@ -135,6 +135,11 @@ def test_a_python_object_can_be_the_native_system(tmp_path: Path) -> None:
     assert run.cost == 0.25
 
 
+def test_no_document_is_paid_for_its_plan_alone() -> None:
+    with pytest.raises(ConfigurationError, match="hold its plan"):
+        interleave.plan(REQUEST, planner=NATIVE)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ROLES = ("planner", "critic")
 Runtime = Literal["auto", "onnx", "torch"]
 ONNX_OPTIONS = {
-    *("runtime", "samples", "batch", "concurrency", "timeout"),
+    *("runtime", "samples", "check", "batch", "concurrency", "timeout"),
     *("steps", "size", "width", "height", "shape", "prompt_tokens", "guidance"),
     *("temperature", "top_p", "top_k", "seed", "max_pixels"),
 }
@@ -80,6 +80,8 @@ class MiniAgent:
         """`onnx`, `torch`, or `auto`: torch for what only it can do, such as GPUs and LoRA, else onnx."""
         samples: int = Field(default=0, ge=0, le=64)
         """Plans to sample and vote on if the first does not fit the request. 0: ask back at once."""
+        check: bool = True
+        """Whether plans are compared with their requests by rule. Without it, every plan is drawn."""
 
     def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
         _refuse_names(spec, "transformers")
@@ -99,7 +101,7 @@ class MiniAgent:
                 options = options.model_copy(update={"compile": False})
             self.backend = TransformersVlm(spec=replace(spec, model=str(WEIGHTS / role)), options=options)
         self.capabilities = self.backend.capabilities
-        self.plan_check = PlanCheck(options.samples)
+        self.plan_check = PlanCheck(options.samples) if options.check else None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         return await self.backend.complete(messages, sampling)

@@ -11,12 +11,10 @@ PDF = render.Format(
 EPUB = render.Format("epub", "EPUB", "application/epub+zip", f"{_HERE}.epub:render_epub")
 FIXED_EPUB = render.Format(
     "fixed-epub",
-    "EPUB with fixed pages",
+    "fixed EPUB",
     "application/epub+zip",
     f"{_HERE}.epub:render_fixed_epub",
-    ("typst", "fontTools"),
-    INSTALL,
-    "fixed.epub",
+    suffix="fixed.epub",
 )
 PPTX = render.Format(
     "pptx",

@@ -6,9 +6,11 @@ whatever their fonts. Boxes never overlap each other. What finds no room becomes
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from interleave.books.book import BookPage, Letters
 
@@ -18,8 +20,12 @@ SIZE, LABEL_SIZE = 38.0, 26.0
 LINE = 1.3
 PAD = 18.0
 GAP = 14.0
-COLUMN = 270.0
+COLUMN = 195.0
 """Width of the columns of labels beside an image."""
+BESIDE = 0.12
+"""Heights of an image within which two things stand beside each other."""
+CLEARANCES = (150.0, 80.0, 8.0)
+"""Distances of a bubble from what it must not hide, the best first."""
 Point = tuple[float, float]
 
 
@@ -30,6 +36,10 @@ class Part:
     language: int
     text: str
     who: str = ""
+
+
+_Label = tuple[float, Point, tuple[Part, ...]]
+"""The height that a label should be at, its point and its words."""
 
 
 @dataclass(frozen=True)
@@ -135,18 +145,19 @@ def diagram(page: BookPage) -> Drawn:
         return Drawn(0.0, legend=tuple(Entry(None, parts) for _, parts in letters_of(page)))
     left, width = COLUMN, WIDTH - 2 * COLUMN
     height = width * page.image.height / page.image.width
-    sides: dict[str, list[tuple[Point, tuple[Part, ...]]]] = {"left": [], "right": []}
+    sides: dict[str, list[_Label]] = {"left": [], "right": []}
+    points = [each.at for each, _ in letters_of(page) if each.at is not None]
     legend = []
     for letters, parts in letters_of(page):
         if letters.kind != "label" or letters.at is None:
             legend.append(Entry(None, parts if letters.kind == "speech" else _nameless(parts)))
             continue
         x, y = letters.at
-        sides["left" if x < 0.5 else "right"].append(((left + x * width, y * height), _nameless(parts)))
-    _balance(sides)
+        side, wanted = _side(letters.at, points)
+        sides[side].append((wanted * height, (left + x * width, y * height), _nameless(parts)))
     boxes, leaders, needed = [], [], height
     for side, entries in sides.items():
-        column = _column(side, sorted(entries, key=lambda entry: entry[0][1]), height)
+        column = _column(side, sorted(entries, key=lambda label: label[0]), height)
         boxes += [box for box, _ in column]
         leaders += [(_edge(box), tip) for box, tip in column]
         needed = max([needed, *(box.y + box.h for box, _ in column)])
@@ -157,27 +168,27 @@ def _nameless(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return tuple(Part(each.language, each.text) for each in parts)
 
 
-def _balance(sides: dict[str, list[tuple[Point, tuple[Part, ...]]]]) -> None:
-    """Move labels near the middle to the column that has far fewer."""
-    for fewer, more in (("left", "right"), ("right", "left")):
-        while len(sides[more]) > len(sides[fewer]) + 2:
-            nearest = min(sides[more], key=lambda entry: abs(entry[0][0] - WIDTH / 2))
-            sides[more].remove(nearest)
-            sides[fewer].append(nearest)
+def _side(point: Point, others: Sequence[Point]) -> tuple[str, float]:
+    """Return the column of a label and the height to be at, so that its line crosses few other things."""
+    x, y = point
+    beside = [each for each in others if each != point and abs(each[1] - y) < BESIDE]
+    crossed = {"left": sum(each[0] < x for each in beside), "right": sum(each[0] > x for each in beside)}
+    side = min(crossed, key=lambda name: (crossed[name], x if name == "left" else 1 - x))
+    if not crossed[side]:
+        return side, y
+    return side, y - 2 * BESIDE if y > 2 * BESIDE else y + 2 * BESIDE
 
 
-def _column(
-    side: str, entries: Sequence[tuple[Point, tuple[Part, ...]]], height: float
-) -> list[tuple[Box, Point]]:
+def _column(side: str, entries: Sequence[_Label], height: float) -> list[tuple[Box, Point]]:
     """Return the boxes of a column, each near the height of its point, none over another."""
     x = 0.0 if side == "left" else WIDTH - COLUMN
     width, size = COLUMN - PAD, LABEL_SIZE
     x += 0.0 if side == "left" else PAD
-    heights = [text_height(parts, width, size, 0.0) for _, parts in entries]
+    heights = [text_height(parts, width, size, 0.0) for *_, parts in entries]
     tops: list[float] = []
     end = 0.0
-    for (point, _), high in zip(entries, heights, strict=True):
-        end = max(end, point[1] - high / 2)
+    for (wanted, *_), high in zip(entries, heights, strict=True):
+        end = max(end, wanted - high / 2)
         tops.append(end)
         end += high + GAP
     limit = max(height, sum(heights) + GAP * len(heights))
@@ -187,7 +198,7 @@ def _column(
     low = min([0.0, *tops])
     return [
         (Box("label", x, top - low, width, high, size, parts, (), side, 0.0), point)
-        for (point, parts), top, high in zip(entries, tops, heights, strict=True)
+        for (_, point, parts), top, high in zip(entries, tops, heights, strict=True)
     ]
 
 
@@ -205,12 +216,12 @@ def _placed(letters: Letters, parts: tuple[Part, ...], space: _Space) -> Box | N
     """Return the first place for a bubble or narration that is free, `None` if there is none."""
     tip = _point(letters, space.height) if letters.at is not None and letters.kind == "speech" else None
     best: tuple[float, Box] | None = None
-    for width in _widths(letters.kind, parts):
+    for clearance, width in product(CLEARANCES, _widths(letters.kind, parts)):
         high = text_height(parts, width - 2 * PAD, SIZE, PAD)
         for y in _steps(space.height - high):
             for x in _steps(WIDTH - width):
                 box = Box(letters.kind, x, y, width, high, SIZE, parts)
-                if _is_free(box, space) and (best is None or _cost(box, tip) < best[0]):
+                if _is_free(box, space, clearance) and (best is None or _cost(box, tip) < best[0]):
                     best = (_cost(box, tip), box)
         if best is not None:
             break
@@ -233,10 +244,12 @@ def _steps(room: float) -> list[float]:
     return [] if last < GAP else [GAP + (last - GAP) * step / 12 for step in range(13)]
 
 
-def _is_free(box: Box, space: _Space) -> bool:
+def _is_free(box: Box, space: _Space, clearance: float) -> bool:
     wider = Box("", box.x - GAP / 2, box.y - GAP / 2, box.w + GAP, box.h + GAP, 0, ())
     hides = any(
-        box.x - 8 < x < box.x + box.w + 8 and box.y - 8 < y < box.y + box.h + 8 for x, y in space.kept
+        box.x - clearance < x < box.x + box.w + clearance
+        and box.y - clearance < y < box.y + box.h + clearance
+        for x, y in space.kept
     )
     return not hides and not any(wider.overlaps(each) for each in space.boxes)
 
@@ -263,8 +276,10 @@ def _tail(box: Box, tip: Point) -> tuple[Point, ...]:
 
 
 def _near(tip: Point, start: Point) -> Point:
-    """Return a point shortly before the speaker, so that the tail hides nothing of it."""
-    return tip[0] + (start[0] - tip[0]) * 0.15, tip[1] + (start[1] - tip[1]) * 0.15
+    """Return a point before the speaker, so that the tail hides little of it."""
+    far = math.dist(tip, start)
+    part = min(0.6, CLEARANCES[1] / far) if far else 0.0
+    return tip[0] + (start[0] - tip[0]) * part, tip[1] + (start[1] - tip[1]) * part
 
 
 def text_height(parts: Sequence[Part], width: float, size: float, pad: float) -> float:

@@ -193,7 +193,8 @@ def _read_markdown(path: Path, document: runs.DocumentAsShown, language: str) ->
     tag = path.stem.rpartition(".")[2] if _LANGUAGE.fullmatch(path.stem.rpartition(".")[2]) else language
     if not tag:
         raise InputError(f"{path}: name the file STORY.LANGUAGE.md, such as {path.stem}.de.md")
-    title, sentences = markdown_story(path)
+    title, chapters = markdown_story(path)
+    sentences = [sentence for chapter in chapters for sentence in chapter]
     if len(sentences) != len(document.steps):
         raise InputError(
             f"{path} has {len(sentences)} sentences, the document {len(document.steps)} steps: "
@@ -213,15 +214,16 @@ _HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t]*#*")
 _MARK = re.compile(r"(?:[-*+]|\d{1,3}[.)])[ \t]+")
 
 
-def markdown_story(path: Path) -> tuple[str, list[str]]:
-    """Return the title and the sentences of a Markdown file, one in each line or list item."""
+def markdown_story(path: Path) -> tuple[str, list[list[str]]]:
+    """Return the title of a Markdown file, and its sentences by chapter, one in each line or list item."""
     parts = read_markdown(path)
     if any(isinstance(part, Path) for part in parts):
         raise InputError(f"{path} shows images: a story to illustrate has text only")
-    title, sentences = "", []
+    title, chapters = "", list[list[str]]([[]])
     for line in filter(None, (line.strip() for part in parts for line in str(part).splitlines())):
         if heading := _HEADING.fullmatch(line):
             title = title or heading[1]
+            chapters.append([])
         else:
-            sentences.append(_MARK.sub("", line, count=1))
-    return title, sentences
+            chapters[-1].append(_MARK.sub("", line, count=1))
+    return title, [chapter for chapter in chapters if chapter]

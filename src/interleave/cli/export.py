@@ -31,9 +31,7 @@ Paper = Annotated[
 ]
 Layout = Annotated[
     str,
-    typer.Option(
-        metavar="LAYOUT", help=f"The pages of PDF, CBZ and fixed EPUB: {', '.join(get_args(PageLayout))}."
-    ),
+    typer.Option(metavar="LAYOUT", help=f"The pages of PDF and CBZ: {', '.join(get_args(PageLayout))}."),
 ]
 Language = Annotated[
     str,

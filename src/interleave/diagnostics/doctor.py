@@ -25,12 +25,14 @@ DEVELOPERS = {"dev", "docs", "strict"}
 """Extras for developers of this project."""
 PURPOSES = {
     "api": "OpenAI, Gemini, ComfyUI, HTTP services",
+    "books": "PDF, CBZ and PPTX",
     "local": "models in this process",
+    "mcp": "documents in assistants",
     "postgres": "jobs on many machines",
     "ray": "collecting and serving on a Ray cluster",
     "robots": "LeRobot data sets and their videos",
     "serve": "the generator server, the document service",
-    "studio": "the studio in the browser; PDF and PPTX",
+    "studio": "the studio in the browser",
     "train": "SFT and GRPO",
 }
 """The purpose of each extra."""

@@ -165,6 +165,10 @@ def _native_choices(chosen: Choices, only_plans: bool) -> Choices:
                 "planner=document:gemini:gemini-3-pro-image, or name a generator"
             )
         return chosen
+    if only_plans:
+        raise ConfigurationError(
+            "a native system writes text and images in one answer: hold its plan instead (hold_plan=True)"
+        )
     for name in ("chapter_steps", "reference_sheets"):
         if getattr(chosen, name):
             raise ConfigurationError(f"{name}= cannot be combined with a native system as planner")

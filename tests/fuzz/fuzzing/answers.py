@@ -21,8 +21,9 @@ from PIL import Image
 
 from fuzzing import attempt, check_message, scratch, target
 from interleave.agents.critic import acceptance_probability
+from interleave.agents.documents import DocumentPlanner, WrittenDocument, plan_of, texts_of
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling
-from interleave.backends.registry import load_generator, load_vlm
+from interleave.backends.registry import load_agent, load_generator, load_vlm
 from interleave.errors import BackendError
 from interleave.images import encode_png
 from interleave.redaction import redacted_model
@@ -31,7 +32,7 @@ from interleave.remote.endpoints import read_endpoints
 from interleave.remote.http_errors import retry_after, status_error
 from interleave.runs.journal import CallFailed, Replied
 from interleave.text import storable
-from interleave.types import Text
+from interleave.types import ImagePart, Request, Text
 
 T = TypeVar("T")
 KEY = "canary-9ef40b8827d1c3"
@@ -335,6 +336,58 @@ def gemini_image_seeds() -> list[bytes]:
 @target(gemini_image_seeds, words=HEADERS, weight=0.5)
 def gemini_images(data: bytes) -> bool:
     return drawn(data, f"gemini:m@http://127.0.0.1:PORT?key={VARIABLE}&timeout={SECONDS}")
+
+
+def written(data: bytes, spec: str) -> bool:
+    """A native system's answer becomes a document with a plan, or a typed error."""
+
+    async def write(planner: DocumentPlanner) -> WrittenDocument:
+        return await planner.write(Request.of("a frog"))
+
+    made = asked(data, spec, lambda spec: DocumentPlanner(load_agent(spec, "planner")), write)
+    if made is None:
+        return False
+    document: WrittenDocument = made
+    assert document.end.cost is None or 0 <= document.end.cost < float("inf")
+    plan = plan_of(texts_of(document.parts), Request.of("a frog"), document.end.finish_reason)
+    images = [part for part in document.parts if isinstance(part, ImagePart)]
+    assert sum(step.prompt is not None for step in plan.steps) == len(images)
+    assert KEY not in plan.model_dump_json(), "the plan tells the key"
+    return True
+
+
+@target(gemini_image_seeds, words=(*HEADERS, b'"finishReason": "IMAGE_SAFETY"'), weight=0.3)
+def gemini_documents(data: bytes) -> bool:
+    return written(data, f"document:gemini:m@http://127.0.0.1:PORT?key={VARIABLE}&timeout={SECONDS}&price=1")
+
+
+def openai_document_seeds() -> list[bytes]:
+    output = [
+        {"type": "message", "content": [{"type": "output_text", "text": "An egg.", "annotations": []}]},
+        {"type": "image_generation_call", "status": "completed", "result": coded()},
+    ]
+    usage = {"input_tokens": 3, "output_tokens": 2}
+    return [answering("/v1/responses", http({"id": "r", "output": output, "usage": usage}))]
+
+
+@target(openai_document_seeds, words=(*HEADERS, b'"status": "failed"', b'"refusal": "no"'), weight=0.3)
+def openai_documents(data: bytes) -> bool:
+    return written(data, f"document:openai:m@http://127.0.0.1:PORT/v1?key={VARIABLE}&timeout={SECONDS}")
+
+
+def chat_document_seeds() -> list[bytes]:
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{coded()}"}}
+    parts = {"role": "assistant", "content": [{"type": "text", "text": "An egg."}, image]}
+    listed = {"role": "assistant", "content": "An egg.<image>", "images": [{"data": coded()}]}
+    return [
+        answering("/v1", http({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
+        for message in (parts, listed)
+    ]
+
+
+@target(chat_document_seeds, words=(*HEADERS, *CHAT_WORDS, b'"url": "http://x/a.png"'), weight=0.3)
+def chat_documents(data: bytes) -> bool:
+    return written(data, f"document:chat:m@http://127.0.0.1:PORT/v1?key={VARIABLE}&timeout={SECONDS}")
 
 
 def service_seeds() -> list[bytes]:

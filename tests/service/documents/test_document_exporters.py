@@ -36,3 +36,17 @@ def test_a_document_is_sent_in_a_format_of_another_package(tmp_path: Path) -> No
     assert "attachment" in sent.headers["content-disposition"]
     with tarfile.open(fileobj=io.BytesIO(sent.content)) as archive:
         assert len(archive.getnames()) == 2
+
+
+def test_a_book_that_cannot_be_set_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("typst")
+    monkeypatch.setenv("INTERLEAVE_ONLY_FONTS", "1")
+    with service(tmp_path / "documents") as running:
+        id_ = running.sdk().responses.create(input="two images of 中文").id
+        sent = running.http.get(f"/v1/documents/{id_}/document.pdf?layout=one")
+        assert sent.status_code == 400 and "Noto Serif CJK" in sent.json()["error"]["message"]
+        sent = running.http.get(f"/v1/documents/{id_}/document.pdf?paper=a77")
+        assert sent.status_code == 400 and "paper=a77" in sent.json()["error"]["message"]
+        assert running.http.get(f"/v1/documents/{id_}/document.epub").status_code == 200

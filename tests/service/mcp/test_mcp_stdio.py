@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,9 +18,11 @@ import pytest
 from calling import id_in, images_in, status_in, texts
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from running import until
+from running import DocumentServer, until
 
+from interleave import read_record
 from interleave.runs.journal import read_journal
+from work import HANGS_AFTER
 
 pytestmark = pytest.mark.slow
 SLOW = ("--profile", "dry-run", "--generator", "solid?delay=0.4&size=64")
@@ -155,14 +158,23 @@ def test_fastmcp_reads_texts_and_images_in_order(host: Host) -> None:
 
 
 def test_the_inspector_calls_a_tool(host: Host) -> None:
-    import shutil
-
     inspector = shutil.which("mcp-inspector") or pytest.skip("the MCP Inspector is not installed (npm)")
     command = [inspector, "--cli", sys.executable, *host.arguments, "--method", "tools/call"]
     command += ["--tool-name", "make_document", "--tool-arg", "request=A frog in 2 pictures"]
     done = subprocess.run(command, env=host.parameters.env, capture_output=True, text=True, timeout=120)
     made = json.loads(done.stdout)
     assert [block["type"] for block in made["content"]][:5] == ["text", "text", "image", "text", "image"]
+
+
+def test_a_service_that_nobody_uses_ends_but_not_before_its_documents(tmp_path: Path) -> None:
+    running = DocumentServer(tmp_path, *SLOW, "--runs", str(tmp_path / "documents"), "--end-when-idle", "1")
+    body = {"input": "A frog in 5 pictures", "background": True}
+    assert running.client.post("/v1/responses", json=body).status_code == 200
+    assert running.process.wait(HANGS_AFTER) == 0
+    (journal,) = (tmp_path / "documents").glob("runs/**/journal.jsonl")
+    assert read_record(journal.parent).status == "done"
+    assert not (tmp_path / "documents" / "service.json").exists()
+    running.stop()
 
 
 def test_without_models_the_reason_is_said(tmp_path: Path) -> None:

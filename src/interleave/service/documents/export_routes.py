@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.responses import Response
 
-from interleave import RunError
+from interleave import ConfigurationError, InputError, RunError
 from interleave.plugin import render, runs, slug
 from interleave.service.documents.document_routes import SeenRun
 from interleave.service.documents.refusals import ApiRefusal
@@ -59,15 +59,18 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
         await call.lease.reserve(RENDER_COPIES * size, asyncio.get_running_loop().time() + 60)
         async with rendering:
             folder = call.documents.folders.run(job.id)
-            made: render.Exported = await call.documents.in_thread(
-                render.export_run, folder, record, wanted.name, options
-            )
+            try:
+                made: render.Exported = await call.documents.in_thread(
+                    render.export_run, folder, record, wanted.name, options
+                )
+            except (ConfigurationError, InputError) as error:  # an unknown paper, a character without a font
+                raise ApiRefusal(str(error)) from None
         call.lease.keep(len(made.data))
         headers: dict[str, str] = {}
         if wanted.name == "html":
             headers |= {"content-security-policy": PAGE_POLICY, "referrer-policy": "no-referrer"}
         if wanted.name != "html" or download is not None:
-            file = f"{slug(record.title) or job.id}.{wanted.name}"
+            file = f"{slug(record.title) or job.id}.{wanted.suffix or wanted.name}"
             headers["content-disposition"] = f'attachment; filename="{file}"'
         kind = f"{wanted.media_type}; charset=utf-8" if wanted.name == "html" else wanted.media_type
         return Response(made.data, headers=headers, media_type=kind)

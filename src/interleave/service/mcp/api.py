@@ -24,6 +24,8 @@ OPEN = ("queued", "in_progress")
 READ_SECONDS = 60.0
 RETURN_SECONDS = 60.0
 """Time for the service to come back after it ended, including the start of another process."""
+BUSY_SECONDS = 10.0
+"""Time for which a service that is full, or shutting down, is asked again."""
 PAUSE_SECONDS = 0.2
 HEADERS = ("authorization", "x-goog-api-key")
 """Headers of an MCP request that carry the key of its sender, and are passed on."""
@@ -90,7 +92,7 @@ class Api:
     async def _send(self, method: str, path: str, **options: Any) -> httpx2.Response:
         """Send a request. While the service is away, send it again for a limited time."""
         headers = {**self.headers, **options.pop("headers", {})}
-        ends_at = time.monotonic() + RETURN_SECONDS
+        began = time.monotonic()
         while True:
             try:
                 address = f"{await self._address()}{path}"
@@ -99,12 +101,12 @@ class Api:
                 )
             except httpx2.TransportError as error:
                 self._base = None
-                if time.monotonic() > ends_at:
+                if time.monotonic() - began > RETURN_SECONDS:
                     raise ToolError("the document service does not answer: try again later") from error
             else:
                 if answer.status_code < 400:
                     return answer
-                if answer.status_code != 503 or time.monotonic() > ends_at:
+                if answer.status_code != 503 or time.monotonic() - began > BUSY_SECONDS:
                     raise refusal_of(answer)
             await anyio.sleep(PAUSE_SECONDS)
 

@@ -153,7 +153,14 @@ TABLE = Sizes(
     grpo={"prompts": 64, "samples": 8, "device_batch": 128},
 )
 """Every training starts from the shipped models, as large agents start from pretrained models."""
-SIZES = {"full": Sizes(), "table": TABLE, "small": SMALL, "toy": TOY}
+FRESH = replace(
+    TABLE,
+    starts={},
+    exercise_minutes={"planner": (8, 8, 8), "critic": (8, 8), "agent": (8, 8)},
+    drawings=24_000,
+)
+"""The same table from random weights, for about twice the time."""
+SIZES = {"full": Sizes(), "table": TABLE, "fresh": FRESH, "small": SMALL, "toy": TOY}
 SEED_STEP = 10
 """Seed distance between two trainings of the same kind; the stages of one use consecutive seeds."""
 REPEATED_ROWS = ("planner", "critic-sft", "full")

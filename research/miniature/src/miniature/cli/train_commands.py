@@ -24,7 +24,8 @@ Out = Annotated[Path, typer.Option(help="Output folder; repeating the command re
 Size = Annotated[
     str,
     typer.Option(
-        help="full (the shipped models), table (for comparisons), small (a quick pass on a GPU) or toy."
+        help="full (the shipped models), table (for comparisons), fresh (from random weights), small "
+        "(a quick pass on a GPU) or toy."
     ),
 ]
 Generator = Annotated[
