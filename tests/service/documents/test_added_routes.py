@@ -29,15 +29,15 @@ def test_the_routes_of_the_page_are_served_as_those_of_the_service(
     with service(tmp_path / "runs") as running:
         id_ = running.http.post("/v1/responses", json=ASKED).json()["id"]
         steps = running.http.get(f"/v1/documents/{id_}/steps").json()["data"]
-        told = running.http.get(f"/v1/documents/{id_}/words")
+        told = running.http.get(f"/v1/documents/{id_}/length")
         assert told.json() == {"words": sum(len(step["text"].split()) for step in steps)}
-        assert running.http.get("/v1/documents/resp_0/words").status_code == 404
+        assert running.http.get("/v1/documents/resp_0/length").status_code == 404
         described = running.http.get("/openapi.json").json()
-        assert described["paths"]["/v1/documents/{id}/words"]["get"]["summary"].startswith("How many words")
-        assert described["components"]["schemas"]["Words"]["required"] == ["words"]
-        assert 'route="/v1/documents/{id}/words"' in running.http.get("/metrics").text
+        assert described["paths"]["/v1/documents/{id}/length"]["get"]["summary"].startswith("How many words")
+        assert described["components"]["schemas"]["Length"]["required"] == ["words"]
+        assert 'route="/v1/documents/{id}/length"' in running.http.get("/metrics").text
         add_key(running.folder / FILE_NAME, "ann")
-        assert running.http.get(f"/v1/documents/{id_}/words").status_code == 401
+        assert running.http.get(f"/v1/documents/{id_}/length").status_code == 401
 
 
 def test_a_route_that_exists_is_refused_at_the_start(running: Service, tmp_path: Path) -> None:

@@ -168,6 +168,7 @@ def test_G15_no_request_to_any_route_is_answered_with_a_fault_of_ours(
         return  # no client can send it
     assert answer.status_code < 500, (method, address, content, answer.text)
     if answer.status_code >= 400 and method != "HEAD":
-        assert answer.json()["error"]["message"]
+        if path != "/mcp":  # its protocol has errors of its own, not all of them JSON
+            assert answer.json()["error"]["message"]
         assert "Traceback" not in answer.text
     running.until(lambda: running.do(running.jobs.load()).waiting < 50)
