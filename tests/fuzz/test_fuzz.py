@@ -27,6 +27,7 @@ FAMILIES = (
     "replies",
     "journals",
     "images",
+    "books",
     "documents",
     "server",
     "answers",

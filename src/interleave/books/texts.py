@@ -164,6 +164,8 @@ def _read_toml(path: Path) -> _TextsFile:
         raise InputError(
             f"{path}: not TOML ({error}). Make one with: interleave export RUN --to texts"
         ) from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply") from None
     except ValidationError as error:
         problem = first_problem(error)
         raise InputError(f"{path}: {problem}. Make one with: interleave export RUN --to texts") from None

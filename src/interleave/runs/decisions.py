@@ -415,7 +415,11 @@ def _refuse_plan(run: DecidedRun, plan: Plan) -> None:
             f"the plan has {count(len(plan.steps), 'step')}, and this run allows {config.max_steps}: "
             "shorten the plan"
         )
-    _refuse_prompts(run, [step.prompt for step in plan.steps if step.prompt is not None], config.generator)
+    for step in plan.steps:
+        try:
+            _refuse_prompts(run, [step.prompt] if step.prompt is not None else [], config.generator)
+        except InputError as error:
+            raise InputError(f"step {step.number}: {error}") from None
     if variable := secret_in(plan.model_dump_json()):
         raise InputError(f"the plan contains the key in {variable}: remove it")
 

@@ -41,6 +41,10 @@ def takes(request: Request, options: Mapping[str, str]) -> Request:
     return replace(request, reading=Reading(parts, notes=("no hat here: a kite instead",)))
 
 
+def suggests(text: str, number: int) -> list[str]:
+    return [f"{text} and a dog"][:number]
+
+
 def posted(running: Service, path: str, **body: Any) -> tuple[int, dict[str, Any]]:
     answer = running.http.post(path, json=body)
     return answer.status_code, answer.json()
@@ -50,6 +54,8 @@ def test_a_plan_that_does_not_fit_is_asked_about_and_drawn_once_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ScriptedVlm, "plan_check", NeverFits(), raising=False)
+    info = replace(registry.VLMS["scripted"], suggests=f"{__name__}:suggests")
+    monkeypatch.setitem(registry.VLMS, "scripted", info)
     with service(tmp_path) as running:
         _, answer = posted(running, "/v1/responses", input="A cat in 1 picture")
         assert (answer["status"], answer["incomplete_details"]) == ("incomplete", {"reason": "plan_asked"})
@@ -57,6 +63,8 @@ def test_a_plan_that_does_not_fit_is_asked_about_and_drawn_once_released(
         assert document["status"] == "asked"
         assert (document["understood"], document["missing"]) == (["cat"], ["dog"])
         assert document["reason"] == QUESTION.text
+        assert document["nearest"] == ["A cat in 1 picture and a dog"]
+        assert document["words"] is None  # until its plan is released
         assert len(document["plan"]["steps"]) == 1
         chat = {"model": "interleave", "messages": [{"role": "user", "content": "A cat in 1 picture"}]}
         status, refused = posted(running, "/v1/chat/completions", **chat)

@@ -10,6 +10,7 @@ from running import Service
 
 from interleave import Reading, Request, Text, UnknownWords
 from interleave.backends import registry
+from interleave.service.documents.refusals import for_clients
 
 
 def takes(request: Request, options: Any) -> Request:
@@ -43,6 +44,19 @@ def test_unknown_words_have_neighbours_and_requests_near_them(running: Service, 
     assert found["nearest"] == ["A cat with a hat with a kite"]
     assert len(running.generator.calls) == calls
     assert running.http.get("/v1/documents").json()["data"] == []
+
+
+def test_a_message_for_clients_is_cut_at_no_quotation_and_names_no_option() -> None:
+    message = (
+        "the miniature does not know “hat” (it has kite). Take kite for hat with nearest=True. It can do "
+        "“Draw a kite.” or “Swap neighbours only: a cat and a dog.”. For others use real models: "
+        "`interleave models list` lists them."
+    )
+    assert for_clients(message) == (
+        "the miniature does not know “hat” (it has kite). It can do “Draw a kite.” or “Swap neighbours only: "
+        "a cat and a dog.”. For others use real models"
+    )
+    assert for_clients("no plan yet: continue it with 'interleave resume run'") == "no plan yet"
 
 
 def test_known_words_are_returned_as_they_are_understood(running: Service, strict: None) -> None:

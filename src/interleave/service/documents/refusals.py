@@ -13,6 +13,9 @@ from interleave.plugin import problem_with
 from interleave.service.generator import openai_images_api as openai
 from interleave.service.http.refusals import Refusal, error_response
 
+_SENTENCES = re.compile(r"(?<=[.!?”]) (?=[A-Z“])")
+_OPTIONS = re.compile(r"\binterleave \w|(?<!\S)--\w|(?<!\S)[a-z_]+=\S")
+
 
 class ApiRefusal(Refusal):
     """A refusal with a machine-readable code, whose status is sent unchanged."""
@@ -51,9 +54,17 @@ def invalid_parameter(error: ErrorDetails) -> ApiRefusal:
 
 
 def for_clients(message: str) -> str:
-    """Return a message without its advice if that is about command options or Python parameters."""
-    said, _, advice = message.partition(": ")
-    return said if re.search(r"\binterleave \w|(?<!\S)--\w|(?<!\S)[a-z_]+=\S", advice) else message
+    """Return a message without its advice about command options or Python parameters."""
+    first, *others = _SENTENCES.split(message)
+    kept = [said for each in others if (said := _without_advice(each, otherwise=""))]
+    return " ".join([_without_advice(first, otherwise=first), *kept])
+
+
+def _without_advice(sentence: str, *, otherwise: str) -> str:
+    said, _, advice = sentence.partition(": ")
+    if _OPTIONS.search(advice):
+        return said
+    return otherwise if _OPTIONS.search(said) else sentence
 
 
 def error_body(reason: Refusal) -> dict[str, Any]:
