@@ -17,7 +17,7 @@ from interleave.types import Part, Request, Text
 from interleave_mini.bench.tasks import SUITES, Task
 from interleave_mini.language.vocabulary import corrections, is_english
 from interleave_mini.oracle import parse_request, refine_prompt
-from interleave_mini.requests import accept_request, normalise_story
+from interleave_mini.requests import accept_request, check_prompt, normalise_story
 from interleave_mini.world.drawing import draw
 from miniature.grammar.tasks import GO_ON, parse_task, sample_task
 
@@ -214,6 +214,12 @@ def test_what_has_no_neighbour_is_refused_with_nearest_too() -> None:
     with pytest.raises(UnknownWords, match="does not know “xylograph”") as refused:
         accept_request(Request.of("a cat and a xylograph"), {"nearest": "true"})
     assert refused.value.nearest == {}
+
+
+def test_a_prompt_is_refused_without_an_option_that_only_requests_have() -> None:
+    with pytest.raises(UnknownWords, match="“stone”") as refused:
+        check_prompt("a frog on a stone")
+    assert "nearest" not in str(refused.value)
 
 
 def test_a_request_in_another_language_is_refused_kindly() -> None:

@@ -147,7 +147,7 @@ def _left_out_note(text: str, *, with_images: bool) -> Iterator[str]:
 def check_prompt(prompt: str) -> None:
     """Raise `InputError` for a prompt with words the miniature does not know."""
     if unknown := unknown_words(prompt):
-        raise _unknown_words_error(prompt, unknown)
+        raise _unknown_words_error(prompt, unknown, takes_nearest=False)
 
 
 def check_request(request: Request) -> None:
@@ -191,13 +191,14 @@ def _check_numbers(text: str) -> None:
         )
 
 
-def _unknown_words_error(text: str, unknown: Sequence[Unknown]) -> UnknownWords:
+def _unknown_words_error(text: str, unknown: Sequence[Unknown], takes_nearest: bool = True) -> UnknownWords:
+    """`takes_nearest` is false for a prompt: the option exchanges words of requests alone."""
     shown = unknown[:MAX_SHOWN]
     words = ", ".join(f"“{one_line(each.word, MAX_WORD_LENGTH)}”{_nearest(each)}" for each in shown)
     more = f" and {len(unknown) - MAX_SHOWN} more" if len(unknown) > MAX_SHOWN else ""
     exchanged = _exchanges(text, unknown)
     instead = ""
-    if exchanged:
+    if exchanged and takes_nearest:
         pairs = listed([f"{near} for {one_line(word, MAX_WORD_LENGTH)}" for word, near in exchanged.items()])
         instead = f" Take {pairs} with nearest=True."
     own = [near for near in exchanged.values() if near not in COLOURS]

@@ -55,6 +55,14 @@ def texts(result: CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 
+MARKDOWN_IMAGE = re.compile(r"^!\[([^\]]*)\]\(([^\s()]+)\)$", re.M)
+
+
+def shown_in(result: CallToolResult) -> list[tuple[str, str]]:
+    """Return the Markdown images of a result: alternative texts and addresses."""
+    return MARKDOWN_IMAGE.findall(texts(result))
+
+
 def kinds(result: CallToolResult) -> list[str]:
     return [block.type for block in result.content]
 

@@ -167,7 +167,9 @@ def test_the_inspector_calls_a_tool(host: Host) -> None:
 
 
 def test_a_service_that_nobody_uses_ends_but_not_before_its_documents(tmp_path: Path) -> None:
-    running = DocumentServer(tmp_path, *SLOW, "--runs", str(tmp_path / "documents"), "--end-when-idle", "1")
+    slower = ("--profile", "dry-run", "--generator", "solid?delay=2&size=64")  # longer than the idle time
+    ends = ("--end-when-idle", "5")  # longer than the first request of a busy machine takes
+    running = DocumentServer(tmp_path, *slower, "--runs", str(tmp_path / "documents"), *ends)
     body = {"input": "A frog in 5 pictures", "background": True}
     assert running.client.post("/v1/responses", json=body).status_code == 200
     assert running.process.wait(HANGS_AFTER) == 0

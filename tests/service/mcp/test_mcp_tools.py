@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import anyio
 import httpx2
 import numpy as np
 import pytest
-from calling import call, id_in, images_in, impatient, kinds, status_in, texts, with_client
+from calling import call, id_in, images_in, impatient, kinds, shown_in, status_in, texts, with_client
+from markdown_it import MarkdownIt
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
@@ -58,8 +60,23 @@ def test_the_links_of_a_result_are_read_as_files(running: Service) -> None:
     png, html = with_client(f"{running.url}/mcp", work)
     assert png.contents[0].mime_type == "image/png"
     assert "<h1" in html.contents[0].text
-    address = next(line for line in texts(made).splitlines() if line.startswith("image: ")).split()[1]
+    [(_, address)] = shown_in(made)
     assert running.http.get(address).headers["content-type"] == "image/png"
+
+
+def test_each_step_has_a_markdown_image_that_survives_json_and_a_newline(running: Service) -> None:
+    """Open WebUI gives the model a result as JSON; what it copies as it stands must still be the image."""
+    request = 'A [frog](x) says "hop" \\ `and` <b>\nturns in 2 pictures'
+    made = call(running, "make_document", request=request)
+    alts = [alt for alt, _ in shown_in(made)]
+    assert len(alts) == 2
+    assert all("frog" in alt and "hop" in alt for alt in alts)
+    copied = re.findall(r"!\[[^\]]*\]\([^)]*\)", json.dumps([block.text for block in made.content[1:4:2]]))
+    tree = [child for token in MarkdownIt().parse("\n\n".join(copied)) for child in token.children or []]
+    addresses = [token.attrs["src"] for token in tree if token.type == "image"]
+    assert addresses == [address for _, address in shown_in(made)]
+    for address in addresses:
+        assert running.http.get(str(address)).headers["content-type"] == "image/png"
 
 
 def test_a_held_plan_is_edited_and_released(running: Service) -> None:
@@ -155,10 +172,11 @@ def test_images_of_results_are_small_whatever_they_show() -> None:
 
 def test_a_new_document_starts_from_an_image_of_another(running: Service) -> None:
     first = call(running, "make_document", request="A boat in 1 picture")
-    address = next(line for line in texts(first).splitlines() if line.startswith("image: ")).split()[1]
-    second = call(running, "make_document", request="Paint it red in 1 picture", images=[address])
-    assert status_in(second) == "completed"
-    assert len(running.generator.calls[-1].sources) == 1
+    [(alt, address)] = shown_in(first)
+    for given in (address, f"![{alt}]({address})"):
+        second = call(running, "make_document", request="Paint it red in 1 picture", images=[given])
+        assert status_in(second) == "completed"
+        assert len(running.generator.calls[-1].sources) == 1
 
 
 HOSTILE: dict[str, tuple[str, dict[str, Any]]] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections import OrderedDict
 from typing import Any
 
@@ -26,6 +27,8 @@ MAX_IMAGES = 12
 TEXT_CHARACTERS = 1_500
 """Characters of a step's text; the resources have all of it."""
 PROMPT_CHARACTERS = 600
+ALT_CHARACTERS = 160
+_MARKUP = re.compile(r"[\\\[\]<>`]")
 QUALITIES = (85, 70, 50, 30)
 MEDIA_TYPE = "image/jpeg"
 """Every vision model reads it, also those of local servers that have no WebP."""
@@ -71,6 +74,16 @@ def scaled_down(data: bytes) -> bytes:
             if buffer.tell() <= IMAGE_BYTES:
                 return buffer.getvalue()
         side //= 2
+
+
+def markdown_image(alt: str, address: str) -> str:
+    """Return an image as Markdown that a model repeats as it stands.
+
+    Hosts such as Open WebUI give the model results as JSON, and what it copies may keep the escapes. So the
+    address ends with a bracket, not with a line, and the text has no characters that need a backslash.
+    """
+    plain = _MARKUP.sub(" ", alt).replace('"', "'")
+    return f"![{one_line(' '.join(plain.split()), ALT_CHARACTERS)}]({address})"
 
 
 def clipped(said: str, most: int = TEXT_CHARACTERS) -> str:
@@ -174,7 +187,7 @@ async def _step_text(api: Api, step: dict[str, Any], details: dict[str, Any]) ->
     lines = [heading, clipped(step["text"])]
     if step["picture"]:
         tries = len(details["attempts"])
-        lines.append(f"image: {await api.public_url(step['picture'])}")
+        lines.append(markdown_image(step["alt"] or step["text"], await api.public_url(step["picture"])))
         lines += [f"attempts: {tries}"] if tries > 1 else []
         lines += ["not accepted by the critic"] if details["forced"] else []
     elif details["state"] == "unfinished":

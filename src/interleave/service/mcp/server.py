@@ -25,7 +25,8 @@ in order; every image is checked and redrawn if it is wrong.
 2. make_document makes it. While the status is in_progress, call look_at_document again.
 3. Look at every image of the result. Repair a wrong one with redraw_step and a better prompt, or
    choose_attempt. Correct texts with edit_words, which is free.
-4. export_document gives a file. Keep the document's id: it stays valid.
+4. Where results of tools are not shown, repeat each step's Markdown image, below its text, as it stands.
+5. export_document gives a file. Keep the document's id: it stays valid.
 """
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)

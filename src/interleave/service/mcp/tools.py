@@ -301,7 +301,7 @@ def image_given(image: str) -> str:
             raise ToolError(f"an image has more than {MAX_IMAGE_CHARACTERS:,} characters: send a smaller one")
         return image
     if len(image) < 1000 and "/v1/pictures/" in image:
-        return image
+        return image.rpartition("](")[2].rstrip(")") if image.startswith("![") else image
     raise ToolError(
         "an image of a request is an address that a result of this server has shown, or a data:image/ URL; "
         "files and other addresses are not read"
