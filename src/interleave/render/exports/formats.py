@@ -53,6 +53,8 @@ class ExportOptions:
     """Files with the words in other languages."""
     bleed: bool = False
     """Whether a PDF is for a printer: with bleed, images at 300 dpi, and an even number of pages."""
+    details: bool = False
+    """Whether to include how the images were made: prompts, attempts, verdicts and the record."""
 
     def __post_init__(self) -> None:
         if self.layout not in get_args(PageLayout):

@@ -46,12 +46,13 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
         download: str | None = None,
         paper: str = "",
         layout: render.PageLayout = "print",
+        details: bool = False,
     ) -> Response:
         call, job, record = run.call, run.job, run.started
         if wanted.missing is not None:
             message = f"{wanted.title} files need a package that is not installed: {wanted.missing}"
             raise ApiRefusal(message, status=501, code="not_installed")
-        options = render.ExportOptions(paper=paper, layout=layout)
+        options = render.ExportOptions(paper=paper, layout=layout, details=details)
         store, size = call.images(job), 0
         for name in runs.image_names(record):
             with suppress(RunError):
