@@ -170,7 +170,11 @@ def test_the_command_writes_into_the_run_folder_or_where_it_is_told(
     path = Path(capsys.readouterr().out.strip())
     assert (path, path.exists()) == (made / "document.epub", True)
     assert run(["export", str(made), "--to", "zip", "--out", str(tmp_path / "a.zip")]) == 0
+    own = (made / "document.html").read_bytes()
     capsys.readouterr()
+    assert run(["export", str(made), "--to", "html"]) == 0
+    assert capsys.readouterr().out.strip() == str(made / "book.html")
+    assert (made / "document.html").read_bytes() == own
     assert run(["export", str(made), "--to", "epub,html", "--out", str(tmp_path)]) == 0
     written = [Path(line) for line in capsys.readouterr().out.splitlines()]
     assert [(path.parent, path.name) for path in written] == [
