@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { emptyRun, fold, type RunState } from "./fold";
-import type { DocumentFacts, JournalEvent } from "./types";
+import type { DocumentFacts, JournalEvent, Words } from "./types";
 import { allSteps, changeOf, movedOrder, shownSteps, wordOf } from "./wording";
 
 const step = (number: number) => ({
@@ -15,7 +15,7 @@ function run(): RunState {
 }
 
 function facts(order: number[], steps: object[] = []): Pick<DocumentFacts, "words" | "steps" | "plan"> {
-  const own = steps as { number: number; name: string; text: string; alt: string | null; hidden: boolean }[];
+  const own = steps.map((step) => ({ lettering: [], ...step })) as unknown as Words["steps"];
   return { words: { title: "T", order, steps: own }, steps: [], plan: null };
 }
 
