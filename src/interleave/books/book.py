@@ -135,6 +135,14 @@ class Book:
         """Start of the run, as ISO 8601 in UTC."""
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started))
 
+    def texts(self) -> Iterator[tuple[Language, str]]:
+        """Yield each language with all that is shown in it."""
+        for place, title in enumerate(self.titles):
+            own = [page.words[place] for page in self.pages]
+            letters = (f"{each.text}{each.target}" for words in own for each in words.lettering)
+            shown = (f"{words.heading}{words.text}" for words in own)
+            yield title.language, "".join((title.heading, *shown, *letters))
+
     def words(self) -> Iterator[Words]:
         """Yield all words in all languages."""
         yield from self.titles

@@ -10,8 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from interleave import ConfigurationError, RunError, RunRecord
 from interleave.books.book import Book, BookImage, BookPage, book_of
+from interleave.books.fonts import EmbeddedFont, embedded_fonts, font_css
 from interleave.books.lettering import Entry, drawn_over, letters_of
 from interleave.plugin import ImageStore, render, runs
 
@@ -35,12 +38,21 @@ def _detailed_page(folder: Path, record: RunRecord, options: render.ExportOption
 def book_page(book: Book) -> str:
     """Return the book as one page with its images in it."""
     return render.page_template("book.html.j2", package=PACKAGE).render(
-        book=book, data_url=_data_url, letters=lettering_of, drawn=drawn_over, is_image=is_image
+        book=book,
+        fonts=Markup(font_css(embedded_fonts(book.texts()), _font_url)),
+        data_url=_data_url,
+        letters=lettering_of,
+        drawn=drawn_over,
+        is_image=is_image,
     )
 
 
 def is_image(part: object) -> bool:
     return isinstance(part, BookImage)
+
+
+def _font_url(font: EmbeddedFont) -> str:
+    return f"data:font/woff;base64,{base64.b64encode(font.data).decode()}"
 
 
 def _data_url(image: BookImage) -> str:

@@ -22,7 +22,10 @@ from interleave.service.documents.document_routes import Run, SeenRun
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.routes import Router, per_service, sending
 
-PAGE_POLICY = "default-src 'none'; img-src data: 'self'; style-src 'unsafe-inline'; sandbox allow-popups"
+PAGE_POLICY = (
+    "default-src 'none'; img-src data: 'self'; font-src data:; style-src 'unsafe-inline'; "
+    "sandbox allow-popups"
+)
 MAX_CONCURRENT_RENDERS = 2
 RENDER_COPIES = 4
 """Memory for rendering a page or an archive, as a multiple of the size of its images."""
