@@ -417,14 +417,16 @@ def export(
     languages: Iterable[str] = (),
     texts: Iterable[str | Path] = (),
     bleed: bool = False,
+    details: bool = False,
 ) -> Path:
     """Write the document of a run in the format `to` and return the path of the file.
 
     Formats are `pdf`, `epub`, `pptx`, `cbz`, `zip` (Markdown and images), `html`, `texts` (the words, to be
     translated) and those of installed packages. `out` defaults to `document.FORMAT` in the run folder.
     `texts` are files with the words in other languages, and `languages` those to show together.
+    With `details`, `html` and `zip` have the prompts, attempts and verdicts too.
     """
-    options = ExportOptions(paper, layout, tuple(languages), tuple(map(Path, texts)), bleed)
+    options = ExportOptions(paper, layout, tuple(languages), tuple(map(Path, texts)), bleed, details)
     return write_export(_folder_of(run), to, Path(out) if out is not None else None, options)
 
 

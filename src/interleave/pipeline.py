@@ -91,7 +91,9 @@ async def draw_step(
     prompt = start.prompt
     for turn in range(1, rules.max_attempts + 1) if take.chosen is None else ():
         seed = attempt_seed(take.seed, Slot(step.number, turn))
-        asked = ImageRequest(prompt, seed, start.sources, changes_last=bool(start.before))
+        asked = ImageRequest(
+            prompt, seed, start.sources, changes_last=bool(start.before), lettered=bool(step.lettering)
+        )
         slot = Slot(step.number, take.number(turn, asked))
         image = await generator.generate(replace(asked, slot=slot))
         yield Drawn(slot, prompt, seed, image)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import io
 import json
@@ -216,6 +217,25 @@ def test_two_languages_stand_together_in_any_direction(
     for name in ("epub", "fixed-epub", "pptx", "zip", "html"):
         other = in_format(name, export_run(made, record, name, options).data)
         assert squeezed(text) in other and "A cat.".replace(" ", "") in other
+
+
+def test_pages_of_readers_have_fonts_for_other_scripts_in_them(made: Path) -> None:
+    from fontTools.ttLib import TTFont
+
+    record = with_words(made, "Title", ["A cat.", "A dog.", "End."])
+    options = ExportOptions(texts=(texts_file(made, record, "zh", CHINESE),))
+    page = export_run(made, record, "html", options).data.decode()
+    (in_page,) = re.findall(r"url\(data:font/woff;base64,([^)]+)\)", page)
+    for name in ("epub", "fixed-epub"):
+        with zipfile.ZipFile(io.BytesIO(export_run(made, record, name, options).data)) as archive:
+            assert b'href="fonts/book-1.woff"' in archive.read("book/package.opf")
+            assert b":lang(zh)" in archive.read("book/book.css")
+            data = archive.read("book/fonts/book-1.woff")
+            assert data == base64.b64decode(in_page)
+    characters = set(TTFont(io.BytesIO(data)).getBestCmap())
+    assert {ord(each) for each in CHINESE if each.isalpha()} <= characters and len(characters) < 60
+    plain = export_run(made, record, "html").data
+    assert b"@font-face" not in plain
 
 
 def test_right_to_left_text_is_marked_as_such(made: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import json
 import re
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -14,11 +17,12 @@ from PIL import Image
 
 from interleave import generate
 from interleave.books import formats
-from interleave.books.book import MISSING_IMAGE, book_of, clean
+from interleave.books.book import MISSING_IMAGE, NOTHING_ACCEPTED, book_of, clean
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError, MissingDependency
 from interleave.render.exports import ExportOptions, export_run, known_formats
 from interleave.runs.record import RunRecord, read_record
+from interleave.types import Plan, PlanStep
 
 ASKED = "How a <b>frog</b> & a toad grow up, in two pictures"
 EPUB = {"x": "http://www.w3.org/1999/xhtml", "opf": "http://www.idpf.org/2007/opf"}
@@ -100,6 +104,50 @@ def test_the_archive_has_markdown_and_all_images(made: Path, record: RunRecord) 
         assert len(links) == 2 and set(links) <= set(archive.namelist())
 
 
+def test_readers_get_nothing_internal_unless_details_are_asked_for(tmp_path: Path) -> None:
+    step = PlanStep(number=1, prompt="an amber zebra", caption="A zebra.")
+    options: dict[str, Any] = {
+        "profile": "dry-run",
+        "generator": "solid?size=64",
+        "plan": Plan(steps=(step,)),
+    }
+    verdicts = tmp_path / "verdicts.jsonl"
+    refused = {"answer": {"success": False, "reasoning": "no stripes", "refined_prompt": "an amber zebra"}}
+    verdicts.write_text(json.dumps({"text": f"<answer>{json.dumps(refused['answer'])}</answer>"}) + "\n")
+    folder = generate(
+        "Zoo", **options, critic=f"scripted:{verdicts}", max_attempts=1, out=tmp_path / "run"
+    ).folder
+    record = read_record(folder)
+    assert record.steps[0].forced
+    for name in ("html", "zip", "epub", "fixed-epub", "pptx", "cbz"):
+        if known_formats()[name].missing:
+            continue
+        written = _unpacked(export_run(folder, record, name).data)
+        assert not [word for word in (b"amber", b"stripes", b"critic", b"seed") if word in written], name
+    detailed = ExportOptions(details=True)
+    for name in ("html", "zip"):
+        assert b"amber" in _unpacked(export_run(folder, record, name, detailed).data)
+    assert NOTHING_ACCEPTED in book_of(folder, record).remarks
+    assert "Not accepted by the critic" in book_of(folder, record, detailed).pages[0].remarks[0]
+    before, after = (Image.open(io.BytesIO(data)) for data in _stored_and_exported(folder, record))
+    assert before.tobytes() == after.tobytes() and after.text == {"Software": "interleave"}  # type: ignore[attr-defined]
+
+
+def _stored_and_exported(folder: Path, record: RunRecord) -> tuple[bytes, bytes]:
+    image = book_of(folder, record).pages[0].image
+    assert image
+    return (folder / "images" / image.name).read_bytes(), image.data
+
+
+def _unpacked(data: bytes) -> bytes:
+    """A file with what it holds: packed files, and images in its text."""
+    found = [data, *(base64.b64decode(each) for each in re.findall(rb"base64,([A-Za-z0-9+/=]+)", data))]
+    if zipfile.is_zipfile(io.BytesIO(data)):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            found += [_unpacked(archive.read(name)) for name in archive.namelist()]
+    return b"".join(found)
+
+
 def test_a_page_loads_nothing(made: Path, record: RunRecord) -> None:
     page = export_run(made, record, "html").data.decode()
     assert not re.search(r'(?:src|href)="(?!data:|#|images/)', page)
@@ -122,7 +170,11 @@ def test_the_command_writes_into_the_run_folder_or_where_it_is_told(
     path = Path(capsys.readouterr().out.strip())
     assert (path, path.exists()) == (made / "document.epub", True)
     assert run(["export", str(made), "--to", "zip", "--out", str(tmp_path / "a.zip")]) == 0
+    own = (made / "document.html").read_bytes()
     capsys.readouterr()
+    assert run(["export", str(made), "--to", "html"]) == 0
+    assert capsys.readouterr().out.strip() == str(made / "book.html")
+    assert (made / "document.html").read_bytes() == own
     assert run(["export", str(made), "--to", "epub,html", "--out", str(tmp_path)]) == 0
     written = [Path(line) for line in capsys.readouterr().out.splitlines()]
     assert [(path.parent, path.name) for path in written] == [

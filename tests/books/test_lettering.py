@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from itertools import combinations
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import interleave
+from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.books.book import BookImage, BookPage, Letters, Words, book_of
 from interleave.books.languages import Language
 from interleave.books.lettering import WIDTH, diagram, drawn_over
 from interleave.cli.main import run
+from interleave.runs.calls import NO_WRITING, without_writing
 from interleave.runs.record import read_record
 from interleave.types import Lettering, Plan, PlanStep
 
@@ -87,6 +90,28 @@ def test_labels_of_the_miniature_overlap_nothing_where_the_truth_is_known(tmp_pa
         assert 88 < y / drawn.width * 256 < 168
     assert not [pair for pair in combinations(drawn.boxes, 2) if pair[0].overlaps(pair[1])]
     assert all(box.x + box.w <= drawn.left or box.x >= drawn.left + drawn.width for box in drawn.boxes)
+
+
+def test_a_generator_is_told_to_draw_no_writing_where_words_are_set_later(tmp_path: Path) -> None:
+    letters = (Lettering(kind="caption", text="Meanwhile…"),)
+    steps = (
+        PlanStep(number=1, prompt="a cat", caption="A cat.", lettering=letters),
+        PlanStep(number=2, prompt="a dog", caption="A dog."),
+    )
+    folder = tmp_path / "run"
+    interleave.generate(
+        "Cat", profile="dry-run", generator="solid?size=64", plan=Plan(steps=steps), out=folder, critic="none"
+    )
+    lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text("utf-8").splitlines()]
+    drawn = [line for line in lines if line["event"] == "drawn"]
+    assert [line["prompt"] for line in drawn] == ["a cat", "a dog"]
+    assert drawn[0]["sent"] == f"a cat\n{NO_WRITING}" and "sent" not in drawn[1]
+    assert "Meanwhile" not in drawn[0]["sent"]
+    (folder / "run.json").unlink()
+    again = interleave.resume(folder).record
+    assert (again.status, again.steps[0].attempts[0].image) == ("done", drawn[0]["image"])
+    request = ImageRequest("a cat", 1, lettered=True)
+    assert without_writing(request, GeneratorCapabilities(draws_writing=False)) is request
 
 
 def test_lettering_is_a_word_of_the_document_that_can_be_undone(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import interleave
 from interleave.cli.main import run
-from interleave.render.exports import export_run
+from interleave.render.exports import ExportOptions, export_run
 from interleave.render.markdown import render_markdown
 from interleave.runs.record import read_record
 from interleave.types import Plan, PlanStep
@@ -76,7 +76,8 @@ def test_an_archive_has_no_image_of_a_hidden_step(edited: Path) -> None:
     record = read_record(edited)
     hidden = {attempt.image for attempt in record.steps[2].attempts}
     shown = {attempt.image for step in record.steps[:2] for attempt in step.attempts}
-    with zipfile.ZipFile(io.BytesIO(export_run(edited, record, "zip").data)) as archive:
+    made = export_run(edited, record, "zip", ExportOptions(details=True))
+    with zipfile.ZipFile(io.BytesIO(made.data)) as archive:
         names = {Path(name).name for name in archive.namelist()}
     assert hidden and not hidden & names and shown <= names
 

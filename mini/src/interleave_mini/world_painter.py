@@ -33,7 +33,11 @@ class WorldPainter:
             )
         self.options = options
         self.capabilities = GeneratorCapabilities(
-            max_sources=1, seeds=False, price_per_image=0.0, concurrency=options.concurrency
+            max_sources=1,
+            seeds=False,
+            price_per_image=0.0,
+            draws_writing=False,
+            concurrency=options.concurrency,
         )
 
     async def generate(self, request: ImageRequest) -> Image.Image:

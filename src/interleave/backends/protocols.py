@@ -51,6 +51,8 @@ class ImageRequest:
     changes_last: bool = True
     """Whether the last source is the image to edit. Otherwise all sources are references. Models that
     distinguish them only by the prompt ignore this."""
+    lettered: bool = False
+    """Whether words are set upon the image later. A run then adds to the prompt that it has no writing."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class GeneratorCapabilities:
     """Maximum seconds of one try, which the backend enforces. `None` for the default."""
     deadline: float | None = None
     """Maximum seconds of an image with all retries, without waiting. `None` for the default."""
+    draws_writing: bool = True
+    """Whether its images may have writing in them, so that it must be told to draw none."""
 
 
 @runtime_checkable

@@ -21,6 +21,11 @@ MAX_PNG_BYTES = 1_500_000
 JPEG_QUALITY = 92
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 MISSING_IMAGE = "The image of this step is missing or was altered."
+NOTHING_ACCEPTED = "The images may not show what the text says: none of them passed a check."
+_PNG_HEAD = 8
+_METADATA = (b"tEXt", b"zTXt", b"iTXt", b"eXIf")
+_SOFTWARE = b"Software\0"
+"""Key of the only metadata that exported images keep: it tells that a program made them."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,14 @@ class Book:
         """Start of the run, as ISO 8601 in UTC."""
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started))
 
+    def texts(self) -> Iterator[tuple[Language, str]]:
+        """Yield each language with all that is shown in it."""
+        for place, title in enumerate(self.titles):
+            own = [page.words[place] for page in self.pages]
+            letters = (f"{each.text}{each.target}" for words in own for each in words.lettering)
+            shown = (f"{words.heading}{words.text}" for words in own)
+            yield title.language, "".join((title.heading, *shown, *letters))
+
     def words(self) -> Iterator[Words]:
         """Yield all words in all languages."""
         yield from self.titles
@@ -140,14 +153,15 @@ class Book:
 def book_of(folder: Path, record: RunRecord, options: render.ExportOptions | None = None) -> Book:
     """Return the book of a run, with its images, in the languages of the options."""
     store, document = ImageStore(folder), runs.as_shown(record)
-    chosen = translations(document, options or render.ExportOptions())
+    options = options or render.ExportOptions()
+    chosen = translations(document, options)
     is_title = [part.text for part in record.request] == [record.request_title]
     given = () if is_title else tuple(_given(store, part.text, part.image) for part in record.request)
     return Book(
         titles=tuple(_title(document.title, each) for each in chosen),
-        remarks=tuple(clean(remark) for remark in _remarks(record, document) if remark),
+        remarks=tuple(clean(remark) for remark in _remarks(record, document, options.details) if remark),
         given=tuple(part for part in given if part),
-        pages=_pages(store, record, document, chosen),
+        pages=_pages(store, record, document, chosen, options.details),
         credits=tuple(map(clean, _credits(record))),
         software=record.software,
         started=record.started,
@@ -169,11 +183,17 @@ def _title(title: str, translated: Translation) -> Words:
     return Words(language_of(translated.language, own), heading_of(own), "")
 
 
-def _remarks(record: RunRecord, document: runs.DocumentAsShown) -> list[str]:
-    incomplete = "" if record.status == "done" else f"This document is incomplete ({record.status})."
-    reason = one_line(record.reason, 300) if incomplete else ""
-    forced = render.forced_note(document.forced)
-    return [f"{incomplete} {reason}".strip(), render.merged_notes(record.model_notes), forced]
+def _remarks(record: RunRecord, document: runs.DocumentAsShown, details: bool) -> list[str]:
+    """Return the remarks for readers; what the critic refused and why a run ended are details."""
+    incomplete = forced = ""
+    if record.status != "done":
+        reason = f" ({record.status}). {one_line(record.reason, 300)}" if details else "."
+        incomplete = f"This document is incomplete{reason}".strip()
+    if details:
+        forced = render.forced_note(document.forced)
+    elif document.forced and document.forced == sum(bool(step.record.attempt) for step in document.steps):
+        forced = NOTHING_ACCEPTED
+    return [incomplete, render.merged_notes(record.model_notes), forced]
 
 
 def _credits(record: RunRecord) -> Iterator[str]:
@@ -208,17 +228,21 @@ def _pages(
     record: RunRecord,
     document: runs.DocumentAsShown,
     chosen: tuple[Translation, ...],
+    details: bool,
 ) -> tuple[BookPage, ...]:
     """Return the pages; the last one ends with the notes about the request."""
-    pages = [_page(store, step, chosen) for step in document.steps]
+    pages = [_page(store, step, chosen, details) for step in document.steps]
     if pages:
         pages[-1] = replace(pages[-1], remarks=(*pages[-1].remarks, *map(clean, record.plan_notes)))
     return tuple(pages)
 
 
-def _page(store: ImageStore, step: runs.StepAsShown, chosen: tuple[Translation, ...]) -> BookPage:
+def _page(
+    store: ImageStore, step: runs.StepAsShown, chosen: tuple[Translation, ...], details: bool
+) -> BookPage:
     record, shown = step.record, step.record.attempt
-    remarks = ["Not accepted by the critic; the best attempt is shown."] if record.forced else []
+    refused = details and record.forced
+    remarks = ["Not accepted by the critic; the best attempt is shown."] if refused else []
     words = tuple(_words(step, each) for each in chosen)
     image = embedded(store, shown.image, words[0].alt) if shown else None
     if shown and image is None:
@@ -247,8 +271,21 @@ def embedded(store: ImageStore, name: str, alt: str) -> BookImage | None:
         return None
     if len(data) > MAX_PNG_BYTES:
         name, data, media_type = f"{name.removesuffix('.png')}.jpg", _jpeg(image), "image/jpeg"
+    else:
+        data = without_metadata(data)
     description = clean(one_line(alt, runs.ALT_CHARACTERS))
     return BookImage(name, data, media_type, image.width, image.height, description)
+
+
+def without_metadata(png: bytes) -> bytes:
+    """Return a PNG file without its prompt, seed and generator; its pixels stay as they are coded."""
+    kept, at = [png[:_PNG_HEAD]], _PNG_HEAD
+    while at + 8 <= len(png):
+        end = at + 12 + int.from_bytes(png[at : at + 4], "big")
+        if png[at + 4 : at + 8] not in _METADATA or png.startswith(_SOFTWARE, at + 8):
+            kept.append(png[at:end])
+        at = end
+    return b"".join(kept)
 
 
 def _jpeg(image: Image.Image) -> bytes:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from interleave import RunRecord
 from interleave.books.book import Book, BookPage, Words, book_of
+from interleave.books.fonts import embedded_fonts, font_css
 from interleave.books.lettering import LINE, WIDTH, Box, Drawn, Entry, drawn_over, em_width, lines_of
 from interleave.books.web import is_image, lettering_of
 from interleave.plugin import render
@@ -167,14 +168,19 @@ def _packed(
 ) -> render.Exported:
     """Return the container with these pages; `named` ones are in the table of contents."""
     identity = uuid.uuid5(uuid.NAMESPACE_OID, f"{fixed} {book.languages} {record.model_dump_json()}")
-    details = {"names": list(files), "fixed": fixed, "identity": identity}
+    fonts = embedded_fonts(book.texts())
+    details = {"names": list(files), "fixed": fixed, "identity": identity, "fonts": fonts}
+    style = _made("fixed.css" if fixed else "book.css", book)
+    style += f"\n{font_css(fonts, lambda font: f'fonts/{font.name}.woff')}".encode() if fonts else b""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         _add(archive, book, "mimetype", MIMETYPE.encode(), zipfile.ZIP_STORED)  # first, uncompressed
         _add(archive, book, "META-INF/container.xml", CONTAINER.encode())
         _add(archive, book, "book/package.opf", _made("package.opf.j2", book, **details))
         _add(archive, book, "book/contents.xhtml", _made("contents.xhtml.j2", book, named=named))
-        _add(archive, book, "book/book.css", _made("fixed.css" if fixed else "book.css", book))
+        _add(archive, book, "book/book.css", style)
+        for font in fonts:
+            _add(archive, book, f"book/fonts/{font.name}.woff", font.data, zipfile.ZIP_STORED)
         for name, data in files.items():
             _add(archive, book, f"book/{name}", data)
         for image in book.images:

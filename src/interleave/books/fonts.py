@@ -6,11 +6,13 @@ that have the most of them, in the forms of the book's language. A character wit
 
 from __future__ import annotations
 
+import io
 import os
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +32,8 @@ MAIN = "Libertinus Serif"
 OWN_CHARACTERS = Path(__file__).parent / "typst" / "libertinus-serif.txt"
 """Its characters as ranges, because its file is inside of the library; a test compares them with typst."""
 SHOWN_MISSING = 12
+NOT_EMBEDDED = 0x0302
+"""Bits of a font that forbid to embed it, to divide it, or to embed more than bitmaps."""
 _IGNORABLE = {
     0xAD,
     0x34F,
@@ -72,11 +76,67 @@ def choose_fonts(texts: Sequence[tuple[Language, str]]) -> FontChoice:
     for language, text in texts:
         wanted = {each for each in text if not each.isspace() and ord(each) not in _IGNORABLE}
         chosen, lacking = _fallbacks(wanted - own_characters(), faces, language)
-        families.append((MAIN, *dict.fromkeys(chosen)))
+        families.append((MAIN, *dict.fromkeys(face.family for face in chosen)))
         missing |= lacking
     if missing:
         raise InputError(missing_note(missing))
     return FontChoice(fonts, tuple(families))
+
+
+@dataclass(frozen=True)
+class EmbeddedFont:
+    """A subset of a font, as WOFF, for the words in one language."""
+
+    language: str
+    name: str
+    data: bytes
+
+
+def embedded_fonts(texts: Iterable[tuple[Language, str]]) -> tuple[EmbeddedFont, ...]:
+    """Return subsets of this machine's fonts for the characters that a reader's fonts may not have.
+
+    Without the extra `[books]`, and for characters without a font, it is left to the reader's fonts.
+    """
+    wanted = {
+        language: needed
+        for language, text in texts
+        if (needed := {each for each in text if each.isalpha()} - own_characters())
+    }
+    if not wanted or not all(map(find_spec, ("typst", "fontTools"))):
+        return ()
+    faces = [face for face in installed_fonts().fonts() if face.path and _is_regular(face)]
+    made: list[EmbeddedFont] = []
+    for language, characters in wanted.items():
+        for face in _fallbacks(characters, faces, language)[0]:
+            data = _subset(Path(face.path or ""), face.index, characters)
+            made += [EmbeddedFont(language.tag, f"book-{len(made) + 1}", data)] if data else []
+    return tuple(made)
+
+
+def font_css(fonts: Sequence[EmbeddedFont], address: Callable[[EmbeddedFont], str]) -> str:
+    """Return the rules that use these fonts, after those of the reader."""
+    rules = [f'@font-face {{ font-family: "{each.name}"; src: url({address(each)}) }}' for each in fonts]
+    for tag in dict.fromkeys(each.language for each in fonts):
+        names = ", ".join(f'"{each.name}"' for each in fonts if each.language == tag)
+        rules.append(f":lang({tag}) {{ font-family: Georgia, {names}, serif }}")
+    return "".join(f"{rule}\n" for rule in rules)
+
+
+def _subset(path: Path, number: int, characters: set[str]) -> bytes:
+    """Return a font with these characters only; nothing if its licence bits forbid to embed or divide it."""
+    from fontTools.subset import Options, Subsetter
+    from fontTools.ttLib import TTFont
+
+    buffer = io.BytesIO()
+    with TTFont(path, fontNumber=number, recalcTimestamp=False) as font:
+        if "OS/2" in font and font["OS/2"].fsType & NOT_EMBEDDED:
+            return b""
+        subsetter = Subsetter(Options(layout_features=["*"], notdef_outline=True))
+        subsetter.populate(text="".join(characters) + " \u200c\u200d", unicodes=[])
+        subsetter.subset(font)
+        font.flavor = "woff"
+        font.save(buffer)
+    return buffer.getvalue()
 
 
 def installed_fonts() -> Fonts:
@@ -129,8 +189,10 @@ def _is_regular(face: FontInfo) -> bool:
     )
 
 
-def _fallbacks(wanted: set[str], faces: list[FontInfo], language: Language) -> tuple[list[str], set[str]]:
-    """Return families for characters, best coverage first, and the characters that none has."""
+def _fallbacks(
+    wanted: set[str], faces: list[FontInfo], language: Language
+) -> tuple[list[FontInfo], set[str]]:
+    """Return fonts for characters, best coverage first, and the characters that none has."""
     if not wanted:
         return [], wanted
     covers = {
@@ -138,11 +200,11 @@ def _fallbacks(wanted: set[str], faces: list[FontInfo], language: Language) -> t
         for place, face in enumerate(faces)
         if (covered := wanted & characters_of(Path(face.path or ""), face.index))
     }
-    chosen: list[str] = []
+    chosen: list[FontInfo] = []
     missing = set(wanted)
     while missing and covers:
         best = max(covers, key=lambda place: (len(covers[place]), _liking(faces[place].family, language)))
-        chosen.append(faces[best].family)
+        chosen.append(faces[best])
         missing -= covers[best]
         covers = {place: left for place, each in covers.items() if (left := each & missing)}
     return chosen, missing

@@ -87,14 +87,7 @@ def fonts_of(book: Book) -> FontChoice:
     shared = "".join(
         [*book.credits, *book.last_remarks, *(each for each in book.given if isinstance(each, str))]
     )
-    texts: list[tuple[Language, str]] = []
-    for place, title in enumerate(book.titles):
-        parts = [title.heading, shared, "0123456789"]
-        for page in book.pages:
-            own = page.words[place]
-            parts += [own.heading, own.text, *(f"{each.text}{each.target}" for each in own.lettering)]
-        texts.append((title.language, "".join(parts)))
-    return choose_fonts(texts)
+    return choose_fonts([(language, f"{text}{shared}0123456789") for language, text in book.texts()])
 
 
 def _write(folder: Path, data: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A run as one HTML page, or as a ZIP of Markdown, page, record and images."""
+"""A book as one HTML page, or as a ZIP of Markdown, page and images. Details of the run are optional."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from interleave import RunError, RunRecord
+from markupsafe import Markup
+
+from interleave import ConfigurationError, RunError, RunRecord
 from interleave.books.book import Book, BookImage, BookPage, book_of
+from interleave.books.fonts import EmbeddedFont, embedded_fonts, font_css
 from interleave.books.lettering import Entry, drawn_over, letters_of
 from interleave.plugin import ImageStore, render, runs
 
@@ -20,26 +23,36 @@ MARKDOWN_NAME = "document.md"
 
 
 def render_page(folder: Path, record: RunRecord, options: render.ExportOptions) -> render.Exported:
-    """Render one page: that of the run, or the book if there are languages or lettering to show."""
-    return render.Exported(_page(folder, record, options).encode())
+    """Render one page: the book, or with details the document of the run."""
+    if options.details:
+        return render.Exported(_detailed_page(folder, record, options).encode())
+    return render.Exported(book_page(book_of(folder, record, options)).encode())
 
 
-def _page(folder: Path, record: RunRecord, options: render.ExportOptions) -> str:
-    has_lettering = any(step.lettering for step in runs.as_shown(record).steps)
-    if options.languages or options.texts or has_lettering:
-        return book_page(book_of(folder, record, options))
+def _detailed_page(folder: Path, record: RunRecord, options: render.ExportOptions) -> str:
+    if options.languages or options.texts:
+        raise ConfigurationError("details: a page with them has no other languages, export one without them")
     return render.render_document(folder, record)
 
 
 def book_page(book: Book) -> str:
     """Return the book as one page with its images in it."""
     return render.page_template("book.html.j2", package=PACKAGE).render(
-        book=book, data_url=_data_url, letters=lettering_of, drawn=drawn_over, is_image=is_image
+        book=book,
+        fonts=Markup(font_css(embedded_fonts(book.texts()), _font_url)),
+        data_url=_data_url,
+        letters=lettering_of,
+        drawn=drawn_over,
+        is_image=is_image,
     )
 
 
 def is_image(part: object) -> bool:
     return isinstance(part, BookImage)
+
+
+def _font_url(font: EmbeddedFont) -> str:
+    return f"data:font/woff;base64,{base64.b64encode(font.data).decode()}"
 
 
 def _data_url(image: BookImage) -> str:
@@ -56,23 +69,29 @@ def lettering_of(page: BookPage) -> list[Entry]:
 
 
 def render_archive(folder: Path, record: RunRecord, options: render.ExportOptions) -> render.Exported:
-    """Render a ZIP of the document, the record and the images of a run, without images of hidden steps."""
-    store, buffer = ImageStore(folder), io.BytesIO()
-    book = book_of(folder, record, options)
-    shown = tuple(step.record for step in runs.as_shown(record).steps)
-    without_hidden = record.model_copy(update={"steps": shown})
+    """Render a ZIP of the page, Markdown and images; with details also the record and all attempts."""
+    book, buffer = book_of(folder, record, options), io.BytesIO()
+    images = {image.name: image.data for image in book.images}
+    page = _detailed_page(folder, record, options) if options.details else book_page(book)
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(runs.DOCUMENT_NAME, _page(folder, record, options))
+        archive.writestr(runs.DOCUMENT_NAME, page)
         archive.writestr(MARKDOWN_NAME, markdown_of(book))
-        archive.writestr("run.json", record.model_dump_json(indent=1))
-        for name in runs.image_names(without_hidden):
-            with suppress(RunError):
-                data = store.read(name)  # PNG files are already compressed
-                archive.writestr(f"{runs.IMAGES_FOLDER}/{name}", data, compress_type=zipfile.ZIP_STORED)
-        for image in (each for each in book.images if not each.name.endswith(".png")):
-            name = f"{runs.IMAGES_FOLDER}/{image.name}"
-            archive.writestr(name, image.data, compress_type=zipfile.ZIP_STORED)
+        if options.details:
+            archive.writestr("run.json", record.model_dump_json(indent=1))
+            images |= _all_images(folder, record)
+        for name, data in images.items():  # already compressed
+            archive.writestr(f"{runs.IMAGES_FOLDER}/{name}", data, compress_type=zipfile.ZIP_STORED)
     return render.Exported(buffer.getvalue())
+
+
+def _all_images(folder: Path, record: RunRecord) -> dict[str, bytes]:
+    """Return the image files of a run as they are stored, without those of hidden steps."""
+    store, files = ImageStore(folder), {}
+    shown = tuple(step.record for step in runs.as_shown(record).steps)
+    for name in runs.image_names(record.model_copy(update={"steps": shown})):
+        with suppress(RunError):
+            files[name] = store.read(name)
+    return files
 
 
 def markdown_of(book: Book) -> str:

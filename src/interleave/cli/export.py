@@ -49,6 +49,10 @@ Bleed = Annotated[
     bool, typer.Option("--bleed", help="A PDF for a printer: bleed of 3 mm, images at 300 dpi, even pages.")
 ]
 
+Details = Annotated[
+    bool, typer.Option("--details", help="Include prompts, attempts and verdicts; zip: the record too.")
+]
+
 
 def export(
     run: options.RunFolder,
@@ -59,6 +63,7 @@ def export(
     language: Language = "",
     texts: Texts = None,
     bleed: Bleed = False,
+    details: Details = False,
     open_document: options.Open = False,
 ) -> int:
     """Write the document of a run as a file to keep, print or send. Prints its path."""
@@ -69,7 +74,7 @@ def export(
     names, languages = _listed(to), tuple(_listed(language))
     if len(names) > 1 and out is not None and not out.is_dir():
         raise ConfigurationError(f"--out {out}: for several formats name an existing folder")
-    chosen = ExportOptions(paper, layout, languages, tuple(texts or ()), bleed)  # type: ignore[arg-type]
+    chosen = ExportOptions(paper, layout, languages, tuple(texts or ()), bleed, details)  # type: ignore[arg-type]
     say_outdated_texts(read_record(run), run)
     for name in names:
         path = write_export(run, name, out, chosen)

@@ -246,6 +246,9 @@ class JournalledVlm:
         return reply
 
 
+NO_WRITING = "The image has no letters, numbers, captions, speech bubbles or other writing in it."
+
+
 class JournalledGenerator:
     """An image generator whose images are stored and journalled; a step may use another generator."""
 
@@ -277,7 +280,10 @@ class JournalledGenerator:
         models, name = self._models_for(slot.step)
         capabilities = models.generator.capabilities
         refuse_sources(slot.step, len(request.sources), capabilities, name)
-        asked = replace(request, slot=replace(slot, call=replay.number_of(stored, "generator", slot)))
+        asked = replace(
+            without_writing(request, capabilities),
+            slot=replace(slot, call=replay.number_of(stored, "generator", slot)),
+        )
         listed = capabilities.price_per_image
         price = listed if is_price(listed) else None
         drawn, seconds = await self.runner.run(
@@ -302,6 +308,7 @@ class JournalledGenerator:
                 attempt=asked.slot.attempt,
                 fingerprint=fingerprint,
                 prompt=request.prompt,
+                sent=asked.prompt if asked.prompt != request.prompt else None,
                 seed=request.seed,
                 image=name,
                 cost=price,
@@ -334,6 +341,16 @@ class JournalledGenerator:
         if wanted is None:
             return self.models, self.name
         return self.models.for_generator(wanted), wanted.identity
+
+
+def without_writing(request: ImageRequest, capabilities: GeneratorCapabilities) -> ImageRequest:
+    """Return the request to send: where words are set upon the image, its prompt asks for no writing.
+
+    The critic and the fingerprint have the prompt without this, so that stored images stay valid.
+    """
+    if not (request.lettered and capabilities.draws_writing):
+        return request
+    return replace(request, prompt=f"{request.prompt.rstrip()}\n{NO_WRITING}", lettered=False)
 
 
 def _metadata(request: ImageRequest, generator: str) -> dict[str, str]:

@@ -172,6 +172,8 @@ class Drawn(CallLine):
     event: Literal["drawn"] = "drawn"
     fingerprint: str
     prompt: str
+    sent: str | None = WRITTEN_IF_GIVEN
+    """The prompt as the generator received it, if more was added for lettering."""
     seed: int
     image: str
     cost: float | None = None

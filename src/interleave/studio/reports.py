@@ -38,7 +38,7 @@ MEDIA_TYPES = {
 PAGES = (".html", ".htm")
 NUMBERS = ".json"
 PREFIX = "/v1/studio/reports/"
-NOT_REPORTS = frozenset({"document.html", "index.html"})
+NOT_REPORTS = frozenset({"document.html", "book.html", "index.html"})
 """Pages of single runs and galleries, which reports link to."""
 MAX_FOLDERS, MAX_DEPTH, MAX_REPORTS = 2000, 4, 500
 MAX_ENTRIES = 20_000

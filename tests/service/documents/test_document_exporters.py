@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,23 @@ def test_a_document_is_sent_in_a_format_of_another_package(tmp_path: Path) -> No
     assert "attachment" in sent.headers["content-disposition"]
     with tarfile.open(fileobj=io.BytesIO(sent.content)) as archive:
         assert len(archive.getnames()) == 2
+
+
+def test_a_document_is_sent_in_the_languages_of_the_texts_in_the_body(tmp_path: Path) -> None:
+    with service(tmp_path / "documents") as running:
+        id_ = running.sdk().responses.create(input="two images").id
+        address = f"/v1/documents/{id_}/document"
+        words = running.http.get(f"{address}.texts?language=de").text
+        texts = re.sub(r'(?m)^text = ""', 'text = "Zwei Bilder"', words)
+        sent = running.http.post(f"{address}.html", json={"texts": [texts]})
+        assert sent.text.count("Zwei Bilder") >= 3 and 'lang="de"' in sent.text and "two images" in sent.text
+        only = running.http.post(f"{address}.html?language=de", json={"texts": [texts]}).text
+        assert "Zwei Bilder" in only and '<h1 lang="de"' in only
+        refused = running.http.post(f"{address}.html", json={"texts": ["language = 7"]})
+        assert refused.status_code == 400
+        assert refused.json()["error"]["message"].startswith("texts-1.toml: ")
+        for wrong in ("language=!", "language=fr,de", "paper=a77&bleed=1"):
+            assert running.http.get(f"{address}.pdf?{wrong}").status_code == 400, wrong
 
 
 def test_a_book_that_cannot_be_set_is_refused_with_the_reason(

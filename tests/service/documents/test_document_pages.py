@@ -64,7 +64,10 @@ def test_markdown_links_to_the_images_of_the_service(running: Service, frog: str
 
 
 def test_the_archive_is_whole_and_has_no_paths_of_the_service(running: Service, frog: str) -> None:
-    data = running.http.get(f"/v1/documents/{frog}/document.zip").content
+    plain = running.http.get(f"/v1/documents/{frog}/document.zip").content
+    with zipfile.ZipFile(io.BytesIO(plain)) as archive:
+        assert "run.json" not in archive.namelist() and len(archive.namelist()) == 4
+    data = running.http.get(f"/v1/documents/{frog}/document.zip?details=true").content
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         assert archive.testzip() is None
         names = archive.namelist()

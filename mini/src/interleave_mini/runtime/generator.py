@@ -68,6 +68,7 @@ class OnnxGenerator:
             max_sources=settings["max_sources"],
             request_settings=("steps", "size"),
             price_per_image=0.0,
+            draws_writing=False,
             concurrency=options.concurrency or self.queue.max_batch,
         )
 

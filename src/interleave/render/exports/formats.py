@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 EXPORTERS = "exporters"
 """Entry point group of formats."""
+BOOK_NAME = "book.html"
+"""Name of a page that is exported into its run folder."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 PageLayout = Literal[
@@ -53,6 +55,8 @@ class ExportOptions:
     """Files with the words in other languages."""
     bleed: bool = False
     """Whether a PDF is for a printer: with bleed, images at 300 dpi, and an even number of pages."""
+    details: bool = False
+    """Whether to include how the images were made: prompts, attempts, verdicts and the record."""
 
     def __post_init__(self) -> None:
         if self.layout not in get_args(PageLayout):
@@ -145,12 +149,15 @@ def export_run(folder: Path, record: RunRecord, name: str, options: ExportOption
 
 def write_export(folder: Path, name: str, out: Path | None, options: ExportOptions) -> Path:
     """Export the run in `folder` to a file, or `document.NAME` in a folder, by default its own."""
+    from interleave.runs.folder import DOCUMENT_NAME
     from interleave.runs.record import read_record
 
     made = export_run(folder, read_record(folder), name, options)
     path = out or folder
     if path.is_dir():
         path /= f"document.{find_format(name).suffix or name}"
+    if path == folder / DOCUMENT_NAME:  # the page of the run, which has its details
+        path = folder / BOOK_NAME
     try:
         write_atomic(path, made.data)
     except StorageError as error:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
-from fastapi import Depends
+from fastapi import Depends, Query
 from starlette.responses import Response
 
-from interleave import ConfigurationError, InputError, RunError
+from interleave import ConfigurationError, InputError, RunError, RunRecord
 from interleave.plugin import render, runs, slug
-from interleave.service.documents.document_routes import SeenRun
+from interleave.service.documents import schemas as wire
+from interleave.service.documents.bodies import json_body
+from interleave.service.documents.document_routes import Run, SeenRun
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.routes import Router, per_service, sending
 
-PAGE_POLICY = "default-src 'none'; img-src data: 'self'; style-src 'unsafe-inline'; sandbox allow-popups"
+PAGE_POLICY = (
+    "default-src 'none'; img-src data: 'self'; font-src data:; style-src 'unsafe-inline'; "
+    "sandbox allow-popups"
+)
 MAX_CONCURRENT_RENDERS = 2
 RENDER_COPIES = 4
 """Memory for rendering a page or an archive, as a multiple of the size of its images."""
@@ -26,32 +35,76 @@ _rendering = per_service(lambda documents: asyncio.Semaphore(MAX_CONCURRENT_REND
 
 
 def router() -> Router:
-    """Return the routes of all known formats."""
+    """Return the routes of all known formats; POST takes words in other languages."""
     made = Router()
     for each in render.known_formats().values():
-        made.get(
-            f"/v1/documents/{{id}}/document.{each.name}",
-            summary=f"Get the document as {each.title}",
-            response_class=sending(each.media_type),
-        )(_export(each))
+        path, kind = f"/v1/documents/{{id}}/document.{each.name}", sending(each.media_type)
+        get, post = _export(each)
+        made.get(path, summary=f"Get the document as {each.title}", response_class=kind)(get)
+        title = f"Get the document as {each.title} in other languages"
+        made.post(path, summary=title, response_class=kind)(post)
     return made
 
 
-def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
-    """Return the handler that sends a document in this format."""
+def _options(
+    paper: str = "",
+    layout: render.PageLayout = "print",
+    language: Annotated[str, Query(description="Tags of the languages to show, with commas")] = "",
+    bleed: bool = False,
+    details: bool = False,
+) -> render.ExportOptions:
+    languages = tuple(tag for each in language.split(",") if (tag := each.strip()))
+    try:
+        return render.ExportOptions(paper, layout, languages, bleed=bleed, details=details)
+    except ConfigurationError as error:
+        raise ApiRefusal(str(error), parameter="language") from None
+
+
+def _with_texts(
+    folder: Path, record: RunRecord, name: str, options: render.ExportOptions, texts: tuple[str, ...]
+) -> render.Exported:
+    """Export a document with words in other languages, which the exporters read from files."""
+    with tempfile.TemporaryDirectory() as own:
+        files = tuple(Path(own) / f"texts-{place}.toml" for place in range(1, len(texts) + 1))
+        for file, text in zip(files, texts, strict=True):
+            file.write_text(text, "utf-8")
+        try:
+            return render.export_run(folder, record, name, replace(options, texts=files))
+        except (ConfigurationError, InputError) as error:  # an unknown paper, a character without a font
+            raise ApiRefusal(str(error).replace(f"{own}{os.sep}", "")) from None
+
+
+def _export(wanted: render.Format) -> tuple[Callable[..., Awaitable[Response]], ...]:
+    """Return the handlers that send a document in this format, without and with texts."""
 
     async def export(
         rendering: Annotated[asyncio.Semaphore, Depends(_rendering)],
         run: SeenRun,
+        options: Annotated[render.ExportOptions, Depends(_options)],
         download: str | None = None,
-        paper: str = "",
-        layout: render.PageLayout = "print",
+    ) -> Response:
+        return await send(rendering, run, options, (), download)
+
+    async def export_with_texts(
+        rendering: Annotated[asyncio.Semaphore, Depends(_rendering)],
+        run: SeenRun,
+        options: Annotated[render.ExportOptions, Depends(_options)],
+        body: Annotated[wire.ExportTexts, json_body(wire.ExportTexts)],
+        download: str | None = None,
+    ) -> Response:
+        return await send(rendering, run, options, body.texts, download)
+
+    async def send(
+        rendering: asyncio.Semaphore,
+        run: Run,
+        options: render.ExportOptions,
+        texts: tuple[str, ...],
+        download: str | None,
     ) -> Response:
         call, job, record = run.call, run.job, run.started
         if wanted.missing is not None:
             message = f"{wanted.title} files need a package that is not installed: {wanted.missing}"
             raise ApiRefusal(message, status=501, code="not_installed")
-        options = render.ExportOptions(paper=paper, layout=layout)
         store, size = call.images(job), 0
         for name in runs.image_names(record):
             with suppress(RunError):
@@ -59,12 +112,9 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
         await call.lease.reserve(RENDER_COPIES * size, asyncio.get_running_loop().time() + 60)
         async with rendering:
             folder = call.documents.folders.run(job.id)
-            try:
-                made: render.Exported = await call.documents.in_thread(
-                    render.export_run, folder, record, wanted.name, options
-                )
-            except (ConfigurationError, InputError) as error:  # an unknown paper, a character without a font
-                raise ApiRefusal(str(error)) from None
+            made: render.Exported = await call.documents.in_thread(
+                _with_texts, folder, record, wanted.name, options, texts
+            )
         call.lease.keep(len(made.data))
         headers: dict[str, str] = {}
         if wanted.name == "html":
@@ -75,4 +125,4 @@ def _export(wanted: render.Format) -> Callable[..., Awaitable[Response]]:
         kind = f"{wanted.media_type}; charset=utf-8" if wanted.name == "html" else wanted.media_type
         return Response(made.data, headers=headers, media_type=kind)
 
-    return export
+    return export, export_with_texts

@@ -171,6 +171,13 @@ class EditedStepWords(Value):
     lettering: list[types.Lettering] | None = None
 
 
+class ExportTexts(Value):
+    """Body of `POST /v1/documents/{id}/document.FORMAT`."""
+
+    texts: Annotated[tuple[str, ...], Field(max_length=20)] = ()
+    """Files of words in other languages, as `document.texts` makes them."""
+
+
 class EditedWords(Value):
     """Changes of the words of a document; fields that are omitted stay unchanged."""
 
