@@ -63,6 +63,8 @@ VIEWS = {
     "document": ("/#/d/{done}", "button:has-text('Export')"),
     "step": ("/#/d/{done}/step/2", "dialog button:has-text('Redraw')"),
     "edit": ("/#/d/{done}/edit", "li textarea"),
+    "edit hidden": ("/#/d/{done}/edit", "li textarea"),
+    "shared": ("/#/d/{done}", "button:has-text('Export')"),
     "slides": ("/#/d/{done}/slides/2", "dialog img"),
     "inside": ("/#/d/{done}/inside", ".log summary"),
     "library": ("/#/library", "li img"),
@@ -95,6 +97,17 @@ def test_nothing_serious_is_found(
         if view == "document":
             page.get_by_role("button", name="Export").click()
             page.get_by_text("Link for readers").wait_for()
+        if view == "edit hidden":
+            page.get_by_role("button", name="Add an illustrated step after step 1").click()
+            page.get_by_role("form", name="New illustrated step").wait_for()
+            page.get_by_role("button", name="Hide step 3").click()
+            page.get_by_role("button", name="Show this step again").wait_for()
+        if view == "shared":
+            page.get_by_role("button", name="Export").click()
+            page.get_by_role("button", name="Create a link").click()
+            page.get_by_role("textbox", name="Link for readers").wait_for()
+            page.get_by_role("button", name="Web page").click()
+            page.get_by_text("Saved: Web page").wait_for()
         if view == "library selected":
             page.get_by_role("button", name="Select").click()
             page.get_by_role("checkbox").first.check()

@@ -198,6 +198,9 @@ def test_a_document_is_exported(page: Page, format_: str) -> None:
         page.get_by_role("button", name=name).first.click()
     assert waiting.value.suggested_filename.endswith(f".{format_}")
     assert is_right(Path(waiting.value.path()).read_bytes())
+    page.get_by_text(f"Saved: {name}").wait_for()
+    button = page.get_by_role("button", name=name).first  # still there, for another format
+    assert button.evaluate("each => each === document.activeElement")
 
 
 def test_a_page_that_is_reloaded_goes_on_where_it_was(gated: tuple[Studio, Page]) -> None:
@@ -415,6 +418,13 @@ def test_a_document_is_made_by_keyboard_alone(page: Page) -> None:
     tab_to("Draw images")
     page.keyboard.press("Enter")
     done(page)
+    tab_to("Edit words")
+    page.keyboard.press("Enter")
+    page.get_by_role("textbox", name="Title of the document").wait_for()
+    tab_to("Done editing")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Edit words").wait_for()
+    assert page.evaluate("document.activeElement.innerText").strip() == "Edit words"
     tab_to("Change step 2")
     page.keyboard.press("Enter")
     panel(page).wait_for()
@@ -433,6 +443,22 @@ def test_a_document_is_deleted_after_a_question(page: Page) -> None:
     page.get_by_role("button", name="Undo").click()
     page.wait_for_url(f"**/d/{id_}")
     done(page)
+
+
+def test_a_deleted_document_says_so_at_its_address_and_can_be_restored_there(
+    page: Page, shared: Studio
+) -> None:
+    id_ = made(page, "How a frog grows up, in two pictures")
+    page.get_by_role("button", name="Delete this document").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.wait_for_url("**/library")
+    page.goto(f"/#/d/{id_}")
+    note = page.get_by_text("This document was deleted.")
+    note.wait_for()
+    assert page.get_by_role("button", name="Delete this document").count() == 0
+    page.get_by_role("button", name="Restore").click()
+    note.wait_for(state="detached")
+    assert shared.get(f"/v1/studio/documents/{id_}/deletion") == {"deleted": False}
 
 
 def test_a_key_is_asked_for_once(browser: Browser, tmp_path: Path) -> None:

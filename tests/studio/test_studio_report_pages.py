@@ -66,7 +66,7 @@ def test_a_report_appears_is_opened_and_its_images_are_looked_at(
 ) -> None:
     page.goto("/#/reports")
     page.get_by_text("No reports yet").wait_for()
-    assert page.get_by_text(f"data report COLLECTION --out {studio.folder}/reports/data.html").is_visible()
+    assert page.get_by_text("data report COLLECTION --out reports/data.html").is_visible()
     studio.run("data", "report", "collection", "--out", "reports/data.html")
     page.get_by_role("link", name="collection · data report").click()
     report = framed(page, "collection")

@@ -31,7 +31,7 @@ VLM = BackendInfo(
     "interleave_mini.backends:MiniAgent",
     "the miniature's own planner and critic, small Qwen3-VL models that ship with this package",
     needs=NEEDS,
-    note="The miniature's own small models took part: they know its little world alone, and they err.",
+    note="The miniature's own small models took part. They know only its small world, and can be wrong.",
     takes="interleave_mini.requests:accept_request",
     suggests="interleave_mini.requests:suggest_requests",
     generators=IMAGES_OF,

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from interleave import RunError, RunRecord
 from interleave.plugin import render, runs, slug
 from interleave.service.documents.bodies import json_body
+from interleave.service.documents.document_routes import SeenJob
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.routes import (
@@ -25,7 +26,7 @@ from interleave.service.documents.routes import (
     value_json,
 )
 from interleave.studio.indexing import Indexing, OwnIndexing
-from interleave.studio.schemas import Chosen, Done
+from interleave.studio.schemas import Chosen, Deletion, Done
 from interleave.studio.share_page import index_page
 
 MOST_EXPORTED = 60
@@ -59,6 +60,12 @@ async def restore(
     for job in jobs:
         await call.documents.in_thread(indexing.trash.take_back, job.id)
     return await _indexed(indexing, jobs)
+
+
+@router.get("/documents/{id}/deletion", response_model=Deletion)
+async def deletion(call: ReadCall, indexing: OwnIndexing, job: SeenJob) -> Response:
+    """Whether a document was deleted in the library. Until it is removed, it can be read by its address."""
+    return value_json(Deletion(deleted=await call.documents.in_thread(indexing.trash.has, job.id)))
 
 
 async def _indexed(indexing: Indexing, jobs: list[Job]) -> Response:

@@ -33,6 +33,7 @@ from interleave.service.documents.routes import (
 from interleave.service.documents.service import Documents
 from interleave.studio.adoption import OwnAdoption
 from interleave.studio.schemas import Owned, Reading, ReadingStep, Share, Stories, Story
+from interleave.studio.trash import Trash
 
 STORIES = Path(__file__).parent / "stories"
 NAMES = ("frog", "birthday", "rabbit", "moon", "candle", "hen")
@@ -141,6 +142,7 @@ class Shares:
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
         self.folder = documents.folders.root / SHARES
+        self.trash = Trash(documents.folders.root)
 
     def token_of(self, job: str) -> str | None:
         """Return the link's secret of a document, if it is shared."""
@@ -225,7 +227,8 @@ async def shared_image(call: Call, shares: OwnShares, token: str, image: str) ->
 
 async def _shared(documents: Documents, shares: Shares, token: str) -> tuple[str, RunRecord]:
     id_ = await documents.in_thread(shares.job_of, token)
-    job = await documents.jobs.get(id_) if id_ else None
+    deleted = id_ is not None and await documents.in_thread(shares.trash.has, id_)
+    job = await documents.jobs.get(id_) if id_ and not deleted else None
     try:
         record = await documents.in_thread(documents.record, job) if job else None
     except InterleaveError:

@@ -182,6 +182,12 @@ class Share(Value):
     token: str | None
 
 
+class Deletion(Value):
+    """Whether a document was deleted in the library, and can be restored."""
+
+    deleted: bool
+
+
 class Chosen(Value):
     """Documents that something is done with."""
 

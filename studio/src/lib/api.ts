@@ -156,6 +156,8 @@ export const api = {
   },
   /** Deletes documents; they can be restored for a week. */
   trash: (ids: string[]): Promise<unknown> => post("/v1/studio/delete", { ids }),
+  deleted: async (id: string): Promise<boolean> =>
+    (await get<{ deleted: boolean }>(`/v1/studio/documents/${encodeURIComponent(id)}/deletion`)).deleted,
   restore: (ids: string[]): Promise<unknown> => post("/v1/studio/restore", { ids }),
   exportOf: (ids: string[], format: string): string => `/v1/studio/export?ids=${ids.join()}&format=${format}`,
   rename: (id: string, title: string): Promise<Job> => post(`${document_(id)}/words`, { title }),

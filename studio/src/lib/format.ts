@@ -31,3 +31,6 @@ const clockLocale = (): string => (locale === "en" ? "en-GB" : locale);
 export const day = (seconds: number): string => dated(seconds, { day: "numeric", month: "short", year: "numeric" });
 export const moment = (seconds: number): string => `${day(seconds)}, ${dated(seconds, { hour: "2-digit", minute: "2-digit" }, clockLocale())}`;
 export const clock = (seconds: number): string => dated(seconds, { hour: "2-digit", minute: "2-digit", second: "2-digit" }, clockLocale());
+
+/** A quoted sentence without its full stop. */
+export const bare = (sentence: string): string => sentence.replace(/\.$/, "");

@@ -1,5 +1,5 @@
 /** The German catalogue. */
-import { count, decimal, duration, figure } from "./format";
+import { bare, count, decimal, duration, figure } from "./format";
 import type { Catalogue } from "./text";
 
 const list = (steps: number[]): string => `Schritt ${new Intl.ListFormat("de").format(steps.map(String))}`;
@@ -54,7 +54,7 @@ export const german: Catalogue = {
   make: {
     heading: "Was möchten Sie erklären oder erzählen?",
     label: "Ihr Wunsch",
-    placeholder: "How a frog grows up, step by step, in four pictures",
+    placeholder: "Ein Thema zum Erklären oder eine Geschichte in eigenen Sätzen",
     addImages: "Bilder hinzufügen",
     addHint: "oder hier ablegen oder einfügen",
     dropHere: "Bilder hier ablegen",
@@ -226,16 +226,17 @@ export const german: Catalogue = {
     exportMenu: "Das Dokument exportieren",
     formats: {
       pdf: ["PDF", "zum Drucken und Verschicken"],
+      pptx: ["PowerPoint", "eine Folie je Schritt"],
       epub: ["EPUB", "für Lesegeräte"],
+      html: ["Webseite", "eine Datei, auch ohne Netz"],
+      zip: ["Markdown und Bilder", "als ZIP-Archiv"],
       "fixed-epub": ["EPUB mit festen Seiten", "jede Seite wie gedruckt"],
       cbz: ["Comicbuch", "für Comic-Leseprogramme"],
       texts: ["Wörter zum Übersetzen", "eine Datei für eine andere Sprache"],
-      pptx: ["PowerPoint", "eine Folie je Schritt"],
-      zip: ["Markdown und Bilder", "als ZIP-Archiv"],
-      html: ["Webseite", "eine Datei, auch ohne Netz"],
     },
     notInstalled: (command) => `nicht installiert: ${command}`,
     preparing: "Wird vorbereitet…",
+    saved: (name) => `Gespeichert: ${name}`,
     missingCharacters: (number) =>
       `${count(number, "Zeichen fehlt", "Zeichen fehlen")} im PDF, weil keine Schrift auf diesem Rechner sie hat; die Datei zählt sie auf.`,
     again: "Aus diesem Wunsch noch eines machen",
@@ -243,7 +244,8 @@ export const german: Catalogue = {
     removeQuestion: "Dieses Dokument und seine Bilder löschen? Eine Woche lang lässt es sich wiederherstellen.",
     removeYes: "Löschen",
     removeNo: "Abbrechen",
-    notFound: "Dokument nicht gefunden.",
+    notFound: "Dokument nicht gefunden. Vielleicht wurde es gelöscht.",
+    deleted: "Dieses Dokument wurde gelöscht. Eine Woche lang lässt es sich wiederherstellen.",
     branchedFrom: "Abgezweigt von einem anderen Dokument",
     request: "Der Wunsch",
     given: (number) => `Bild ${number} zum Wunsch`,
@@ -256,6 +258,7 @@ export const german: Catalogue = {
     change: (step) => `Schritt ${step} ändern`,
     changeShort: "Ändern",
     attempts: (number) => count(number, "Versuch", "Versuche"),
+    attemptsInAll: (number) => `insgesamt ${count(number, "Versuch", "Versuche")}`,
     layouts: { label: "Anordnung", grid: "Bilderbuch", page: "Eine Spalte" },
     facts: (steps, attempts, seconds) =>
       `${count(steps, "Schritt", "Schritte")}, ${count(attempts, "Bild", "Bilder")} gezeichnet in ${duration(seconds)}`,
@@ -284,7 +287,7 @@ export const german: Catalogue = {
     conflict: (theirs) => `Inzwischen steht hier „${theirs}“.`,
     useMine: "Meinen Text speichern",
     useTheirs: "Den anderen nehmen",
-    stillSays: (said, drawn) => `Im Text steht noch „${said}“; das Bild wurde als „${drawn}“ neu gezeichnet.`,
+    stillSays: (said, drawn) => `Im Text steht noch „${bare(said)}“; das Bild wurde als „${bare(drawn)}“ neu gezeichnet.`,
     change: "Text ändern",
     keep: "Der Text passt",
     addAfter: (number) => `Bebilderten Schritt nach Schritt ${number} einfügen`,

@@ -266,7 +266,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get the document as EPUB with fixed pages */
+        /** Get the document as fixed EPUB */
         get: operations["get_v1_documents_id_document_fixed_epub"];
         put?: never;
         post?: never;
@@ -722,7 +722,7 @@ export interface paths {
         get: operations["get_v1_responses_id"];
         put?: never;
         post?: never;
-        /** Delete a document with all its files */
+        /** Delete a document with all its files. This is final: it cannot be restored */
         delete: operations["delete_v1_responses_id"];
         options?: never;
         head?: never;
@@ -874,6 +874,23 @@ export interface paths {
         };
         /** Search the gallery */
         get: operations["get_v1_studio_documents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/documents/{id}/deletion": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether a document was deleted in the library. Until it is removed, it can be read by its address */
+        get: operations["get_v1_studio_documents_id_deletion"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1695,6 +1712,14 @@ export interface components {
             id: string;
             /** Object */
             object: string;
+        };
+        /**
+         * Deletion
+         * @description Whether a document was deleted in the library, and can be restored.
+         */
+        Deletion: {
+            /** Deleted */
+            deleted: boolean;
         };
         /**
          * Document
@@ -5893,6 +5918,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Gallery"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_documents_id_deletion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deletion"];
                 };
             };
             /** @description Error */

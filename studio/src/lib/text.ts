@@ -1,5 +1,5 @@
 /** All user-visible text of the studio: the English catalogue, and the one in use. A new text gets a line in each. */
-import { count, decimal, duration, figure } from "./format";
+import { bare, count, decimal, duration, figure } from "./format";
 import { german } from "./german";
 
 export { clock, day, duration, figure, moment } from "./format";
@@ -58,7 +58,7 @@ const english = {
   make: {
     heading: "What would you like to explain or tell?",
     label: "Your request",
-    placeholder: "How a frog grows up, step by step, in four pictures",
+    placeholder: "A topic to explain, or a story in your own sentences",
     addImages: "Add images",
     addHint: "or drop or paste them here",
     dropHere: "Drop images to add them",
@@ -229,18 +229,20 @@ const english = {
     inTab: (done: number, all: number) => `(${done}/${all})`,
     export: "Export and share",
     exportMenu: "Export the document",
+    /** In the order of the menu. */
     formats: {
       pdf: ["PDF", "for printing and sending"],
+      pptx: ["PowerPoint", "one slide per step"],
       epub: ["EPUB", "for e-book readers"],
+      html: ["Web page", "one file, works offline"],
+      zip: ["Markdown and images", "a ZIP archive"],
       "fixed-epub": ["EPUB with fixed pages", "each page as it is printed"],
       cbz: ["Comic book", "for comic readers"],
       texts: ["Words to translate", "a file for another language"],
-      pptx: ["PowerPoint", "one slide per step"],
-      zip: ["Markdown and images", "a ZIP archive"],
-      html: ["Web page", "one file, works offline"],
     } as Record<string, [string, string]>,
     notInstalled: (command: string) => `not installed: ${command}`,
     preparing: "Preparing…",
+    saved: (name: string) => `Saved: ${name}`,
     missingCharacters: (number: number) =>
       `${count(number, "character", "characters")} could not be written to the PDF with the fonts on this machine; the file lists them.`,
     again: "Make another from this request",
@@ -248,7 +250,8 @@ const english = {
     removeQuestion: "Delete this document and its images? It can be restored for a week.",
     removeYes: "Delete",
     removeNo: "Cancel",
-    notFound: "Document not found.",
+    notFound: "Document not found. It may have been deleted.",
+    deleted: "This document was deleted. It can be restored for a week after that.",
     branchedFrom: "Branched from another document",
     request: "The request",
     given: (number: number) => `Image ${number} of the request`,
@@ -261,6 +264,7 @@ const english = {
     change: (step: number) => `Change step ${step}`,
     changeShort: "Change",
     attempts: (number: number) => count(number, "attempt", "attempts"),
+    attemptsInAll: (number: number) => `${count(number, "attempt", "attempts")} in all`,
     layouts: { label: "Layout", grid: "Storybook", page: "One column" },
     facts: (steps: number, attempts: number, seconds: number) =>
       `${count(steps, "step", "steps")}, ${count(attempts, "image", "images")} drawn in ${duration(seconds)}`,
@@ -289,7 +293,7 @@ const english = {
     conflict: (theirs: string) => `Meanwhile this was changed to “${theirs}”.`,
     useMine: "Save mine",
     useTheirs: "Use that",
-    stillSays: (said: string, drawn: string) => `The text still says “${said}”; the image was redrawn as “${drawn}”.`,
+    stillSays: (said: string, drawn: string) => `The text still says “${bare(said)}”; the image was redrawn as “${bare(drawn)}”.`,
     change: "Change the text",
     keep: "The text fits",
     addAfter: (number: number) => `Add an illustrated step after step ${number}`,

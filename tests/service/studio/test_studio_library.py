@@ -77,8 +77,10 @@ def test_what_is_deleted_can_be_restored_for_a_week(studio: Service) -> None:
     before = titles(studio)
     assert post(studio, "/v1/studio/delete", {"ids": [*ids, "resp_none"]})["ids"] == ids
     assert len(titles(studio)) == len(before) - 2
+    assert get(studio, f"/v1/studio/documents/{ids[0]}/deletion") == {"deleted": True}
     assert sorted(titles(studio, outcome="deleted")) == ["How a candle burns down", "The phases of the moon"]
     assert post(studio, "/v1/studio/restore", {"ids": ids[:1]})["ids"] == ids[:1]
+    assert get(studio, f"/v1/studio/documents/{ids[0]}/deletion") == {"deleted": False}
     assert titles(studio, outcome="deleted") == ["How a candle burns down"]
     assert "The phases of the moon" in titles(studio)
     marker = studio.folder / "trash" / ids[1]
@@ -142,6 +144,10 @@ def test_readers_with_the_link_see_the_document_and_nothing_else(tmp_path: Path)
             stranger = {"authorization": f"Bearer {other}"}
             assert reader.post(address, headers=stranger).status_code == 404
             assert reader.delete(address, headers=stranger).status_code == 404
+            post(running, "/v1/studio/delete", {"ids": [id_]})
+            assert reader.get(f"/v1/shared/{token}").status_code == 404
+            post(running, "/v1/studio/restore", {"ids": [id_]})
+            assert reader.get(f"/v1/shared/{token}").is_success
             assert running.http.delete(address).is_success
             assert reader.get(f"/v1/shared/{token}").status_code == 404
             assert reader.get(image).status_code == 404

@@ -68,7 +68,7 @@ async def retrieve(call: Call, id: str, after: AfterEvent, stream: Flag = False)
 
 @router.delete("/{id}", response_model=wire.Deleted)
 async def delete(call: Call, id: str) -> Response:
-    """Delete a document with all its files."""
+    """Delete a document with all its files. This is final: it cannot be restored."""
     await call.documents.delete(call.caller, id)
     return plain_json({"id": id, "object": "response", "deleted": True})
 
