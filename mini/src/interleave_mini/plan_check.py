@@ -17,9 +17,10 @@ from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.vocabulary import is_about, is_riddle_of, language
 from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, bare_noun, listed, one_of, plural
-from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
+from interleave_mini.world.kinds import COLOURS, NOUNS
 from interleave_mini.world.operations import AlreadySo, Impossible
 from interleave_mini.world.scene import GRID, Scene
+from interleave_mini.world.wider import ALL_KINDS
 
 _SINGULAR = {
     **{noun: kind for noun, (kind, _) in NOUNS.items()},
@@ -223,7 +224,7 @@ def is_about_something_else(plan: Plan, request: Request) -> bool:
         return False
     if any(scene.gripper for scene in scenes) and _ROBOT.search(request.text):
         return False
-    if any(KINDS[kind].category == "animal" for kind in kinds) and _ANIMAL.search(request.text):
+    if any(ALL_KINDS[kind].category == "animal" for kind in kinds) and _ANIMAL.search(request.text):
         return False
     if any(kind in kinds and words.search(request.text) for kind, words in _MEANT_BY.items()):
         return False

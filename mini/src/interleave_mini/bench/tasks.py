@@ -18,9 +18,9 @@ from interleave_mini.language.descriptions import describe
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.words import plural, sentence
-from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import ChangeBackground, Operation, Recolour
 from interleave_mini.world.scene import Scene, Thing
+from interleave_mini.world.wider import ALL_KINDS
 
 SUITES = ("story", "continue", "know", "edit", "plain", "annotate")
 ROBOT = "robot"
@@ -96,7 +96,7 @@ def _thing_facts(thing: Thing | None, *, coloured: bool) -> list[Fact]:
     if thing is None:
         return []
     facts = [Fact((thing.noun, plural(thing.noun)))]
-    if coloured and thing.colour != KINDS[thing.kind].colour:
+    if coloured and thing.colour != ALL_KINDS[thing.kind].colour:
         facts.append(Fact((thing.colour,)))
     return facts
 

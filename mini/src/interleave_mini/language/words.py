@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
 from interleave_mini.world.scene import GRID, Size, Thing
+from interleave_mini.world.wider import ALL_COLOURS, ALL_KINDS, ALL_NOUNS, NIGHT, NIGHT_OF
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SIZES = {
@@ -17,7 +17,7 @@ SIZES = {
     "large": Size.LARGE,
     "big": Size.LARGE,
 }
-UNCOUNTABLE = frozenset({"bread", "frog spawn"})
+UNCOUNTABLE = frozenset({"bread", "bitten bread", "rotten bread", "frog spawn"})
 _PLURALS = {
     "fish": "fish",
     "bus": "buses",
@@ -26,6 +26,8 @@ _PLURALS = {
     "chrysalis": "chrysalises",
     "teddy": "teddies",
 }
+_IRREGULAR = {"mouse": "mice", "sheep": "sheep", "leaf": "leaves", "fish": "fish"}
+"""Of the wider world: requests are read with `plural`, for which these words name lacking things."""
 
 POSITIONS: tuple[tuple[str, ...], ...] = (
     ("at the top left", "in the top left corner", "in the upper left"),
@@ -76,6 +78,29 @@ PLACES: dict[str, Place] = {
     "paper": Place("a sheet of paper", "on paper", ("on a sheet of paper", "on white paper")),
     "workbench": Place("a workbench", "on the workbench", ("on a workbench",)),
 }
+"""Places that the planner has learned."""
+_NEW_PLACES: dict[str, Place] = {
+    "road": Place("a road", "on the road", ("on a road",)),
+    "street": Place("a street", "on the street", ("on a street", "in the street")),
+    "mountain": Place("a mountain", "on the mountain", ("on a mountain", "in the mountains")),
+    "farm": Place("a farm", "on the farm", ("on a farm", "at the farm")),
+    "garden": Place("a garden", "in the garden", ("in a garden",)),
+    "park": Place("a park", "in the park", ("in a park",)),
+    "lake": Place("a lake", "at the lake", ("at a lake", "on the lake")),
+    "river": Place("a river", "at the river", ("at a river", "by the river")),
+    "playground": Place("a playground", "at the playground", ("on the playground", "at a playground")),
+    "classroom": Place("a classroom", "in the classroom", ("in a classroom",)),
+    "bedroom": Place("a bedroom", "in the bedroom", ("in a bedroom",)),
+    "sea floor": Place("a sea floor", "on the sea floor", ("under the sea", "on a sea floor")),
+}
+_BY_DAY = PLACES | _NEW_PLACES
+ALL_PLACES: dict[str, Place] = _BY_DAY | {
+    NIGHT_OF[name]: Place(
+        place.noun + NIGHT, place.within + NIGHT, tuple(other + NIGHT for other in place.others)
+    )
+    for name, place in _BY_DAY.items()
+    if name in NIGHT_OF
+}
 
 
 def plural(noun: str) -> str:
@@ -89,7 +114,15 @@ def plural(noun: str) -> str:
     return noun + ("es" if noun.endswith(("s", "x", "ch")) else "s")
 
 
-_SINGULARS = {plural(noun): noun for noun in NOUNS if noun not in UNCOUNTABLE}
+def many(noun: str) -> str:
+    """The plural of a noun of the whole world."""
+    state, space, kind = noun.rpartition(" ")
+    if noun in _PLURALS or kind not in _IRREGULAR | _PLURALS:
+        return plural(noun)
+    return f"{state}{space}{(_IRREGULAR | _PLURALS)[kind]}"
+
+
+_SINGULARS = {many(noun): noun for noun in ALL_NOUNS if noun not in UNCOUNTABLE}
 
 
 def with_article(words: str, noun: str = "") -> str:
@@ -120,7 +153,7 @@ def the(thing: Thing, *, size: bool | None = False, colour: bool = True) -> str:
 def counted(count: int, thing: Thing) -> str:
     """ "three small red apples"."""
     words = named(thing)
-    return f"{NUMBERS[count]} {words.removesuffix(thing.noun)}{plural(thing.noun)}" if count > 1 else a(thing)
+    return f"{NUMBERS[count]} {words.removesuffix(thing.noun)}{many(thing.noun)}" if count > 1 else a(thing)
 
 
 def listed(items: list[str]) -> str:
@@ -148,7 +181,7 @@ def one_of(words: Iterable[str]) -> str:
     return "(?:" + "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)) + ")"
 
 
-_SIZE, _COLOUR, _NOUN = one_of(SIZES), one_of(COLOURS), one_of(NOUNS)
+_SIZE, _COLOUR, _NOUN = one_of(SIZES), one_of(ALL_COLOURS), one_of(ALL_NOUNS)
 DESCRIBED = rf"(?:{_SIZE} )?(?:{_COLOUR} )?{_NOUN}"
 _PARTS = re.compile(rf"(?:(?P<size>{_SIZE}) )?(?:(?P<colour>{_COLOUR}) )?(?P<noun>{_NOUN})", re.IGNORECASE)
 _PLURAL_PARTS = re.compile(
@@ -166,8 +199,8 @@ class Described:
 
     def thing(self, like: Thing | None = None) -> Thing:
         """The thing described; what is not stated is as in `like`, or as is usual for its kind."""
-        kind, state = NOUNS[self.noun]
-        usual = like.colour if like is not None and like.kind == kind else KINDS[kind].colour
+        kind, state = ALL_NOUNS[self.noun]
+        usual = like.colour if like is not None and like.kind == kind else ALL_KINDS[kind].colour
         size = self.size or (like.size if like is not None else Size.LARGE)
         return Thing(kind, self.colour or usual, size, state)
 
@@ -200,24 +233,28 @@ def described_many(words: str) -> Described:
 
 DESCRIBED_MANY = rf"(?:{_SIZE} )?(?:{_COLOUR} )?{one_of(_SINGULARS)}"
 CELL_OF = {words: cell for cell, ways in enumerate(POSITIONS) for words in ways}
-BACKGROUND_OF_NOUN = {
+ALL_BACKGROUND_OF_NOUN = {
     form: background
-    for background, place in PLACES.items()
+    for background, place in ALL_PLACES.items()
     for form in (place.noun, re.sub("^an? ", "the ", place.noun))
 }
-BACKGROUND_OF_PHRASE = {
-    form: background for background, place in PLACES.items() for form in (place.within, *place.others)
+ALL_BACKGROUND_OF_PHRASE = {
+    form: background for background, place in ALL_PLACES.items() for form in (place.within, *place.others)
 }
+BACKGROUND_OF_NOUN, BACKGROUND_OF_PHRASE = (
+    {form: background for form, background in forms.items() if background in PLACES}
+    for forms in (ALL_BACKGROUND_OF_NOUN, ALL_BACKGROUND_OF_PHRASE)
+)
 
 
 def bare_noun(background: str) -> str:
     """ "meadow", "kitchen table"."""
-    return PLACES[background].noun.split(" ", 1)[1]
+    return ALL_PLACES[background].noun.split(" ", 1)[1]
 
 
 def within(background: str) -> str:
     """ "in the meadow", "on the kitchen table"."""
-    return PLACES[background].within
+    return ALL_PLACES[background].within
 
 
 def to_position(words: str) -> str:

@@ -1,7 +1,8 @@
 """Image → scene, with a confidence for every cell, by template matching on the pixels alone.
 
 The background is found from the border, which no thing covers. Every cell is then compared with all sprites
-at a coarse resolution, and the best few of them again at a finer one.
+at a coarse resolution, and the best few of them again at a finer one. A cell that none of them fits may show
+a thing that carries another (`pairs`).
 """
 
 from __future__ import annotations
@@ -11,24 +12,32 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from interleave_mini.reader.arrays import (
+    Array,
+    Arrays,
+    NumpyArrays,
+    Templates,
+    TorchArrays,
+    confidence_of,
+    reduced,
+)
+from interleave_mini.reader.pairs import PairReader
 from interleave_mini.world.backgrounds import SIDE, background
-from interleave_mini.world.drawing import MARGIN, THINGS, atlas, scene_of
-from interleave_mini.world.kinds import BACKGROUNDS
+from interleave_mini.world.drawing import EMPTY, MARGIN, THINGS, atlas_blocks, scene_of
 from interleave_mini.world.scene import CELLS, GRID, Scene
 from interleave_mini.world.sprites import CELL
+from interleave_mini.world.wider import ALL_BACKGROUNDS
 
-Array = Any
-"""A numpy array or a torch tensor: their common operators are all the reader uses."""
 COARSE, FINE = 20, 40
 SHORTLIST = 5
-MAX_ERROR = 60.0
-"""The error (RMS, of 255) from which a cell counts as showing nothing the world can draw."""
+UNCLEAR, MUCH_BETTER = 7.0, 0.7
+"""The error from which a cell may show a thing that carries another, and how much better that has to fit."""
 _BATCH, _DEVICE_BATCH = 8, 256
 """Small batches fit a CPU's cache; a GPU needs large ones."""
 CELL_CACHE_SIZE = 65_536
@@ -36,8 +45,9 @@ FIRST_GRIPPER = 1 + len(THINGS)
 """Rows of the atlas from here on are grippers, which are in the top row only."""
 CellKey = tuple[int, bytes]
 """Background and position of a cell as one number, and a digest of its pixels."""
-Cell = tuple[int, float, float]
-"""The atlas row of what a cell shows, the confidence, and the error of its pixels."""
+Cell = tuple[int, int, float, float]
+"""The atlas row of what a cell shows, the code of what that carries, the confidence, and the error of its
+pixels."""
 
 
 @dataclass(frozen=True)
@@ -57,43 +67,21 @@ class Reading:
         return float(np.sqrt(np.mean(np.square(self.errors))))
 
 
-@dataclass(frozen=True)
-class Templates:
-    """Sprites at one resolution: what a cell shows is `colour + (1 − opacity) · background`."""
-
-    side: int
-    colour: Array
-    """rows × (side·side·3), premultiplied, 0–255"""
-    opacity: Array
-    """rows × (side·side), 0–1"""
-    backgrounds: Array
-    """(backgrounds·cells) × (side·side·3), the cells of the empty backgrounds"""
-
-    @classmethod
-    def at(cls, side: int, arrays: Arrays) -> Templates:
-        sprites = reduced(atlas().astype(np.float32), side)
-        empty = np.stack([background(name) for name in BACKGROUNDS]).astype(np.float32)
-        rows = len(sprites)
-        return cls(
-            side,
-            arrays.floats(sprites[..., :3].reshape(rows, -1)),
-            arrays.floats(sprites[..., 3].reshape(rows, -1) / 255),
-            arrays.floats(reduced(cells_of(empty), side).reshape(len(BACKGROUNDS) * CELLS, -1)),
-        )
-
-
 class Reader:
     """Reads images, one or many at a time, on the CPU with numpy or on a device with torch."""
 
     def __init__(self, device: str | None = None) -> None:
         self.arrays: Arrays = TorchArrays(device) if device else NumpyArrays()
         self.batch = _DEVICE_BATCH if device else _BATCH
-        self.coarse = Templates.at(COARSE, self.arrays)
-        self.fine = Templates.at(FINE, self.arrays)
-        empty = np.stack([background(name) for name in BACKGROUNDS])
+        empty = np.stack([background(name) for name in ALL_BACKGROUNDS])
+        sprites = np.concatenate([reduced(block.astype(np.float32), FINE) for block in atlas_blocks()])
+        cells = reduced(cells_of(empty).astype(np.float32), FINE)
+        self.fine = Templates.of(sprites, cells, self.arrays)
+        self.coarse = Templates.of(reduced(sprites, COARSE), reduced(cells, COARSE), self.arrays)
         self._borders = [self.arrays.floats(border) for border in borders_of(empty)]
         self._norms = self._template_norms()
         self._cell_cache: dict[CellKey, Cell] = {}
+        self._pairs = PairReader(self.arrays, self.coarse)
 
     def read(self, image: Image.Image) -> Reading:
         """One image, of any size."""
@@ -142,7 +130,12 @@ class Reader:
         coarse = reduced(fine, COARSE).reshape(len(fine), -1)
         candidates = self.arrays.smallest(self._coarse_errors(coarse, where), SHORTLIST)
         errors = self._fine_errors(fine.reshape(len(fine), -1), where, candidates)
-        return _best_of_shortlist(self.arrays.to_numpy(candidates), self.arrays.to_numpy(errors))
+        alone = _best_of_shortlist(self.arrays.to_numpy(candidates), self.arrays.to_numpy(errors))
+        unclear = [place for place, (*_, error) in enumerate(alone) if error > UNCLEAR]
+        for place, pair in zip(unclear, self._pairs.read(pixels, coarse, spots, unclear), strict=True):
+            if pair[-1] < MUCH_BETTER * alone[place][-1]:
+                alone[place] = pair
+        return alone
 
     def _backgrounds(self, images: Array) -> tuple[Array, Array]:
         """The best background of each image, and the error of its border."""
@@ -205,13 +198,14 @@ def _best_of_shortlist(candidates: NDArray[np.int64], errors: NDArray[np.float32
     order = np.argsort(errors, axis=1, kind="stable")
     best = np.take_along_axis(candidates, order[:, :1], axis=1)[:, 0]
     nearest = np.take_along_axis(errors, order[:, :2], axis=1)
-    confidence = _confidence(nearest[:, 0], nearest[:, 1])
-    return list(zip(best.tolist(), confidence.tolist(), nearest[:, 0].tolist(), strict=True))
+    confidence = confidence_of(nearest[:, 0], nearest[:, 1])
+    nothing = [EMPTY] * len(best)
+    return list(zip(best.tolist(), nothing, confidence.tolist(), nearest[:, 0].tolist(), strict=True))
 
 
 def _reading(place: int, cells: list[Cell], border_error: float) -> Reading:
-    rows, confidence, errors = zip(*cells, strict=True)
-    return Reading(scene_of(np.array([place, *rows])), confidence, errors, border_error)
+    rows, loads, confidence, errors = zip(*cells, strict=True)
+    return Reading(scene_of(np.array([place, *rows, *loads])), confidence, errors, border_error)
 
 
 _shared_lock = Lock()
@@ -226,13 +220,6 @@ def shared_reader() -> Reader:
 @cache
 def _only_reader() -> Reader:
     return Reader()
-
-
-def _confidence(error: NDArray[np.float32], next_error: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
-    """1 where the pixels are exactly as drawn; 0 where the next template fits as well, or none fits."""
-    apart = 1 - error / np.maximum(next_error, 1e-6)
-    near = np.clip(1 - error / MAX_ERROR, 0, 1)
-    return np.asarray(np.clip(apart * near, 0, 1))
 
 
 def _as_pixels(images: Any) -> Any:
@@ -255,14 +242,6 @@ def cells_of(images: Array) -> Array:
     return grid.reshape(-1, CELL, CELL, 3)
 
 
-def reduced(cells: Array, side: int) -> Array:
-    """Cells with fewer pixels, each the mean of a square of the old ones; halved as often as it takes."""
-    while cells.shape[1] > side:
-        pairs = cells[:, 0::2] + cells[:, 1::2]
-        cells = (pairs[:, :, 0::2] + pairs[:, :, 1::2]) * 0.25
-    return cells
-
-
 def borders_of(images: Array) -> list[Array]:
     """The four strips around the grid, which no thing ever covers, as rows of numbers."""
     count = len(images)
@@ -271,65 +250,3 @@ def borders_of(images: Array) -> list[Array]:
     left = images[:, MARGIN:-MARGIN, :MARGIN].reshape(count, -1)
     right = images[:, MARGIN:-MARGIN, -MARGIN:].reshape(count, -1)
     return [top, bottom, left, right]
-
-
-# The few array functions that differ between numpy and torch
-
-
-class Arrays(Protocol):
-    def floats(self, values: Any) -> Array: ...
-    def integers(self, values: Any) -> Array: ...
-    def product(self, rows: Array, columns: Array) -> Array: ...
-    def smallest(self, values: Array, count: int) -> Array: ...
-    def to_numpy(self, values: Array) -> np.ndarray[Any, Any]: ...
-
-
-class NumpyArrays:
-    """On the CPU, without torch."""
-
-    def floats(self, values: Any) -> Array:
-        return np.asarray(values).astype(np.float32)
-
-    def integers(self, values: Any) -> Array:
-        return np.asarray(values, dtype=np.int64)
-
-    def product(self, rows: Array, columns: Array) -> Array:
-        return rows @ columns
-
-    def smallest(self, values: Array, count: int) -> Array:
-        """The indices of the smallest values of each row, the smallest first."""
-        places = np.argpartition(values, count - 1, axis=1)[:, :count]
-        order = np.argsort(np.take_along_axis(values, places, axis=1), axis=1, kind="stable")
-        return np.take_along_axis(places, order, axis=1)
-
-    def to_numpy(self, values: Array) -> np.ndarray[Any, Any]:
-        return np.asarray(values)
-
-
-class TorchArrays:
-    """On any device torch knows."""
-
-    def __init__(self, device: str) -> None:
-        import torch
-
-        self.torch = torch
-        self.device = torch.device(device)
-
-    def floats(self, values: Any) -> Array:
-        return self.torch.as_tensor(values, device=self.device).to(self.torch.float32)
-
-    def integers(self, values: Any) -> Array:
-        return self.torch.as_tensor(values, device=self.device, dtype=self.torch.long)
-
-    def product(self, rows: Array, columns: Array) -> Array:
-        """In double precision on a GPU: training may have enabled TF32 (ten bits), and distances are small
-        differences of large products."""
-        if self.device.type != "cuda":
-            return rows @ columns
-        return (rows.double() @ columns.double()).to(self.torch.float32)
-
-    def smallest(self, values: Array, count: int) -> Array:
-        return self.torch.topk(values, count, dim=1, largest=False).indices
-
-    def to_numpy(self, values: Array) -> np.ndarray[Any, Any]:
-        return np.asarray(values.cpu().numpy())

@@ -12,9 +12,11 @@ from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
+from interleave import InputError
 from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS
-from interleave_mini.world.operations import ChangeBackground, Impossible, Operation, changes
+from interleave_mini.world.operations import ChangeBackground, Impossible, Operation, PutNew, changes
 from interleave_mini.world.scene import CELLS, GRID, Scene, Size, Thing
+from interleave_mini.world.wider import ALL_KINDS
 
 WRONG_EDIT_SHARE = 0.6
 """The share of mistakes that are wrong edits, where there was an image before."""
@@ -38,9 +40,10 @@ def with_mistake(scene: Scene, rng: Random, before: Scene | None = None) -> Scen
         return _missing(scene, rng)
     ways = [_something_extra, _wrong_background, *(_OF_A_THING if things else ())]
     while True:
-        wrong = rng.choice(ways)(scene, rng)
-        if wrong != scene:
-            return wrong
+        with suppress(InputError):  # what carries something keeps its size
+            wrong = rng.choice(ways)(scene, rng)
+            if wrong != scene:
+                return wrong
 
 
 def _wrong_colour(scene: Scene, rng: Random) -> Scene:
@@ -66,13 +69,19 @@ def _misplaced(scene: Scene, rng: Random) -> Scene:
 
 def _wrong_state(scene: Scene, rng: Random) -> Scene:
     """A tadpole instead of a frog; the same scene where nothing in it has states."""
-    changing = [cell for cell, thing in scene.things.items() if len(KINDS[thing.kind].states) > 1]
+    changing = [cell for cell, thing in scene.things.items() if _states(thing) > 1]
     if not changing:
         return scene
     cell = rng.choice(changing)
     thing = scene.cells[cell]
-    state = rng.randrange(len(KINDS[thing.kind].states)) if thing else 0
+    state = rng.randrange(_states(thing)) if thing else 0
     return scene.with_cell(cell, replace(thing, state=state) if thing else None)
+
+
+def _states(thing: Thing) -> int:
+    """How many states it may have: those that the shipped critic has learned, if it is in one of them."""
+    learned = len(KINDS[thing.kind].states) if thing.kind in KINDS else 0
+    return learned if thing.state < learned else len(ALL_KINDS[thing.kind].states)
 
 
 def _one_more(scene: Scene, rng: Random) -> Scene:
@@ -116,6 +125,8 @@ def with_mistake_of_the_image(scene: Scene, rng: Random) -> Scene:
     if scene.gripper is None:  # it hangs where a mirrored thing might stand
         ways += [_mirrored, _turned_upside_down]
     rng.shuffle(ways)
+    if any(thing.load for thing in scene.things.values()):  # what carries something keeps its size
+        ways.remove(_all_of_the_other_size)
     wrongs = (way(scene, rng) for way in ways)
     return next((wrong for wrong in wrongs if wrong != scene), scene)
 
@@ -218,7 +229,7 @@ _WRONG_EDITS = (
 
 def _redirected(operation: Operation, before: Scene, after: Scene, rng: Random) -> Operation | None:
     """The same operation on another thing, preferably a look-alike."""
-    if isinstance(operation, ChangeBackground) or before.cells[operation.cell] is None:
+    if isinstance(operation, ChangeBackground | PutNew) or before.at(operation.cell) is None:
         return None
     other = _look_alike(operation.cell, before, after, rng)
     return None if other is None else replace(operation, cell=other)
@@ -226,7 +237,7 @@ def _redirected(operation: Operation, before: Scene, after: Scene, rng: Random) 
 
 def _look_alike(cell: int, before: Scene, after: Scene, rng: Random) -> int | None:
     """The cell of another thing that should stay as it is; the more alike, the likelier."""
-    meant = before.cells[cell]
+    meant = before.at(cell)
     others = [each for each, thing in before.things.items() if each != cell and thing == after.cells[each]]
     if meant is None or not others:
         return None

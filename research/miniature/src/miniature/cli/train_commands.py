@@ -57,12 +57,19 @@ def generator(
         Path | None,
         typer.Option(metavar="DIR", help="Start from this pipeline. [default: random weights]"),
     ] = None,
+    tune_vae: Annotated[
+        float, typer.Option("--tune-vae", min=0, help="Minutes to train the VAE of --start further.")
+    ] = 0,
     rate: Annotated[
         float, typer.Option("--learning-rate", min=0, help="Peak learning rate of the transformer.")
     ] = 7e-4,
+    vae_rate: Annotated[
+        float, typer.Option("--vae-learning-rate", min=0, help="Peak learning rate of the VAE.")
+    ] = 1.2e-3,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> int:
     """Train the generator, a small FLUX.2-klein, on scenes of the world; print the path of the pipeline."""
+    from miniature.train.autoencoder import VaeTraining
     from miniature.train.flow import FlowTraining
     from miniature.train.generator import GeneratorTraining, train_generator
 
@@ -77,7 +84,9 @@ def generator(
         seed,
         evaluate,
         start,
-        flow=FlowTraining(rate=rate),
+        tune_vae,
+        VaeTraining(rate=vae_rate),
+        FlowTraining(rate=rate),
     )
     if not train_generator(settings):
         typer.echo("stopped: run the same command to resume", err=True)

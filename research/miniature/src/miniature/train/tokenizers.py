@@ -6,6 +6,8 @@ information; as single tokens (`SCAFFOLD`) they cost little to learn and to writ
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
@@ -13,10 +15,11 @@ from interleave import Verdict
 from interleave.local.train_bpe import byte_level_bpe
 from interleave.plugin import agents, critic_input
 from interleave_mini.bench.tasks import SUITES, Task
-from interleave_mini.language.words import CELL_OF, ROWS, capitalised
+from interleave_mini.language.words import ALL_BACKGROUND_OF_PHRASE, CELL_OF, ROWS, capitalised, many
 from interleave_mini.oracle import judge_attempt
 from interleave_mini.world.drawing import draw
 from interleave_mini.world.mistakes import with_mistake
+from interleave_mini.world.wider import ALL_COLOURS, ALL_NOUNS
 from miniature.grammar.tasks import sample_task
 from miniature.train.examples import sample_example
 
@@ -86,6 +89,63 @@ def generator_tokenizer(*, vocabulary: int = _VOCABULARY, samples: int = _SAMPLE
         chat_template=PLAIN_TEMPLATE,
         padding_side="right",
     )
+
+
+def grown_tokenizer(tokenizer: Any, words: Iterable[str]) -> tuple[Any, dict[int, list[int]]]:
+    """Return the tokenizer with a token for each of these words, and the old tokens of every new one.
+
+    Old tokens keep their numbers. New merges are the last, so that they only join what was in pieces.
+    """
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    content = json.loads(tokenizer.backend_tokenizer.to_str())
+    content["truncation"] = content["padding"] = None
+    vocabulary, merges = content["model"]["vocab"], content["model"]["merges"]
+    vocabulary |= {token["content"]: token["id"] for token in content["added_tokens"]}
+    pieces_of: dict[str, list[int]] = {}
+    for word in words:
+        core = Tokenizer.from_str(json.dumps(content))
+        first, *rest = core.encode(word).tokens
+        for piece in rest:
+            merges.append([first, piece])
+            pieces_of[first + piece] = [
+                number for each in (first, piece) for number in pieces_of.get(each, [vocabulary[each]])
+            ]
+            first += piece
+            vocabulary.setdefault(first, max(vocabulary.values()) + 1)
+    grown = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(content)),
+        eos_token=END,
+        pad_token=PAD,
+        unk_token=None,
+        bos_token=None,
+        chat_template=PLAIN_TEMPLATE,
+        padding_side="right",
+    )
+    return grown, {vocabulary[token]: pieces for token, pieces in pieces_of.items()}
+
+
+def words_of_the_world() -> list[str]:
+    """Return the words of prompts about the whole world, within and at the start of a sentence."""
+    phrases = (*ALL_NOUNS, *map(many, ALL_NOUNS), *ALL_COLOURS, *ALL_BACKGROUND_OF_PHRASE)
+    words = dict.fromkeys(word for phrase in phrases for word in phrase.split())
+    verbs = (
+        "put",
+        "give",
+        "place",
+        "held",
+        "now",
+        "night",
+        "day",
+        "falls",
+        "breaks",
+        "gets",
+        "dark",
+        "light",
+    )
+    starts = [form for word in ("Put", "Give", "Place", "Night", "Day") for form in (word, f" {word}")]
+    return [*(f" {word}" for word in (*words, *verbs)), *starts]
 
 
 def _generator_corpus(samples: int) -> list[str]:
