@@ -110,7 +110,9 @@ def describe_faults(shown: Scene, target: Scene) -> str:
 def _fault_at(cell: int, reading: Reading, target: Scene) -> str | None:
     seen, wanted = reading.scene.cells[cell], target.cells[cell]
     if seen == wanted:
-        return None if is_clear(reading, cell) else f"{loaded(wanted) if wanted else 'the place'} is not clear"
+        return (
+            None if is_clear(reading, cell) else f"{loaded(wanted) if wanted else 'the place'} is not clear"
+        )
     if wanted is None and seen is not None:
         return f"{loaded(seen)} is too much"
     if wanted is not None and seen is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from random import Random
 
 from interleave import InputError
@@ -92,7 +93,9 @@ def _other_kinds(request: str, prompts: str, rng: Random) -> dict[str, str]:
         if "?" in used or not others or (ALL_KINDS[name].category == "person" and _PRONOUN.search(request)):
             continue
         other = rng.choice(others)
-        if not has_word(request, *_forms(other)) and not any(word in found.values() for word in _forms(other)):
+        if not has_word(request, *_forms(other)) and not any(
+            word in found.values() for word in _forms(other)
+        ):
             found |= _exchange(ALL_KINDS[name], other, used, request)
     return found
 
@@ -104,14 +107,18 @@ def _adjective(noun: str) -> str:
 
 
 def _alike(kind: Kind, states: set[str]) -> list[Kind]:
-    return [
-        each
-        for each in ALL_KINDS.values()
-        if each.category == kind.category and each is not kind and states <= {"", *ADJECTIVES[each.name]}
-        if each.states[each.usual] not in UNCOUNTABLE
-    ]
+    others = _OF_CATEGORY[kind.category]
+    return [each for each in others if each is not kind and states <= _STATES[each.name]]
 
 
+_STATES = {name: frozenset(("", *adjectives)) for name, adjectives in ADJECTIVES.items()}
+_OF_CATEGORY: dict[str, list[Kind]] = {}
+for _kind in ALL_KINDS.values():
+    if _kind.states[_kind.usual] not in UNCOUNTABLE:
+        _OF_CATEGORY.setdefault(_kind.category, []).append(_kind)
+
+
+@cache
 def _forms(kind: Kind) -> tuple[str, str]:
     usual = kind.states[kind.usual]
     return usual, many(usual)

@@ -60,7 +60,7 @@ LATENT_NOISE = 0.1
 CLIP = 1.0
 SORTED_TOGETHER = 4
 """Batches sorted by length together, to reduce padding."""
-VERDICT_TOKENS = {"check": 0, "verdict": 1, "audit": 1, "done": 1, DRAWN: 1}
+VERDICT_TOKENS = {"check": 0, "verdict": 1, "audit": 1, "audit-plan": 1, "done": 1, DRAWN: 1}
 """Exercises with a verdict, and the index of the answer token that accepts or rejects."""
 DRAWN_SHARE = 0.15
 """Share of batches about images drawn by the generator, if there are any."""
