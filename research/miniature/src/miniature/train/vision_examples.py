@@ -120,9 +120,11 @@ class Exercise:
 
 
 def exercises_named(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names; raise `ConfigurationError` for an unknown exercise."""
-    chosen = tuple(name.strip() for name in names)
-    for name in chosen:
+    """Return the names, “look×2” as two of them; raise `ConfigurationError` for an unknown exercise."""
+    chosen: tuple[str, ...] = ()
+    for each in names:
+        name, _, times = each.strip().partition("×")
+        chosen += (name,) * (int(times) if times.isdecimal() else 1)
         if name not in EXERCISES:
             raise ConfigurationError(f"no exercise named {name!r}. {did_you_mean(name, EXERCISES)}")
     return chosen
