@@ -151,7 +151,7 @@ def _merged(pieces: list[str], ranks: Mapping[tuple[str, str], int]) -> list[str
 
 
 def words_of_the_examples(minimum: int = 7) -> list[str]:
-    """Return the words that worked examples have at least `minimum` times, within or at the start of a text."""
+    """Return the words that worked examples have at least `minimum` times."""
     counts: Counter[str] = Counter()
     for example in worked_examples():
         texts = [f" {request}" for request in example.requests]  # they follow “Plan: ”
