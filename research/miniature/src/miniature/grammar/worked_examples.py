@@ -90,13 +90,18 @@ def _parse_block(block: list[str]) -> WorkedExample:
 @cache
 def worked_examples() -> tuple[WorkedExample, ...]:
     """Return all examples without held-out pairs of kind and colour."""
-    found = [
+    return tuple(each for each in parsed_examples("worked") if not is_held_out(each.steps()))
+
+
+def parsed_examples(*folders: str) -> list[WorkedExample]:
+    """Return the examples of the text files of some folders, by name."""
+    return [
         example
-        for file in sorted(files(__package__).joinpath("worked").iterdir(), key=lambda file: file.name)
+        for folder in folders
+        for file in sorted(files(__package__).joinpath(folder).iterdir(), key=lambda file: file.name)
         if file.name.endswith(".txt")
         for example in parse_worked_examples(file.read_text("utf-8"))
     ]
-    return tuple(each for each in found if not is_held_out(each.steps()))
 
 
 def is_held_out(steps: Sequence[Step]) -> bool:
