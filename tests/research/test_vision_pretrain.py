@@ -34,11 +34,12 @@ from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.words import NUMBERS
 from interleave_mini.robots.episodes import what_is_seen
 from interleave_mini.robots.gripper import carry_out, same_state
-from interleave_mini.world.drawing import ATLAS_SIZE, TorchPainter, corner, scene_codes
-from interleave_mini.world.kinds import BACKGROUNDS, COLOURS
+from interleave_mini.world.drawing import TorchPainter, corner, scene_codes
+from interleave_mini.world.kinds import COLOURS
 from interleave_mini.world.motion import Frame, Shot, draw_shot
 from interleave_mini.world.operations import Impossible
-from interleave_mini.world.scene import Scene, Thing
+from interleave_mini.world.scene import Load, Relation, Scene, Size, Thing
+from interleave_mini.world.wider import ALL_BACKGROUNDS, ALL_COLOURS, ALL_NOUNS
 from miniature.grammar.tasks import parse_task
 from miniature.train.agent_model import write_fresh_agent
 from miniature.train.vision_examples import (
@@ -50,6 +51,7 @@ from miniature.train.vision_examples import (
     sample_exercise,
 )
 from miniature.train.vision_pretrain import (
+    HEAD_SIZES,
     VERDICT_TOKENS,
     AuxHead,
     Batches,
@@ -350,9 +352,13 @@ def test_some_images_to_judge_are_as_they_were_before_the_wish() -> None:
 
 def test_the_auxiliary_head_asks_every_token_for_the_thing_in_its_own_cell() -> None:
     """Tokens that know what lies below them, by the corners of cells and not by the function under test."""
-    scene = Scene.of("meadow", {cell: Thing("apple", list(COLOURS)[cell]) for cell in range(8)})
+    ball = Load(Relation.IN, Thing("ball", "pink", Size.SMALL))
+    cells = {cell: Thing("apple", list(COLOURS)[cell]) for cell in range(7)}
+    cells |= {7: Thing("basket", "white", load=ball)}
+    scene = Scene.of("farm at night", cells)
     codes = torch.from_numpy(scene_codes([scene])).long()
-    size = ATLAS_SIZE + len(BACKGROUNDS)
+    starts = [sum(HEAD_SIZES[:place]) for place in range(len(HEAD_SIZES))]
+    size = sum(HEAD_SIZES)
     shape = SimpleNamespace(out_hidden_size=size, patch_size=16, spatial_merge_size=2)
 
     class Tower(torch.nn.Module):
@@ -363,7 +369,19 @@ def test_the_auxiliary_head_asks_every_token_for_the_thing_in_its_own_cell() -> 
         aux_head.head.weight.copy_(40 * torch.eye(size))
         aux_head.head.bias.zero_()
     tokens = torch.zeros(64, size)
-    tokens[:, ATLAS_SIZE + int(codes[0, 0])] = 1
+    nouns, colours, sizes = list(ALL_NOUNS), list(ALL_COLOURS), list(Size)
+
+    def labels(thing: Thing | None) -> list[int]:
+        if thing is None:
+            return [0] * 6
+        own = [1 + nouns.index(thing.noun), 1 + colours.index(thing.colour), sizes.index(thing.size)]
+        load = thing.load
+        if load is None:
+            return [*own, 0, 0, 0]
+        carried = load.thing
+        relation = list(Relation).index(load.relation)
+        return [*own, 1 + nouns.index(carried.noun), 1 + colours.index(carried.colour), 1 + relation]
+
     for number in range(64):
         middle = (number // 8 * 32 + 16, number % 8 * 32 + 16)
         [cell] = [
@@ -371,9 +389,13 @@ def test_the_auxiliary_head_asks_every_token_for_the_thing_in_its_own_cell() -> 
             for cell in range(9)
             if all(edge <= at < edge + 80 for edge, at in zip(corner(cell), middle, strict=True))
         ]
-        tokens[number, int(codes[0, 1 + cell])] = 1
+        wanted = [*labels(scene.cells[cell]), ALL_BACKGROUNDS.index(scene.background)]
+        for start, label in zip(starts, wanted, strict=True):
+            tokens[number, start + label] = 1
     aux_head.seen = tokens
     assert float(aux_head.loss(codes)) < 1e-3
+    aux_head.seen = tokens.roll(1, dims=0)
+    assert float(aux_head.loss(codes)) > 1
 
 
 def test_a_grown_agent_answers_as_before(tmp_path: Path) -> None:

@@ -149,6 +149,12 @@ def a(thing: Thing, *, size: bool | None = None, colour: bool = True) -> str:
     return with_article(named(thing, size=size, colour=colour), thing.noun)
 
 
+def loaded(thing: Thing) -> str:
+    """ "a red cat", or "a red cat on a brown chair"."""
+    load = thing.load
+    return f"{a(load.thing, size=False)} {load.relation.value} {a(thing)}" if load else a(thing)
+
+
 def the(thing: Thing, *, size: bool | None = False, colour: bool = True) -> str:
     """ "the red cat"."""
     return f"the {named(thing, size=size, colour=colour)}"

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 Array = Any
 """A numpy array or a torch tensor: their common operators are all the reader uses."""
-MAX_ERROR = 60.0
+MAX_ERROR = 26.0
 """The error (RMS, of 255) from which a cell counts as showing nothing the world can draw."""
+SAME = 0.5
+"""Templates nearer than this to each other (RMS, of 255) look the same."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +48,25 @@ def reduced(cells: Array, side: int) -> Array:
     return cells
 
 
-def confidence_of(error: NDArray[np.float32], next_error: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
-    """1 where the pixels are exactly as drawn; 0 where the next template fits as well, or none fits."""
-    apart = 1 - error / np.maximum(next_error, 1e-6)
+def confidence_of(
+    error: NDArray[np.floating[Any]], others: NDArray[np.floating[Any]], apart: NDArray[np.floating[Any]]
+) -> NDArray[np.floating[Any]]:
+    """1 where the pixels are exactly as drawn; 0 where they lie halfway to another template, or far from all.
+
+    `others` are the errors (RMS) of other templates, and `apart` their distances from the best one, in the last
+    axis. Noise moves pixels in all directions and hardly towards one template, so it lowers this little.
+    """
+    squares = np.maximum(apart.astype(np.float64) ** 2, 1e-3)
+    margins = np.where(apart > SAME, (others.astype(np.float64) ** 2 - error[..., None] ** 2) / squares, 1)
     near = np.clip(1 - error / MAX_ERROR, 0, 1)
-    return np.asarray(np.clip(apart * near, 0, 1))
+    return np.asarray(np.clip(margins.min(axis=-1), 0, 1) * near)
 
 
 class Arrays(Protocol):
     def floats(self, values: Any) -> Array: ...
     def integers(self, values: Any) -> Array: ...
     def product(self, rows: Array, columns: Array) -> Array: ...
+    def joined(self, one: Array, other: Array) -> Array: ...
     def smallest(self, values: Array, count: int) -> Array: ...
     def to_numpy(self, values: Array) -> np.ndarray[Any, Any]: ...
 
@@ -72,6 +82,10 @@ class NumpyArrays:
 
     def product(self, rows: Array, columns: Array) -> Array:
         return rows @ columns
+
+    def joined(self, one: Array, other: Array) -> Array:
+        """Along the second axis."""
+        return np.concatenate([one, other], axis=1)
 
     def smallest(self, values: Array, count: int) -> Array:
         """The indices of the smallest values of each row, the smallest first."""
@@ -104,6 +118,9 @@ class TorchArrays:
         if self.device.type != "cuda":
             return rows @ columns
         return (rows.double() @ columns.double()).to(self.torch.float32)
+
+    def joined(self, one: Array, other: Array) -> Array:
+        return self.torch.cat([one, other], dim=1)
 
     def smallest(self, values: Array, count: int) -> Array:
         return self.torch.topk(values, count, dim=1, largest=False).indices

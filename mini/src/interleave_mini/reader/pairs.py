@@ -18,7 +18,7 @@ from interleave_mini.reader.arrays import Array, Arrays, Templates, confidence_o
 from interleave_mini.reader.template_cache import painted
 from interleave_mini.world.backgrounds import background
 from interleave_mini.world.carrying import RASTER
-from interleave_mini.world.drawing import RELATIONS, THINGS, appearance, corner, thing_of
+from interleave_mini.world.drawing import EMPTY, RELATIONS, THINGS, appearance, corner, thing_of
 from interleave_mini.world.scene import CELLS, Size
 from interleave_mini.world.sprites import CELL, laid_over
 from interleave_mini.world.wider import ALL_BACKGROUNDS
@@ -73,16 +73,18 @@ class PairReader:
         """The best of some pairs, painted and compared with the cell."""
         top, left = corner(spot % CELLS)
         empty = background(ALL_BACKGROUNDS[spot // CELLS])[top : top + CELL, left : left + CELL]
-        found = []
+        found, off = [], []
         for _, carrier, load in pairs:
             row = int(self._carriers.rows[carrier])
             code = int(self._small_rows[load]) * len(RELATIONS) + int(self._carriers.relations[carrier])
-            drawn = laid_over(appearance(thing_of(row, code)), empty)
-            off = reduced(pixels[None].astype(np.float32) - drawn, _FINE)
-            found.append((float((off**2).mean() ** 0.5), row, code))
-        (error, row, code), (other, *_) = sorted(found)[:2]
-        confidence = confidence_of(np.float32(error), np.float32(other))  # type: ignore[arg-type]
-        return row, code, float(confidence), error
+            found.append((row, code))
+            off.append(laid_over(appearance(thing_of(row, code)), empty))
+        off += [laid_over(appearance(thing_of(found[0][0], EMPTY)), empty), empty]
+        differences = reduced(np.stack(off).astype(np.float32) - pixels, _FINE).reshape(len(off), -1)
+        errors = np.sqrt((differences**2).mean(axis=1))
+        best = int(errors[: len(found)].argmin())
+        apart = np.sqrt(((differences - differences[best]) ** 2).mean(axis=1))
+        return *found[best], float(confidence_of(errors[best], errors, apart)), float(errors[best])
 
     def _carrier_errors(self, cell: Array, behind: Array) -> Array:
         """The mean squared distance of a cell to every carrier, where its load cannot be."""

@@ -129,8 +129,10 @@ class Reader:
         fine = reduced(self.arrays.floats(pixels), FINE)
         coarse = reduced(fine, COARSE).reshape(len(fine), -1)
         candidates = self.arrays.smallest(self._coarse_errors(coarse, where), SHORTLIST)
-        errors = self._fine_errors(fine.reshape(len(fine), -1), where, candidates)
-        alone = _best_of_shortlist(self.arrays.to_numpy(candidates), self.arrays.to_numpy(errors))
+        errors, apart = map(
+            self.arrays.to_numpy, self._fine_errors(fine.reshape(len(fine), -1), where, candidates)
+        )
+        alone = _best_of_shortlist(self.arrays.to_numpy(candidates), errors, apart)
         unclear = [place for place, (*_, error) in enumerate(alone) if error > UNCLEAR]
         for place, pair in zip(unclear, self._pairs.read(pixels, coarse, spots, unclear), strict=True):
             if pair[-1] < MUCH_BETTER * alone[place][-1]:
@@ -181,26 +183,37 @@ class Reader:
         squares[spots % CELLS >= GRID, FIRST_GRIPPER:] = 1e30
         return squares
 
-    def _fine_errors(self, cells: Array, spots: Array, candidates: Array) -> Array:
-        """RMS errors of the shortlisted templates at the finer resolution."""
+    def _fine_errors(self, cells: Array, spots: Array, candidates: Array) -> tuple[Array, Array]:
+        """RMS errors at the finer resolution of the shortlisted templates and of the empty cell, and their
+        distances from the best of them."""
         known = self.fine
         behind = known.backgrounds[spots]
         change = (cells - behind).reshape(len(cells), 1, -1)
         opacity = known.opacity[candidates].reshape(*candidates.shape, -1, 1)
         off = known.colour[candidates]
         off -= (opacity * behind.reshape(len(cells), 1, -1, 3)).reshape(off.shape)
-        off -= change  # in place, as is the square: allocating memory costs more than the arithmetic
+        off = self.arrays.joined(off, change * 0)
+        off -= change  # in place: allocating memory costs more than the arithmetic
+        errors = (off**2).mean(axis=2) ** 0.5
+        best = self.arrays.smallest(errors, 1)[:, 0]
+        off -= off[self.arrays.integers(range(len(cells))), best][:, None]
         off *= off
-        return off.mean(axis=2) ** 0.5
+        return errors, off.mean(axis=2) ** 0.5
 
 
-def _best_of_shortlist(candidates: NDArray[np.int64], errors: NDArray[np.float32]) -> list[Cell]:
-    order = np.argsort(errors, axis=1, kind="stable")
-    best = np.take_along_axis(candidates, order[:, :1], axis=1)[:, 0]
-    nearest = np.take_along_axis(errors, order[:, :2], axis=1)
-    confidence = confidence_of(nearest[:, 0], nearest[:, 1])
-    nothing = [EMPTY] * len(best)
-    return list(zip(best.tolist(), nothing, confidence.tolist(), nearest[:, 0].tolist(), strict=True))
+def _best_of_shortlist(
+    candidates: NDArray[np.int64], errors: NDArray[np.float32], apart: NDArray[np.float32]
+) -> list[Cell]:
+    """The contents of cells by the errors of their candidates, of which the last is an empty cell."""
+    rows = np.arange(len(candidates))
+    candidates = np.concatenate([candidates, np.full((len(candidates), 1), EMPTY)], axis=1)
+    chosen = errors.argmin(axis=1)
+    least = errors[rows, chosen]
+    confidence = confidence_of(least, errors, apart)
+    nothing = [EMPTY] * len(rows)
+    return list(
+        zip(candidates[rows, chosen].tolist(), nothing, confidence.tolist(), least.tolist(), strict=True)
+    )
 
 
 def _reading(place: int, cells: list[Cell], border_error: float) -> Reading:

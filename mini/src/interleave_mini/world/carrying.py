@@ -18,7 +18,7 @@ _FOOT = 76
 """The line of its sprite on which a thing stands."""
 _SUNK = 5
 """How far something on another overlaps it, so that they touch."""
-_INSIDE = 16
+_INSIDE = 8
 """How much of a thing is hidden below the rim of what it is in."""
 _HOLDER_ASIDE, _HELD_ASIDE, _HELD_UP = -16, 16, -8
 RASTER = 4

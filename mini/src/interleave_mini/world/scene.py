@@ -158,7 +158,7 @@ class Scene:
 
     def with_cell(self, cell: int, thing: Thing | None) -> Scene:
         """The same scene with one cell changed."""
-        return replace(self, cells=(*self.cells[:cell], thing, *self.cells[cell + 1 :]))
+        return Scene(self.background, (*self.cells[:cell], thing, *self.cells[cell + 1 :]), self.gripper)
 
     def with_spot(self, spot: int, thing: Thing | None) -> Scene:
         """The same scene with one cell changed, or what the thing in it carries."""

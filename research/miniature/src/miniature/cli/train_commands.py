@@ -1,4 +1,4 @@
-"""`interleave mini train|fresh|grow|to-fp16|language|tasks`: the miniature's models and data from scratch.
+"""`interleave mini train|fresh|grow|grow-vocabulary|to-fp16|language|tasks`: models and data from scratch.
 
 The agents are trained by a chain of `interleave` commands (`stages.py`, run by `chain.py`).
 """
@@ -277,8 +277,8 @@ def vision(
         str,
         typer.Option(
             metavar="NAME,…",
-            help="Any of look, compare, check, verdict, audit, plan-SUITE and again; repeat a name to "
-            "raise its frequency.",
+            help="Any of look, compare, check, verdict, audit, audit-plan, done, plan-SUITE, plan-worked, "
+            "plan-wider, again and segment; a repeated name, or NAME×N, is more frequent.",
         ),
     ] = "look,compare,check,verdict",
     rate: Annotated[float, typer.Option("--learning-rate", min=0, help="Peak learning rate.")] = 1.5e-3,
@@ -338,6 +338,17 @@ def grow(
     from miniature.train.agent_model import grow as write_grown
 
     typer.echo(str(write_grown(model, out, layers)))
+    return 0
+
+
+def grow_vocabulary(
+    model: Annotated[Path, typer.Argument(metavar="FROM", help="Folder of a trained planner or critic.")],
+    out: Annotated[Path, typer.Argument(metavar="TO", help="Output folder of the copy.")],
+) -> int:
+    """Copy a trained planner or critic with tokens for more words; train it further to use them."""
+    from miniature.train.agent_model import grow_vocabulary as write_grown
+
+    typer.echo(str(write_grown(model, out)))
     return 0
 
 

@@ -23,7 +23,7 @@ from miniature.train.training_loop import Log, TimedSchedule, WeightAverage, lea
 
 LATENT_NOISE = 0.06
 """Noise on latents in decoder training, in units of their spread, as the flow is never exact."""
-LOADED_SHARE = 0.3
+LOADED_SHARE = 0.5
 """Share of the things that carry another."""
 THING_WEIGHT = 4.0
 OUTLINE_WEIGHT = 5.0

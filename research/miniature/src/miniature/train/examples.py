@@ -5,12 +5,13 @@ They are sampled on the fly from a seed, without held-out pairs of kind and colo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from interleave_mini.bench.random_scenes import MAX_THINGS, random_operations, random_scene
 from interleave_mini.bench.splits import has_held_out_pair
+from interleave_mini.bench.tasks import Step
 from interleave_mini.bench.wider_scenes import wider_operations, wider_scene
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
 from interleave_mini.world.operations import (
@@ -19,11 +20,12 @@ from interleave_mini.world.operations import (
 )
 from interleave_mini.world.scene import Scene
 from miniature.grammar.tasks import sample_training_task
+from miniature.train.retold_examples import retold_steps
 
 FROM_NOTHING = 0.35
-FROM_TASKS, FROM_WIDER_WORLD = 0.25, 0.65
-"""Shares of steps of requests, and of random scenes of the whole world; the others are random, and of the
-world that the planner has learned."""
+FROM_TASKS, FROM_WORKED, FROM_WIDER_WORLD = 0.15, 0.35, 0.4
+"""Shares of steps of the grammar's requests, of steps of worked examples, and of random scenes of the whole
+world; the others are random, and of the world that the grammar's requests are about."""
 TASKS = ("story", "story", "story", "edit", "plain")
 """Suites whose steps are examples; one named three times is three times as frequent."""
 IN_SHORT, IN_OTHER_WORDS = 0.45, 0.35
@@ -57,8 +59,11 @@ def sample_example(rng: Random) -> Example:
     while True:
         chance = rng.random()
         if chance < FROM_TASKS:
-            made: Example | None = _from_task(rng)
-        elif chance < FROM_TASKS + FROM_WIDER_WORLD:
+            task = sample_training_task(rng.choice(TASKS), rng)
+            made: Example | None = _from_steps(task.steps, rng)
+        elif chance < FROM_TASKS + FROM_WORKED:
+            made = _from_steps(retold_steps(rng), rng)
+        elif chance < FROM_TASKS + FROM_WORKED + FROM_WIDER_WORLD:
             made = _at_random(rng, wider_scene, wider_operations)
         else:
             made = _at_random(rng, random_scene, random_operations)
@@ -79,15 +84,14 @@ def _at_random(rng: Random, scene_of: SceneMaker, operations_in: OperationMaker)
     return Example(_ask(operations, scene, rng), scene, apply_all(operations, scene), earlier)
 
 
-def _from_task(rng: Random) -> Example:
-    """Return a step of a training request, as the planner or the critic would prompt it."""
-    task = sample_training_task(rng.choice(TASKS), rng)
-    number = rng.randrange(len(task.steps))
-    step = task.steps[number]
+def _from_steps(steps: Sequence[Step], rng: Random) -> Example:
+    """Return a step of a plan, as the planner or the critic would prompt it."""
+    number = rng.randrange(len(steps))
+    step = steps[number]
     if step.before is None:
         return Example(_describe(step.scene, rng), None, step.scene)
     has_earlier = number >= 2 and rng.random() < WITH_EARLIER
-    earlier = task.steps[number - 2].scene if has_earlier else None
+    earlier = steps[number - 2].scene if has_earlier else None
     return Example(_ask(step.operations, step.before, rng), step.before, step.scene, earlier)
 
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from random import Random
 
 from interleave import InputError
 from interleave_mini.bench.tasks import Step
-from interleave_mini.language.words import UNCOUNTABLE, plural
-from interleave_mini.world.kinds import COLOURS, KINDS
+from interleave_mini.language.words import UNCOUNTABLE, one_of, plural
+from interleave_mini.world.kinds import Kind
+from interleave_mini.world.wider import ADJECTIVES, ALL_COLOURS, ALL_KINDS, ALL_NOUNS
 from miniature.grammar.worked_examples import WorkedExample, is_held_out, worked_examples
 from miniature.train.new_words import exchanged_words, has_word
 
 OTHER_KINDS, OTHER_COLOURS = 0.5, 0.5
 """Shares of examples with other things, and with other colours."""
 _TRIES = 8
-_UNCHANGING = tuple(kind for kind in KINDS.values() if len(kind.states) == 1 and kind.name not in UNCOUNTABLE)
+_NOUN_OF = {form: noun for noun in ALL_NOUNS for form in (plural(noun), noun)}
+_NAMED = re.compile(rf"\b(?P<colour>{one_of(ALL_COLOURS)}) (?P<noun>{one_of(_NOUN_OF)})\b")
+_PRONOUN = re.compile(r"\b(?:he|him|his|she|hers?|himself|herself)\b", re.IGNORECASE)
 
 
 def sample_worked_example(rng: Random) -> tuple[str, str, tuple[Step, ...]]:
@@ -31,6 +35,11 @@ def sample_worked_example(rng: Random) -> tuple[str, str, tuple[Step, ...]]:
         if not is_held_out(steps):
             return other.topic, other.requests[0], steps
     return example.topic, request, example.steps()
+
+
+def retold_steps(rng: Random) -> tuple[Step, ...]:
+    """Return the steps of a worked example alone, often with other things and colours."""
+    return sample_worked_example(rng)[2]
 
 
 def retold(example: WorkedExample, request: str, rng: Random) -> WorkedExample:
@@ -52,43 +61,82 @@ def retold(example: WorkedExample, request: str, rng: Random) -> WorkedExample:
 
 def _other_colours(request: str, prompts: str, rng: Random) -> dict[str, str]:
     """Map colours of the request to unused ones; usual colours may be unstated, and stay."""
-    free = [colour for colour in COLOURS if not has_word(f"{request} {prompts}", colour)]
+    usual = {colour for colour, noun in _things_named(prompts) if _kind_of(noun).colour == colour}
+    said = [colour for colour in ALL_COLOURS if colour not in usual and has_word(request, colour)]
+    free = [colour for colour in ALL_COLOURS if colour not in f"{request} {prompts}".lower()]
     rng.shuffle(free)
-    said = [colour for colour in COLOURS if has_word(request, colour) and not _is_usual(colour, prompts)]
     return dict(zip(said, free, strict=False))
 
 
-def _is_usual(colour: str, prompts: str) -> bool:
-    """Return whether something in the plan has this colour because it is its usual one."""
-    nouns = set(re.findall(rf"\b{colour} ((?:[\w-]+ )?[\w-]+)", prompts))
-    return any(
-        kind.colour == colour and any(noun in words for noun in kind.states for words in nouns)
-        for kind in KINDS.values()
-    )
+def _things_named(prompts: str) -> set[tuple[str, str]]:
+    """Return colour and noun of all things in some prompts."""
+    return {(found["colour"], _NOUN_OF[found["noun"]]) for found in _NAMED.finditer(prompts)}
+
+
+def _kind_of(noun: str) -> Kind:
+    return ALL_KINDS[ALL_NOUNS[noun][0]]
 
 
 def _other_kinds(request: str, prompts: str, rng: Random) -> dict[str, str]:
-    """Map kinds that never change to others of their category, in the usual colour if none is stated."""
+    """Map kinds to others of their category, in the usual colour if none is stated.
+
+    The others have all states that are in the plan. Whether they can carry the same is seen when the plan
+    is carried out.
+    """
+    states: dict[str, set[str]] = {}
+    for _, noun in _things_named(prompts):
+        kind, state = ALL_NOUNS[noun]
+        states.setdefault(kind, set()).add("" if state == ALL_KINDS[kind].usual else _adjective(noun))
     found: dict[str, str] = {}
-    for kind in _UNCHANGING:
-        noun, nouns = kind.states[0], plural(kind.states[0])
-        if not has_word(request, noun, nouns) or not has_word(prompts, noun, nouns):
-            continue
-        others = [
-            each
-            for each in _UNCHANGING
-            if each.category == kind.category
-            and each.states[0] not in found.values()
-            and not has_word(f"{request} {prompts}", each.states[0], plural(each.states[0]))
-        ]
-        if not others:
+    for name, used in sorted(states.items()):
+        others = [each for each in _alike(ALL_KINDS[name], used) if each.name not in states]
+        if "?" in used or not others or (ALL_KINDS[name].category == "person" and _PRONOUN.search(request)):
             continue
         other = rng.choice(others)
-        if not has_word(request, kind.colour):
-            found[f"{kind.colour} {noun}"] = f"{other.colour} {other.states[0]}"
-            found[f"{kind.colour} {nouns}"] = f"{other.colour} {plural(other.states[0])}"
-        elif not has_word(request, f"{kind.colour} {noun}", f"{kind.colour} {nouns}"):
-            continue  # "the brown one": the owner of the colour is unknown
-        found[noun] = other.states[0]
-        found[nouns] = plural(other.states[0])
+        if not has_word(request, *_forms(other)) and not any(
+            word in found.values() for word in _forms(other)
+        ):
+            found |= _exchange(ALL_KINDS[name], other, used, request)
     return found
+
+
+def _adjective(noun: str) -> str:
+    """Return the word for a state that stands before the usual noun; “?” if there is none."""
+    kind, state = ALL_NOUNS[noun]
+    return ADJECTIVES[kind][state] or "?"
+
+
+def _alike(kind: Kind, states: set[str]) -> list[Kind]:
+    others = _OF_CATEGORY[kind.category]
+    return [each for each in others if each is not kind and states <= _STATES[each.name]]
+
+
+_STATES = {name: frozenset(("", *adjectives)) for name, adjectives in ADJECTIVES.items()}
+_OF_CATEGORY: dict[str, list[Kind]] = {}
+for _kind in ALL_KINDS.values():
+    if _kind.states[_kind.usual] not in UNCOUNTABLE:
+        _OF_CATEGORY.setdefault(_kind.category, []).append(_kind)
+
+
+@cache
+def _forms(kind: Kind) -> tuple[str, str]:
+    usual = kind.states[kind.usual]
+    return usual, plural(usual)
+
+
+def _exchange(kind: Kind, other: Kind, states: set[str], request: str) -> dict[str, str]:
+    """Map the words for one kind to those for another; no words if the request has none for it."""
+    words = dict(zip(_forms(kind), _forms(other), strict=True))
+    if not has_word(request, *words) or _forms(kind)[0] in UNCOUNTABLE:
+        return {}
+    said = [f"{state} ".lstrip() for state in states]
+    coloured = {
+        f"{kind.colour} {state}{word}": f"{other.colour} {state}{new}"
+        for state in said
+        for word, new in words.items()
+    }
+    if not has_word(request, kind.colour):
+        return {**coloured, **words}
+    if not has_word(request, *coloured):
+        return {}  # "the brown one": the owner of the colour is unknown
+    return words

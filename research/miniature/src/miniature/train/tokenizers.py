@@ -7,7 +7,10 @@ information; as single tokens (`SCAFFOLD`) they cost little to learn and to writ
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -21,12 +24,14 @@ from interleave_mini.world.drawing import draw
 from interleave_mini.world.mistakes import with_mistake
 from interleave_mini.world.wider import ALL_COLOURS, ALL_NOUNS
 from miniature.grammar.tasks import sample_task
+from miniature.grammar.worked_examples import worked_examples
 from miniature.train.examples import sample_example
 
 PAD, END = "<|endoftext|>", "<|im_end|>"
 PLAIN_TEMPLATE = "{%- for message in messages -%}{{- message['content'] -}}{%- endfor -%}"
 """Chat template of the prompt alone: further tokens would cost attention without information."""
 WORDS = r" ?\p{L}+(?:[-'’]\p{L}+)*| ?\p{N}| ?[^\s\p{L}\p{N}]|\s+"
+_A_WORD = re.compile(r" ?[^\W\d_]+(?:[-'’][^\W\d_]+)*")
 _VOCABULARY = 1664
 _SAMPLES = 4000
 SPECIAL = (
@@ -92,30 +97,13 @@ def generator_tokenizer(*, vocabulary: int = _VOCABULARY, samples: int = _SAMPLE
 
 
 def grown_tokenizer(tokenizer: Any, words: Iterable[str]) -> tuple[Any, dict[int, list[int]]]:
-    """Return the tokenizer with a token for each of these words, and the old tokens of every new one.
-
-    Old tokens keep their numbers. New merges are the last, so that they only join what was in pieces.
-    """
+    """Return the tokenizer with a token for each of these words, and the old tokens of every new one."""
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
-    content = json.loads(tokenizer.backend_tokenizer.to_str())
-    content["truncation"] = content["padding"] = None
-    vocabulary, merges = content["model"]["vocab"], content["model"]["merges"]
-    vocabulary |= {token["content"]: token["id"] for token in content["added_tokens"]}
-    pieces_of: dict[str, list[int]] = {}
-    for word in words:
-        core = Tokenizer.from_str(json.dumps(content))
-        first, *rest = core.encode(word).tokens
-        for piece in rest:
-            merges.append([first, piece])
-            pieces_of[first + piece] = [
-                number for each in (first, piece) for number in pieces_of.get(each, [vocabulary[each]])
-            ]
-            first += piece
-            vocabulary.setdefault(first, max(vocabulary.values()) + 1)
+    content, pieces_of = grown_content(tokenizer, words)
     grown = PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(json.dumps(content)),
+        tokenizer_object=Tokenizer.from_str(content),
         eos_token=END,
         pad_token=PAD,
         unk_token=None,
@@ -123,7 +111,53 @@ def grown_tokenizer(tokenizer: Any, words: Iterable[str]) -> tuple[Any, dict[int
         chat_template=PLAIN_TEMPLATE,
         padding_side="right",
     )
-    return grown, {vocabulary[token]: pieces for token, pieces in pieces_of.items()}
+    return grown, pieces_of
+
+
+def grown_content(tokenizer: Any, words: Iterable[str]) -> tuple[str, dict[int, list[int]]]:
+    """Return the file `tokenizer.json` with a token for each of these words, and the old tokens of new ones.
+
+    Old tokens keep their numbers. New merges are the last, so that they only join what was in pieces.
+    """
+    core = tokenizer.backend_tokenizer
+    content = json.loads(core.to_str())
+    content["truncation"] = content["padding"] = None
+    vocabulary, merges = content["model"]["vocab"], content["model"]["merges"]
+    vocabulary |= {token["content"]: token["id"] for token in content["added_tokens"]}
+    next_number = max(vocabulary.values()) + 1
+    ranks: dict[tuple[str, str], int] = {}
+    pieces_of: dict[str, list[int]] = {}
+    for word in words:
+        first, *rest = _merged(core.encode(word, add_special_tokens=False).tokens, ranks)
+        for piece in rest:
+            ranks[first, piece] = len(ranks)
+            merges.append([first, piece])
+            pieces_of[first + piece] = [
+                number for each in (first, piece) for number in pieces_of.get(each, [vocabulary[each]])
+            ]
+            first += piece
+            if first not in vocabulary:
+                vocabulary[first], next_number = next_number, next_number + 1
+    numbers = {vocabulary[token]: pieces for token, pieces in pieces_of.items()}
+    return json.dumps(content, ensure_ascii=False), numbers
+
+
+def _merged(pieces: list[str], ranks: Mapping[tuple[str, str], int]) -> list[str]:
+    """Join pieces as the merges with these ranks do, the lowest first."""
+    while pairs := [(ranks[pair], at) for at, pair in enumerate(pairwise(pieces)) if pair in ranks]:
+        _, at = min(pairs)
+        pieces[at : at + 2] = [pieces[at] + pieces[at + 1]]
+    return pieces
+
+
+def words_of_the_examples(minimum: int = 7) -> list[str]:
+    """Return the words that worked examples have at least `minimum` times."""
+    counts: Counter[str] = Counter()
+    for example in worked_examples():
+        texts = [f" {request}" for request in example.requests]  # they follow “Plan: ”
+        texts += [text for step in example.plan for text in step]
+        counts.update(word for text in texts for word in _A_WORD.findall(text))
+    return [word for word, count in counts.most_common() if count >= minimum]
 
 
 def words_of_the_world() -> list[str]:
