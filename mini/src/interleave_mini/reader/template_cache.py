@@ -15,6 +15,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 import PIL
@@ -49,7 +50,7 @@ class Painted(NamedTuple):
 
     def as_pixels(self) -> NDArray[np.float32]:
         """Return the sprites in numbers from 0 to 255."""
-        return self.sprites.astype(np.float32) / _SHARE
+        return self.sprites * np.float32(1 / _SHARE)
 
 
 @cache
@@ -57,9 +58,9 @@ def painted() -> Painted:
     """Return the templates, from the cache if it has them."""
     file = cache_folder() / f"mini-templates-{digest()}.npz"
     try:
-        with np.load(file) as kept:
+        with file.open("rb") as opened, np.load(opened) as kept:
             return Painted(kept["sprites"], kept["layouts"], kept["backgrounds"])
-    except (OSError, ValueError, KeyError):  # not there, or another program's
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile):  # not there, or not whole
         found = _paint()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
