@@ -77,14 +77,21 @@ def parse_prompt(prompt: str, before: Scene | None) -> Scene:
     except NotUnderstood:
         if before is None:
             raise
-    after, asked = before, False
+    return apply_all(operations_of(prompt, before), before)
+
+
+def operations_of(prompt: str, before: Scene) -> list[Operation]:
+    """The operations a prompt asks for in a scene; raises `NotUnderstood` if there are none."""
+    after, found = before, list[Operation]()
     for part in _SENTENCE.split(prompt.strip()):
         if not normalised(part) or _KEEPING.match(part):
             continue
-        after, asked = apply_all(parse_sentence(part, after), after), True
-    if not asked:
+        operations = parse_sentence(part, after)
+        after = apply_all(operations, after)
+        found += operations
+    if not found:
         raise NotUnderstood(f"this asks for nothing: {prompt!r}")
-    return after
+    return found
 
 
 def is_exact(prompt: str) -> bool:

@@ -20,14 +20,23 @@ SIZES = {
 UNCOUNTABLE = frozenset({"bread", "bitten bread", "rotten bread", "frog spawn"})
 _PLURALS = {
     "fish": "fish",
+    "mouse": "mice",
+    "sheep": "sheep",
+    "leaf": "leaves",
+    "goose": "geese",
+    "wolf": "wolves",
+    "thief": "thieves",
+    "calf": "calves",
+    "child": "children",
+    "ox": "oxen",
+    "brush": "brushes",
+    "dish": "dishes",
     "bus": "buses",
     "cactus": "cactuses",
     "slice of cake": "slices of cake",
     "chrysalis": "chrysalises",
     "teddy": "teddies",
 }
-_IRREGULAR = {"mouse": "mice", "sheep": "sheep", "leaf": "leaves", "fish": "fish"}
-"""Of the wider world: requests are read with `plural`, for which these words name lacking things."""
 
 POSITIONS: tuple[tuple[str, ...], ...] = (
     ("at the top left", "in the top left corner", "in the upper left"),
@@ -104,9 +113,12 @@ ALL_PLACES: dict[str, Place] = _BY_DAY | {
 
 
 def plural(noun: str) -> str:
-    """The plural of a noun."""
+    """The plural of a noun: "buses", "wet mice"."""
+    state, space, kind = noun.rpartition(" ")
     if noun in _PLURALS:
         return _PLURALS[noun]
+    if kind in _PLURALS:
+        return f"{state}{space}{_PLURALS[kind]}"
     if noun.endswith("man"):
         return noun[:-3] + "men"
     if noun.endswith("y") and noun[-2] not in "aeou":
@@ -114,15 +126,7 @@ def plural(noun: str) -> str:
     return noun + ("es" if noun.endswith(("s", "x", "ch")) else "s")
 
 
-def many(noun: str) -> str:
-    """The plural of a noun of the whole world."""
-    state, space, kind = noun.rpartition(" ")
-    if noun in _PLURALS or kind not in _IRREGULAR | _PLURALS:
-        return plural(noun)
-    return f"{state}{space}{(_IRREGULAR | _PLURALS)[kind]}"
-
-
-_SINGULARS = {many(noun): noun for noun in ALL_NOUNS if noun not in UNCOUNTABLE}
+_SINGULARS = {plural(noun): noun for noun in ALL_NOUNS if noun not in UNCOUNTABLE}
 
 
 def with_article(words: str, noun: str = "") -> str:
@@ -159,7 +163,7 @@ def the(thing: Thing, *, size: bool | None = False, colour: bool = True) -> str:
 def counted(count: int, thing: Thing) -> str:
     """ "three small red apples"."""
     words = named(thing)
-    return f"{NUMBERS[count]} {words.removesuffix(thing.noun)}{many(thing.noun)}" if count > 1 else a(thing)
+    return f"{NUMBERS[count]} {words.removesuffix(thing.noun)}{plural(thing.noun)}" if count > 1 else a(thing)
 
 
 def listed(items: list[str]) -> str:

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interleave_mini.reader.arrays import Array, Arrays, Templates, confidence_of, reduced
+from interleave_mini.reader.template_cache import painted
 from interleave_mini.world.backgrounds import background
 from interleave_mini.world.carrying import RASTER
-from interleave_mini.world.drawing import EMPTY, RELATIONS, THINGS, appearance, corner, layouts, thing_of
+from interleave_mini.world.drawing import EMPTY, RELATIONS, THINGS, appearance, corner, thing_of
 from interleave_mini.world.scene import CELLS, Size
 from interleave_mini.world.sprites import CELL, laid_over
 from interleave_mini.world.wider import ALL_BACKGROUNDS
@@ -160,7 +161,7 @@ class PairReader:
 
     @cached_property
     def _carriers(self) -> _Carriers:
-        table = layouts()
+        table = painted().layouts.astype(np.int64)
         which = table[:, 0].nonzero()[0]
         where = table[which]
         side = self.coarse.side

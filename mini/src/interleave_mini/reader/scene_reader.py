@@ -28,13 +28,13 @@ from interleave_mini.reader.arrays import (
     reduced,
 )
 from interleave_mini.reader.pairs import PairReader
-from interleave_mini.world.backgrounds import SIDE, background
-from interleave_mini.world.drawing import EMPTY, MARGIN, THINGS, atlas_blocks, scene_of
+from interleave_mini.reader.template_cache import FINE, painted
+from interleave_mini.world.backgrounds import SIDE
+from interleave_mini.world.drawing import EMPTY, MARGIN, THINGS, scene_of
 from interleave_mini.world.scene import CELLS, GRID, Scene
 from interleave_mini.world.sprites import CELL
-from interleave_mini.world.wider import ALL_BACKGROUNDS
 
-COARSE, FINE = 20, 40
+COARSE = 20
 SHORTLIST = 5
 UNCLEAR, MUCH_BETTER = 7.0, 0.7
 """The error from which a cell may show a thing that carries another, and how much better that has to fit."""
@@ -73,8 +73,8 @@ class Reader:
     def __init__(self, device: str | None = None) -> None:
         self.arrays: Arrays = TorchArrays(device) if device else NumpyArrays()
         self.batch = _DEVICE_BATCH if device else _BATCH
-        empty = np.stack([background(name) for name in ALL_BACKGROUNDS])
-        sprites = np.concatenate([reduced(block.astype(np.float32), FINE) for block in atlas_blocks()])
+        world = painted()
+        empty, sprites = world.backgrounds, world.as_pixels()
         cells = reduced(cells_of(empty).astype(np.float32), FINE)
         self.fine = Templates.of(sprites, cells, self.arrays)
         self.coarse = Templates.of(reduced(sprites, COARSE), reduced(cells, COARSE), self.arrays)

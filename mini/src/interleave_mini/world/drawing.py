@@ -45,11 +45,11 @@ THINGS: tuple[Thing, ...] = tuple(
     for colour in ALL_COLOURS
     for size in Size
 )
-_GRIPPERS: tuple[str | None, ...] = (None, *ALL_COLOURS)
-ATLAS_SIZE = 1 + len(THINGS) + len(_GRIPPERS)
-_ROW = {thing: row for row, thing in enumerate(THINGS, start=1)}
+GRIPPERS: tuple[str | None, ...] = (None, *ALL_COLOURS)
+ATLAS_SIZE = 1 + len(THINGS) + len(GRIPPERS)
+ROW_OF = {thing: row for row, thing in enumerate(THINGS, start=1)}
 _FIRST_GRIPPER = 1 + len(THINGS)
-_GRIPPER_ROW = {holds: row for row, holds in enumerate(_GRIPPERS, start=_FIRST_GRIPPER)}
+_GRIPPER_ROW = {holds: row for row, holds in enumerate(GRIPPERS, start=_FIRST_GRIPPER)}
 
 
 def draw(scene: Scene) -> Image.Image:
@@ -109,7 +109,7 @@ def scene_codes(scenes: Sequence[Scene]) -> Codes:
             if isinstance(what, Gripper):
                 codes[row, 1 + cell] = _GRIPPER_ROW[what.holds]
                 continue
-            codes[row, 1 + cell] = _ROW[what.alone]
+            codes[row, 1 + cell] = ROW_OF[what.alone]
             if what.load is not None:
                 codes[row, LOAD_CODES + cell] = load_code(what.load)
     return codes
@@ -117,7 +117,7 @@ def scene_codes(scenes: Sequence[Scene]) -> Codes:
 
 def load_code(load: Load) -> int:
     """What a thing carries as one number."""
-    return _ROW[load.thing] * len(RELATIONS) + RELATIONS.index(load.relation)
+    return ROW_OF[load.thing] * len(RELATIONS) + RELATIONS.index(load.relation)
 
 
 def scene_of(codes: NDArray[np.integer]) -> Scene:
@@ -128,7 +128,7 @@ def scene_of(codes: NDArray[np.integer]) -> Scene:
         if 1 <= row < _FIRST_GRIPPER:
             things[cell] = thing_of(row, loads[cell] if loads else EMPTY)
         elif row >= _FIRST_GRIPPER and cell < GRID and gripper is None:
-            gripper = Gripper(cell, _GRIPPERS[row - _FIRST_GRIPPER])
+            gripper = Gripper(cell, GRIPPERS[row - _FIRST_GRIPPER])
     return Scene.of(ALL_BACKGROUNDS[int(codes[0])], things, gripper)
 
 
@@ -150,7 +150,7 @@ def atlas_blocks() -> Iterator[NDArray[np.uint8]]:
     for noun in ALL_NOUNS:  # in the order of `THINGS`
         sizes = np.stack([in_all_colours(noun, size) for size in Size], axis=1)
         yield sizes.reshape(-1, CELL, CELL, 4)
-    yield np.stack([sprite(Gripper(0, holds)) for holds in _GRIPPERS])
+    yield np.stack([sprite(Gripper(0, holds)) for holds in GRIPPERS])
 
 
 @cache
@@ -163,11 +163,11 @@ def atlas() -> NDArray[np.uint8]:
 def layouts() -> NDArray[np.int64]:
     """For every row and relation: the row drawn for the carrier, and the numbers of its `Layout`."""
     found = np.zeros((ATLAS_SIZE, len(RELATIONS), 6), np.int64)
-    for thing, row in _ROW.items():
+    for thing, row in ROW_OF.items():
         for number, relation in enumerate(RELATIONS):
             if thing.size is Size.LARGE and relation.is_possible_with(thing.noun):
                 drawn, *numbers = layout(thing, relation)
-                found[row, number] = _ROW[drawn], *numbers
+                found[row, number] = ROW_OF[drawn], *numbers
     return found.reshape(-1, 6)
 
 

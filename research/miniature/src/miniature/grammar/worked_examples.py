@@ -94,14 +94,19 @@ def _parse_block(block: list[str]) -> WorkedExample:
 @cache
 def worked_examples() -> tuple[WorkedExample, ...]:
     """Return all examples without held-out pairs of kind and colour."""
-    worked = files(__package__).joinpath("worked")
-    found = [
+    found = parsed_examples("worked", "worked/wider")
+    return tuple(each for each in found if not is_held_out(each.steps()))
+
+
+def parsed_examples(*folders: str) -> list[WorkedExample]:
+    """Return the examples of the text files of some folders, by name."""
+    some = (file for folder in folders for file in files(__package__).joinpath(folder).iterdir())
+    return [
         example
-        for file in sorted((*worked.iterdir(), *worked.joinpath("wider").iterdir()), key=str)
+        for file in sorted(some, key=str)
         if file.name.endswith(".txt")
         for example in parse_worked_examples(file.read_text("utf-8"))
     ]
-    return tuple(each for each in found if not is_held_out(each.steps()))
 
 
 def is_held_out(steps: Sequence[Step]) -> bool:

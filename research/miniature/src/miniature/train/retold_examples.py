@@ -8,7 +8,7 @@ from random import Random
 
 from interleave import InputError
 from interleave_mini.bench.tasks import Step
-from interleave_mini.language.words import UNCOUNTABLE, many, one_of
+from interleave_mini.language.words import UNCOUNTABLE, one_of, plural
 from interleave_mini.world.kinds import Kind
 from interleave_mini.world.wider import ADJECTIVES, ALL_COLOURS, ALL_KINDS, ALL_NOUNS
 from miniature.grammar.worked_examples import WorkedExample, is_held_out, worked_examples
@@ -17,7 +17,7 @@ from miniature.train.new_words import exchanged_words, has_word
 OTHER_KINDS, OTHER_COLOURS = 0.5, 0.5
 """Shares of examples with other things, and with other colours."""
 _TRIES = 8
-_NOUN_OF = {form: noun for noun in ALL_NOUNS for form in (many(noun), noun)}
+_NOUN_OF = {form: noun for noun in ALL_NOUNS for form in (plural(noun), noun)}
 _NAMED = re.compile(rf"\b(?P<colour>{one_of(ALL_COLOURS)}) (?P<noun>{one_of(_NOUN_OF)})\b")
 _PRONOUN = re.compile(r"\b(?:he|him|his|she|hers?|himself|herself)\b", re.IGNORECASE)
 
@@ -121,7 +121,7 @@ for _kind in ALL_KINDS.values():
 @cache
 def _forms(kind: Kind) -> tuple[str, str]:
     usual = kind.states[kind.usual]
-    return usual, many(usual)
+    return usual, plural(usual)
 
 
 def _exchange(kind: Kind, other: Kind, states: set[str], request: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from interleave import Verdict
 from interleave.local.train_bpe import byte_level_bpe
 from interleave.plugin import agents, critic_input
 from interleave_mini.bench.tasks import SUITES, Task
-from interleave_mini.language.words import ALL_BACKGROUND_OF_PHRASE, CELL_OF, ROWS, capitalised, many
+from interleave_mini.language.words import ALL_BACKGROUND_OF_PHRASE, CELL_OF, ROWS, capitalised, plural
 from interleave_mini.oracle import judge_attempt
 from interleave_mini.world.drawing import draw
 from interleave_mini.world.mistakes import with_mistake
@@ -162,7 +162,7 @@ def words_of_the_examples(minimum: int = 7) -> list[str]:
 
 def words_of_the_world() -> list[str]:
     """Return the words of prompts about the whole world, within and at the start of a sentence."""
-    phrases = (*ALL_NOUNS, *map(many, ALL_NOUNS), *ALL_COLOURS, *ALL_BACKGROUND_OF_PHRASE)
+    phrases = (*ALL_NOUNS, *map(plural, ALL_NOUNS), *ALL_COLOURS, *ALL_BACKGROUND_OF_PHRASE)
     words = dict.fromkeys(word for phrase in phrases for word in phrase.split())
     verbs = (
         "put",
