@@ -20,9 +20,12 @@ _SUNK = 5
 """How far something on another overlaps it, so that they touch."""
 _INSIDE = 8
 """How much of a thing is hidden below the rim of what it is in."""
-_HOLDER_ASIDE, _HELD_ASIDE, _HELD_UP = -16, 16, -8
+SHIFT = 16
+"""Shifts are multiples of this, the side of a token of the generator: a small thing is then drawn from the same
+tokens alone, carried or anywhere else."""
+_HOLDER_ASIDE, _HELD_ASIDE, _HELD_UP = -SHIFT, SHIFT, -SHIFT
 RASTER = 4
-"""Shifts are multiples of this, so that the reader can shift sprites of lower resolution, too."""
+"""Lines at which a load is cut are multiples of this, so that the reader can cut sprites of lower resolution."""
 
 
 class Layout(NamedTuple):
@@ -43,12 +46,12 @@ def layout(carrier: Thing, relation: Relation) -> Layout:
     small = replace(carrier.alone, size=Size.SMALL)
     match relation:
         case Relation.ON if carrier.kind in SEATS:
-            return Layout(carrier.alone, down=_on_raster(_line(SEATS[carrier.kind]) - _FOOT))
+            return Layout(carrier.alone, down=_lifted_to(_line(SEATS[carrier.kind])))
         case Relation.ON:
-            return Layout(small, down=_on_raster(_top(small) + _SUNK - _FOOT))
+            return Layout(small, down=_lifted_to(_top(small) + _SUNK))
         case Relation.IN:
-            rim = _on_raster(_line(CONTAINERS[carrier.noun]))
-            return Layout(carrier.alone, down=min(0, rim + _INSIDE - _FOOT), cut=rim)
+            rim = round(_line(CONTAINERS[carrier.noun]) / RASTER) * RASTER
+            return Layout(carrier.alone, down=_lifted_to(rim + _INSIDE), cut=rim)
         case Relation.UNDER:
             return Layout(carrier.alone, is_behind=SHELTERS[carrier.noun])
         case Relation.HELD:
@@ -75,8 +78,9 @@ def shifted(image: Sprite, across: int, down: int, cut: int) -> Sprite:
     return moved
 
 
-def _on_raster(shift: int) -> int:
-    return round(shift / RASTER) * RASTER
+def _lifted_to(line: int) -> int:
+    """The shift with which a thing stands on a line, or a little below it."""
+    return -max(0, (_FOOT - line) // SHIFT) * SHIFT
 
 
 def _line(height: float) -> int:
